@@ -1,0 +1,56 @@
+# Few verbs: `make demo`, `make test`, `make check`, `make bench`.
+# Tools that the build needs beyond Rust, Python 3 and a C compiler go into .tools.
+
+SHELL := /bin/bash
+TOOLS := .tools/ready
+export REVERIE_HOME ?= $(CURDIR)/.reverie
+
+# llama.cpp is compiled for the instructions of this machine: a third faster
+# on one with AVX-512. Set these to OFF for a binary that is to be moved.
+CPU := $(shell grep -m1 flags /proc/cpuinfo 2>/dev/null)
+avx512 = $(if $(findstring $(1),$(CPU)),ON,OFF)
+export GGML_AVX512 ?= $(call avx512,avx512bw)
+export GGML_AVX512_VNNI ?= $(call avx512,avx512_vnni)
+export GGML_AVX512_VBMI ?= $(call avx512,avx512_vbmi)
+
+.PHONY: demo build test check format bench clean
+
+## The whole way: tools, build, models, manuals, twelve trials, an answer.
+demo: build
+	target/release/reverie demo
+
+build: $(TOOLS)
+	cargo build --release --workspace
+
+## All tests, against the real libraries (28 MB).
+test: build
+	target/release/reverie models pull onnxruntime pdfium
+	REVERIE_TEST_LIBRARIES=$(REVERIE_HOME)/models/libraries cargo nextest --version >/dev/null 2>&1 \
+	  && REVERIE_TEST_LIBRARIES=$(REVERIE_HOME)/models/libraries cargo nextest run --release --workspace --no-fail-fast \
+	  || REVERIE_TEST_LIBRARIES=$(REVERIE_HOME)/models/libraries cargo test --release --workspace
+	cargo xtask tidy
+
+## What a reviewer runs: formatting, lints, invariants.
+check: $(TOOLS)
+	cargo clippy --release --workspace --all-targets -- -D warnings
+	cargo xtask tidy
+
+format:
+	git ls-files --cached --others --exclude-standard '*.rs' | xargs rustfmt --edition 2024
+
+## Side by side with peers; each benchmark installs its peers by itself.
+bench: build
+	benches/run
+
+clean:
+	rm -rf target .tools
+
+$(TOOLS): tools.txt
+	@echo "tools: CMake and libclang (55 MB), into .tools"
+	rm -rf .tools && mkdir -p .tools/bin
+	python3 -m venv .tools/python
+	.tools/python/bin/pip install --quiet --progress-bar on --requirement tools.txt
+	ln -sfn ../python/bin/cmake .tools/bin/cmake
+	ln -sfn "$$(cd .tools && ls -d python/lib/python3*/site-packages/clang/native)" .tools/libclang
+	ln -sfn "$$(cc -print-file-name=include)" .tools/include
+	@touch $@

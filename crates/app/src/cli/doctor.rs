@@ -1,0 +1,51 @@
+//! `reverie doctor`: what is here and what is missing.
+
+use super::{Context, Failure};
+use crate::environment;
+use models::{Catalogue, Library};
+use serde::Serialize;
+
+/// Check what is here and say what to do about what is missing.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  reverie doctor")]
+pub struct Arguments {}
+
+#[derive(Serialize)]
+struct Check {
+    what: String,
+    ok: bool,
+    found: String,
+}
+
+pub async fn run(cx: &Context, _: Arguments) -> Result<u8, Failure> {
+    let directory = environment::model_directory();
+    let mut checks = vec![Check {
+        what: "home".to_owned(),
+        ok: true,
+        found: environment::home().display().to_string(),
+    }];
+    let cores = models::CpuBudget::machine().cores();
+    checks.push(Check { what: "cores".to_owned(), ok: true, found: cores.to_string() });
+    for (library, what) in [(Library::OnnxRuntime, "ONNX Runtime"), (Library::Pdfium, "PDFium")] {
+        let found = directory.library(library);
+        let ok = found.is_ok();
+        let found = found.map_or_else(|error| error.to_string(), |path| path.display().to_string());
+        checks.push(Check { what: what.to_owned(), ok, found });
+    }
+    for entry in &Catalogue::embedded().entries {
+        if entry.kind == models::Kind::Library {
+            continue;
+        }
+        let ok = directory.holds(entry);
+        let found = if ok { "here".to_owned() } else { format!("reverie models pull {}", entry.name) };
+        checks.push(Check { what: entry.name.clone(), ok, found });
+    }
+    if cx.json {
+        cx.print_json(&checks)?;
+    } else {
+        for check in &checks {
+            cx.print(format_args!("{}  {:32} {}", if check.ok { "ok" } else { "--" }, check.what, check.found));
+        }
+    }
+    Ok(0)
+}

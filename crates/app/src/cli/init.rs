@@ -1,0 +1,38 @@
+//! `reverie init`: a commented experiment file for a folder.
+
+use super::{Context, Failure};
+use std::path::PathBuf;
+
+/// Write a commented experiment file for a folder of documents.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie init ~/books
+  reverie init ./manuals --output manuals.toml")]
+pub struct Arguments {
+    /// The folder with the documents.
+    folder: PathBuf,
+    /// The file to write.
+    #[arg(long, default_value = "experiment.toml")]
+    output: PathBuf,
+}
+
+const TEMPLATE: &str = include_str!("init.toml");
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let folder = &arguments.folder;
+    if !folder.is_dir() {
+        return Err(Failure::usage(format!("{} is not a folder", folder.display())));
+    }
+    if arguments.output.exists() {
+        return Err(Failure::usage(format!("{} is there already; name another with --output", arguments.output.display())));
+    }
+    let absolute = folder.canonicalize().map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
+    let name: String = absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
+    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
+    let source = serde_json::Value::String(absolute.display().to_string()).to_string();
+    let text = TEMPLATE.replace("{name}", &name).replace("{source}", &source);
+    std::fs::write(&arguments.output, text).map_err(|error| Failure::work(format!("{}: {error}", arguments.output.display())))?;
+    let output = arguments.output.display();
+    cx.print(format_args!("wrote {output}\nnext: reverie models pull all-minilm-l6-v2 onnxruntime pdfium && reverie plan {output} && reverie run {output}"));
+    Ok(0)
+}

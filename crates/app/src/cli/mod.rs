@@ -1,0 +1,198 @@
+//! The command line: one file per verb.
+//!
+//! Results go to standard output, progress and errors to standard error.
+
+mod demo;
+mod doctor;
+mod init;
+mod leaderboard;
+mod models;
+mod plan;
+mod query;
+mod run;
+mod show;
+
+use clap::{Parser, Subcommand};
+use std::{
+    fmt::Display,
+    io::Write,
+    process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+use tokio_util::sync::CancellationToken;
+
+const EXIT_CODES: &str = "Exit codes:
+  0    done
+  1    something failed; what was finished is kept
+  2    the command line or the experiment file has mistakes; nothing was run
+  3    done, but some results are missing because a model failed: run again to ask for them
+  130  interrupted; the next `run` goes on
+
+Environment:
+  REVERIE_HOME       models and libraries; default: the nearest .reverie above, else the user's cache
+  REVERIE_LIBRARIES  more folders with libonnxruntime and libpdfium
+  AWS_…              access to s3:// stores and corpora";
+
+/// Finds the RAG pipeline that answers best on your documents, and proves it.
+#[derive(Parser)]
+#[command(name = "reverie", version, after_help = EXIT_CODES, propagate_version = true)]
+struct Arguments {
+    /// Print results as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Demo(demo::Arguments),
+    Init(init::Arguments),
+    Plan(plan::Arguments),
+    Run(run::Arguments),
+    Leaderboard(leaderboard::Arguments),
+    Show(show::Arguments),
+    Query(query::Arguments),
+    Models(models::Arguments),
+    Doctor(doctor::Arguments),
+}
+
+/// How a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    code: u8,
+}
+
+impl Failure {
+    /// Something failed while working.
+    pub fn work(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 1 }
+    }
+
+    /// Nothing was done, because what was asked for has mistakes.
+    pub fn usage(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 2 }
+    }
+}
+
+impl From<lab::Error> for Failure {
+    fn from(error: lab::Error) -> Self {
+        let message = chain(&error);
+        match error {
+            lab::Error::Refused(mistakes) => {
+                let list: Vec<String> = mistakes.iter().map(|mistake| format!("  - {mistake}")).collect();
+                Self::usage(format!("nothing was run, because:\n{}", list.join("\n")))
+            }
+            lab::Error::Interrupted => Self { message, code: 130 },
+            _ => Self::work(message),
+        }
+    }
+}
+
+impl From<::models::Error> for Failure {
+    fn from(error: ::models::Error) -> Self {
+        Self::work(chain(&error))
+    }
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// What every command is given.
+pub struct Context {
+    /// Print results as JSON.
+    pub json: bool,
+    /// Cancelled by Ctrl-C.
+    pub cancel: CancellationToken,
+}
+
+impl Context {
+    /// Prints a result.
+    pub fn print(&self, text: impl Display) {
+        // A closed pipe (`reverie leaderboard | head`) is no error of ours.
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
+
+    /// Prints a result as JSON.
+    pub fn print_json(&self, value: &impl serde::Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string_pretty(value).map_err(Failure::work)?;
+        self.print(text);
+        Ok(())
+    }
+
+    /// Tells how it goes.
+    pub fn note(&self, text: impl Display) {
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+}
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+pub fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let cx = Context { json: arguments.json, cancel: CancellationToken::new() };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            cx.note(format_args!("error: {error}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let result = runtime.block_on(async {
+        let cancel = cx.cancel.clone();
+        tokio::spawn(async move {
+            while tokio::signal::ctrl_c().await.is_ok() {
+                if INTERRUPTED.swap(true, Ordering::SeqCst) {
+                    leave(130);
+                }
+                cancel.cancel();
+                // What computes cannot be stopped midway; finished work is kept already.
+                tokio::spawn(async {
+                    tokio::time::sleep(Duration::from_millis(1500)).await;
+                    leave(130);
+                });
+            }
+        });
+        match arguments.verb {
+            Verb::Demo(arguments) => demo::run(&cx, arguments).await,
+            Verb::Init(arguments) => init::run(&cx, arguments).await,
+            Verb::Plan(arguments) => plan::run(&cx, arguments).await,
+            Verb::Run(arguments) => run::run(&cx, arguments).await,
+            Verb::Leaderboard(arguments) => leaderboard::run(&cx, arguments).await,
+            Verb::Show(arguments) => show::run(&cx, arguments).await,
+            Verb::Query(arguments) => query::run(&cx, arguments).await,
+            Verb::Models(arguments) => models::run(&cx, arguments).await,
+            Verb::Doctor(arguments) => doctor::run(&cx, arguments).await,
+        }
+    });
+    runtime.shutdown_background();
+    let code = match result {
+        Ok(code) => code,
+        Err(failure) => {
+            cx.note(format_args!("error: {}", failure.message));
+            failure.code
+        }
+    };
+    // Threads of in-process models may still be computing something nobody
+    // waits for; leaving now ends them.
+    leave(code)
+}
+
+#[expect(clippy::exit, reason = "the one place where the process ends")]
+fn leave(code: u8) -> ! {
+    let _ = std::io::stdout().flush();
+    std::process::exit(i32::from(code))
+}

@@ -1,0 +1,66 @@
+//! `reverie run`: do what is not done yet, and show the leaderboard.
+
+use super::{Context, Failure};
+use crate::{environment, render};
+use lab::{Results, Session};
+use std::path::{Path, PathBuf};
+
+/// Run an experiment. What is finished is never done again: after an
+/// interruption, run the same command.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie run experiment.toml
+  reverie run experiment.toml --json > results.json")]
+pub struct Arguments {
+    /// The experiment file.
+    #[arg(default_value = "experiment.toml")]
+    experiment: PathBuf,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let (session, results) = execute(cx, &arguments.experiment).await?;
+    let report = write_report(&session, &results)?;
+    if cx.json {
+        cx.print_json(&results)?;
+    } else {
+        cx.print(render::leaderboard(&results));
+        cx.print(format_args!("report: {}", report.display()));
+    }
+    Ok(exit_code(&results))
+}
+
+/// Prepares and runs an experiment with the live table on standard error.
+pub async fn execute(cx: &Context, experiment: &Path) -> Result<(Session, Results), Failure> {
+    let setup = environment::setup(cx.cancel.clone());
+    let progress = setup.progress.clone();
+    let session = environment::open(experiment, setup)?;
+    let table = render::LiveTable::start(progress, environment::watched());
+    let prepared = session.prepare().await;
+    let prepared = match prepared {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            table.stop().await;
+            return Err(error.into());
+        }
+    };
+    let results = session.run(&prepared).await;
+    table.stop().await;
+    for rejected in &prepared.rejected {
+        cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
+    }
+    Ok((session, results?))
+}
+
+/// Writes `report.html` into the run's folder.
+pub fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Failure> {
+    let path = session.run_folder(&results.run).join("report.html");
+    let page = render::report(results).map_err(Failure::work)?;
+    std::fs::write(&path, page).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+    Ok(path.canonicalize().unwrap_or(path))
+}
+
+/// 3 where results are missing because something failed.
+pub fn exit_code(results: &Results) -> u8 {
+    let failed = results.provider_errors > 0 || results.trials.iter().any(|trial| !trial.failures.is_empty());
+    if failed { 3 } else { 0 }
+}

@@ -1,0 +1,46 @@
+//! `reverie show`: one trial, question by question.
+
+use super::{Context, Failure};
+use crate::{environment, render};
+use std::path::PathBuf;
+
+/// Show what a trial retrieved and answered, and every verdict.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie show t03
+  reverie show t03 q07 --experiment experiment.toml")]
+pub struct Arguments {
+    /// The trial, such as `t03`.
+    trial: String,
+    /// The question's id; all questions if left out.
+    question: Option<String>,
+    /// The experiment file.
+    #[arg(long, default_value = "experiment.toml")]
+    experiment: PathBuf,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let results = session.latest()?;
+    let trial = results.trial(&arguments.trial)?;
+    let chosen: Vec<_> = trial
+        .questions
+        .iter()
+        .filter(|result| arguments.question.as_ref().is_none_or(|id| *id == result.question))
+        .collect();
+    if chosen.is_empty() {
+        let known: Vec<_> = results.questions.iter().map(|question| question.id.as_str()).collect();
+        let id = arguments.question.unwrap_or_default();
+        return Err(Failure::usage(format!("there is no question `{id}`; there are {}", known.join(", "))));
+    }
+    if cx.json {
+        cx.print_json(&chosen)?;
+    } else if arguments.question.is_some() {
+        for result in chosen {
+            cx.print(render::question(&results, trial, result));
+        }
+    } else {
+        cx.print(render::trial(&results, trial));
+    }
+    Ok(0)
+}

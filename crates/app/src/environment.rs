@@ -1,0 +1,79 @@
+//! What the process' surroundings say: where models are, which variables are
+//! set, whether somebody is watching.
+
+use lab::{Experiment, Progress, Session, Setup};
+use models::ModelDirectory;
+use std::{
+    env,
+    io::IsTerminal,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::cli::Failure;
+
+/// The folder that holds models and libraries: `REVERIE_HOME`, else the
+/// nearest `.reverie` at or above the working folder, else the user's cache.
+pub fn home() -> PathBuf {
+    if let Some(home) = env::var_os("REVERIE_HOME") {
+        return PathBuf::from(home);
+    }
+    let here = env::current_dir().unwrap_or_default();
+    let near = here.ancestors().map(|folder| folder.join(".reverie")).find(|folder| folder.join("models").is_dir());
+    near.unwrap_or_else(|| {
+        let cache = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let cache = cache.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cache")));
+        cache.unwrap_or(here).join("reverie")
+    })
+}
+
+/// Where models and libraries are looked for.
+pub fn model_directory() -> ModelDirectory {
+    let extra = env::var_os("REVERIE_LIBRARIES").map(|paths| env::split_paths(&paths).collect()).unwrap_or_default();
+    ModelDirectory::new(home().join("models"), extra)
+}
+
+/// Looks up a variable; models ask for their keys by name.
+pub fn variable(name: &str) -> Option<String> {
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// What libraries are given instead of an environment.
+pub fn setup(cancel: CancellationToken) -> Setup {
+    // `AWS_ACCESS_KEY_ID` and its like, as object stores know them.
+    let store_options = env::vars()
+        .filter(|(name, _)| name.starts_with("AWS_") || name.starts_with("GOOGLE_") || name.starts_with("AZURE_"))
+        .map(|(name, value)| (name.to_lowercase(), value))
+        .collect();
+    Setup {
+        directory: model_directory(),
+        environment: Arc::new(variable),
+        store_options,
+        cancel,
+        progress: Progress::default(),
+    }
+}
+
+/// Reads an experiment file, and opens its store.
+pub fn open(path: &Path, setup: Setup) -> Result<Session, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        Failure::usage(format!("{}: {error}; `reverie init FOLDER` writes an experiment file", path.display()))
+    })?;
+    let base = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
+    let base = if base.as_os_str().is_empty() { PathBuf::from(".") } else { base };
+    let experiment = Experiment::parse(&text, base).map_err(|errors| {
+        let shown = errors.iter().map(|error| {
+            let mark = format!("{}^", " ".repeat(error.column.saturating_sub(1)));
+            format!("{}:{error}\n    {}\n    {mark}", path.display(), error.source_line)
+        });
+        let count = errors.len();
+        Failure::usage(format!("{}\n{count} mistake{} in the experiment file; nothing was run", shown.collect::<Vec<_>>().join("\n"), if count == 1 { "" } else { "s" }))
+    })?;
+    Ok(Session::open(experiment, setup)?)
+}
+
+/// Whether somebody watches standard error.
+pub fn watched() -> bool {
+    std::io::stderr().is_terminal()
+}

@@ -1,0 +1,140 @@
+//! The leaderboard for people.
+
+use super::{aligned, count, table};
+use eval::statistics::Summary;
+use lab::{Results, TrialResult, Winner};
+use std::fmt::Write;
+
+const AXES: [&str; 5] = ["chunker", "embedder", "retriever", "reranker", "generator"];
+
+/// All trials, best first, with intervals and what is tied.
+pub fn leaderboard(results: &Results) -> String {
+    let mut text = format!(
+        "{}: {} documents ({:.2} MB of text), {} questions, {} trials",
+        results.experiment,
+        count(results.documents),
+        results.text_bytes as f64 / 1e6,
+        results.questions.len(),
+        results.trials.len()
+    );
+    if !results.rejected.is_empty() {
+        let _ = write!(text, ", {} files not read", results.rejected.len());
+    }
+    // An axis with one value tells nothing.
+    let axes: Vec<&str> = AXES
+        .into_iter()
+        .filter(|axis| results.trials.windows(2).any(|pair| pair[0].trial.labels.get(*axis) != pair[1].trial.labels.get(*axis)))
+        .collect();
+    let mut header = vec!["", "trial"];
+    header.extend(&axes);
+    let names: Vec<String> = results.metrics.iter().map(|metric| if metric.judged { format!("{}*", metric.name) } else { metric.name.clone() }).collect();
+    if !results.objective.is_empty() {
+        header.push("objective [95 %]");
+    }
+    header.extend(names.iter().map(String::as_str));
+    let answers = results.trials.iter().any(|trial| trial.latency_p50.is_some());
+    let paid = results.trials.iter().any(|trial| trial.cost_usd > 0.0);
+    if answers {
+        header.extend(["s p50", "s p95", "tokens"]);
+    }
+    if paid {
+        header.push("$");
+    }
+    let mut rows = table(&header, axes.len() + 2);
+    for trial in &results.trials {
+        let mark = match results.winner.trial() {
+            Some(winner) if winner == trial.trial.id => "★",
+            Some(_) if trial.tied => "=",
+            _ => "",
+        };
+        let mut row = vec![aligned(mark, false), aligned(&trial.trial.id, false)];
+        row.extend(axes.iter().map(|axis| aligned(trial.trial.labels.get(*axis).map_or("", String::as_str), false)));
+        if !results.objective.is_empty() {
+            row.push(aligned(trial.objective.as_ref().map_or_else(|| "–".to_owned(), interval), true));
+        }
+        row.extend(results.metrics.iter().map(|metric| aligned(trial.metrics.get(&metric.name).map_or_else(String::new, value), true)));
+        if answers {
+            let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
+            row.push(aligned(seconds(trial.latency_p50), true));
+            row.push(aligned(seconds(trial.latency_p95), true));
+            row.push(aligned(trial.tokens.map_or_else(|| "–".to_owned(), |tokens| format!("{tokens:.0}")), true));
+        }
+        if paid {
+            row.push(aligned(format!("{:.4}", trial.cost_usd), true));
+        }
+        rows.add_row(row);
+    }
+    let _ = write!(text, "\n{rows}");
+    match &results.winner {
+        Winner::Trial(id) => {
+            let tied = results.trials.iter().filter(|trial| trial.tied).count();
+            let _ = write!(text, "\n★ winner: {id}, by the mean of {}", results.objective.join(", "));
+            if tied > 0 {
+                let _ = write!(text, "\n= {tied} trials cannot be told from it: paired test, p > 0.05 after Holm's correction; more questions would tell");
+            }
+        }
+        Winner::Refused(reason) => _ = write!(text, "\nno winner: {reason}"),
+    }
+    if results.metrics.iter().any(|metric| metric.judged) {
+        let _ = write!(text, "\n* given by a judge that has not been qualified on labelled data: shown, but never used to choose");
+    }
+    let failures: Vec<String> = results.trials.iter().flat_map(|trial| trial.failures.iter().map(|failure| format!("{}: {failure}", trial.trial.id))).collect();
+    if !failures.is_empty() {
+        let _ = write!(text, "\nfailed:\n  {}", failures.join("\n  "));
+    }
+    if results.provider_errors > 0 {
+        let _ = write!(text, "\n{} answers or verdicts are missing because a model failed: run again to ask for them", results.provider_errors);
+    }
+    let _ = write!(text, "\n{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
+    for (model, spending) in &results.spending {
+        let _ = write!(
+            text,
+            "\n{model}: {} calls, {} from the journal, {} tokens read ({} from a shared prefix), {} written",
+            count(spending.calls as usize),
+            count(spending.from_journal as usize),
+            count(spending.prompt_tokens as usize),
+            count(spending.cached_tokens as usize),
+            count(spending.completion_tokens as usize),
+        );
+        if spending.cost_usd > 0.0 {
+            let _ = write!(text, ", $ {:.4}", spending.cost_usd);
+        }
+    }
+    text
+}
+
+fn interval(summary: &Summary) -> String {
+    match (summary.mean, summary.low, summary.high) {
+        (Some(mean), Some(low), Some(high)) => format!("{mean:.3} [{low:.3}, {high:.3}]"),
+        (Some(mean), _, _) => format!("{mean:.3}"),
+        _ => "–".to_owned(),
+    }
+}
+
+/// The mean, and n scored of n total where some are missing.
+fn value(summary: &Summary) -> String {
+    match summary.mean {
+        Some(mean) if summary.n_failed == 0 => format!("{mean:.3}"),
+        Some(mean) => format!("{mean:.3} ({}/{})", summary.n_scored, summary.n_total),
+        None => format!("– (0/{})", summary.n_total),
+    }
+}
+
+/// One trial, a line per question.
+pub fn trial(results: &Results, trial: &TrialResult) -> String {
+    let labels: Vec<String> = trial.trial.labels.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
+    let mut header = vec!["question"];
+    header.extend(results.metrics.iter().map(|metric| metric.name.as_str()));
+    let mut rows = table(&header, 1);
+    for result in &trial.questions {
+        let mut row = vec![aligned(&result.question, false)];
+        row.extend(results.metrics.iter().map(|metric| {
+            let score = result.scores.get(&metric.name).and_then(|scored| scored.score.value());
+            aligned(score.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}")), true)
+        }));
+        rows.add_row(row);
+    }
+    let mut text = format!("{}: {}\n{rows}", trial.trial.id, labels.join(", "));
+    let _ = write!(text, "\none question in full: reverie show {} QUESTION", trial.trial.id);
+    text
+}

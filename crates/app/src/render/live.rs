@@ -1,0 +1,116 @@
+//! The live table of operators on standard error.
+//!
+//! On a terminal it is redrawn in place; elsewhere (a log, CI) a line is
+//! written when an operator is done, so that logs stay short.
+
+use super::count;
+use lab::{OperatorProgress, OperatorStatus, Progress};
+use std::{
+    collections::BTreeSet,
+    fmt::Write as _,
+    io::Write as _,
+    time::{Duration, Instant},
+};
+use tokio::{sync::oneshot, task::JoinHandle, time::MissedTickBehavior};
+
+const REDRAW: Duration = Duration::from_millis(200);
+
+/// Draws until it is stopped.
+pub struct LiveTable {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl LiveTable {
+    /// Starts drawing.
+    pub fn start(progress: Progress, terminal: bool) -> Self {
+        let (stop, mut stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let mut ticks = tokio::time::interval(REDRAW);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+            let mut drawer = Drawer { terminal, started: Instant::now(), lines: 0, told: BTreeSet::new() };
+            loop {
+                let last = tokio::select! {
+                    _ = ticks.tick() => false,
+                    _ = &mut stopped => true,
+                };
+                drawer.draw(&progress.snapshot(), last);
+                if last {
+                    break;
+                }
+            }
+        });
+        Self { stop, task }
+    }
+
+    /// Draws once more and ends.
+    pub async fn stop(self) {
+        let _ = self.stop.send(());
+        let _ = self.task.await;
+    }
+}
+
+struct Drawer {
+    terminal: bool,
+    started: Instant,
+    /// Lines drawn last time, to be drawn over.
+    lines: usize,
+    /// What a log was told already.
+    told: BTreeSet<(&'static str, usize)>,
+}
+
+impl Drawer {
+    fn draw(&mut self, operators: &[OperatorProgress], last: bool) {
+        let mut text = String::new();
+        if self.terminal {
+            if self.lines > 0 {
+                let _ = write!(text, "\x1b[{}A", self.lines);
+            }
+            let lines = self.table(operators);
+            self.lines = lines.len();
+            for line in lines {
+                let _ = writeln!(text, "\x1b[2K{line}");
+            }
+        } else {
+            for operator in operators {
+                let done = matches!(operator.status, OperatorStatus::Finished | OperatorStatus::Failed);
+                let key = (operator.operator.name(), operator.finished + operator.reused + operator.failed);
+                if (done || last) && operator.finished > 0 && self.told.insert(key) {
+                    let _ = writeln!(text, "[{:6.1}s] {}", self.started.elapsed().as_secs_f64(), line(operator));
+                }
+            }
+        }
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    fn table(&self, operators: &[OperatorProgress]) -> Vec<String> {
+        let mut lines = vec![format!(
+            "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}   {:.0} s",
+            "operator", "status", "rows", "queued", "active", "stored", "rows/s", "average",
+            self.started.elapsed().as_secs_f64()
+        )];
+        lines.extend(operators.iter().map(line));
+        lines
+    }
+}
+
+fn line(operator: &OperatorProgress) -> String {
+    let status = match operator.status {
+        OperatorStatus::Pending => "pending",
+        OperatorStatus::Running => "running",
+        OperatorStatus::Finished => "finished",
+        OperatorStatus::Failed => "failed",
+    };
+    let estimated = operator.rows_estimated.map_or_else(|| "?".to_owned(), count);
+    format!(
+        "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10.1}{:>10.1}",
+        operator.operator.name(),
+        status,
+        format!("{}/{estimated}", count(operator.rows_done)),
+        operator.queued,
+        operator.active,
+        operator.reused,
+        operator.rate_now,
+        operator.rate_average,
+    )
+}

@@ -1,0 +1,38 @@
+//! How results look: in the terminal and as a page.
+
+mod catalogue;
+mod leaderboard;
+mod live;
+mod plan;
+mod pull;
+mod question;
+mod report;
+
+pub use catalogue::{catalogue, catalogue_entry};
+pub use leaderboard::{leaderboard, trial};
+pub use live::LiveTable;
+pub use plan::plan;
+pub use pull::PullBars;
+pub use question::{answered, question};
+pub use report::report;
+
+use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
+
+/// A table with the given header; columns from `first_number` on hold numbers.
+fn table(header: &[&str], first_number: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header.iter().enumerate().map(|(i, name)| aligned(name, i >= first_number)));
+    table
+}
+
+fn aligned(text: impl ToString, number: bool) -> Cell {
+    let cell = Cell::new(text.to_string());
+    if number { cell.set_alignment(CellAlignment::Right) } else { cell }
+}
+
+fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}

@@ -1,0 +1,279 @@
+//! Finds quotes in documents.
+//!
+//! When to use it: for every dataset, before anything is run on it. A span that
+//! still holds its quote is kept. Else the quote is searched, first as it
+//! stands, then without regard to white space, kinds of quotation marks and
+//! dashes, ligatures and invisible characters, and last also without hyphens,
+//! which PDF extraction puts or drops at line ends. Of several places, the one
+//! nearest to the old span is taken, or the first.
+//!
+//! Time is linear in the length of the text; positions are found by folding the
+//! text a second time, so that no table of offsets is kept.
+
+use super::{Dataset, Evidence};
+use rag::Span;
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+/// Evidence that is not where the dataset says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("question `{question}`: the evidence “{quote}” cannot be used: {reason}")]
+pub struct Unanchored {
+    /// The question's id.
+    pub question: String,
+    /// The document as the dataset names it; empty if it names none.
+    pub document: String,
+    /// The beginning of the quote.
+    pub quote: String,
+    /// Why.
+    pub reason: Unfound,
+}
+
+/// Why evidence was not found.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unfound {
+    /// The corpus has no such document.
+    #[error("the corpus has no document `{document}`{}", similar.as_ref().map_or(String::new(), |path| format!("; did you mean `{path}`?")))]
+    Document {
+        /// The document's name.
+        document: String,
+        /// A document with the same file name.
+        similar: Option<String>,
+    },
+    /// The document does not hold the quote.
+    #[error("it no longer stands in `{document}`: correct the quote, or remove the evidence")]
+    Quote {
+        /// The document's name.
+        document: String,
+    },
+    /// No document holds the quote.
+    #[error("no document of the corpus holds it: correct the quote, or name its document")]
+    Nowhere,
+}
+
+/// Finds a quote in a text: its span in bytes, at character boundaries. The
+/// hint is where it was before, and is preferred.
+pub fn anchor(document_text: &str, quote: &str, hint: Option<Span>) -> Option<Span> {
+    Haystack::new(document_text).find(quote, hint)
+}
+
+/// How much two texts may differ and still be the same.
+#[derive(Debug, Clone, Copy)]
+enum Fold {
+    /// In white space and typography.
+    Typography,
+    /// In hyphens too.
+    Hyphens,
+}
+
+/// A text to search in, with its folded forms once they are needed.
+struct Haystack<'a> {
+    text: &'a str,
+    typography: OnceCell<String>,
+    hyphens: OnceCell<String>,
+}
+
+impl<'a> Haystack<'a> {
+    fn new(text: &'a str) -> Self {
+        Self { text, typography: OnceCell::new(), hyphens: OnceCell::new() }
+    }
+
+    fn find(&self, quote: &str, hint: Option<Span>) -> Option<Span> {
+        let quote = quote.trim();
+        let needle = folded(quote, Fold::Typography);
+        if needle.is_empty() {
+            return None;
+        }
+        if let Some(span) = hint {
+            // A span that is reversed, too long or within a character holds nothing.
+            let there = self.text.get(span.start..span.end).unwrap_or_default();
+            if folded(there, Fold::Typography) == needle {
+                return Some(span);
+            }
+        }
+        let hint = hint.map(|span| span.start);
+        if let Some(start) = nearest(self.text, quote, hint) {
+            return Some(Span { start, end: start + quote.len() });
+        }
+        self.find_folded(quote, hint, Fold::Typography).or_else(|| self.find_folded(quote, hint, Fold::Hyphens))
+    }
+
+    fn find_folded(&self, quote: &str, hint: Option<usize>, level: Fold) -> Option<Span> {
+        let cell = match level {
+            Fold::Typography => &self.typography,
+            Fold::Hyphens => &self.hyphens,
+        };
+        let haystack = cell.get_or_init(|| folded(self.text, level));
+        let needle = folded(quote, level);
+        if needle.is_empty() {
+            return None;
+        }
+        let hint = hint.map(|byte| {
+            fold(self.text, level).take_while(|(_, start, _)| *start < byte).map(|(c, _, _)| c.len_utf8()).sum()
+        });
+        let found = nearest(haystack, &needle, hint)?;
+        self.unfold(found, found + needle.len(), level)
+    }
+
+    /// The span of the text that was folded to these bytes.
+    fn unfold(&self, first: usize, end: usize, level: Fold) -> Option<Span> {
+        let mut position = 0;
+        let mut span: Option<Span> = None;
+        for (c, start_in_text, end_in_text) in fold(self.text, level) {
+            if position >= end {
+                break;
+            }
+            position += c.len_utf8();
+            if position > first {
+                let start = span.map_or(start_in_text, |span| span.start);
+                span = Some(Span { start, end: end_in_text });
+            }
+        }
+        span
+    }
+}
+
+/// The place of a needle that is nearest to a hint, or the first.
+fn nearest(haystack: &str, needle: &str, hint: Option<usize>) -> Option<usize> {
+    let mut places = haystack.match_indices(needle).map(|(place, _)| place);
+    match hint {
+        None => places.next(),
+        Some(hint) => places.min_by_key(|place| place.abs_diff(hint)),
+    }
+}
+
+fn folded(text: &str, level: Fold) -> String {
+    fold(text, level).map(|(c, _, _)| c).collect()
+}
+
+/// The characters that count, each with the bytes of the text that it stands for.
+fn fold(text: &str, level: Fold) -> impl Iterator<Item = (char, usize, usize)> + '_ {
+    text.char_indices().flat_map(move |(start, c)| {
+        let end = start + c.len_utf8();
+        let letters: &'static str = match c {
+            'ﬀ' => "ff",
+            'ﬁ' => "fi",
+            'ﬂ' => "fl",
+            'ﬃ' => "ffi",
+            'ﬄ' => "ffl",
+            'ﬅ' | 'ﬆ' => "st",
+            '…' => "...",
+            '‘' | '’' | '‚' | '‛' | '′' | '`' => "'",
+            '“' | '”' | '„' | '‟' | '″' | '«' | '»' => "\"",
+            '-' | '\u{2010}'..='\u{2015}' | '\u{2212}' => match level {
+                Fold::Typography => "-",
+                Fold::Hyphens => "",
+            },
+            _ => "",
+        };
+        let dropped = !letters.is_empty()
+            || c.is_whitespace()
+            || matches!(c, '-' | '\u{2010}'..='\u{2015}' | '\u{2212}')
+            || matches!(c, '\u{AD}' | '\u{200B}'..='\u{200F}' | '\u{2060}' | '\u{FEFF}');
+        let itself = if dropped { None } else { Some(c) };
+        letters.chars().chain(itself).map(move |c| (c, start, end))
+    })
+}
+
+/// Evidence by its place in the dataset: (question, item).
+type Place = (usize, usize);
+
+/// A dataset whose evidence is being looked for. Documents may come in any
+/// order; the result is the same.
+pub struct Anchoring<'a> {
+    dataset: &'a mut Dataset,
+    by_document: HashMap<String, Vec<Place>>,
+    by_file_name: HashMap<String, Vec<Place>>,
+    unnamed: Vec<Place>,
+    found: HashMap<Place, (String, Span)>,
+    seen: HashMap<Place, Seen>,
+}
+
+/// What was seen of a named document that did not give its evidence.
+enum Seen {
+    Document,
+    Similar(String),
+}
+
+impl<'a> Anchoring<'a> {
+    pub(super) fn new(dataset: &'a mut Dataset) -> Self {
+        let mut by_document: HashMap<String, Vec<Place>> = HashMap::new();
+        let mut by_file_name: HashMap<String, Vec<Place>> = HashMap::new();
+        let mut unnamed = Vec::new();
+        for (i, question) in dataset.questions.iter().enumerate() {
+            for (j, Evidence { document, .. }) in question.evidence.iter().enumerate() {
+                if document.is_empty() {
+                    unnamed.push((i, j));
+                } else {
+                    by_document.entry(document.clone()).or_default().push((i, j));
+                    by_file_name.entry(file_name(document).to_owned()).or_default().push((i, j));
+                }
+            }
+        }
+        Self { dataset, by_document, by_file_name, unnamed, found: HashMap::new(), seen: HashMap::new() }
+    }
+
+    /// Looks into one document.
+    pub fn visit(&mut self, path: &str, text: &str) {
+        let haystack = Haystack::new(text);
+        for &place in self.by_document.get(path).into_iter().flatten() {
+            let evidence = &self.dataset.questions[place.0].evidence[place.1];
+            self.seen.insert(place, Seen::Document);
+            if let Some(span) = haystack.find(&evidence.quote, evidence.span) {
+                self.found.insert(place, (path.to_owned(), span));
+            }
+        }
+        for &place in self.by_file_name.get(file_name(path)).into_iter().flatten() {
+            match self.seen.get(&place) {
+                Some(Seen::Document) => {}
+                // The first path by name, so that the order of visits does not matter.
+                Some(Seen::Similar(known)) if known.as_str() <= path => {}
+                _ => {
+                    self.seen.insert(place, Seen::Similar(path.to_owned()));
+                }
+            }
+        }
+        for &place in &self.unnamed {
+            if self.found.get(&place).is_some_and(|(known, _)| known.as_str() <= path) {
+                continue;
+            }
+            let evidence = &self.dataset.questions[place.0].evidence[place.1];
+            if let Some(span) = haystack.find(&evidence.quote, evidence.span) {
+                self.found.insert(place, (path.to_owned(), span));
+            }
+        }
+    }
+
+    /// Writes what was found into the dataset, and tells what was not.
+    pub fn finish(mut self) -> Vec<Unanchored> {
+        let mut unanchored = Vec::new();
+        for (i, question) in self.dataset.questions.iter_mut().enumerate() {
+            for (j, evidence) in question.evidence.iter_mut().enumerate() {
+                if let Some((document, span)) = self.found.remove(&(i, j)) {
+                    evidence.document = document;
+                    evidence.span = Some(span);
+                    continue;
+                }
+                evidence.span = None;
+                let document = evidence.document.clone();
+                let reason = match self.seen.remove(&(i, j)) {
+                    _ if document.is_empty() => Unfound::Nowhere,
+                    Some(Seen::Document) => Unfound::Quote { document: document.clone() },
+                    Some(Seen::Similar(path)) => Unfound::Document { document: document.clone(), similar: Some(path) },
+                    None => Unfound::Document { document: document.clone(), similar: None },
+                };
+                let quote = crate::prompt::shorten(&evidence.quote, 80);
+                unanchored.push(Unanchored { question: question.id.clone(), document, quote, reason });
+            }
+        }
+        unanchored
+    }
+}
+
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests;

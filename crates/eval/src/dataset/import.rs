@@ -1,0 +1,308 @@
+//! Reads golden questions from JSONL and CSV files.
+//!
+//! When to use it: for questions that exist already, written by hand, exported
+//! from this program, or made by DREAM or Ragas. All faults of a file are told
+//! at once, each with its line and what to do.
+//!
+//! | what | columns |
+//! |---|---|
+//! | id | `id`, `question_id`; else made of the question's words |
+//! | question | `question`, `user_input` (Ragas ≥ 0.2) |
+//! | reference answer | `reference`, `ground_truth`, `ground_truths` (Ragas 0.1, DREAM: the first) |
+//! | evidence | `evidence`: a list of `{document, quote, span?}` |
+//! | evidence without a document | `reference_contexts` (Ragas ≥ 0.2), `contexts` (Ragas 0.1, DREAM) |
+//! | tags | `tags`, and the values of `evolution_type`, `synthesizer_name` |
+//!
+//! `contexts` means two things in Ragas 0.1: the golden passages in a test set,
+//! and the retrieved ones in a table of answers. It is evidence unless the row
+//! has an `answer`. An `answer` is the reference only in a row that has neither
+//! a reference column nor contexts. `retrieved_contexts` and `response` are
+//! what a system made of the questions, and no part of a golden dataset.
+//!
+//! Columns that are not known are ignored, unless they are nearly one that is.
+//! In CSV, lists are JSON or Python literals.
+
+use super::{Dataset, Evidence, Question, literal, question_id, rows};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+const ID: &[&str] = &["id", "question_id"];
+const QUESTION: &[&str] = &["question", "user_input"];
+const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
+const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags"];
+const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
+/// Known from Ragas, and no part of a golden dataset.
+const IGNORED: &[&str] = &[
+    "answer",
+    "response",
+    "retrieved_contexts",
+    "retrieved_context_ids",
+    "reference_context_ids",
+    "multi_responses",
+    "rubrics",
+    "rubric",
+    "reference_topics",
+    "metadata",
+    "episode_done",
+    "persona_name",
+    "query_style",
+    "query_length",
+];
+
+/// What is wrong with a line of a file of questions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}: {message}")]
+pub struct ImportError {
+    /// The file's name.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// Reads a file of golden questions. The name tells the format (`.jsonl`,
+/// `.csv`, `.tsv`); another name lets the content decide.
+///
+/// # Errors
+/// All faults of the file, in the order of their lines. Nothing is imported
+/// then: half a dataset would give other means.
+pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
+    let (rows, mut faults) = rows::read(name, bytes);
+    let is_csv = rows::shape(name, bytes) == rows::Shape::Csv;
+    let mut dataset = Dataset::default();
+    let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
+    if let Some(first) = rows.first().filter(|_| is_csv) {
+        // Every row has the header's columns: their faults are told once.
+        check_columns(&first.fields, 1, &mut faults);
+    }
+    for row in &rows {
+        let n_faults = faults.len();
+        if !is_csv {
+            check_columns(&row.fields, row.line, &mut faults);
+        }
+        let question = read_question(&row.fields, row.line, &mut faults);
+        if let Some(known) = lines_of_ids.get(&question.id) {
+            let id = &question.id;
+            faults.push((
+                row.line,
+                format!("has the id `{id}` of line {known}: ids must differ, and a question stands only once"),
+            ));
+        }
+        lines_of_ids.entry(question.id.clone()).or_insert(row.line);
+        if faults.len() == n_faults {
+            dataset.questions.push(question);
+        }
+    }
+    if rows.is_empty() && faults.is_empty() {
+        faults.push((1, "holds no question: write one JSON object per line, or a CSV file with a header".to_owned()));
+    }
+    if faults.is_empty() {
+        return Ok(dataset);
+    }
+    faults.sort_by_key(|fault| fault.0);
+    Err(faults.into_iter().map(|(line, message)| ImportError { file: name.to_owned(), line, message }).collect())
+}
+
+fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
+    let known: Vec<&str> =
+        [ID, QUESTION, REFERENCE, OTHER, EXTRA_TAGS, IGNORED].into_iter().flatten().copied().collect();
+    for column in fields.keys().filter(|column| !known.contains(&column.as_str())) {
+        let near = known.iter().find(|known| edit_distance(known, &column.to_lowercase()) <= 1 + known.len() / 8);
+        if let Some(near) = near.filter(|_| column.chars().count() > 3) {
+            faults.push((line, format!("has a column `{column}`: write `{near}`, or rename it")));
+        }
+    }
+    if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
+        faults.push((line, "has no column with the question: name it `question` or `user_input`".to_owned()));
+    }
+    for names in [ID, QUESTION, REFERENCE] {
+        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
+        if let [first, second, ..] = given[..] {
+            faults.push((line, format!("has both `{first}` and `{second}`: keep one")));
+        }
+    }
+}
+
+fn read_question(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) -> Question {
+    let mut fault = |message: String| faults.push((line, message));
+    let asked = QUESTION.iter().find_map(|name| fields.get(*name));
+    let question = match asked.map(text) {
+        Some(Ok(question)) if !question.is_empty() => question,
+        Some(Ok(_)) => {
+            fault("has an empty question: write one, or remove the line".to_owned());
+            String::new()
+        }
+        Some(Err(reason)) => {
+            fault(format!("`question` {reason}"));
+            String::new()
+        }
+        // Told with the columns.
+        None => String::new(),
+    };
+    let id = match ID.iter().find_map(|name| fields.get(*name)).map(text) {
+        Some(Ok(id)) if !id.is_empty() => id,
+        Some(Err(reason)) => {
+            fault(format!("`id` {reason}"));
+            format!("line {line}")
+        }
+        // A question that is missing or empty is a fault of its own.
+        _ if question.is_empty() => format!("line {line}"),
+        _ => question_id('q', &question),
+    };
+    let reference = read_reference(fields).unwrap_or_else(|reason| {
+        fault(reason);
+        None
+    });
+    let evidence = read_evidence(fields).unwrap_or_else(|reasons| {
+        reasons.into_iter().for_each(&mut fault);
+        Vec::new()
+    });
+    let tags = read_tags(fields).unwrap_or_else(|reason| {
+        fault(reason);
+        Vec::new()
+    });
+    Question { id, question, reference, evidence, tags }
+}
+
+fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String> {
+    let given = REFERENCE.iter().find_map(|name| fields.get(*name).map(|value| (*name, value)));
+    let (name, value) = match given {
+        Some(given) => given,
+        None => match fields.get("answer") {
+            Some(answer) if !fields.contains_key("contexts") => ("answer", answer),
+            _ => return Ok(None),
+        },
+    };
+    let reference = if name == "ground_truths" {
+        texts(value).map(|texts| texts.into_iter().next().unwrap_or_default())
+    } else {
+        text(value)
+    };
+    let reference = reference.map_err(|reason| format!("`{name}` {reason}"))?;
+    // pandas writes what is missing as `nan`.
+    Ok(Some(reference).filter(|reference| !reference.is_empty() && !reference.eq_ignore_ascii_case("nan")))
+}
+
+fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<String>> {
+    if let Some(value) = fields.get("evidence").filter(|value| !is_blank(value)) {
+        return read_own_evidence(value);
+    }
+    let is_golden = !fields.contains_key("answer") && !fields.contains_key("response");
+    let given = ["reference_contexts", "contexts"]
+        .into_iter()
+        .filter(|name| *name == "reference_contexts" || is_golden)
+        .find_map(|name| fields.get(name).filter(|value| !is_blank(value)).map(|value| (name, value)));
+    let Some((name, value)) = given else { return Ok(Vec::new()) };
+    let contexts = texts(value).map_err(|reason| vec![format!("`{name}` {reason}")])?;
+    let quotes = contexts.iter().map(|context| without_hop(context)).filter(|quote| !quote.is_empty());
+    Ok(quotes.map(|quote| Evidence { document: String::new(), quote: quote.to_owned(), span: None }).collect())
+}
+
+fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<String>> {
+    const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
+    let parsed;
+    let value = match value {
+        // A cell of a CSV file.
+        Value::String(text) => match serde_json::from_str(text) {
+            Ok(value) => {
+                parsed = value;
+                &parsed
+            }
+            Err(error) => return Err(vec![format!("`evidence` is not JSON ({error}): {SHAPE}")]),
+        },
+        value => value,
+    };
+    let Value::Array(items) = value else { return Err(vec![format!("`evidence` is no list: {SHAPE}")]) };
+    let mut evidence = Vec::new();
+    let mut reasons = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let number = i + 1;
+        match serde_json::from_value::<Evidence>(item.clone()) {
+            Ok(item) if item.quote.trim().is_empty() => {
+                reasons.push(format!("evidence {number} has an empty quote: copy the words from the document"));
+            }
+            Ok(item) if item.span.is_some_and(|span| span.start >= span.end) => {
+                reasons.push(format!("evidence {number} has a span that ends before it starts: correct or remove it"));
+            }
+            Ok(item) => evidence.push(item),
+            Err(error) => reasons.push(format!("evidence {number}: {error}; {SHAPE}")),
+        }
+    }
+    if reasons.is_empty() { Ok(evidence) } else { Err(reasons) }
+}
+
+fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let mut tags = match fields.get("tags") {
+        // A cell that is no list holds words between commas.
+        Some(Value::String(cell)) if !cell.trim_start().starts_with(['[', '(']) => {
+            cell.split(',').map(|tag| tag.trim().to_owned()).collect()
+        }
+        Some(value) if !is_blank(value) => texts(value).map_err(|reason| format!("`tags` {reason}"))?,
+        _ => Vec::new(),
+    };
+    for name in EXTRA_TAGS {
+        tags.extend(fields.get(*name).and_then(Value::as_str).map(|tag| tag.trim().to_owned()));
+    }
+    tags.retain(|tag| !tag.is_empty());
+    Ok(tags)
+}
+
+fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty() || text.trim().eq_ignore_ascii_case("nan"),
+        _ => false,
+    }
+}
+
+/// A text, trimmed; a number counts as one (ids often are).
+fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.trim().to_owned()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Null => Ok(String::new()),
+        other => Err(format!("must be a text, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+    }
+}
+
+/// A list of texts, also out of a cell; one text that is no list is a list of one.
+fn texts(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(text).collect(),
+        Value::String(cell) if cell.trim_start().starts_with(['[', '(']) => {
+            literal::list_of_texts(cell).map_err(|reason| format!("cannot be read: {reason}"))
+        }
+        Value::String(text) => Ok(vec![text.trim().to_owned()]),
+        other => Err(format!("must be a list of texts, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+    }
+}
+
+/// Ragas puts `<1-hop>` and an empty line before the contexts of a question
+/// over several passages; they stand in no document.
+fn without_hop(context: &str) -> &str {
+    let context = context.trim();
+    match context.strip_prefix('<').and_then(|rest| rest.split_once("-hop>")) {
+        Some((number, rest)) if number.chars().all(|c| c.is_ascii_digit()) => rest.trim(),
+        _ => context,
+    }
+}
+
+/// How many letters have to be changed, added or left out (Levenshtein).
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests;

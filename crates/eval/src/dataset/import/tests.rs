@@ -1,0 +1,168 @@
+//! Tests of the import.
+
+use super::*;
+use rag::Span;
+
+fn faults(name: &str, text: &str) -> Vec<(usize, String)> {
+    import(name, text.as_bytes()).unwrap_err().into_iter().map(|error| (error.line, error.message)).collect()
+}
+
+fn lines(name: &str, text: &str) -> Vec<usize> {
+    faults(name, text).into_iter().map(|fault| fault.0).collect()
+}
+
+fn one(name: &str, text: &str) -> Question {
+    let mut questions = import(name, text.as_bytes()).unwrap().questions;
+    assert_eq!(questions.len(), 1);
+    questions.remove(0)
+}
+
+#[test]
+fn own_files_survive_a_round_trip() {
+    let dataset = Dataset {
+        questions: vec![
+            Question {
+                id: "a".into(),
+                question: "What is “APT”?".into(),
+                reference: Some("A tool,\nno more.".into()),
+                evidence: vec![Evidence {
+                    document: "x/y.pdf".into(),
+                    quote: "APT is".into(),
+                    span: Some(Span { start: 3, end: 9 }),
+                }],
+                tags: vec!["t".into()],
+            },
+            Question {
+                id: "7".into(),
+                question: "Why?".into(),
+                reference: None,
+                evidence: Vec::new(),
+                tags: Vec::new(),
+            },
+        ],
+    };
+    let jsonl = dataset.to_jsonl().unwrap();
+    assert_eq!(import("golden.jsonl", jsonl.as_bytes()), Ok(dataset.clone()));
+    let with_mark = [b"\xEF\xBB\xBF", jsonl.replace('\n', "\r\n\r\n").as_bytes()].concat();
+    assert_eq!(import("golden", &with_mark), Ok(dataset));
+    let late_fault = [with_mark, b"{\"id\": \"z\", \"qestion\": \"\"}".to_vec()].concat();
+    assert_eq!(import("golden", &late_fault).unwrap_err().len(), 2);
+}
+
+#[test]
+fn own_columns_are_read_from_csv() {
+    let csv = "id,question,reference,evidence,tags\n\
+               7,\"What, then?\",It,\"[{\"\"document\"\": \"\"a.txt\"\", \"\"quote\"\": \"\"q\"\"}]\",\"x, y\"\n";
+    let question = one("g.csv", csv);
+    assert_eq!((question.id.as_str(), question.question.as_str()), ("7", "What, then?"));
+    assert_eq!(question.evidence, [Evidence { document: "a.txt".into(), quote: "q".into(), span: None }]);
+    assert_eq!(question.tags, ["x", "y"]);
+}
+
+#[test]
+fn a_test_set_of_ragas_0_1_is_read() {
+    let csv = "question,contexts,ground_truth,evolution_type,metadata,episode_done\n\
+               Why?,\"['It is\\nso', \"\"isn't it\"\"]\",Because,simple,\"[{'filename': 'a'}]\",True\n";
+    let question = one("testset.csv", csv);
+    assert_eq!(question.reference.as_deref(), Some("Because"));
+    let quotes: Vec<&str> = question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect();
+    assert_eq!(quotes, ["It is\nso", "isn't it"]);
+    assert!(question.evidence.iter().all(|evidence| evidence.document.is_empty()));
+    assert_eq!(question.tags, ["simple"]);
+    assert!(question.id.starts_with("q-"));
+}
+
+#[test]
+fn contexts_beside_an_answer_were_retrieved_and_are_no_evidence() {
+    let row = r#"{"question": "Why?", "answer": "So", "contexts": ["x"], "ground_truth": "Because"}"#;
+    let question = one("g.jsonl", row);
+    assert!(question.evidence.is_empty());
+    assert_eq!(question.reference.as_deref(), Some("Because"));
+}
+
+#[test]
+fn a_test_set_of_newer_ragas_is_read() {
+    let row = r#"{"user_input": "Why?", "reference": "Because", "reference_contexts": ["<1-hop>\n\none", "<2-hop>\n\ntwo"],
+        "retrieved_contexts": ["z"], "response": "So", "synthesizer_name": "multi"}"#;
+    let question = one("g.jsonl", &row.replace('\n', " "));
+    let quotes: Vec<&str> = question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect();
+    assert_eq!(quotes, ["one", "two"]);
+    assert_eq!((question.reference.as_deref(), question.tags.as_slice()), (Some("Because"), &["multi".to_owned()][..]));
+}
+
+#[test]
+fn an_answer_is_the_reference_where_nothing_else_could_be() {
+    assert_eq!(one("g.csv", "question,answer\nWhy?,So\n").reference.as_deref(), Some("So"));
+    assert_eq!(one("g.csv", "question;answer\nWhy?;So, yes\n").reference.as_deref(), Some("So, yes"));
+    assert_eq!(one("g.jsonl", r#"{"question": "Why?", "answer": "So", "contexts": []}"#).reference, None);
+    assert_eq!(one("g.csv", "question,ground_truth\nWhy?,nan\n").reference, None);
+    assert_eq!(one("g.jsonl", r#"{"question": "Why?", "ground_truths": ["a", "b"]}"#).reference.as_deref(), Some("a"));
+}
+
+#[test]
+fn ids_made_of_words_do_not_depend_on_the_order() {
+    let ids = |text: &str| -> Vec<String> {
+        import("g.csv", text.as_bytes()).unwrap().questions.into_iter().map(|question| question.id).collect()
+    };
+    let (forth, mut back) = (ids("question\nA?\nB?\n"), ids("question\nB?\nA?\n"));
+    back.reverse();
+    assert_eq!(forth, back);
+}
+
+#[test]
+fn all_faults_are_told_with_their_lines() {
+    let text = "{\"id\": \"a\", \"question\": \"A?\"}\n\
+                not json\n\
+                \n\
+                {\"id\": \"a\", \"question\": \" \"}\n\
+                {\"id\": \"b\", \"question\": \"B?\", \"evidense\": []}\n\
+                {\"id\": \"c\", \"question\": \"C?\", \"reference\": NaN}\n\
+                [1]\n\
+                {\"id\": \"d\", \"question\": [1], \"tags\": 3}\n\
+                {\"id\": \"e\", \"question\": \"E?\", \"evidence\": [{\"quote\": \" \"}, {\"document\": \"x\"}, {\"quote\": \"x\", \"span\": {\"start\": 3, \"end\": 1}}]}";
+    assert_eq!(lines("g.jsonl", text), [2, 4, 4, 5, 6, 7, 8, 8, 9, 9, 9]);
+    let messages = faults("g.jsonl", text);
+    assert!(messages[3].1.contains("`evidence`"), "{messages:?}");
+    assert!(messages[4].1.contains("write null"), "{messages:?}");
+    let first = &import("g.jsonl", text.as_bytes()).unwrap_err()[1];
+    assert_eq!(first.to_string(), "g.jsonl:4: has an empty question: write one, or remove the line");
+}
+
+#[test]
+fn the_lines_of_csv_count_line_ends_within_fields() {
+    for end in ["\n", "\r\n"] {
+        let text = ["id,question", "1,\"two", "lines\"", "2,", "1,again", "3,too,many", "4,ok"].join(end);
+        assert_eq!(lines("g.csv", &text), [4, 5, 6], "{end:?}");
+    }
+}
+
+#[test]
+fn faults_of_a_csv_header_are_told_once() {
+    assert_eq!(lines("g.csv", "qestion,reference\na,b\nc,d\n"), [1, 1]);
+    assert_eq!(lines("g.csv", "question,user_input\na,b\nc,d\n"), [1]);
+    assert_eq!(lines("g.csv", "question,question\na,b\n"), [1]);
+    assert_eq!(one("g.csv", ",question,my notes\n0,Why?,x\n").question, "Why?");
+}
+
+#[test]
+fn the_same_question_twice_is_a_fault() {
+    assert_eq!(lines("g.csv", "question\nWhy?\nHow?\nWhy?\n"), [4]);
+}
+
+#[test]
+fn files_without_questions_are_refused() {
+    assert_eq!(lines("g.jsonl", ""), [1]);
+    assert_eq!(lines("g.csv", ""), [1]);
+    assert_eq!(lines("g.csv", "question\n"), [1]);
+    let array = faults("g.json", "[{\"question\": \"Why?\"},\n{\"question\": \"How?\"}]");
+    assert!(array.len() == 1 && array[0].1.contains("jq"), "{array:?}");
+    assert_eq!(import("g.jsonl", b"{\"question\": \"\xFF\"}").unwrap_err()[0].line, 1);
+    assert_eq!(import("g.csv", b"question\n\xFF\n").unwrap_err()[0].line, 2);
+}
+
+#[test]
+fn edit_distances_count_letters() {
+    assert_eq!(edit_distance("kitten", "sitting"), 3);
+    assert_eq!(edit_distance("", "ab"), 2);
+    assert_eq!(edit_distance("é", "e"), 1);
+}

@@ -1,0 +1,144 @@
+//! Which passages are worth a question, and in what order they are tried.
+
+use super::{GenerateOptions, Rejected, Rejection};
+use crate::metric::words;
+use crate::statistics::Random;
+use rag::Chunk;
+use std::collections::{BTreeMap, HashSet};
+
+/// Headings under which there is nothing to ask.
+const EMPTY_HEADINGS: &[&str] = &[
+    "contents",
+    "table of contents",
+    "index",
+    "list of figures",
+    "list of tables",
+    "copyright",
+    "copyright notice",
+    "bibliography",
+    "references",
+    "acknowledgements",
+    "acknowledgments",
+];
+
+/// The passages to try, in the order of trying, and those that are not worth
+/// it. Documents take turns, so that a long book does not crowd out the short
+/// ones; within a document the order is random.
+pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&'a Chunk>, Vec<Rejection>) {
+    let mut rejected = Vec::new();
+    let mut by_document: BTreeMap<&str, Vec<&Chunk>> = BTreeMap::new();
+    // Parents of a hierarchy repeat the text of their children.
+    for chunk in chunks.iter().filter(|chunk| chunk.searchable) {
+        match unfit(chunk, options.min_characters) {
+            None => by_document.entry(&chunk.document).or_default().push(chunk),
+            Some(reason) => {
+                let (document, span) = (chunk.document.clone(), chunk.span);
+                rejected.push(Rejection { reason, document, span, question: None });
+            }
+        }
+    }
+    let mut random = Random::new(options.seed);
+    let mut documents: Vec<Vec<&Chunk>> = by_document.into_values().collect();
+    random.shuffle(&mut documents);
+    for passages in &mut documents {
+        passages.sort_by_key(|chunk| (chunk.span, chunk.number));
+        random.shuffle(passages);
+    }
+    let mut order = Vec::new();
+    let longest = documents.iter().map(Vec::len).max().unwrap_or(0);
+    for turn in 0..longest {
+        order.extend(documents.iter().filter_map(|passages| passages.get(turn)));
+    }
+    (order, rejected)
+}
+
+/// Why nothing can be asked about a passage.
+fn unfit(chunk: &Chunk, min_characters: usize) -> Option<Rejected> {
+    let text = chunk.text.trim();
+    // A chunk whose text is not that of its span could not give evidence.
+    if text.chars().count() < min_characters || chunk.text.len() != chunk.span.len() {
+        return Some(Rejected::TooShort);
+    }
+    let heading = chunk.heading.as_deref().and_then(|heading| heading.rsplit(" > ").next()).unwrap_or_default();
+    if EMPTY_HEADINGS.contains(&heading.trim().to_lowercase().as_str()) || is_contents(text) {
+        return Some(Rejected::Contents);
+    }
+    if is_prose(text) { None } else { Some(Rejected::NotProse) }
+}
+
+/// Leaders of dots, or lines of which most end in a page number.
+fn is_contents(text: &str) -> bool {
+    let n_leaders = text.matches("....").count() + text.matches(". . .").count();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let n_numbered = lines.iter().filter(|line| line.trim_end().ends_with(|c: char| c.is_ascii_digit())).count();
+    n_leaders >= 3 || (lines.len() >= 5 && n_numbered * 2 > lines.len())
+}
+
+/// Mostly letters, at least two sentences, and not the same words all over.
+fn is_prose(text: &str) -> bool {
+    let n_letters = text.chars().filter(|c| c.is_alphabetic()).count();
+    let n_visible = text.chars().filter(|c| !c.is_whitespace()).count();
+    let is_sentence = |sentence: &&str| {
+        sentence.split_whitespace().count() >= 5 && sentence.ends_with(['.', '!', '?', ')', '"', '”', ':', '。'])
+    };
+    let n_sentences = words::sentences(text).iter().filter(|sentence| is_sentence(sentence)).count();
+    let tokens = words::tokens(text, false);
+    let n_distinct = tokens.iter().collect::<HashSet<_>>().len();
+    n_letters * 10 >= n_visible * 7 && n_sentences >= 2 && n_distinct * 10 >= tokens.len() * 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{PROSE, chunk};
+    use super::*;
+
+    fn reason(text: &str) -> Option<Rejected> {
+        unfit(&chunk("a.txt", 0, text), 200)
+    }
+
+    #[test]
+    fn prose_is_fit() {
+        assert_eq!(reason(PROSE), None);
+    }
+
+    #[test]
+    fn contents_tables_and_fragments_are_not() {
+        assert_eq!(reason("Short."), Some(Rejected::TooShort));
+        assert_eq!(reason(&"1.2 Installing packages ........ 17\n".repeat(8)), Some(Rejected::Contents));
+        assert_eq!(
+            reason(&"Installing packages from a disc 17\nRemoving them 18\n".repeat(6)),
+            Some(Rejected::Contents)
+        );
+        assert_eq!(reason(&"0.12 | 4.5e-3 | -7 | x\n".repeat(20)), Some(Rejected::NotProse));
+        assert_eq!(reason(&"word list without any sentence at all ".repeat(9)), Some(Rejected::NotProse));
+        assert_eq!(reason(&"The same words are here again. ".repeat(20)), Some(Rejected::NotProse));
+        let under_index = Chunk { heading: Some("Guide > Index".into()), ..chunk("a.txt", 0, PROSE) };
+        assert_eq!(unfit(&under_index, 200), Some(Rejected::Contents));
+    }
+
+    #[test]
+    fn documents_take_turns_and_no_passage_comes_twice() {
+        let chunks: Vec<Chunk> =
+            (0..20).map(|i| chunk(if i < 16 { "long.txt" } else { "short.txt" }, i, PROSE)).collect();
+        let options = GenerateOptions::default();
+        let (order, rejected) = draw(&chunks, &options);
+        assert!(rejected.is_empty());
+        let of_short = order[..8].iter().filter(|chunk| chunk.document == "short.txt").count();
+        assert_eq!(of_short, 4);
+        let distinct: HashSet<u32> = order.iter().map(|chunk| chunk.number).collect();
+        assert_eq!((order.len(), distinct.len()), (20, 20));
+    }
+
+    #[test]
+    fn the_order_depends_on_the_seed_and_not_on_the_order_of_chunks() {
+        let chunks: Vec<Chunk> = (0..9).map(|i| chunk("a.txt", i, PROSE)).collect();
+        let mut reversed = chunks.clone();
+        reversed.reverse();
+        let numbers = |chunks: &[Chunk], seed| -> Vec<u32> {
+            let options = GenerateOptions { seed, ..GenerateOptions::default() };
+            draw(chunks, &options).0.iter().map(|chunk| chunk.number).collect()
+        };
+        assert_eq!(numbers(&chunks, 1), numbers(&reversed, 1));
+        assert_ne!(numbers(&chunks, 1), numbers(&chunks, 2));
+    }
+}

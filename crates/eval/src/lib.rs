@@ -1,0 +1,14 @@
+//! Golden datasets, metrics and statistics. It knows nothing of experiments
+//! or trackers.
+
+pub mod dataset;
+mod generate;
+pub mod metric;
+mod prompt;
+mod score;
+pub mod statistics;
+
+pub use dataset::{Dataset, Evidence, Question};
+pub use generate::{GenerateOptions, GenerateProgress, Generated, Rejected, Rejection, generate};
+pub use metric::{Metric, MetricConfig, Sample};
+pub use score::{Missing, Score, Scored};

@@ -1,0 +1,248 @@
+//! Answer correctness: whether the answer says what the reference says.
+//!
+//! When to use it: as the overall mark of an answer, where there is a
+//! reference. It needs a judge (for the facts) and an embedder (for the
+//! similarity); a part with weight 0 needs neither and is not computed.
+//!
+//! 1. The judge breaks answer and reference into statements.
+//! 2. TP: statements of the answer that the reference supports; FP: those that
+//!    it does not; FN: statements of the reference that the answer lacks.
+//! 3. P = TP/(TP+FP), R = TP/(TP+FN), F = (1+β²)PR/(β²P+R), each 0 where its
+//!    denominator is.
+//! 4. score = Σ w_i x_i / Σ w_i of F and answer similarity, w = [0.75, 0.25].
+//!
+//! Differences from Ragas 0.4 (`collections`):
+//! - each statement gets a verdict of its own, matched by number; Ragas has one
+//!   call sort all statements and believes whatever lists come back. A missing
+//!   verdict means no score (`JudgeUnparsable`);
+//! - F is 1 without statements only if *both* texts have none (as in the older
+//!   Ragas); `collections` gives 1 if either has none, which rewards refusals;
+//! - P and R are 0 where their denominators are, without an exception;
+//! - an empty answer has no score (`EmptyInput`).
+//!
+//! Source: Ragas' documentation; F-measure after C. J. van Rijsbergen,
+//! "Information Retrieval", 1979.
+
+use super::answer_similarity::similarity;
+use super::judge::{self, Inquiry, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use models::Embedder;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of answer correctness.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The weights of facts and of similarity, not negative and not both 0.
+    pub weights: [f64; 2],
+    /// How much more recall counts than precision, above 0; 1 for equally.
+    pub beta: f64,
+    /// The probability of yes from which on a verdict is yes; for models that
+    /// offer token probabilities.
+    pub threshold: f64,
+    /// The most statements that a text is broken into.
+    pub max_statements: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { weights: [0.75, 0.25], beta: 1.0, threshold: 0.5, max_statements: 20 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        let metric = "answer_correctness";
+        let refuse = |reason: String| Err(Error::Config { metric, reason });
+        judge::check_threshold(metric, self.threshold)?;
+        judge::check_statements(metric, self.max_statements)?;
+        if !(self.beta > 0.0 && self.beta.is_finite()) {
+            return refuse(format!("beta must be above 0, not {}", self.beta));
+        }
+        let usable = self.weights.iter().all(|weight| *weight >= 0.0 && weight.is_finite());
+        if !usable || self.weights.iter().sum::<f64>() == 0.0 {
+            return refuse(format!("weights must not be negative and not both 0: {:?}", self.weights));
+        }
+        let needs = self.needs();
+        let judge = if needs.judge { Some(Judge::new(cx.judge(metric)?, self.threshold)) } else { None };
+        let embedder = if needs.embedder { Some(cx.embedder(metric)?) } else { None };
+        Ok(Box::new(AnswerCorrectness { judge, embedder, config: self.clone() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        let [facts, similarity] = self.weights.map(|weight| weight != 0.0);
+        Needs { reference: true, answer: true, judge: facts, embedder: similarity, ..Needs::NOTHING }
+    }
+
+    fn range(&self) -> (f64, f64) {
+        // Only the similarity can be negative. Weights that are refused have
+        // no share, and must not make a NaN here.
+        let share = self.weights[1] / (self.weights[0] + self.weights[1]);
+        (if share.is_finite() { -share } else { -1.0 }, 1.0)
+    }
+}
+
+struct AnswerCorrectness {
+    judge: Option<Judge>,
+    embedder: Option<Embedder>,
+    config: Config,
+}
+
+#[async_trait]
+impl Metric for AnswerCorrectness {
+    fn needs(&self) -> Needs {
+        self.config.needs()
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Map::new();
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, Value::Object(parts))
+    }
+}
+
+impl AnswerCorrectness {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Map<String, Value>,
+    ) -> Result<f64, Missing> {
+        let reference = sample.reference()?;
+        let answer = sample.answer_with_words()?;
+        let facts = match &self.judge {
+            Some(judge) => self.facts(judge, sample, &answer, reference, transcript, parts).await?,
+            None => 0.0,
+        };
+        let similarity = match &self.embedder {
+            Some(embedder) => similarity(embedder, reference, &answer).await?,
+            None => 0.0,
+        };
+        parts.insert("facts".to_owned(), json!(facts));
+        parts.insert("similarity".to_owned(), json!(similarity));
+        let [facts_weight, similarity_weight] = self.config.weights;
+        Ok((facts_weight * facts + similarity_weight * similarity) / (facts_weight + similarity_weight))
+    }
+
+    /// The F-measure of the facts.
+    async fn facts(
+        &self,
+        judge: &Judge,
+        sample: &Sample<'_>,
+        answer: &str,
+        reference: &str,
+        transcript: &mut Transcript,
+        parts: &mut Map<String, Value>,
+    ) -> Result<f64, Missing> {
+        let question = &sample.question.question;
+        let limit = self.config.max_statements as usize;
+        let said = judge.statements(question, answer, limit, transcript).await?;
+        let wanted = judge.statements(question, reference, limit, transcript).await?;
+        let against_reference = Inquiry {
+            shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference)),
+            tag: "statement",
+            items: &said,
+            question: "The statement is part of an answer to the question. Does the reference support it?",
+            per_call: said.len(),
+        };
+        let supported = judge.verdicts(&against_reference, transcript).await?;
+        let against_answer = Inquiry {
+            shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer)),
+            tag: "statement",
+            items: &wanted,
+            question: "Does the answer say what the statement says?",
+            per_call: wanted.len(),
+        };
+        let present = judge.verdicts(&against_answer, transcript).await?;
+        parts.insert("answer_statements".to_owned(), judge::table(&said, &supported));
+        parts.insert("reference_statements".to_owned(), judge::table(&wanted, &present));
+        let (supported, present) = (judge::complete(&supported)?, judge::complete(&present)?);
+        let count = |verdicts: &[bool], which: bool| verdicts.iter().filter(|verdict| **verdict == which).count();
+        Ok(f_measure(count(&supported, true), count(&supported, false), count(&present, false), self.config.beta))
+    }
+}
+
+/// Fβ of counts; 1 if there was nothing to say and nothing was said.
+fn f_measure(true_positive: usize, false_positive: usize, false_negative: usize, beta: f64) -> f64 {
+    if true_positive + false_positive + false_negative == 0 {
+        return 1.0;
+    }
+    if true_positive == 0 {
+        return 0.0;
+    }
+    let precision = true_positive as f64 / (true_positive + false_positive) as f64;
+    let recall = true_positive as f64 / (true_positive + false_negative) as f64;
+    (1.0 + beta * beta) * precision * recall / (beta * beta * precision + recall)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, answer, context, judge_context, question, sample, score};
+    use super::*;
+    use crate::Score;
+
+    #[test]
+    fn the_f_measure_has_the_reference_values() {
+        assert!((f_measure(2, 1, 1, 1.0) - 0.666_667).abs() < 1e-6);
+        assert_eq!(f_measure(0, 3, 2, 1.0), 0.0);
+        assert!((f_measure(2, 0, 2, 2.0) - 0.555_556).abs() < 1e-6);
+        assert_eq!(f_measure(0, 0, 0, 1.0), 1.0);
+        assert_eq!(f_measure(0, 0, 2, 1.0), 0.0);
+        assert_eq!(f_measure(0, 2, 0, 1.0), 0.0);
+    }
+
+    fn correctness(config: &Config, fake: FakeJudge) -> Scored {
+        let question = question("What is APT?", Some("red fox"));
+        let metric = config.build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question, &[], Some(&answer("red fox"))))
+    }
+
+    #[test]
+    fn facts_and_similarity_are_weighed() {
+        // The answer's three statements: TP 2, FP 1. The reference's: FN 1.
+        // Both texts are the same, so the similarity is 1.
+        let scored = correctness(&Config::default(), FakeJudge::new().statements(&["a", "b", "c"]).verdicts("110110"));
+        let wanted = 0.75 * 2.0 / 3.0 + 0.25;
+        assert!((scored.score.value().unwrap() - wanted).abs() < 1e-6, "{:?}", scored.score);
+        assert_eq!(scored.detail["answer_statements"][2]["verdict"], false);
+    }
+
+    #[test]
+    fn written_verdicts_are_matched_to_both_lists() {
+        let fake = FakeJudge::new().statements(&["a", "b", "c"]).verdicts("110110").without_probabilities();
+        let scored = correctness(&Config { weights: [1.0, 0.0], ..Config::default() }, fake);
+        assert!((scored.score.value().unwrap() - 2.0 / 3.0).abs() < 1e-12, "{:?}", scored.score);
+    }
+
+    #[test]
+    fn texts_that_both_state_nothing_agree() {
+        let facts_only = Config { weights: [1.0, 0.0], ..Config::default() };
+        assert_eq!(correctness(&facts_only, FakeJudge::new().statements(&[])).score, Score::Value(1.0));
+    }
+
+    #[test]
+    fn a_part_without_weight_needs_no_model() {
+        let similarity_only = Config { weights: [0.0, 1.0], ..Config::default() };
+        assert!(!similarity_only.needs().judge);
+        assert!(similarity_only.build(&context()).is_ok());
+        let facts_only = Config { weights: [1.0, 0.0], ..Config::default() };
+        assert!(!facts_only.needs().embedder);
+        assert_eq!(facts_only.range(), (-0.0, 1.0));
+    }
+
+    #[test]
+    fn weights_that_cannot_work_are_refused() {
+        for weights in [[0.0, 0.0], [-1.0, 2.0], [f64::NAN, 1.0]] {
+            let config = Config { weights, ..Config::default() };
+            assert!(config.build(&judge_context(FakeJudge::new())).is_err(), "{weights:?}");
+        }
+    }
+}

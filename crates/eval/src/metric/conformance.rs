@@ -1,0 +1,133 @@
+//! What every metric of the registry must do.
+
+use super::testing::{FakeJudge, answer, context, judge_context, passage, question_with_evidence, sample, score};
+use super::*;
+use crate::Score;
+use std::collections::HashSet;
+
+fn build(config: &MetricConfig) -> Box<dyn Metric> {
+    config.build(&judge_context(FakeJudge::new())).unwrap()
+}
+
+fn full_question() -> Question {
+    Question { reference: Some("The red fox.".to_owned()), ..question_with_evidence(&[(0, 10), (50, 90)]) }
+}
+
+#[test]
+fn every_score_is_in_its_range() {
+    let question = full_question();
+    let passages =
+        [passage("a.txt", 0, 40), passage("a.txt", 0, 40), passage("b.txt", 0, 10), passage("a.txt", 45, 95)];
+    for config in MetricConfig::defaults() {
+        let metric = build(&config);
+        let (low, high) = config.range();
+        for text in ["The red fox [1].", "nothing of that kind", "ü — 🦊 «x» \u{0} []] [1][1", "the"] {
+            for n in 0..=passages.len() {
+                let answer = answer(text);
+                let scored = score(&*metric, &sample(&question, &passages[..n], Some(&answer)));
+                if let Score::Value(value) = scored.score {
+                    assert!(value.is_finite() && value >= low && value <= high, "{} {value}", config.name());
+                } else {
+                    assert!(n == 0, "{} gave {:?} for {text}", config.name(), scored.score);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_missing_gives_a_typed_reason() {
+    let full = full_question();
+    let passages = [passage("a.txt", 0, 40)];
+    let answer = answer("The red fox.");
+    for config in MetricConfig::defaults() {
+        let metric = build(&config);
+        let reason =
+            |question: &Question, answer: Option<&Answer>| match score(&*metric, &sample(question, &passages, answer))
+                .score
+            {
+                Score::Missing(missing) => Some(missing),
+                Score::Value(_) => None,
+            };
+        let name = config.name();
+        let without_answer = reason(&full, None);
+        assert_eq!(matches!(without_answer, Some(Missing::EmptyInput(_))), config.needs().answer, "{name}");
+        let no_reference = Question { reference: None, ..full.clone() };
+        let without_reference = reason(&no_reference, Some(&answer));
+        assert_eq!(matches!(without_reference, Some(Missing::NotApplicable(_))), config.needs().reference, "{name}");
+        let no_evidence = Question { evidence: Vec::new(), ..full.clone() };
+        let without_evidence = reason(&no_evidence, Some(&answer));
+        assert_eq!(matches!(without_evidence, Some(Missing::NotApplicable(_))), config.needs().evidence, "{name}");
+    }
+}
+
+#[test]
+fn a_judge_that_fails_is_a_provider_error() {
+    let question = full_question();
+    let passages = [passage("a.txt", 0, 40)];
+    let answer = answer("The red fox.");
+    for config in MetricConfig::defaults().iter().filter(|config| config.judged()) {
+        let metric = config.build(&judge_context(FakeJudge::new().failing())).unwrap();
+        let scored = score(&*metric, &sample(&question, &passages, Some(&answer)));
+        assert!(
+            matches!(scored.score, Score::Missing(Missing::ProviderError(_))),
+            "{} {:?}",
+            config.name(),
+            scored.score
+        );
+    }
+}
+
+#[test]
+fn scoring_twice_gives_the_same() {
+    let question = full_question();
+    let passages = [passage("a.txt", 0, 40)];
+    let answer = answer("The red fox.");
+    for config in MetricConfig::defaults() {
+        let twice: Vec<Scored> =
+            (0..2).map(|_| score(&*build(&config), &sample(&question, &passages, Some(&answer)))).collect();
+        assert_eq!(twice[0], twice[1], "{}", config.name());
+    }
+}
+
+#[test]
+fn a_metric_is_refused_exactly_where_a_model_that_it_needs_is_missing() {
+    for config in MetricConfig::defaults() {
+        assert_eq!(config.build(&context()).is_err(), config.judged(), "{}", config.name());
+        let needs = config.needs();
+        assert_eq!(config.build(&Context::default()).is_err(), needs.judge || needs.embedder, "{}", config.name());
+        assert_eq!(build(&config).needs(), needs);
+    }
+}
+
+#[test]
+fn settings_survive_json_and_unknown_ones_are_refused() {
+    for config in MetricConfig::defaults() {
+        let json = serde_json::to_value(&config).unwrap();
+        assert_eq!(serde_json::from_value::<MetricConfig>(json).unwrap(), config);
+        let empty = serde_json::json!({ config.name(): {} });
+        assert_eq!(serde_json::from_value::<MetricConfig>(empty).unwrap(), config);
+        let unknown = serde_json::json!({ config.name(): { "no_such_setting": 1 } });
+        assert!(serde_json::from_value::<MetricConfig>(unknown).is_err(), "{}", config.name());
+    }
+}
+
+#[test]
+fn metrics_are_found_by_name() {
+    let names: HashSet<&str> = MetricConfig::NAMES.iter().copied().collect();
+    assert_eq!(names.len(), MetricConfig::NAMES.len());
+    for name in MetricConfig::NAMES {
+        assert_eq!(MetricConfig::named(name).map(|config| config.name()), Some(*name));
+    }
+    assert!(MetricConfig::named("no_such_metric").is_none());
+}
+
+#[test]
+fn the_judged_metrics_are_these() {
+    let judged: Vec<&str> =
+        MetricConfig::defaults().iter().filter(|config| config.judged()).map(MetricConfig::name).collect();
+    assert_eq!(
+        judged,
+        ["faithfulness", "answer_relevancy", "context_precision", "context_recall", "answer_correctness"]
+    );
+}

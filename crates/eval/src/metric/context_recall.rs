@@ -1,0 +1,152 @@
+//! Context recall: how much of the reference answer the retrieved passages
+//! hold.
+//!
+//! When to use it: where there are reference answers and no golden evidence;
+//! where there is evidence, `recall` does it without a judge. It needs a judge.
+//!
+//! For each sentence of the reference: can it be attributed to the passages?
+//! score = attributed sentences / sentences. An empty retrieval is 0.
+//!
+//! Differences from Ragas 0.4 (`collections`):
+//! - the sentences are cut by a fixed rule and not by the judge, so that the
+//!   denominator is the same for every trial; verdicts are matched to them by
+//!   number, and a missing one means no score (`JudgeUnparsable`);
+//! - an empty retrieval is 0 without a call, where `collections` raises;
+//! - verdicts are 0 or 1 and come from token probabilities where offered.
+//!
+//! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
+//! Generation", EACL 2024, and Ragas' documentation.
+
+use super::judge::{self, Inquiry, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample, words};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of context recall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The probability of yes from which on a verdict is yes; for models that
+    /// offer token probabilities.
+    pub threshold: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { threshold: 0.5 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        judge::check_threshold("context_recall", self.threshold)?;
+        let judge = Judge::new(cx.judge("context_recall")?, self.threshold);
+        Ok(Box::new(ContextRecall { judge, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { reference: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+}
+
+struct ContextRecall {
+    judge: Judge,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for ContextRecall {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Value::Null;
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, parts)
+    }
+}
+
+impl ContextRecall {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Value,
+    ) -> Result<f64, Missing> {
+        let sentences: Vec<String> = words::sentences(sample.reference()?).into_iter().map(str::to_owned).collect();
+        if sentences.is_empty() {
+            return Err(Missing::NotApplicable("the reference answer holds no word".into()));
+        }
+        if sample.passages.is_empty() {
+            return Ok(0.0);
+        }
+        let passages = sample.passages.iter().map(|passage| passage.text.as_str());
+        let inquiry = Inquiry {
+            shared: format!(
+                "{}\n\n{}",
+                prompt::fence_all("context", "passage", passages),
+                prompt::fence("question", &sample.question.question)
+            ),
+            tag: "statement",
+            items: &sentences,
+            question: "The statement is part of an answer to the question. Does the context say what it says?",
+            per_call: sentences.len(),
+        };
+        let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
+        *parts = json!({ "sentences": judge::table(&sentences, &verdicts) });
+        let verdicts = judge::complete(&verdicts)?;
+        judge::share(&verdicts).ok_or_else(|| Missing::EmptyInput("there are no verdicts".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
+    use super::*;
+    use crate::Score;
+
+    fn recall(fake: FakeJudge, reference: Option<&str>, n_passages: usize) -> Scored {
+        let question = question("What is APT?", reference);
+        let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
+        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question, &passages, None))
+    }
+
+    const REFERENCE: Option<&str> = Some("It is a tool. It installs packages. It is free.");
+
+    #[test]
+    fn the_score_is_the_share_of_attributed_sentences() {
+        let scored = recall(FakeJudge::new().verdicts("110"), REFERENCE, 2);
+        assert!((scored.score.value().unwrap() - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!(scored.detail["sentences"][1]["text"], "It installs packages.");
+        let written = recall(FakeJudge::new().verdicts("110").without_probabilities(), REFERENCE, 2);
+        assert_eq!(written.score, scored.score);
+    }
+
+    #[test]
+    fn nothing_retrieved_is_zero_and_asks_nobody() {
+        assert_eq!(recall(FakeJudge::new(), REFERENCE, 0).score, Score::Value(0.0));
+    }
+
+    #[test]
+    fn a_question_without_reference_is_no_failure() {
+        let scored = recall(FakeJudge::new(), None, 1);
+        assert!(matches!(scored.score, Score::Missing(Missing::NotApplicable(_))), "{:?}", scored.score);
+    }
+
+    #[test]
+    fn a_failing_judge_is_told_from_an_unreadable_one() {
+        let down = recall(FakeJudge::new().failing(), REFERENCE, 1);
+        assert!(matches!(down.score, Score::Missing(Missing::ProviderError(_))), "{:?}", down.score);
+        let unreadable = recall(FakeJudge::new().verdicts("1?1").without_probabilities(), REFERENCE, 1);
+        assert!(matches!(unreadable.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", unreadable.score);
+    }
+}

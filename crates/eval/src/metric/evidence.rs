@@ -1,0 +1,242 @@
+//! Which golden evidence a ranking of passages covers, and from which rank on.
+//!
+//! Shared by the retrieval metrics. It needs no model and does not care how
+//! documents were chunked, since evidence is anchored to byte spans of the
+//! documents' text.
+//!
+//! **Covered.** Walking down the first k passages, an evidence item counts as
+//! covered at the rank from which on the *union* of the passages so far, of the
+//! same document, holds at least `min_overlap` of the item's bytes. So evidence
+//! that is cut by a chunk border is found when both chunks are, and a byte
+//! that two overlapping passages hold counts once.
+//!
+//! **Relevant.** One passage on its own is relevant if it holds at least
+//! `min_overlap` of an item, or if at least `min_overlap` of the passage lies
+//! within an item: a sentence out of a long piece of evidence is not noise.
+
+use super::{Error, Sample};
+use crate::Missing;
+use rag::Span;
+use serde_json::{Value, json};
+
+/// Shares are sums of whole bytes divided by whole bytes; this only absorbs
+/// the rounding of `min_overlap` itself.
+const ROUNDING: f64 = 1e-9;
+
+/// How far down to look, and how much of an item is enough.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Cutoff {
+    k: Option<usize>,
+    min_overlap: f64,
+}
+
+/// One evidence item after the walk.
+struct Item<'a> {
+    document: &'a str,
+    span: Span,
+    /// Covered so far, in order and apart from each other.
+    pieces: Vec<Span>,
+    /// The rank, from 1, at which it became covered.
+    rank: Option<usize>,
+}
+
+/// What the first k passages cover.
+pub(super) struct Walk<'a> {
+    items: Vec<Item<'a>>,
+    /// For each passage, whether it is relevant on its own.
+    pub(super) relevant: Vec<bool>,
+    k: Option<usize>,
+}
+
+impl Cutoff {
+    /// Checks the settings that all retrieval metrics share.
+    pub(super) fn new(metric: &'static str, k: Option<u32>, min_overlap: f64) -> Result<Self, Error> {
+        let refuse = |reason: String| Err(Error::Config { metric, reason });
+        if k == Some(0) {
+            return refuse("k must be at least 1; leave it out to count all retrieved passages".into());
+        }
+        if !(min_overlap > 0.0 && min_overlap <= 1.0) {
+            return refuse(format!("min_overlap must be above 0 and at most 1, not {min_overlap}"));
+        }
+        Ok(Self { k: k.map(|k| k as usize), min_overlap })
+    }
+
+    /// Walks down a sample's passages. Refused where the question has no
+    /// evidence, or evidence that was not found in its document: guessing
+    /// would blame the retriever for a fault of the dataset.
+    pub(super) fn walk<'a>(&self, sample: &Sample<'a>) -> Result<Walk<'a>, Missing> {
+        if sample.question.evidence.is_empty() {
+            return Err(Missing::NotApplicable("the question has no golden evidence".into()));
+        }
+        let mut items = Vec::new();
+        for (i, evidence) in sample.question.evidence.iter().enumerate() {
+            match evidence.span {
+                Some(span) if !span.is_empty() => {
+                    items.push(Item { document: &evidence.document, span, pieces: Vec::new(), rank: None });
+                }
+                _ => {
+                    let number = i + 1;
+                    return Err(Missing::NotApplicable(format!(
+                        "evidence {number} has no place in a document: anchor the dataset first"
+                    )));
+                }
+            }
+        }
+        let passages = &sample.passages[..self.k.unwrap_or(usize::MAX).min(sample.passages.len())];
+        let mut relevant = Vec::with_capacity(passages.len());
+        for (i, passage) in passages.iter().enumerate() {
+            let mut is_relevant = false;
+            for item in items.iter_mut().filter(|item| item.document == passage.document) {
+                let shared = item.span.overlap(passage.span);
+                if shared == 0 {
+                    continue;
+                }
+                is_relevant |= self.is_enough(shared, item.span.len().min(passage.span.len()));
+                item.add(passage.span);
+                if item.rank.is_none() && self.is_enough(item.covered(), item.span.len()) {
+                    item.rank = Some(i + 1);
+                }
+            }
+            relevant.push(is_relevant);
+        }
+        Ok(Walk { items, relevant, k: self.k })
+    }
+
+    fn is_enough(&self, part: usize, whole: usize) -> bool {
+        part as f64 >= self.min_overlap * whole as f64 - ROUNDING
+    }
+}
+
+impl Item<'_> {
+    fn add(&mut self, span: Span) {
+        let start = span.start.max(self.span.start);
+        let end = span.end.min(self.span.end);
+        self.pieces.push(Span { start, end });
+        self.pieces.sort_unstable();
+        let mut merged: Vec<Span> = Vec::with_capacity(self.pieces.len());
+        for piece in self.pieces.drain(..) {
+            match merged.last_mut() {
+                Some(last) if piece.start <= last.end => last.end = last.end.max(piece.end),
+                _ => merged.push(piece),
+            }
+        }
+        self.pieces = merged;
+    }
+
+    fn covered(&self) -> usize {
+        self.pieces.iter().map(|piece| piece.len()).sum()
+    }
+}
+
+impl Walk<'_> {
+    /// How many evidence items there are; at least 1.
+    pub(super) fn n_items(&self) -> usize {
+        self.items.len()
+    }
+
+    /// How many of them are covered.
+    pub(super) fn n_covered(&self) -> usize {
+        self.items.iter().filter(|item| item.rank.is_some()).count()
+    }
+
+    /// The ranks, from 1, at which something became covered that was not
+    /// before; in order, each once.
+    pub(super) fn gaining_ranks(&self) -> Vec<usize> {
+        let mut ranks: Vec<usize> = self.items.iter().filter_map(|item| item.rank).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
+    }
+
+    /// How far down was looked, if there is a limit.
+    pub(super) fn k(&self) -> Option<usize> {
+        self.k
+    }
+
+    /// What a person needs to check the score.
+    pub(super) fn detail(&self) -> Value {
+        let items: Vec<Value> = self
+            .items
+            .iter()
+            .map(|item| {
+                json!({
+                    "document": item.document,
+                    "start": item.span.start,
+                    "end": item.span.end,
+                    "covered": item.covered() as f64 / item.span.len() as f64,
+                    "rank": item.rank,
+                })
+            })
+            .collect();
+        json!({ "evidence": items, "relevant": self.relevant })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{passage, question_with_evidence, sample};
+    use super::*;
+
+    fn walk(
+        evidence: &[(usize, usize)],
+        passages: &[(usize, usize)],
+        k: Option<u32>,
+    ) -> (Vec<usize>, usize, Vec<bool>) {
+        let question = question_with_evidence(evidence);
+        let passages: Vec<_> = passages.iter().map(|&(start, end)| passage("a.txt", start, end)).collect();
+        let walk = Cutoff::new("recall", k, 0.5).unwrap().walk(&sample(&question, &passages, None)).unwrap();
+        (walk.gaining_ranks(), walk.n_covered(), walk.relevant)
+    }
+
+    #[test]
+    fn half_of_the_evidence_is_enough() {
+        assert_eq!(walk(&[(100, 200)], &[(0, 150)], None), (vec![1], 1, vec![true]));
+        assert_eq!(walk(&[(100, 200)], &[(0, 149)], None), (vec![], 0, vec![false]));
+    }
+
+    #[test]
+    fn two_passages_cover_evidence_that_a_border_cuts() {
+        let (ranks, covered, _) = walk(&[(100, 200)], &[(60, 140), (900, 950), (140, 150)], None);
+        assert_eq!((ranks, covered), (vec![3], 1));
+    }
+
+    #[test]
+    fn overlapping_passages_do_not_count_a_byte_twice() {
+        let (ranks, covered, _) = walk(&[(100, 200)], &[(60, 140), (65, 141), (50, 140)], None);
+        assert_eq!((ranks, covered), (vec![], 0));
+    }
+
+    #[test]
+    fn a_passage_within_long_evidence_is_relevant_though_it_covers_little() {
+        assert_eq!(walk(&[(0, 1000)], &[(100, 200)], None), (vec![], 0, vec![true]));
+    }
+
+    #[test]
+    fn passages_below_k_do_not_count() {
+        assert_eq!(walk(&[(100, 200)], &[(500, 600), (100, 200)], Some(1)), (vec![], 0, vec![false]));
+    }
+
+    #[test]
+    fn another_document_covers_nothing() {
+        let question = question_with_evidence(&[(0, 10)]);
+        let passages = [passage("b.txt", 0, 10)];
+        let walk = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &passages, None)).unwrap();
+        assert_eq!(walk.n_covered(), 0);
+    }
+
+    #[test]
+    fn evidence_without_a_span_is_a_fault_of_the_dataset() {
+        let mut question = question_with_evidence(&[(0, 10)]);
+        question.evidence[0].span = None;
+        let missing = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &[], None)).err();
+        assert!(matches!(missing, Some(Missing::NotApplicable(_))), "{missing:?}");
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        assert!(Cutoff::new("recall", Some(0), 0.5).is_err());
+        assert!(Cutoff::new("recall", None, 0.0).is_err());
+        assert!(Cutoff::new("recall", None, f64::NAN).is_err());
+        assert!(Cutoff::new("recall", None, 1.0).is_ok());
+    }
+}

@@ -1,0 +1,182 @@
+//! Faithfulness: how much of the answer the retrieved passages support.
+//!
+//! When to use it: to find answers that are made up. It needs a judge and no
+//! reference. It says nothing about whether the answer is right or complete.
+//!
+//! 1. The judge breaks the answer into statements.
+//! 2. For each statement: can it be inferred from the passages alone?
+//!
+//! score = supported statements / all statements.
+//!
+//! Differences from Ragas 0.4 (`collections`):
+//! - the denominator is the number of statements, not of the verdicts that the
+//!   judge happened to return; verdicts are matched by number, and one missing
+//!   verdict means no score (`JudgeUnparsable`);
+//! - an answer without statements (a refusal) has no score for a stated reason
+//!   (`EmptyInput`) instead of NaN, and so has an empty retrieval;
+//! - verdicts come from token probabilities where the model offers them;
+//! - passages are numbered, fenced and escaped; citations are taken off;
+//! - a statement that is repeated word for word counts once.
+//!
+//! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
+//! Generation", EACL 2024.
+
+use super::judge::{self, Inquiry, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of faithfulness.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The probability of yes from which on a verdict is yes; for models that
+    /// offer token probabilities.
+    pub threshold: f64,
+    /// The most statements that an answer is broken into.
+    pub max_statements: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { threshold: 0.5, max_statements: 20 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        judge::check_threshold("faithfulness", self.threshold)?;
+        judge::check_statements("faithfulness", self.max_statements)?;
+        let judge = Judge::new(cx.judge("faithfulness")?, self.threshold);
+        Ok(Box::new(Faithfulness { judge, limit: self.max_statements as usize, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+}
+
+struct Faithfulness {
+    judge: Judge,
+    limit: usize,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for Faithfulness {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Value::Null;
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, parts)
+    }
+}
+
+impl Faithfulness {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Value,
+    ) -> Result<f64, Missing> {
+        let answer = sample.answer_with_words()?;
+        if sample.passages.is_empty() {
+            return Err(Missing::EmptyInput("nothing was retrieved that could support the answer".into()));
+        }
+        let statements = self.judge.statements(&sample.question.question, &answer, self.limit, transcript).await?;
+        if statements.is_empty() {
+            return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
+        }
+        let inquiry = Inquiry {
+            shared: prompt::fence_all(
+                "context",
+                "passage",
+                sample.passages.iter().map(|passage| passage.text.as_str()),
+            ),
+            tag: "statement",
+            items: &statements,
+            question: "Can the statement be inferred directly from the context, without any other knowledge?",
+            per_call: statements.len(),
+        };
+        let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
+        *parts = json!({ "statements": judge::table(&statements, &verdicts) });
+        let verdicts = judge::complete(&verdicts)?;
+        judge::share(&verdicts).ok_or_else(|| Missing::EmptyInput("there are no verdicts".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::*;
+    use crate::Score;
+
+    fn faithfulness(fake: FakeJudge) -> Scored {
+        let question = question("What is APT?", Some("A package manager."));
+        let passages = [passage("a.txt", 0, 10), passage("a.txt", 20, 30)];
+        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question, &passages, Some(&answer("APT is a manager [1]."))))
+    }
+
+    #[test]
+    fn the_score_is_the_share_of_supported_statements() {
+        let scored = faithfulness(FakeJudge::new().statements(&["a", "b", "c", "d"]).verdicts("1101"));
+        assert_eq!(scored.score, Score::Value(0.75));
+        assert_eq!(scored.detail["statements"][2]["verdict"], false);
+        assert_eq!(scored.detail["statements"][2]["probability"], 0.1);
+        assert_eq!(scored.detail["transcript"].as_array().map(Vec::len), Some(5));
+    }
+
+    #[test]
+    fn written_verdicts_give_the_same_score() {
+        let fake = FakeJudge::new().statements(&["a", "b", "c", "d"]).verdicts("1101").without_probabilities();
+        assert_eq!(faithfulness(fake).score, Score::Value(0.75));
+    }
+
+    #[test]
+    fn one_missing_verdict_means_no_score_and_not_a_smaller_denominator() {
+        let fake = FakeJudge::new().statements(&["a", "b", "c", "d"]).verdicts("11?1").without_probabilities();
+        let scored = faithfulness(fake);
+        assert!(matches!(scored.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", scored.score);
+        assert_eq!(scored.detail["statements"][0]["verdict"], true);
+        assert_eq!(scored.detail["statements"][2]["verdict"], Value::Null);
+    }
+
+    #[test]
+    fn an_answer_without_statements_has_no_score_for_a_stated_reason() {
+        let scored = faithfulness(FakeJudge::new().statements(&[]));
+        assert!(matches!(scored.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", scored.score);
+    }
+
+    #[test]
+    fn a_repeated_statement_counts_once() {
+        let scored = faithfulness(FakeJudge::new().statements(&["a", "A", "b"]).verdicts("10"));
+        assert_eq!(scored.score, Score::Value(0.5));
+    }
+
+    #[test]
+    fn what_all_statements_share_comes_first() {
+        let fake = FakeJudge::new().statements(&["a", "b"]).verdicts("11");
+        let seen = fake.seen();
+        faithfulness(fake);
+        let prompts: Vec<String> = seen
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|request| !request.choices.is_empty())
+            .map(|r| r.messages[1].content.clone())
+            .collect();
+        let shared = prompts[0].split("<statement>").next().unwrap();
+        assert!(shared.contains("<passage number=\"2\">") && prompts[1].starts_with(shared));
+    }
+}

@@ -1,0 +1,106 @@
+//! Precision: how much of what was retrieved belongs to the golden evidence.
+//!
+//! When to use it: beside recall, to see how much noise the generator is given.
+//! It depends on k: one item of evidence and five passages cannot exceed 0.2,
+//! unless several passages hold it. It needs no model.
+//!
+//! precision@k = relevant passages among the first k / passages looked at (k,
+//! or fewer if fewer were retrieved). A passage is relevant if it holds
+//! `min_overlap` of an evidence item or at least `min_overlap` of it lies
+//! within one. Repeats of a relevant passage are relevant: use nDCG, which
+//! gives them nothing, to rank. Nothing retrieved has precision 0, so that
+//! returning nothing is never rewarded.
+//!
+//! Source: C. D. Manning et al., "Introduction to Information Retrieval", 2008,
+//! chapter 8, on spans instead of documents.
+
+use super::evidence::{Cutoff, Walk};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Score, Scored};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of this metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Only the first k passages count; all retrieved ones if left out.
+    pub k: Option<u32>,
+    /// The share of an evidence item's bytes that must be retrieved, above 0
+    /// and at most 1.
+    pub min_overlap: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { k: None, min_overlap: 0.5 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(Precision { cutoff: Cutoff::new("precision", self.k, self.min_overlap)?, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { evidence: true, passages: true, ..Needs::NOTHING }
+    }
+}
+
+struct Precision {
+    cutoff: Cutoff,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for Precision {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        match self.cutoff.walk(sample) {
+            Ok(walk) => Scored { score: Score::finite(formula(&walk)), detail: walk.detail() },
+            Err(missing) => Scored::missing(missing),
+        }
+    }
+}
+
+fn formula(walk: &Walk<'_>) -> f64 {
+    let n_relevant = walk.relevant.iter().filter(|relevant| **relevant).count();
+    n_relevant as f64 / walk.relevant.len().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::retrieval_score;
+    use super::*;
+
+    fn score(config: &Config, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
+        retrieval_score(&*config.build(&Context::default()).unwrap(), evidence, passages)
+    }
+
+    fn at(k: u32) -> Config {
+        Config { k: Some(k), ..Config::default() }
+    }
+
+    #[test]
+    fn precision_is_the_share_of_relevant_passages() {
+        assert_eq!(score(&Config::default(), &[(0, 10)], &[(0, 20), (20, 40), (40, 60), (5, 30)]), 0.5);
+        assert_eq!(score(&at(2), &[(0, 10)], &[(20, 40), (0, 20), (0, 30)]), 0.5);
+    }
+
+    #[test]
+    fn fewer_passages_than_k_are_not_punished() {
+        assert_eq!(score(&at(10), &[(0, 10)], &[(0, 20)]), 1.0);
+    }
+
+    #[test]
+    fn nothing_retrieved_has_precision_zero() {
+        assert_eq!(score(&Config::default(), &[(0, 10)], &[]), 0.0);
+    }
+}

@@ -1,0 +1,107 @@
+//! Recall: how much of the golden evidence was retrieved.
+//!
+//! When to use it: always, where questions have evidence; it bounds what any
+//! generator can answer. It needs no model.
+//!
+//! recall@k = covered evidence items / all evidence items, where an item is
+//! covered once the union of the first k passages of its document holds
+//! `min_overlap` of its bytes. Nothing retrieved has recall 0.
+//!
+//! Source: C. D. Manning et al., "Introduction to Information Retrieval", 2008,
+//! chapter 8, on spans instead of documents.
+
+use super::evidence::{Cutoff, Walk};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Score, Scored};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of this metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Only the first k passages count; all retrieved ones if left out.
+    pub k: Option<u32>,
+    /// The share of an evidence item's bytes that must be retrieved, above 0
+    /// and at most 1.
+    pub min_overlap: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { k: None, min_overlap: 0.5 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(Recall { cutoff: Cutoff::new("recall", self.k, self.min_overlap)?, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { evidence: true, passages: true, ..Needs::NOTHING }
+    }
+}
+
+struct Recall {
+    cutoff: Cutoff,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for Recall {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        match self.cutoff.walk(sample) {
+            Ok(walk) => Scored { score: Score::finite(formula(&walk)), detail: walk.detail() },
+            Err(missing) => Scored::missing(missing),
+        }
+    }
+}
+
+fn formula(walk: &Walk<'_>) -> f64 {
+    walk.n_covered() as f64 / walk.n_items() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::retrieval_score;
+    use super::*;
+
+    fn score(config: &Config, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
+        retrieval_score(&*config.build(&Context::default()).unwrap(), evidence, passages)
+    }
+
+    fn at(k: u32) -> Config {
+        Config { k: Some(k), ..Config::default() }
+    }
+
+    #[test]
+    fn recall_is_one_when_all_evidence_is_found() {
+        assert_eq!(score(&Config::default(), &[(0, 10), (50, 60)], &[(45, 70), (0, 20)]), 1.0);
+    }
+
+    #[test]
+    fn recall_is_the_share_of_the_items_found() {
+        assert_eq!(score(&Config::default(), &[(0, 10), (50, 60)], &[(45, 70), (100, 120)]), 0.5);
+        assert_eq!(score(&at(1), &[(0, 10), (50, 60)], &[(100, 120), (0, 70)]), 0.0);
+    }
+
+    #[test]
+    fn nothing_retrieved_has_recall_zero() {
+        assert_eq!(score(&Config::default(), &[(0, 10)], &[]), 0.0);
+    }
+
+    #[test]
+    fn evidence_cut_by_a_chunk_border_is_found_by_both_chunks() {
+        assert_eq!(score(&at(2), &[(40, 60)], &[(0, 49), (49, 55)]), 1.0);
+        assert_eq!(score(&at(1), &[(40, 60)], &[(0, 49), (49, 55)]), 0.0);
+    }
+}

@@ -1,0 +1,129 @@
+//! ROUGE-L: the longest common subsequence of words of answer and reference.
+//!
+//! When to use it: for longer answers, where the order of words matters. It
+//! needs no model.
+//!
+//! With m = answer words, n = reference words, l = length of the longest
+//! common subsequence: P = l / m, R = l / n, score = 2PR / (P + R), 0 if l = 0.
+//! Citations are taken off the answer first.
+//!
+//! Differences from `rouge_score` with its stemmer, which Ragas uses: words are
+//! stemmed with the English Snowball stemmer and not with Porter's first one
+//! (a few words differ, such as `generously`), and letters outside ASCII are
+//! kept, so that texts in other languages do not all score 0.
+//!
+//! Source: C.-Y. Lin, "ROUGE: A Package for Automatic Evaluation of Summaries",
+//! ACL workshop 2004.
+
+use super::words::tokens;
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Missing, Score, Scored};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of ROUGE-L.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Whether words of more than three letters are cut to their English stem.
+    pub stem: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { stem: true }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
+        Ok(Box::new(RougeL { stem: self.stem, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { reference: true, answer: true, ..Needs::NOTHING }
+    }
+}
+
+struct RougeL {
+    stem: bool,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for RougeL {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        match self.try_score(sample) {
+            Ok(scored) => scored,
+            Err(missing) => Scored::missing(missing),
+        }
+    }
+}
+
+impl RougeL {
+    fn try_score(&self, sample: &Sample<'_>) -> Result<Scored, Missing> {
+        let wanted = tokens(sample.reference()?, self.stem);
+        if wanted.is_empty() {
+            return Err(Missing::NotApplicable("the reference answer holds no word".into()));
+        }
+        let got = tokens(&sample.answer_text()?, self.stem);
+        let common = longest_common_subsequence(&wanted, &got);
+        let detail = serde_json::json!({ "common": common, "answer": got.len(), "reference": wanted.len() });
+        // 2PR / (P + R) in whole numbers; the reference has at least one word.
+        Ok(Scored { score: Score::finite(2.0 * common as f64 / (got.len() + wanted.len()) as f64), detail })
+    }
+}
+
+/// The length of the longest common subsequence, in memory of one row.
+fn longest_common_subsequence(left: &[String], right: &[String]) -> usize {
+    let mut row = vec![0; right.len() + 1];
+    for a in left {
+        let mut diagonal = 0;
+        for (i, b) in right.iter().enumerate() {
+            let above = row[i + 1];
+            row[i + 1] = if a == b { diagonal + 1 } else { above.max(row[i]) };
+            diagonal = above;
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::text_score;
+    use super::*;
+
+    fn score(reference: &str, answer: &str) -> f64 {
+        text_score(&*Config::default().build(&Context::default()).unwrap(), reference, answer)
+    }
+
+    #[test]
+    fn the_papers_example_gives_its_values() {
+        // Lin 2004: "police kill the gunman" has an LCS of 3 with the
+        // reference, "the gunman kill police" one of 2.
+        assert_eq!(score("police killed the gunman", "police kill the gunman"), 1.0);
+        let unstemmed = Config { stem: false }.build(&Context::default()).unwrap();
+        assert_eq!(text_score(&*unstemmed, "police killed the gunman", "police kill the gunman"), 0.75);
+        assert_eq!(text_score(&*unstemmed, "police killed the gunman", "the gunman kill police"), 0.5);
+    }
+
+    #[test]
+    fn length_is_punished_on_both_sides() {
+        // l = 2, m = 4, n = 2: P = 1/2, R = 1.
+        assert!((score("red fox", "a red brown fox [1]") - 2.0 / 3.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn other_languages_are_compared_too() {
+        assert_eq!(score("größe über alles", "Größe über Alles"), 1.0);
+        assert_eq!(score("größe", ""), 0.0);
+    }
+}

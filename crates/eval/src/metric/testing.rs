@@ -1,0 +1,276 @@
+//! What the tests of metrics share: samples, a judge that says what it is
+//! told, and an embedder that counts words. None of them needs a network.
+
+use super::{Context, Metric, Sample};
+use crate::{Evidence, Question, Scored};
+use async_trait::async_trait;
+use models::{
+    Chat, ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix,
+    Usage,
+};
+use rag::{Answer, Passage, Span};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+/// Runs a future to its end.
+pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+}
+
+pub(crate) fn score(metric: &dyn Metric, sample: &Sample<'_>) -> Scored {
+    wait(metric.score(sample))
+}
+
+pub(crate) fn question(text: &str, reference: Option<&str>) -> Question {
+    Question {
+        id: "q".to_owned(),
+        question: text.to_owned(),
+        reference: reference.map(str::to_owned),
+        evidence: Vec::new(),
+        tags: Vec::new(),
+    }
+}
+
+/// A question with evidence at these spans of `a.txt`.
+pub(crate) fn question_with_evidence(spans: &[(usize, usize)]) -> Question {
+    let evidence = spans.iter().map(|&(start, end)| Evidence {
+        document: "a.txt".to_owned(),
+        quote: "x".repeat(end - start),
+        span: Some(Span { start, end }),
+    });
+    Question { evidence: evidence.collect(), ..question("Where is it?", None) }
+}
+
+pub(crate) fn passage(document: &str, start: usize, end: usize) -> Passage {
+    Passage {
+        document: document.to_owned(),
+        span: Span { start, end },
+        text: format!("the text from {start} to {end}"),
+        score: 0.0,
+        page: None,
+        book: None,
+        heading: None,
+        rows: Vec::new(),
+    }
+}
+
+/// An answer that cites the first passage.
+pub(crate) fn answer(text: &str) -> Answer {
+    Answer {
+        text: text.to_owned(),
+        citations: vec![1],
+        dropped_passages: 0,
+        calls: 1,
+        usage: Usage::default(),
+        seconds: 0.0,
+    }
+}
+
+pub(crate) fn sample<'a>(question: &'a Question, passages: &'a [Passage], answer: Option<&'a Answer>) -> Sample<'a> {
+    Sample { question, passages, answer }
+}
+
+/// The score of a retrieval metric for evidence and passages of `a.txt`.
+pub(crate) fn retrieval_score(metric: &dyn Metric, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
+    let question = question_with_evidence(evidence);
+    let passages: Vec<Passage> = passages.iter().map(|&(start, end)| passage("a.txt", start, end)).collect();
+    score(metric, &sample(&question, &passages, None)).score.value().unwrap()
+}
+
+/// Calls a function with a sample of a reference and an answer.
+pub(crate) fn text_sample<T>(reference: &str, text: &str, then: impl FnOnce(&Sample<'_>) -> T) -> T {
+    let question = question("What?", Some(reference));
+    then(&sample(&question, &[], Some(&answer(text))))
+}
+
+/// The score of a text metric.
+pub(crate) fn text_score(metric: &dyn Metric, reference: &str, text: &str) -> f64 {
+    text_sample(reference, text, |sample| score(metric, sample).score.value().unwrap())
+}
+
+/// An embedder and no judge.
+pub(crate) fn context() -> Context {
+    Context { judge: None, embedder: Some(Client::new(None).embedder(Arc::new(WordCounter(identity("words"))))) }
+}
+
+/// An embedder and this judge.
+pub(crate) fn judge_context(judge: FakeJudge) -> Context {
+    Context { judge: Some(judge.chat()), ..context() }
+}
+
+fn identity(model: &str) -> Identity {
+    Identity {
+        provider: "test".to_owned(),
+        model: model.to_owned(),
+        revision: String::new(),
+        parameters: serde_json::Value::Null,
+    }
+}
+
+/// A judge that says what it is told.
+pub(crate) struct FakeJudge {
+    identity: Identity,
+    statements: Vec<String>,
+    question: String,
+    objects: Mutex<Vec<String>>,
+    verdicts: Mutex<Vec<char>>,
+    probabilities: bool,
+    failing: bool,
+    seen: Arc<Mutex<Vec<ChatRequest>>>,
+}
+
+impl FakeJudge {
+    pub(crate) fn new() -> Self {
+        Self {
+            identity: identity("judge"),
+            statements: vec!["a".to_owned(), "b".to_owned()],
+            question: "What?".to_owned(),
+            objects: Mutex::default(),
+            verdicts: Mutex::default(),
+            probabilities: true,
+            failing: false,
+            seen: Arc::default(),
+        }
+    }
+
+    /// The statements of every text.
+    pub(crate) fn statements(mut self, statements: &[&str]) -> Self {
+        self.statements = statements.iter().map(|text| (*text).to_owned()).collect();
+        self
+    }
+
+    /// The question to which every answer belongs.
+    pub(crate) fn question(mut self, question: &str) -> Self {
+        self.question = question.to_owned();
+        self
+    }
+
+    /// Replies to the first requests with a schema, before anything else.
+    pub(crate) fn replies(self, replies: &[&str]) -> Self {
+        *self.objects.lock().unwrap() = replies.iter().rev().map(|text| (*text).to_owned()).collect();
+        self
+    }
+
+    /// The verdicts in the order of asking: `1` yes, `0` no, `?` none; yes
+    /// after the last.
+    pub(crate) fn verdicts(self, verdicts: &str) -> Self {
+        *self.verdicts.lock().unwrap() = verdicts.chars().rev().collect();
+        self
+    }
+
+    pub(crate) fn without_probabilities(mut self) -> Self {
+        self.probabilities = false;
+        self
+    }
+
+    pub(crate) fn failing(mut self) -> Self {
+        self.failing = true;
+        self
+    }
+
+    /// All requests so far.
+    pub(crate) fn seen(&self) -> Arc<Mutex<Vec<ChatRequest>>> {
+        self.seen.clone()
+    }
+
+    pub(crate) fn chat(self) -> Chat {
+        Client::new(None).chat(Arc::new(self))
+    }
+
+    fn verdict(&self) -> char {
+        self.verdicts.lock().unwrap().pop().unwrap_or('1')
+    }
+
+    fn object(&self, schema: &serde_json::Value) -> String {
+        if let Some(reply) = self.objects.lock().unwrap().pop() {
+            return reply;
+        }
+        let properties = &schema["properties"];
+        let reply = if let Some(n) = properties["verdicts"]["minItems"].as_u64() {
+            let rows: Vec<_> = (1..=n)
+                .map(|number| (number, self.verdict()))
+                .filter(|(_, verdict)| *verdict != '?')
+                .map(|(number, verdict)| {
+                    json!({ "number": number, "reason": "so", "verdict": if verdict == '1' { "Yes" } else { "No" } })
+                })
+                .collect();
+            // The order must not matter: verdicts are matched by number.
+            json!({ "verdicts": rows.into_iter().rev().collect::<Vec<_>>() })
+        } else if properties.get("statements").is_some() {
+            json!({ "statements": self.statements })
+        } else {
+            json!({ "question": self.question, "noncommittal": false })
+        };
+        reply.to_string()
+    }
+}
+
+#[async_trait]
+impl ChatModel for FakeJudge {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn context_length(&self) -> usize {
+        1 << 20
+    }
+
+    fn concurrency(&self) -> usize {
+        1
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        text.split_whitespace().count()
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        self.seen.lock().unwrap().push(request.clone());
+        if self.failing {
+            return Err(Error::Refused { endpoint: "test".into(), status: 400, message: "no".into() });
+        }
+        let (text, choices) = match (&request.schema, self.probabilities) {
+            (Some(schema), _) => (self.object(schema), Vec::new()),
+            (None, false) => (String::new(), Vec::new()),
+            (None, true) => match self.verdict() {
+                '1' => (String::new(), vec![0.9, 0.1]),
+                '0' => (String::new(), vec![0.1, 0.9]),
+                _ => (String::new(), Vec::new()),
+            },
+        };
+        Ok(ChatResponse { text, finish: Finish::Stop, usage: Usage::default(), choices, seconds: 0.0 })
+    }
+}
+
+/// Embeds a text as the counts of its words, hashed.
+struct WordCounter(Identity);
+
+const DIMENSIONS: usize = 1024;
+
+#[async_trait]
+impl EmbeddingModel for WordCounter {
+    fn identity(&self) -> &Identity {
+        &self.0
+    }
+
+    fn dimensions(&self) -> usize {
+        DIMENSIONS
+    }
+
+    fn max_tokens(&self) -> usize {
+        usize::MAX
+    }
+
+    async fn embed(&self, texts: &[String], _: InputKind) -> Result<(Matrix, Usage), Error> {
+        let mut matrix = Matrix { columns: DIMENSIONS, data: vec![0.0; DIMENSIONS * texts.len()] };
+        for (row, text) in texts.iter().enumerate() {
+            for word in text.to_lowercase().split_whitespace() {
+                let hash = word.bytes().fold(14_695_981_039_346_656_037u64, |hash, byte| {
+                    (hash ^ u64::from(byte)).wrapping_mul(1_099_511_628_211)
+                });
+                matrix.data[row * DIMENSIONS + (hash % DIMENSIONS as u64) as usize] += 1.0;
+            }
+        }
+        matrix.normalize();
+        Ok((matrix, Usage::default()))
+    }
+}

@@ -1,0 +1,211 @@
+//! Text made comparable: citations taken off, words normalised, sentences cut.
+//!
+//! Shared by the text metrics, the judged ones and the generation of
+//! questions.
+//!
+//! The normal form is that of SQuAD's evaluation script (P. Rajpurkar et al.,
+//! EMNLP 2016), in own code: lower case, no punctuation, no English articles,
+//! single spaces. Two differences: typographic punctuation goes as ASCII
+//! punctuation does, and dashes longer than a hyphen part words.
+
+use rust_stemmers::{Algorithm, Stemmer};
+use std::collections::HashSet;
+
+/// Takes citations such as ` [1]` or `[1, 3]` off an answer. Only the numbers
+/// that the answer cites count, and not within backticks, so that `x[1]` in
+/// code survives.
+pub(crate) fn without_citations(text: &str, citations: &[u32]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut in_code = false;
+    let mut rest = text;
+    while let Some(next) = rest.chars().next() {
+        if next == '[' && !in_code {
+            if let Some(length) = citation_length(rest, citations) {
+                out.truncate(out.trim_end().len());
+                rest = &rest[length..];
+                continue;
+            }
+        }
+        in_code ^= next == '`';
+        out.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    out.trim().to_owned()
+}
+
+/// The length of the citation with which a text begins.
+fn citation_length(text: &str, citations: &[u32]) -> Option<usize> {
+    let end = text.find(']')?;
+    let cites = |number: &str| number.trim().parse().is_ok_and(|number: u32| citations.contains(&number));
+    text[1..end].split([',', ';']).all(cites).then_some(end + 1)
+}
+
+/// The words of SQuAD's normal form.
+pub(crate) fn squad_words(text: &str) -> Vec<String> {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars().flat_map(char::to_lowercase) {
+        match c {
+            '\u{2012}'..='\u{2015}' => plain.push(' '),
+            c if is_punctuation(c) => {}
+            c => plain.push(c),
+        }
+    }
+    plain.split_whitespace().filter(|word| !matches!(*word, "a" | "an" | "the")).map(str::to_owned).collect()
+}
+
+fn is_punctuation(c: char) -> bool {
+    c.is_ascii_punctuation()
+        || matches!(c, '\u{2010}'..='\u{2027}' | '\u{2030}'..='\u{205E}' | '\u{3001}'..='\u{3003}' | '«' | '»' | '¡' | '¿' | '·')
+}
+
+/// Whether two texts are both nothing in the normal form and yet the same, or
+/// none where the normal form can tell them apart. A reference of `+`, or of
+/// `A` for vitamin A, would else equal every other such answer.
+pub(crate) fn equal_without_words(left: &[String], right: &[String], texts: (&str, &str)) -> Option<bool> {
+    if !left.is_empty() || !right.is_empty() {
+        return None;
+    }
+    Some(texts.0.trim().to_lowercase() == texts.1.trim().to_lowercase())
+}
+
+/// Lower-case runs of letters and digits, stemmed if asked (English Snowball,
+/// words of more than three letters only).
+pub(crate) fn tokens(text: &str, stem: bool) -> Vec<String> {
+    let stemmer = Stemmer::create(Algorithm::English);
+    text.to_lowercase()
+        .split(|c: char| !c.is_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .map(
+            |word| {
+                if stem && word.chars().nth(3).is_some() { stemmer.stem(word).into_owned() } else { word.to_owned() }
+            },
+        )
+        .collect()
+}
+
+/// Words that say little: they are left out where two questions are compared
+/// or an answer is looked for in a passage.
+const STOP_WORDS: &[&str] = &[
+    "a", "an", "and", "are", "as", "at", "be", "by", "can", "could", "did", "do", "does", "for", "from", "had", "has",
+    "have", "how", "if", "in", "into", "is", "it", "its", "must", "not", "of", "on", "or", "should", "so", "such",
+    "than", "that", "the", "their", "them", "then", "there", "these", "they", "this", "those", "to", "was", "were",
+    "what", "when", "where", "which", "who", "whom", "why", "will", "with", "would", "you", "your",
+];
+
+/// The stems of a text that carry meaning.
+pub(crate) fn content_stems(text: &str) -> HashSet<String> {
+    let lower = text.to_lowercase();
+    let kept: Vec<&str> =
+        lower.split(|c: char| !c.is_alphanumeric()).filter(|word| !STOP_WORDS.contains(word)).collect();
+    tokens(&kept.join(" "), true).into_iter().collect()
+}
+
+/// Short forms after which a full stop ends no sentence.
+const ABBREVIATIONS: &[&str] = &[
+    "e.g", "i.e", "cf", "vs", "mr", "mrs", "ms", "dr", "prof", "st", "no", "fig", "sec", "vol", "pp", "approx", "resp",
+];
+
+/// The sentences of a text, trimmed, without empty ones. A sentence ends after
+/// `.`, `!` or `?` (and closing quotes or brackets) before white space, unless
+/// a small letter or a digit-less abbreviation says otherwise, or at an empty
+/// line. Together they hold every word of the text.
+pub(crate) fn sentences(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut start = 0;
+    let mut characters = text.char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        let mut end = at + c.len_utf8();
+        let ends = match c {
+            '\n' => text[end..].trim_start_matches([' ', '\t', '\r']).starts_with('\n'),
+            '。' | '！' | '？' => true,
+            '.' | '!' | '?' => {
+                while let Some((_, closing)) =
+                    characters.next_if(|(_, next)| matches!(next, '"' | '\'' | ')' | ']' | '”' | '’' | '»'))
+                {
+                    end += closing.len_utf8();
+                }
+                ends_sentence(&text[start..at], c, &text[end..])
+            }
+            _ => false,
+        };
+        if ends {
+            found.push(text[start..end].trim());
+            start = end;
+        }
+    }
+    found.push(text[start..].trim());
+    found.retain(|sentence| sentence.chars().any(char::is_alphanumeric));
+    found
+}
+
+fn ends_sentence(before: &str, stop: char, after: &str) -> bool {
+    let Some(first) = after.chars().next() else { return true };
+    if !first.is_whitespace() {
+        return false;
+    }
+    if after.trim_start().chars().next().is_some_and(char::is_lowercase) {
+        return false;
+    }
+    if stop != '.' {
+        return true;
+    }
+    let word = before.rsplit(|c: char| c.is_whitespace() || c == '(').next().unwrap_or_default().to_lowercase();
+    !ABBREVIATIONS.contains(&word.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn citations_go_with_the_space_before_them() {
+        assert_eq!(without_citations("Paris [1], France [2][3]. [1, 3]", &[1, 2, 3]), "Paris, France.");
+    }
+
+    #[test]
+    fn brackets_that_cite_nothing_stay() {
+        assert_eq!(without_citations("Use `x[1]` or y[2] [sic] [", &[1]), "Use `x[1]` or y[2] [sic] [");
+        assert_eq!(without_citations("[] [1", &[1]), "[] [1");
+    }
+
+    #[test]
+    fn the_normal_form_is_that_of_squad() {
+        assert_eq!(squad_words("The  Eiffel-Tower, an icon!"), ["eiffeltower", "icon"]);
+        assert_eq!(squad_words("“Don’t” — a test"), ["dont", "test"]);
+        assert!(squad_words("The a an …").is_empty());
+    }
+
+    #[test]
+    fn texts_without_words_are_compared_as_they_are() {
+        assert_eq!(equal_without_words(&[], &[], (" A", "a")), Some(true));
+        assert_eq!(equal_without_words(&[], &[], ("+", "-")), Some(false));
+        assert_eq!(equal_without_words(&["x".into()], &[], ("x", "-")), None);
+    }
+
+    #[test]
+    fn tokens_are_stemmed_beyond_three_letters() {
+        assert_eq!(tokens("Running dogs' IDs, v2.1", true), ["run", "dog", "ids", "v2", "1"]);
+        assert_eq!(tokens("Running", false), ["running"]);
+    }
+
+    #[test]
+    fn sentences_keep_abbreviations_and_numbers_together() {
+        let text = "Use apt, e.g. APT 2.0. It works (mostly.) See v. 3!\n\nDone\nnow. and on";
+        assert_eq!(
+            sentences(text),
+            ["Use apt, e.g. APT 2.0.", "It works (mostly.)", "See v.", "3!", "Done\nnow. and on"]
+        );
+    }
+
+    #[test]
+    fn a_text_without_stops_is_one_sentence_and_no_text_is_none() {
+        assert_eq!(sentences("no stop here"), ["no stop here"]);
+        assert!(sentences(" . \n\n ?").is_empty());
+    }
+
+    #[test]
+    fn content_stems_leave_small_words_out() {
+        let stems = content_stems("What is the size of the packages?");
+        assert_eq!(stems, HashSet::from(["size".to_owned(), "packag".to_owned()]));
+    }
+}

@@ -1,0 +1,106 @@
+//! Text put into prompts as data.
+//!
+//! Retrieved text, answers and references may hold anything, also something
+//! that reads like an instruction, like the end of our fence, or like a chat
+//! template's own marks. They are put between tags, and whatever could pass
+//! for one of these tags is escaped, so that nothing inside can end the fence.
+
+use regex::{Captures, Regex};
+use std::sync::LazyLock;
+
+/// What could end a fence or a turn: our tags, and the marks of common chat
+/// templates. `None` cannot happen for a constant pattern; then `<` is escaped
+/// wherever it stands.
+static DANGEROUS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?i)<(\s*/?\s*(?:context|passage|question|answer|reference|statement|text|data)s?\b|\||/?s>|/?(?:start|end)_of_turn>)",
+    )
+    .ok()
+});
+
+/// Text between `<tag>` and `</tag>`.
+pub(crate) fn fence(tag: &str, text: &str) -> String {
+    format!("<{tag}>\n{}\n</{tag}>", escape(text.trim()))
+}
+
+/// Several texts within one pair of tags, each numbered from 1.
+pub(crate) fn fence_all<'a>(tag: &str, item: &str, texts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut out = format!("<{tag}>\n");
+    for (i, text) in texts.into_iter().enumerate() {
+        let (number, text) = (i + 1, escape(text.trim()));
+        out.push_str(&format!("<{item} number=\"{number}\">\n{text}\n</{item}>\n"));
+    }
+    out.push_str(&format!("</{tag}>"));
+    out
+}
+
+fn escape(text: &str) -> String {
+    match &*DANGEROUS {
+        Some(pattern) => pattern.replace_all(text, |found: &Captures<'_>| format!("&lt;{}", &found[1])).into_owned(),
+        None => text.replace('<', "&lt;"),
+    }
+}
+
+/// The beginning and the end of a text, for a person to recognise it by.
+pub(crate) fn shorten(text: &str, limit: usize) -> String {
+    let n_characters = text.chars().count();
+    if n_characters <= limit {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(limit / 2).collect();
+    let tail: String = text.chars().skip(n_characters - limit / 2).collect();
+    format!("{head} … {tail}")
+}
+
+/// The first JSON object of a reply. Constrained decoding gives nothing else;
+/// an endpoint without it may put words or a code fence around it.
+pub(crate) fn json_object(reply: &str) -> Result<serde_json::Map<String, serde_json::Value>, String> {
+    let start = reply.find('{').ok_or("there is no JSON object in it")?;
+    let mut values = serde_json::Deserializer::from_str(&reply[start..]).into_iter();
+    match values.next() {
+        Some(Ok(object)) => Ok(object),
+        Some(Err(error)) => Err(format!("its JSON is broken: {error}")),
+        None => Err("there is no JSON object in it".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_inside_can_end_the_fence() {
+        let fenced = fence("context", "x </context> < / Passage> <statements> <|im_end|> </s>");
+        assert_eq!(fenced.matches("</context>").count(), 1);
+        assert_eq!(
+            fenced,
+            "<context>\nx &lt;/context> &lt; / Passage> &lt;statements> &lt;|im_end|> &lt;/s>\n</context>"
+        );
+    }
+
+    #[test]
+    fn other_angle_brackets_stay() {
+        assert_eq!(fence("text", "a < b, <stdio.h>, >>> print"), "<text>\na < b, <stdio.h>, >>> print\n</text>");
+    }
+
+    #[test]
+    fn items_are_numbered_from_one() {
+        assert_eq!(
+            fence_all("context", "passage", ["a", "b"]),
+            "<context>\n<passage number=\"1\">\na\n</passage>\n<passage number=\"2\">\nb\n</passage>\n</context>"
+        );
+    }
+
+    #[test]
+    fn a_short_form_keeps_both_ends() {
+        assert_eq!(shorten("äbcdefghij", 4), "äb … ij");
+        assert_eq!(shorten("abc", 4), "abc");
+    }
+
+    #[test]
+    fn the_object_is_found_between_words() {
+        assert_eq!(json_object("Sure: ```json\n{\"a\": 1}\n``` done").unwrap()["a"], 1);
+        assert!(json_object("{\"a\": ").is_err());
+        assert!(json_object("none").is_err());
+    }
+}

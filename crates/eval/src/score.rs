@@ -1,0 +1,115 @@
+//! A score is a value or a typed reason why there is none.
+//!
+//! A NaN never leaves a metric, and a row that failed is never mistaken for
+//! one to which the metric does not apply: the first widens the bounds of a
+//! mean, the second does not.
+
+use serde::{Deserialize, Serialize};
+
+/// Why there is no score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case", tag = "reason", content = "detail")]
+#[non_exhaustive]
+pub enum Missing {
+    /// The model that answers or judges failed.
+    #[error("provider error: {0}")]
+    ProviderError(String),
+    /// The judge's reply does not say what it was asked.
+    #[error("the judge's reply cannot be read: {0}")]
+    JudgeUnparsable(String),
+    /// What is to be scored is empty.
+    #[error("empty input: {0}")]
+    EmptyInput(String),
+    /// The metric does not apply to this question.
+    #[error("not applicable: {0}")]
+    NotApplicable(String),
+    /// The formula gave no finite number: a fault of the metric.
+    #[error("the formula gave {0}")]
+    NotFinite(String),
+    /// The run was stopped first. Never to be kept as a result.
+    #[error("cancelled before it was scored")]
+    Cancelled,
+    /// The question was left out on purpose (a limit on answered or judged questions).
+    #[error("not asked: {0}")]
+    NotAsked(String),
+}
+
+impl Missing {
+    /// Whether there should have been a score. What does not apply, or was
+    /// left out on purpose, is the same for every trial and no failure.
+    pub fn is_failure(&self) -> bool {
+        !matches!(self, Self::NotApplicable(_) | Self::NotAsked(_))
+    }
+}
+
+impl From<models::Error> for Missing {
+    fn from(error: models::Error) -> Self {
+        match error {
+            models::Error::Cancelled => Self::Cancelled,
+            // What the judge sent was not of the protocol's shape.
+            models::Error::Malformed { .. } => Self::JudgeUnparsable(error.to_string()),
+            other => Self::ProviderError(other.to_string()),
+        }
+    }
+}
+
+/// A value, or why there is none. The value is finite.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Score {
+    /// A finite number.
+    Value(f64),
+    /// Why there is none.
+    Missing(Missing),
+}
+
+impl Score {
+    /// A value if the number is finite, else a reason.
+    pub fn finite(value: f64) -> Self {
+        if value.is_finite() { Self::Value(value) } else { Self::Missing(Missing::NotFinite(value.to_string())) }
+    }
+
+    /// The value, if there is one.
+    pub fn value(&self) -> Option<f64> {
+        match self {
+            Self::Value(value) => Some(*value),
+            Self::Missing(_) => None,
+        }
+    }
+
+    /// Whether there should be a value and there is none.
+    pub fn is_failure(&self) -> bool {
+        matches!(self, Self::Missing(missing) if missing.is_failure())
+    }
+
+    /// The lowest and the highest value it can have: itself, or the metric's
+    /// range where it failed. None where there should be no value.
+    pub fn bounds(&self, range: (f64, f64)) -> Option<(f64, f64)> {
+        match self {
+            Self::Value(value) => Some((*value, *value)),
+            Self::Missing(missing) if missing.is_failure() => Some(range),
+            Self::Missing(_) => None,
+        }
+    }
+}
+
+/// A score and how it came about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// The score.
+    pub score: Score,
+    /// What a person needs to check it: verdicts, statements, matched spans.
+    pub detail: serde_json::Value,
+}
+
+impl Scored {
+    /// A score that needs no explanation.
+    pub fn plain(score: Score) -> Self {
+        Self { score, detail: serde_json::Value::Null }
+    }
+
+    /// No score, with the reason.
+    pub fn missing(missing: Missing) -> Self {
+        Self::plain(Score::Missing(missing))
+    }
+}

@@ -1,0 +1,22 @@
+//! What can be said from a set of scores: means with intervals, bounds for
+//! what is missing, paired tests with correction, and how good a judge is.
+//!
+//! Everything is exact or seeded, so that equal scores give equal numbers on
+//! every machine. Nothing here knows which metric or trial a number is of.
+
+mod bootstrap;
+mod judge;
+mod paired;
+mod random;
+mod summary;
+
+pub use bootstrap::{Interval, RESAMPLES, bootstrap, bootstrap_mean};
+pub use judge::{auc, balanced_accuracy};
+pub use paired::{Comparison, holm, sign_flip_p_value};
+pub use random::Random;
+pub use summary::{Summary, missing_could_change_order};
+
+/// The arithmetic mean, or none of nothing.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
+}

@@ -1,0 +1,37 @@
+//! One attempt at a task, which ends in every case: with a result, at its
+//! time limit, or with a panic that is caught here.
+
+use futures::FutureExt;
+use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
+
+/// How an attempt ended.
+pub(crate) enum Attempt<T, E> {
+    Finished(Result<T, E>),
+    TimedOut(Duration),
+    Panicked(String),
+}
+
+/// Makes an attempt. A future that takes too long is dropped.
+pub(crate) async fn attempt<T, E, F>(task: &mut impl FnMut() -> F, limit: Option<Duration>) -> Attempt<T, E>
+where
+    F: Future<Output = Result<T, E>>,
+{
+    // What a panic leaves half-done is not looked at again: the task is not
+    // retried, and its future is dropped.
+    let guarded = AssertUnwindSafe(async { task().await }).catch_unwind();
+    let ended = match limit {
+        Some(limit) => match tokio::time::timeout(limit, guarded).await {
+            Ok(ended) => ended,
+            Err(_) => return Attempt::TimedOut(limit),
+        },
+        None => guarded.await,
+    };
+    ended.map_or_else(|payload| Attempt::Panicked(panic_message(&*payload)), Attempt::Finished)
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("(no message)").to_owned()
+}

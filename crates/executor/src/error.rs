@@ -1,0 +1,61 @@
+//! Why a task has no result, and whether it is worth another try.
+
+use std::{convert::Infallible, fmt, time::Duration};
+
+/// Why a task has no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error<E> {
+    /// The task's own error: that of its last attempt.
+    #[error(transparent)]
+    Failed(E),
+    /// The last attempt took too long.
+    #[error("no result within {after:?}")]
+    TimedOut {
+        /// The limit of one attempt.
+        after: Duration,
+    },
+    /// The task panicked. That is a bug, so it is not tried again.
+    #[error("the task panicked: {message}")]
+    Panicked {
+        /// What it said.
+        message: String,
+    },
+    /// The run was cancelled before there was a result.
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// What kind of failure it was: decides about retries, and tells a
+/// [`Controller`](crate::Controller) what the other side can bear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// The other side asks for fewer calls.
+    RateLimited,
+    /// The other side cannot keep up.
+    Overloaded,
+    /// It may work the next time: a broken connection, a timeout, a bad answer.
+    Transient,
+    /// The same call would fail again.
+    Permanent,
+    /// The call was not made because there is nothing left to pay it with.
+    Budget,
+}
+
+/// An error that knows its class. Its text is kept in
+/// [`ExecutionDetails`](crate::ExecutionDetails), so it must hold no secret.
+pub trait Retryable: fmt::Display {
+    /// What kind of failure it is.
+    fn class(&self) -> ErrorClass;
+
+    /// How long the other side asked to be left alone.
+    fn retry_after(&self) -> Option<Duration> {
+        None
+    }
+}
+
+impl Retryable for Infallible {
+    fn class(&self) -> ErrorClass {
+        match *self {}
+    }
+}

@@ -1,0 +1,44 @@
+//! Runs many fallible asynchronous tasks at once, within limits, and retries
+//! those that failed for a passing reason. It knows nothing of LLMs or HTTP.
+//!
+//! - [`Limiter`]: one per thing that is limited (a model's endpoint, a CPU),
+//!   shared by all who use it. [`Limiter::call`] makes one call.
+//! - [`Executor`]: a whole run over a list, an iterator or an endless stream,
+//!   on top of a limiter.
+//! - [`Controller`]: how many calls may be in flight, learned or fixed.
+//! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when.
+//!
+//! Everything waits for events. Nothing polls, and nothing sleeps but a
+//! back-off.
+//!
+//! ```
+//! use executor::{Executor, Limiter};
+//! use futures::{StreamExt, stream};
+//! use std::convert::Infallible;
+//!
+//! # tokio::runtime::Builder::new_multi_thread().enable_all().build().map(|runtime| runtime.block_on(async {
+//! let executor = Executor::builder(Limiter::fixed(8)).build();
+//! let numbers = stream::iter(0u64..100);
+//! let squares = executor.run_ordered(numbers, |number| async move { Ok::<_, Infallible>(number * number) });
+//! let sum: u64 = squares.filter_map(|done| async move { done.output.ok() }).collect::<Vec<_>>().await.iter().sum();
+//! assert_eq!(sum, 328_350);
+//! # }));
+//! ```
+
+mod attempt;
+mod completions;
+mod controller;
+mod error;
+mod limiter;
+mod outcome;
+mod retry;
+mod run;
+mod slots;
+
+pub use completions::{Completed, Completions};
+pub use controller::{Controller, Fixed};
+pub use error::{Error, ErrorClass, Retryable};
+pub use limiter::{Limiter, LimiterStatus};
+pub use outcome::{ExecutionDetails, ExecutionStatus, Outcome, OutcomeKind};
+pub use retry::RetryPolicy;
+pub use run::{Executor, ExecutorBuilder, OnFailure};

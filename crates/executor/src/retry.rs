@@ -1,0 +1,129 @@
+//! When a failed attempt is followed by another.
+
+use crate::ErrorClass;
+use std::time::Duration;
+
+/// What is tried again, how often, and after which time.
+///
+/// The wait is drawn evenly from zero to a bound that doubles with each
+/// attempt ("full jitter"), so that calls which failed together do not come
+/// back together. Where the other side said when to come back, that is the
+/// wait instead, exactly.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetryPolicy {
+    /// Attempts in all; 1 means no retry.
+    pub max_attempts: u32,
+    /// The bound of the first wait.
+    pub base_delay: Duration,
+    /// The bound of any wait that the other side did not ask for.
+    pub max_delay: Duration,
+    /// A task whose other side asks for more than this fails at once: it
+    /// would look like a hang.
+    pub max_retry_after: Duration,
+    /// Makes the waits repeatable.
+    pub seed: u64,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 8,
+            base_delay: Duration::from_millis(500),
+            max_delay: Duration::from_secs(60),
+            max_retry_after: Duration::from_secs(300),
+            seed: 0,
+        }
+    }
+}
+
+impl RetryPolicy {
+    /// One attempt, whatever becomes of it.
+    pub fn never() -> Self {
+        Self { max_attempts: 1, ..Self::default() }
+    }
+
+    /// How long to wait after the `attempts`-th attempt of the `call`-th call
+    /// failed; `None` if that was the last one.
+    pub fn delay(
+        &self,
+        class: ErrorClass,
+        retry_after: Option<Duration>,
+        attempts: u32,
+        call: u64,
+    ) -> Option<Duration> {
+        let retryable = match class {
+            ErrorClass::RateLimited | ErrorClass::Overloaded | ErrorClass::Transient => true,
+            ErrorClass::Permanent | ErrorClass::Budget => false,
+        };
+        if !retryable || attempts >= self.max_attempts {
+            return None;
+        }
+        if let Some(wait) = retry_after {
+            return (wait <= self.max_retry_after).then_some(wait);
+        }
+        let doubled = 2u32.saturating_pow(attempts.saturating_sub(1));
+        let bound = self.base_delay.saturating_mul(doubled).min(self.max_delay);
+        let draw = scramble(scramble(self.seed ^ scramble(call)) ^ u64::from(attempts));
+        // The upper 53 bits, as a number in [0, 1).
+        let share = (draw >> 11) as f64 / (1u64 << 53) as f64;
+        Some(bound.mul_f64(share))
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): neighbouring numbers become
+/// unrelated ones, which is all that jitter needs.
+fn scramble(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn waits_fill_a_bound_that_doubles_up_to_the_maximum() {
+        let policy =
+            RetryPolicy { max_attempts: 99, base_delay: seconds(1), max_delay: seconds(8), ..RetryPolicy::default() };
+        for (attempts, bound) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 8), (80, 8)] {
+            let waits: Vec<_> =
+                (0..1000).filter_map(|call| policy.delay(ErrorClass::Transient, None, attempts, call)).collect();
+            assert_eq!(waits.len(), 1000);
+            assert!(waits.iter().all(|wait| *wait < seconds(bound)));
+            let mean = waits.iter().sum::<Duration>().as_secs_f64() / 1000.0;
+            assert!((mean / bound as f64 - 0.5).abs() < 0.05, "mean {mean} of bound {bound}");
+        }
+    }
+
+    #[test]
+    fn waits_are_repeatable_and_depend_on_seed_and_call() {
+        let policy = RetryPolicy::default();
+        let wait = |policy: &RetryPolicy, call| policy.delay(ErrorClass::Overloaded, None, 1, call);
+        assert_eq!(wait(&policy, 7), wait(&policy, 7));
+        assert_ne!(wait(&policy, 7), wait(&policy, 8));
+        assert_ne!(wait(&policy, 7), wait(&RetryPolicy { seed: 1, ..policy }, 7));
+    }
+
+    #[test]
+    fn the_wish_of_the_other_side_is_kept_exactly_or_not_at_all() {
+        let policy = RetryPolicy::default();
+        let wait = |wish| policy.delay(ErrorClass::RateLimited, Some(wish), 1, 0);
+        assert_eq!(wait(Duration::from_millis(1234)), Some(Duration::from_millis(1234)));
+        assert_eq!(wait(seconds(86_400)), None);
+    }
+
+    #[test]
+    fn permanent_and_budget_errors_and_the_last_attempt_are_final() {
+        let policy = RetryPolicy::default();
+        assert_eq!(policy.delay(ErrorClass::Permanent, None, 1, 0), None);
+        assert_eq!(policy.delay(ErrorClass::Budget, Some(seconds(1)), 1, 0), None);
+        assert_eq!(policy.delay(ErrorClass::Transient, None, policy.max_attempts, 0), None);
+        assert_eq!(RetryPolicy::never().delay(ErrorClass::Transient, None, 1, 0), None);
+    }
+}

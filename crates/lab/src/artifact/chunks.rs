@@ -1,0 +1,49 @@
+//! What `chunk` makes.
+
+use super::{Batch, Columns, Table, optional_text, optional_u32};
+use crate::Error;
+use arrow_array::{BooleanArray, UInt8Array};
+use rag::{Chunk, Span};
+
+impl Table for Chunk {
+    fn columns(rows: &[Self]) -> Columns {
+        Columns::default()
+            .text("document", rows.iter().map(|chunk| chunk.document.as_str()))
+            .u32("number", rows.iter().map(|chunk| chunk.number))
+            .u64("start", rows.iter().map(|chunk| chunk.span.start as u64))
+            .u64("end", rows.iter().map(|chunk| chunk.span.end as u64))
+            .text("text", rows.iter().map(|chunk| chunk.text.as_str()))
+            .boolean("searchable", rows.iter().map(|chunk| chunk.searchable))
+            .u8("level", rows.iter().map(|chunk| chunk.level))
+            .optional_u32("parent", rows.iter().map(|chunk| chunk.parent))
+            .optional_u32("previous", rows.iter().map(|chunk| chunk.previous))
+            .optional_u32("next", rows.iter().map(|chunk| chunk.next))
+            .optional_u32("page", rows.iter().map(|chunk| chunk.page))
+            .optional_text("book", rows.iter().map(|chunk| chunk.book.as_deref()))
+            .optional_text("heading", rows.iter().map(|chunk| chunk.heading.as_deref()))
+    }
+
+    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+        let (document, number, text) = (batch.text("document")?, batch.u32("number")?, batch.text("text")?);
+        let (start, end) = (batch.u64("start")?, batch.u64("end")?);
+        let searchable: &BooleanArray = batch.column("searchable")?;
+        let level: &UInt8Array = batch.column("level")?;
+        let (parent, previous, next) = (batch.u32("parent")?, batch.u32("previous")?, batch.u32("next")?);
+        let (page, book, heading) = (batch.u32("page")?, batch.text("book")?, batch.text("heading")?);
+        let row = |i: usize| Self {
+            document: document.value(i).to_owned(),
+            number: number.value(i),
+            span: Span { start: start.value(i) as usize, end: end.value(i) as usize },
+            text: text.value(i).to_owned(),
+            searchable: searchable.value(i),
+            level: level.value(i),
+            parent: optional_u32(parent, i),
+            previous: optional_u32(previous, i),
+            next: optional_u32(next, i),
+            page: optional_u32(page, i),
+            book: optional_text(book, i),
+            heading: optional_text(heading, i),
+        };
+        Ok((0..batch.len()).map(row).collect())
+    }
+}

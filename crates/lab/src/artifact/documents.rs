@@ -1,0 +1,77 @@
+//! What `load` makes: documents, and the files that gave none.
+
+use super::{Batch, Columns, Table, json, optional_text};
+use crate::Error;
+use rag::{Document, load::Rejected};
+
+/// A file of the corpus: a document, or why it is none.
+#[derive(Debug, Clone, PartialEq)]
+pub enum DocumentRow {
+    /// It was read.
+    Document(Document),
+    /// It was not.
+    Rejected(Rejected),
+}
+
+impl DocumentRow {
+    fn document(&self) -> Option<&Document> {
+        match self {
+            Self::Document(document) => Some(document),
+            Self::Rejected(_) => None,
+        }
+    }
+
+    fn rejected(&self) -> Option<&Rejected> {
+        match self {
+            Self::Document(_) => None,
+            Self::Rejected(rejected) => Some(rejected),
+        }
+    }
+
+    fn path(&self) -> &str {
+        match self {
+            Self::Document(document) => &document.path,
+            Self::Rejected(rejected) => &rejected.path,
+        }
+    }
+}
+
+impl Table for DocumentRow {
+    fn columns(rows: &[Self]) -> Columns {
+        let documents = || rows.iter().map(Self::document);
+        let content: Vec<_> = documents().map(|document| document.map(|document| document.content.hex())).collect();
+        Columns::default()
+            .text("path", rows.iter().map(Self::path))
+            .optional_text("content", content.iter().map(Option::as_deref))
+            .json("format", documents().map(|document| document.map(|document| document.format)))
+            .optional_text("title", documents().map(|document| document?.title.as_deref()))
+            .optional_text("author", documents().map(|document| document?.author.as_deref()))
+            .optional_text("text", documents().map(|document| Some(document?.text.as_str())))
+            .json("pages", documents().map(|document| document.map(|document| &document.pages)))
+            .json("rejected", rows.iter().map(|row| row.rejected().map(|rejected| &rejected.reason)))
+    }
+
+    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+        let (path, content, format) = (batch.text("path")?, batch.text("content")?, batch.text("format")?);
+        let (title, author, text) = (batch.text("title")?, batch.text("author")?, batch.text("text")?);
+        let (pages, rejected) = (batch.text("pages")?, batch.text("rejected")?);
+        (0..batch.len())
+            .map(|i| {
+                let path = path.value(i).to_owned();
+                if let Some(reason) = json::<Option<_>>(rejected, i)? {
+                    return Ok(Self::Rejected(Rejected { path, reason }));
+                }
+                let content = optional_text(content, i).and_then(|hex| store::Key::from_hex(&hex));
+                Ok(Self::Document(Document {
+                    content: content.ok_or_else(|| Error::table(format!("{path}: no content key")))?,
+                    path,
+                    format: json(format, i)?,
+                    title: optional_text(title, i),
+                    author: optional_text(author, i),
+                    text: text.value(i).to_owned(),
+                    pages: json(pages, i)?,
+                }))
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,56 @@
+//! What `retrieve` and `rerank` make: passages per question, best first.
+
+use super::{Batch, Columns, Table, json, optional_text, optional_u32};
+use crate::Error;
+use rag::{Passage, Span};
+
+/// One passage of one question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PassageRow {
+    /// The question's id.
+    pub question: String,
+    /// Counted from 1.
+    pub rank: u32,
+    /// The passage.
+    pub passage: Passage,
+}
+
+impl Table for PassageRow {
+    fn columns(rows: &[Self]) -> Columns {
+        let passages = || rows.iter().map(|row| &row.passage);
+        Columns::default()
+            .text("question", rows.iter().map(|row| row.question.as_str()))
+            .u32("rank", rows.iter().map(|row| row.rank))
+            .text("document", passages().map(|passage| passage.document.as_str()))
+            .u64("start", passages().map(|passage| passage.span.start as u64))
+            .u64("end", passages().map(|passage| passage.span.end as u64))
+            .text("text", passages().map(|passage| passage.text.as_str()))
+            .f64("score", passages().map(|passage| f64::from(passage.score)))
+            .optional_u32("page", passages().map(|passage| passage.page))
+            .optional_text("book", passages().map(|passage| passage.book.as_deref()))
+            .optional_text("heading", passages().map(|passage| passage.heading.as_deref()))
+            .json("rows", passages().map(|passage| &passage.rows))
+    }
+
+    fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
+        let (question, rank, document) = (batch.text("question")?, batch.u32("rank")?, batch.text("document")?);
+        let (start, end, text) = (batch.u64("start")?, batch.u64("end")?, batch.text("text")?);
+        let (score, page, book) = (batch.f64("score")?, batch.u32("page")?, batch.text("book")?);
+        let (heading, rows) = (batch.text("heading")?, batch.text("rows")?);
+        (0..batch.len())
+            .map(|i| {
+                let passage = Passage {
+                    document: document.value(i).to_owned(),
+                    span: Span { start: start.value(i) as usize, end: end.value(i) as usize },
+                    text: text.value(i).to_owned(),
+                    score: score.value(i) as f32,
+                    page: optional_u32(page, i),
+                    book: optional_text(book, i),
+                    heading: optional_text(heading, i),
+                    rows: json(rows, i)?,
+                };
+                Ok(Self { question: question.value(i).to_owned(), rank: rank.value(i), passage })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,52 @@
+//! Engines execute plans. There is one for this machine; beyond one machine
+//! the same tasks run inside Ray workers, by the same code.
+
+mod local;
+
+pub use local::Local;
+pub(crate) use local::{chain as error_chain, stored};
+
+use crate::{
+    Error,
+    plan::{Plan, TaskId},
+    progress::Progress,
+    task::Execution,
+};
+use async_trait::async_trait;
+use std::{collections::HashMap, sync::Arc};
+use tokio_util::sync::CancellationToken;
+
+/// Where each task's output is: the artifact's name in the store.
+pub type Outputs = HashMap<TaskId, String>;
+
+/// What became of a plan.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Outputs of the tasks that were reused or ended well.
+    pub outputs: Outputs,
+    /// Tasks that failed, or could not run, and why.
+    pub failed: HashMap<TaskId, String>,
+    /// Tasks executed now.
+    pub executed: usize,
+    /// Tasks taken from the store.
+    pub reused: usize,
+    /// Rows without a result because a provider failed: asked for again by the next run.
+    pub provider_errors: usize,
+}
+
+/// Executes plans. Same plan, same keys, same artifacts, whatever the engine.
+#[async_trait]
+pub trait Engine: Send + Sync {
+    /// Executes what is not in the store yet.
+    ///
+    /// # Errors
+    /// If the store fails or the run is interrupted; a failing task is part of
+    /// the outcome.
+    async fn execute(
+        &self,
+        plan: &Arc<Plan>,
+        execution: &Arc<Execution>,
+        progress: &Progress,
+        cancel: &CancellationToken,
+    ) -> Result<Outcome, Error>;
+}

@@ -1,0 +1,85 @@
+//! From an experiment file to a leaderboard: search space → plan of
+//! content-addressed tasks → engine → artifacts → results. It knows nothing
+//! of HTTP or terminals.
+
+pub mod artifact;
+pub mod engine;
+mod plan;
+mod progress;
+mod query;
+mod results;
+mod session;
+mod spec;
+mod task;
+mod trial;
+
+pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
+pub use progress::{OperatorProgress, OperatorStatus, Progress};
+pub use query::Answered;
+pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
+pub use session::{Prepared, Session, Setup};
+pub use spec::{
+    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, SearchSpec, Space, SpecError,
+};
+pub use trial::Trial;
+
+use std::fmt::Display;
+
+/// What stops an experiment. Nothing that was finished is lost.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Mistakes found before any work or money was spent, all of them.
+    #[error("{}", .0.join("\n"))]
+    Refused(Vec<String>),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// A file outside the store failed.
+    #[error("{operation} {path} failed")]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A model failed.
+    #[error(transparent)]
+    Model(#[from] models::Error),
+    /// A stage failed.
+    #[error(transparent)]
+    Stage(#[from] rag::Error),
+    /// A metric cannot work.
+    #[error(transparent)]
+    Metric(#[from] eval::metric::Error),
+    /// A table of the store cannot be read or written.
+    #[error("a table of the store cannot be used: {0}")]
+    Table(String),
+    /// A task failed, so that what depends on it could not run.
+    #[error("{label} failed: {reason}")]
+    Task {
+        /// The task.
+        label: String,
+        /// Why.
+        reason: String,
+    },
+    /// The run was interrupted; the next one goes on.
+    #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
+    Interrupted,
+    /// There is no such thing in the results.
+    #[error("{0}")]
+    NotFound(String),
+}
+
+impl Error {
+    fn table(reason: impl Display) -> Self {
+        Self::Table(reason.to_string())
+    }
+
+    fn file(operation: &'static str, path: &std::path::Path, source: std::io::Error) -> Self {
+        Self::File { operation, path: path.display().to_string(), source }
+    }
+}

@@ -1,0 +1,527 @@
+//! The plan: the graph of content-addressed tasks that all trials share.
+//!
+//! A task's key is the hash of its component, the component's version and
+//! resolved settings, the identity of the model it uses, and the keys of its
+//! inputs. Equal keys are the same task, so a prefix that trials share is
+//! planned once.
+
+use crate::{artifact, spec::Experiment, trial::Trial};
+use eval::{MetricConfig, Question};
+use models::Identity;
+use rag::{
+    chunk::ChunkerConfig,
+    generate::GeneratorConfig,
+    index::{BM25_VERSION, DENSE_VERSION},
+    load,
+    load::SourceFile,
+    rerank::RerankerConfig,
+    retrieve::RetrieverConfig,
+};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use store::{Key, KeyBuilder};
+
+/// Questions answered by one task: small, so that a lost task loses little
+/// and trials finish one after another.
+const QUESTIONS_PER_TASK: usize = 8;
+/// Files parsed by one task, at most.
+const FILES_PER_TASK: usize = 64;
+/// Bytes of files parsed by one task, unless one file is larger.
+const BYTES_PER_TASK: u64 = 1 << 20;
+
+/// The kind of work a task does: the rows of the live table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Operator {
+    /// Files to documents.
+    Load,
+    /// Documents to chunks.
+    Chunk,
+    /// Chunks to vectors.
+    Embed,
+    /// Questions to vectors.
+    EmbedQueries,
+    /// Vectors and words to indexes.
+    Index,
+    /// Questions to passages.
+    Retrieve,
+    /// Passages to better ordered passages.
+    Rerank,
+    /// Passages to answers.
+    Generate,
+    /// Everything to scores.
+    Score,
+    /// The same, by a judge.
+    Judge,
+}
+
+impl Operator {
+    /// All, from upstream to downstream.
+    pub const ALL: [Self; 10] = [
+        Self::Load,
+        Self::Chunk,
+        Self::Embed,
+        Self::EmbedQueries,
+        Self::Index,
+        Self::Retrieve,
+        Self::Rerank,
+        Self::Generate,
+        Self::Score,
+        Self::Judge,
+    ];
+
+    /// The name people read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Chunk => "chunk",
+            Self::Embed => "embed",
+            Self::EmbedQueries => "embed queries",
+            Self::Index => "index",
+            Self::Retrieve => "retrieve",
+            Self::Rerank => "rerank",
+            Self::Generate => "generate",
+            Self::Score => "score",
+            Self::Judge => "judge",
+        }
+    }
+}
+
+/// A task's place in its plan. Inputs always come before the tasks that use them.
+pub type TaskId = usize;
+
+/// What a retrieval looks at.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CorpusInputs {
+    /// The chunks of all documents.
+    pub chunks: Vec<TaskId>,
+    /// The dense index.
+    pub dense: Option<TaskId>,
+    /// The BM25 index.
+    pub bm25: Option<TaskId>,
+    /// The questions' vectors.
+    pub queries: Option<TaskId>,
+}
+
+impl CorpusInputs {
+    fn all(&self) -> Vec<TaskId> {
+        self.chunks.iter().copied().chain(self.dense).chain(self.bm25).chain(self.queries).collect()
+    }
+}
+
+/// What a task does. Questions are given by their position in the dataset.
+#[derive(Debug, Clone)]
+pub enum Work {
+    /// Parse files.
+    Load(Vec<SourceFile>),
+    /// Cut one shard of documents.
+    Chunk(ChunkerConfig, TaskId),
+    /// Embed one shard of chunks with the named model.
+    Embed(String, TaskId),
+    /// Embed all questions with the named model.
+    EmbedQueries(String),
+    /// Put vectors into a dense index.
+    IndexDense(Vec<TaskId>),
+    /// Put chunks into a BM25 index.
+    IndexBm25(Vec<TaskId>),
+    /// Retrieve for all questions.
+    Retrieve(ChunkerConfig, RetrieverConfig, CorpusInputs),
+    /// Rerank for all questions; the name is the trial's embedder.
+    Rerank(RerankerConfig, Option<String>, TaskId, CorpusInputs),
+    /// Answer some questions.
+    Generate(GeneratorConfig, TaskId, Vec<usize>),
+    /// Score some questions.
+    Score(MetricConfig, TaskId, Vec<TaskId>, Vec<usize>),
+}
+
+/// One stage call on one shard.
+#[derive(Debug, Clone)]
+pub struct Task {
+    /// What it is, for ever.
+    pub key: Key,
+    /// The kind of work.
+    pub operator: Operator,
+    /// The work.
+    pub work: Work,
+    /// What it needs, each before it in the plan.
+    pub inputs: Vec<TaskId>,
+    /// How many rows it will make, where that is known.
+    pub rows: Option<usize>,
+    /// What people read in errors and in the event log.
+    pub label: String,
+}
+
+impl Task {
+    /// The name of its artifact in the store.
+    pub fn artifact(&self) -> String {
+        let hex = self.key.hex();
+        let extension = match self.work {
+            Work::IndexDense(_) => "dense",
+            Work::IndexBm25(_) => "bm25",
+            _ => "parquet",
+        };
+        format!("artifacts/{}/{hex}.{extension}", &hex[..2])
+    }
+}
+
+/// Where a trial's results are in the plan.
+#[derive(Debug, Clone)]
+pub struct TrialTasks {
+    /// Its passages.
+    pub passages: TaskId,
+    /// Its answers, in shards.
+    pub answers: Vec<TaskId>,
+    /// Its scores, in the order of the experiment's metrics.
+    pub scores: Vec<(MetricConfig, TaskId)>,
+}
+
+/// All tasks of all trials, each once.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// The tasks; inputs first.
+    pub tasks: Vec<Task>,
+    /// The trials' results, in the order of the trials.
+    pub trials: Vec<TrialTasks>,
+    /// How many tasks the trials would need without sharing.
+    pub unshared: usize,
+    seen: HashMap<Key, TaskId>,
+}
+
+/// What a plan costs, for people and programs.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlanSummary {
+    /// Trials.
+    pub trials: usize,
+    /// Per operator.
+    pub operators: Vec<OperatorPlan>,
+}
+
+/// One operator's share of a plan.
+#[derive(Debug, Clone, Serialize)]
+pub struct OperatorPlan {
+    /// The operator.
+    pub operator: Operator,
+    /// Tasks if every trial were run on its own.
+    pub planned: usize,
+    /// Of these, different ones.
+    pub unique: usize,
+    /// Of these, already in the store.
+    pub stored: usize,
+    /// What the unique tasks are, for operators with few kinds.
+    pub detail: Vec<String>,
+}
+
+/// What planning looks at besides the experiment.
+pub struct Inputs<'a> {
+    /// The experiment.
+    pub experiment: &'a Experiment,
+    /// The trials.
+    pub trials: &'a [Trial],
+    /// The identities of all models, by name.
+    pub identities: &'a BTreeMap<String, Identity>,
+    /// The files, with the keys of their bytes.
+    pub files: &'a [(SourceFile, Key)],
+    /// The identity of the PDF library.
+    pub pdf_library: &'a str,
+    /// The golden questions, evidence anchored.
+    pub questions: &'a [Question],
+}
+
+impl Plan {
+    /// Only the parsing of files, which everything else starts from.
+    pub fn loading(inputs: &Inputs<'_>) -> Self {
+        let mut plan = Self::default();
+        plan.load(inputs);
+        plan
+    }
+
+    /// The plan of all trials.
+    pub fn new(inputs: &Inputs<'_>) -> Self {
+        let mut plan = Self::default();
+        let documents = plan.load(inputs);
+        for trial in inputs.trials {
+            let tasks = plan.trial(inputs, trial, &documents);
+            plan.trials.push(tasks);
+        }
+        // What every trial needs, loading and all, had it been alone.
+        plan.unshared += documents.len() * inputs.trials.len().saturating_sub(1);
+        plan
+    }
+
+    /// The tasks that hold what a person wants to see.
+    pub fn sinks(&self) -> Vec<TaskId> {
+        let of_trial = |trial: &TrialTasks| {
+            let scores = trial.scores.iter().map(|(_, id)| *id);
+            std::iter::once(trial.passages).chain(trial.answers.iter().copied()).chain(scores).collect::<Vec<_>>()
+        };
+        let mut sinks: Vec<_> = self.trials.iter().flat_map(of_trial).collect();
+        if self.trials.is_empty() {
+            sinks = (0..self.tasks.len()).collect();
+        }
+        sinks.sort_unstable();
+        sinks.dedup();
+        sinks
+    }
+
+    /// The identity of the whole plan: that of all its tasks.
+    pub fn key(&self) -> Key {
+        let keys: Vec<_> = self.tasks.iter().map(|task| task.key).collect();
+        KeyBuilder::new("plan").field("tasks", &keys).finish()
+    }
+
+    /// Counts per operator. `stored` says which tasks are in the store.
+    pub fn summary(&self, stored: &dyn Fn(TaskId) -> bool) -> PlanSummary {
+        let mut planned: BTreeMap<Operator, usize> = BTreeMap::new();
+        for trial in &self.trials {
+            let mut reached = vec![false; self.tasks.len()];
+            let scores = trial.scores.iter().map(|(_, id)| *id);
+            let mut open: Vec<_> = trial.answers.iter().copied().chain(scores).chain([trial.passages]).collect();
+            while let Some(id) = open.pop() {
+                if !std::mem::replace(&mut reached[id], true) {
+                    *planned.entry(self.tasks[id].operator).or_default() += 1;
+                    open.extend(&self.tasks[id].inputs);
+                }
+            }
+        }
+        let operators = Operator::ALL
+            .into_iter()
+            .filter_map(|operator| {
+                let ids: Vec<_> = (0..self.tasks.len()).filter(|&id| self.tasks[id].operator == operator).collect();
+                let mut detail: Vec<String> = ids.iter().map(|&id| self.tasks[id].label.clone()).collect();
+                detail.sort();
+                detail.dedup();
+                (!ids.is_empty()).then(|| OperatorPlan {
+                    operator,
+                    planned: planned.get(&operator).copied().unwrap_or(ids.len()),
+                    unique: ids.len(),
+                    stored: ids.iter().filter(|&&id| stored(id)).count(),
+                    detail,
+                })
+            })
+            .collect();
+        PlanSummary { trials: self.trials.len(), operators }
+    }
+
+    fn add(&mut self, task: Task) -> TaskId {
+        self.unshared += 1;
+        *self.seen.entry(task.key).or_insert_with(|| {
+            self.tasks.push(task);
+            self.tasks.len() - 1
+        })
+    }
+
+    fn builder(&self, kind: &str, inputs: &[TaskId]) -> KeyBuilder {
+        let keys: Vec<_> = inputs.iter().map(|&id| self.tasks[id].key).collect();
+        KeyBuilder::new(kind).field("tables", &artifact::VERSION).field("inputs", &keys)
+    }
+
+    fn load(&mut self, inputs: &Inputs<'_>) -> Vec<TaskId> {
+        let mut shards: Vec<Vec<&(SourceFile, Key)>> = Vec::new();
+        let mut bytes = 0;
+        for file in inputs.files {
+            let full = shards.last().is_none_or(|shard| shard.len() >= FILES_PER_TASK || bytes + file.0.bytes > BYTES_PER_TASK);
+            if full {
+                shards.push(Vec::new());
+                bytes = 0;
+            }
+            bytes += file.0.bytes;
+            if let Some(shard) = shards.last_mut() {
+                shard.push(file);
+            }
+        }
+        shards
+            .into_iter()
+            .map(|shard| {
+                let names: Vec<_> = shard.iter().map(|(file, key)| (&file.path, key)).collect();
+                let key = self
+                    .builder("load", &[])
+                    .field("version", &load::VERSION)
+                    .field("limits", &inputs.experiment.corpus.limits)
+                    .field("pdf", inputs.pdf_library)
+                    .field("files", &names)
+                    .finish();
+                let label = match names.as_slice() {
+                    [(path, _)] => format!("load {path}"),
+                    many => format!("load {} files", many.len()),
+                };
+                let rows = Some(shard.len());
+                let files = shard.into_iter().map(|(file, _)| file.clone()).collect();
+                self.add(Task { key, operator: Operator::Load, work: Work::Load(files), inputs: vec![], rows, label })
+            })
+            .collect()
+    }
+
+    fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> TrialTasks {
+        let corpus = self.corpus(inputs, trial, documents);
+        let mut passages = self.retrieve(inputs, trial, &corpus);
+        if trial.reranker != none() {
+            passages = self.rerank(inputs, trial, passages, &corpus);
+        }
+        let answered = inputs.experiment.evaluate.answered.unwrap_or(usize::MAX).min(inputs.questions.len());
+        let answers = self.generate(inputs, trial, passages, answered);
+        let metrics = &inputs.experiment.evaluate.metrics;
+        let scores = metrics
+            .iter()
+            .filter(|_| !inputs.questions.is_empty())
+            .map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, answered)))
+            .collect();
+        TrialTasks { passages, answers, scores }
+    }
+
+    fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> CorpusInputs {
+        let needs = needs(trial);
+        let chunker = &trial.chunker;
+        let chunks: Vec<_> = documents
+            .iter()
+            .map(|&shard| {
+                let key = component(self.builder("chunk", &[shard]), chunker.version(), chunker).finish();
+                let label = format!("chunk with {}", trial.labels["chunker"]);
+                let work = Work::Chunk(chunker.clone(), shard);
+                self.add(Task { key, operator: Operator::Chunk, work, inputs: vec![shard], rows: None, label })
+            })
+            .collect();
+        let dense = trial.embedder.as_ref().filter(|_| needs.dense).map(|embedder| {
+            let label = format!("{embedder} on {}", trial.labels["chunker"]);
+            let vectors: Vec<_> = chunks
+                .iter()
+                .map(|&shard| {
+                    let key = self.builder("embed", &[shard]).field("model", &inputs.identities[embedder]).finish();
+                    let work = Work::Embed(embedder.clone(), shard);
+                    let label = format!("embed {label}");
+                    self.add(Task { key, operator: Operator::Embed, work, inputs: vec![shard], rows: None, label })
+                })
+                .collect();
+            let key = self.builder("index_dense", &vectors).field("version", &DENSE_VERSION).finish();
+            let work = Work::IndexDense(vectors.clone());
+            let label = format!("dense index of {label}");
+            self.add(Task { key, operator: Operator::Index, work, inputs: vectors, rows: None, label })
+        });
+        let bm25 = needs.bm25.then(|| {
+            let key = self.builder("index_bm25", &chunks).field("version", &BM25_VERSION).finish();
+            let work = Work::IndexBm25(chunks.clone());
+            let label = format!("BM25 index of {}", trial.labels["chunker"]);
+            self.add(Task { key, operator: Operator::Index, work, inputs: chunks.clone(), rows: None, label })
+        });
+        let queries = trial.embedder.as_ref().filter(|_| needs.dense && !inputs.questions.is_empty()).map(|embedder| {
+            let texts: Vec<_> = inputs.questions.iter().map(|question| &question.question).collect();
+            let key = self
+                .builder("embed_queries", &[])
+                .field("model", &inputs.identities[embedder])
+                .field("texts", &texts)
+                .finish();
+            let work = Work::EmbedQueries(embedder.clone());
+            let (rows, label) = (Some(texts.len()), format!("embed questions with {embedder}"));
+            self.add(Task { key, operator: Operator::EmbedQueries, work, inputs: vec![], rows, label })
+        });
+        CorpusInputs { chunks, dense, bm25, queries }
+    }
+
+    fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> TaskId {
+        let (chunker, retriever) = (&trial.chunker, &trial.retriever);
+        let questions: Vec<_> = inputs.questions.iter().map(|question| (&question.id, &question.question)).collect();
+        // A retriever is keyed by what it searches, and by nothing else that
+        // other trials happen to need.
+        let needs = retriever.build(()).map(|retriever| retriever.needs()).unwrap_or_default();
+        let corpus = CorpusInputs {
+            chunks: corpus.chunks.clone(),
+            dense: corpus.dense.filter(|_| needs.dense),
+            bm25: corpus.bm25.filter(|_| needs.bm25),
+            queries: corpus.queries.filter(|_| needs.dense),
+        };
+        let input_ids = corpus.all();
+        let builder = component(self.builder("retrieve", &input_ids), retriever.version(), retriever);
+        let key = component(builder, chunker.version(), chunker).field("questions", &questions).finish();
+        let label = format!("retrieve {}", trial.labels["retriever"]);
+        let work = Work::Retrieve(chunker.clone(), retriever.clone(), corpus);
+        let rows = Some(questions.len());
+        self.add(Task { key, operator: Operator::Retrieve, work, inputs: input_ids, rows, label })
+    }
+
+    fn rerank(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, corpus: &CorpusInputs) -> TaskId {
+        let reranker = &trial.reranker;
+        let models: Vec<_> = [reranker.model(), trial.embedder.as_deref().filter(|_| reranker.uses_embedder())]
+            .into_iter()
+            .flatten()
+            .map(|model| &inputs.identities[model])
+            .collect();
+        let questions: Vec<_> = inputs.questions.iter().map(|question| &question.question).collect();
+        let mut input_ids = corpus.all();
+        input_ids.push(passages);
+        let builder = component(self.builder("rerank", &input_ids), reranker.version(), reranker);
+        let key = builder.field("models", &models).field("questions", &questions).finish();
+        let label = format!("rerank {}", trial.labels["reranker"]);
+        let work = Work::Rerank(reranker.clone(), trial.embedder.clone(), passages, corpus.clone());
+        let rows = Some(questions.len());
+        self.add(Task { key, operator: Operator::Rerank, work, inputs: input_ids, rows, label })
+    }
+
+    fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, answered: usize) -> Vec<TaskId> {
+        let Some(generator) = &trial.generator else { return Vec::new() };
+        let identity = &inputs.identities[generator.model()];
+        let shards: Vec<Vec<usize>> =
+            (0..answered).collect::<Vec<_>>().chunks(QUESTIONS_PER_TASK).map(<[usize]>::to_vec).collect();
+        shards
+            .into_iter()
+            .map(|shard| {
+                let questions: Vec<_> =
+                    shard.iter().map(|&i| (&inputs.questions[i].id, &inputs.questions[i].question)).collect();
+                let builder = component(self.builder("generate", &[passages]), generator.version(), generator);
+                let key = builder.field("model", identity).field("questions", &questions).finish();
+                let label = format!("generate {} for {}", trial.labels["generator"], trial.id);
+                let rows = Some(shard.len());
+                let work = Work::Generate(generator.clone(), passages, shard);
+                self.add(Task { key, operator: Operator::Generate, work, inputs: vec![passages], rows, label })
+            })
+            .collect()
+    }
+
+    fn score(
+        &mut self,
+        inputs: &Inputs<'_>,
+        metric: &MetricConfig,
+        passages: TaskId,
+        answers: &[TaskId],
+        answered: usize,
+    ) -> TaskId {
+        let evaluate = &inputs.experiment.evaluate;
+        let needs = metric.needs();
+        let mut count = inputs.questions.len();
+        if needs.answer {
+            count = count.min(answered);
+        }
+        if needs.judge {
+            count = count.min(evaluate.judged.unwrap_or(usize::MAX));
+        }
+        let answers = if needs.answer { answers.to_vec() } else { Vec::new() };
+        let models: Vec<_> = [&evaluate.judge, &evaluate.embedder]
+            .into_iter()
+            .zip([needs.judge, needs.embedder])
+            .filter_map(|(model, needed)| model.as_ref().filter(|_| needed))
+            .map(|model| &inputs.identities[model])
+            .collect();
+        let mut input_ids = answers.clone();
+        input_ids.push(passages);
+        let builder = component(self.builder("score", &input_ids), metric.version(), metric);
+        let key = builder.field("models", &models).field("questions", &inputs.questions[..count]).finish();
+        let operator = if needs.judge { Operator::Judge } else { Operator::Score };
+        let work = Work::Score(metric.clone(), passages, answers, (0..count).collect());
+        let label = format!("score {}", metric.name());
+        self.add(Task { key, operator, work, inputs: input_ids, rows: Some(count), label })
+    }
+}
+
+fn needs(trial: &Trial) -> rag::retrieve::Needs {
+    let mut needs = trial.retriever.build(()).map(|retriever| retriever.needs()).unwrap_or_default();
+    if trial.reranker.uses_embedder() {
+        needs = rag::retrieve::Needs { dense: true, bm25: true };
+    }
+    needs
+}
+
+fn component(builder: KeyBuilder, version: u32, config: &impl Serialize) -> KeyBuilder {
+    builder.field("version", &version).field("config", config)
+}
+
+fn none() -> RerankerConfig {
+    RerankerConfig::None(Default::default())
+}

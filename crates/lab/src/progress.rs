@@ -1,0 +1,184 @@
+//! What a run is doing, per operator: a live table for whoever draws it.
+
+use crate::plan::{Operator, Plan, TaskId};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// The time over which the current rate is taken.
+const WINDOW: Duration = Duration::from_secs(3);
+
+/// How an operator is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperatorStatus {
+    /// Nothing of it has started.
+    Pending,
+    /// Some of it is running or waiting.
+    Running,
+    /// All of it is done.
+    Finished,
+    /// All of it is done or failed.
+    Failed,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OperatorProgress {
+    /// The operator.
+    pub operator: Operator,
+    /// How it is doing.
+    pub status: OperatorStatus,
+    /// Rows made in this run.
+    pub rows_done: usize,
+    /// Rows it will have made: known, or from the average per finished task.
+    pub rows_estimated: Option<usize>,
+    /// Tasks that are not started.
+    pub queued: usize,
+    /// Tasks that are running.
+    pub active: usize,
+    /// Tasks that ended in this run.
+    pub finished: usize,
+    /// Tasks that were in the store already.
+    pub reused: usize,
+    /// Tasks that failed, or could not run because another did.
+    pub failed: usize,
+    /// Rows per second over the last three seconds.
+    pub rate_now: f64,
+    /// Rows per second since its first task started.
+    pub rate_average: f64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    queued: usize,
+    active: usize,
+    finished: usize,
+    reused: usize,
+    failed: usize,
+    rows: usize,
+    finished_rows: usize,
+    known_rows: Option<usize>,
+    started: Option<Instant>,
+    last: Option<Instant>,
+    samples: VecDeque<(Instant, usize)>,
+}
+
+/// Counts of a run; clones share them.
+#[derive(Debug, Clone, Default)]
+pub struct Progress(Arc<Mutex<BTreeMap<Operator, State>>>);
+
+impl Progress {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Operator, State>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the table anew: `to_run` are the tasks that must run, the other
+    /// required ones are in the store.
+    pub fn begin(&self, plan: &Plan, to_run: &[TaskId], reused: &[TaskId]) {
+        let mut states = self.lock();
+        states.clear();
+        for &id in to_run {
+            let task = &plan.tasks[id];
+            let state = states.entry(task.operator).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
+            state.queued += 1;
+            state.known_rows = state.known_rows.zip(task.rows).map(|(sum, rows)| sum + rows);
+        }
+        for &id in reused {
+            states.entry(plan.tasks[id].operator).or_default().reused += 1;
+        }
+    }
+
+    /// A task starts.
+    pub fn start(&self, operator: Operator) {
+        let mut states = self.lock();
+        let state = states.entry(operator).or_default();
+        state.queued = state.queued.saturating_sub(1);
+        state.active += 1;
+        state.started.get_or_insert_with(Instant::now);
+    }
+
+    /// Rows were made by a running task.
+    pub fn rows(&self, operator: Operator, rows: usize) {
+        let now = Instant::now();
+        let mut states = self.lock();
+        let state = states.entry(operator).or_default();
+        state.rows += rows;
+        state.last = Some(now);
+        state.samples.push_back((now, rows));
+        while state.samples.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
+            state.samples.pop_front();
+        }
+    }
+
+    /// A task ended well with so many rows.
+    pub fn finish(&self, operator: Operator, rows: usize) {
+        let mut states = self.lock();
+        let state = states.entry(operator).or_default();
+        state.active = state.active.saturating_sub(1);
+        state.finished += 1;
+        state.finished_rows += rows;
+        state.last = Some(Instant::now());
+    }
+
+    /// A task failed; `started` tells whether it had been running.
+    pub fn fail(&self, operator: Operator, started: bool) {
+        let mut states = self.lock();
+        let state = states.entry(operator).or_default();
+        if started {
+            state.active = state.active.saturating_sub(1);
+        } else {
+            state.queued = state.queued.saturating_sub(1);
+        }
+        state.failed += 1;
+    }
+
+    /// The table as it is now, upstream first.
+    pub fn snapshot(&self) -> Vec<OperatorProgress> {
+        let now = Instant::now();
+        self.lock().iter().map(|(&operator, state)| state.progress(operator, now)).collect()
+    }
+}
+
+impl State {
+    fn progress(&self, operator: Operator, now: Instant) -> OperatorProgress {
+        let open = self.queued + self.active;
+        let status = match (open, self.finished + self.reused, self.failed) {
+            (0, _, 0) => OperatorStatus::Finished,
+            (0, _, _) => OperatorStatus::Failed,
+            (_, 0, 0) if self.active == 0 => OperatorStatus::Pending,
+            _ => OperatorStatus::Running,
+        };
+        let total = self.finished + open;
+        let rows_estimated = match (open, self.known_rows) {
+            (0, _) => Some(self.rows),
+            (_, Some(known)) => Some(known.max(self.rows)),
+            _ if self.finished > 0 => Some((self.finished_rows * total / self.finished).max(self.rows)),
+            _ => None,
+        };
+        let recent = self.samples.iter().filter(|(at, _)| now.duration_since(*at) <= WINDOW);
+        let span = self.started.map_or(WINDOW, |at| now.duration_since(at).min(WINDOW)).as_secs_f64();
+        let end = if open > 0 { now } else { self.last.unwrap_or(now) };
+        let elapsed = self.started.map_or(0.0, |at| end.duration_since(at).as_secs_f64());
+        OperatorProgress {
+            operator,
+            status,
+            rows_done: self.rows,
+            rows_estimated,
+            queued: self.queued,
+            active: self.active,
+            finished: self.finished,
+            reused: self.reused,
+            failed: self.failed,
+            rate_now: if open > 0 { rate(recent.map(|(_, rows)| rows).sum(), span) } else { 0.0 },
+            rate_average: rate(self.rows, elapsed),
+        }
+    }
+}
+
+fn rate(rows: usize, seconds: f64) -> f64 {
+    if seconds > 0.0 { rows as f64 / seconds } else { 0.0 }
+}

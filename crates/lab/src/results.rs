@@ -1,0 +1,389 @@
+//! What a run found: scores with intervals, the winner, and everything a
+//! person needs to check them.
+
+use crate::{
+    Error,
+    engine::Outcome,
+    session::{Prepared, Session, run_time},
+    task::{answers_by_question, passages_by_question, scores_by_question},
+    trial::Trial,
+};
+use eval::{
+    Missing, MetricConfig, Question, Score, Scored,
+    statistics::{self, Summary},
+};
+use models::Spending;
+use rag::{Answer, Passage, load::Rejected};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::Path};
+
+/// Below this corrected p-value a difference is called real.
+const SIGNIFICANT: f64 = 0.05;
+const SEED: u64 = 0x5EED;
+
+/// A metric as the leaderboard shows it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricResult {
+    /// Its name.
+    pub name: String,
+    /// Whether a judge that has not been qualified gave it.
+    pub judged: bool,
+    /// Whether it takes part in choosing the winner.
+    pub objective: bool,
+    /// Its least and greatest value.
+    pub range: (f64, f64),
+    /// Whether more is better.
+    pub higher_is_better: bool,
+}
+
+/// What a trial made of one question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QuestionResult {
+    /// The question's id.
+    pub question: String,
+    /// What was retrieved, best first.
+    pub passages: Vec<Passage>,
+    /// What was answered.
+    pub answer: Option<Answer>,
+    /// Why there is no answer.
+    pub error: Option<String>,
+    /// Scores by metric.
+    pub scores: BTreeMap<String, Scored>,
+}
+
+/// One trial's numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TrialResult {
+    /// The trial.
+    pub trial: Trial,
+    /// The mean of the objective's metrics.
+    pub objective: Option<Summary>,
+    /// Mean, interval and counts by metric.
+    pub metrics: BTreeMap<String, Summary>,
+    /// Median seconds of generation per answer.
+    pub latency_p50: Option<f64>,
+    /// 95th percentile of the same.
+    pub latency_p95: Option<f64>,
+    /// Tokens read and written per answer, on average.
+    pub tokens: Option<f64>,
+    /// Dollars for all answers.
+    pub cost_usd: f64,
+    /// The probability that a difference to the winner as large as this one is
+    /// chance, corrected for the number of comparisons.
+    pub p_value: Option<f64>,
+    /// Whether that cannot be told from the winner.
+    pub tied: bool,
+    /// Per question, in the order of the dataset.
+    pub questions: Vec<QuestionResult>,
+    /// Tasks that failed, and why.
+    pub failures: Vec<String>,
+}
+
+/// Which trial is best, or why none is named.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Winner {
+    /// The best trial.
+    Trial(String),
+    /// Why there is none.
+    Refused(String),
+}
+
+impl Winner {
+    /// The trial's id, if there is a winner.
+    pub fn trial(&self) -> Option<&str> {
+        match self {
+            Self::Trial(id) => Some(id),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
+/// Everything a run found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// The format of this structure.
+    pub version: u32,
+    /// The experiment's name.
+    pub experiment: String,
+    /// The run's id.
+    pub run: String,
+    /// When it finished, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// Documents read.
+    pub documents: usize,
+    /// Bytes of their text.
+    pub text_bytes: usize,
+    /// Files that gave no document.
+    pub rejected: Vec<Rejected>,
+    /// The metrics, in the order of the experiment file.
+    pub metrics: Vec<MetricResult>,
+    /// The metrics whose mean chooses the winner.
+    pub objective: Vec<String>,
+    /// The questions.
+    pub questions: Vec<Question>,
+    /// The trials, best first; those without an objective last.
+    pub trials: Vec<TrialResult>,
+    /// The winner.
+    pub winner: Winner,
+    /// Tasks executed by this run.
+    pub executed: usize,
+    /// Tasks taken from the store.
+    pub reused: usize,
+    /// Answers or verdicts missing because a provider failed.
+    pub provider_errors: usize,
+    /// Calls and tokens by model, of this run.
+    pub spending: BTreeMap<String, Spending>,
+}
+
+impl Results {
+    /// Reads a run's results.
+    ///
+    /// # Errors
+    /// If they are not there or of another version.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let path = folder.join("results.json");
+        let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
+        serde_json::from_slice(&bytes).map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))
+    }
+
+    /// One trial by its id.
+    ///
+    /// # Errors
+    /// If there is no such trial.
+    pub fn trial(&self, id: &str) -> Result<&TrialResult, Error> {
+        self.trials.iter().find(|result| result.trial.id == id).ok_or_else(|| {
+            let known: Vec<_> = self.trials.iter().map(|result| result.trial.id.as_str()).collect();
+            Error::NotFound(format!("there is no trial `{id}`; there are {}", known.join(", ")))
+        })
+    }
+
+    pub(crate) async fn gather(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Result<Self, Error> {
+        let experiment = &session.experiment;
+        let metrics: Vec<MetricResult> = experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
+        let mut trials = Vec::new();
+        for (i, trial) in prepared.trials.iter().enumerate() {
+            trials.push(gather_trial(prepared, outcome, i, trial, &metrics).await?);
+        }
+        let meter = prepared.execution.models().client().meter();
+        let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective);
+        Ok(Self {
+            version: 1,
+            experiment: experiment.name.clone(),
+            run: prepared.run.clone(),
+            time_ms: run_time(),
+            documents: prepared.documents,
+            text_bytes: prepared.text_bytes,
+            rejected: prepared.rejected.clone(),
+            metrics,
+            objective: experiment.evaluate.objective.clone(),
+            questions: prepared.questions.clone(),
+            trials,
+            winner,
+            executed: outcome.executed,
+            reused: outcome.reused,
+            provider_errors: outcome.provider_errors,
+            spending: meter.by_model(),
+        })
+    }
+}
+
+fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
+    MetricResult {
+        name: metric.name().to_owned(),
+        judged: metric.needs().judge,
+        objective: objective.iter().any(|name| name == metric.name()),
+        range: metric.range(),
+        higher_is_better: metric.higher_is_better(),
+    }
+}
+
+async fn gather_trial(
+    prepared: &Prepared,
+    outcome: &Outcome,
+    index: usize,
+    trial: &Trial,
+    metrics: &[MetricResult],
+) -> Result<TrialResult, Error> {
+    let tasks = &prepared.plan.trials[index];
+    let (execution, outputs) = (&prepared.execution, &outcome.outputs);
+    let failure = |id: &usize| outcome.failed.get(id);
+    let answered: Vec<usize> = tasks.answers.iter().copied().filter(|id| failure(id).is_none()).collect();
+    let mut passages = match failure(&tasks.passages) {
+        None => passages_by_question(execution, outputs, tasks.passages).await?,
+        Some(_) => Default::default(),
+    };
+    let mut answers = answers_by_question(execution, outputs, &answered).await?;
+    let mut scores = Vec::new();
+    for (metric, id) in &tasks.scores {
+        let by_question = match failure(id) {
+            None => scores_by_question(execution, outputs, *id).await?,
+            Some(reason) => {
+                let missing = Scored::missing(Missing::ProviderError(reason.clone()));
+                asked(prepared, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())).collect()
+            }
+        };
+        scores.push((metric.name(), by_question));
+    }
+    let mut summaries = BTreeMap::new();
+    for (metric, (name, by_question)) in metrics.iter().zip(&scores) {
+        let in_order: Vec<Score> = prepared
+            .questions
+            .iter()
+            .filter_map(|question| by_question.get(&question.id))
+            .map(|scored| scored.score.clone())
+            .collect();
+        summaries.insert((*name).to_owned(), Summary::of(&in_order, metric.range, SEED));
+    }
+    let mut questions = Vec::new();
+    for question in &prepared.questions {
+        let (answer, error) = match answers.remove(&question.id) {
+            Some(Ok(answer)) => (Some(answer), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
+        let scores = scores
+            .iter_mut()
+            .map(|(name, by_question)| {
+                let not_asked = || Scored::missing(Missing::NotAsked("limited by `answered` or `judged` under [evaluate]".to_owned()));
+                ((*name).to_owned(), by_question.remove(&question.id).unwrap_or_else(not_asked))
+            })
+            .collect();
+        let passages = passages.remove(&question.id).unwrap_or_default();
+        questions.push(QuestionResult { question: question.id.clone(), passages, answer, error, scores });
+    }
+    let failed = std::iter::once(&tasks.passages).chain(&tasks.answers).chain(tasks.scores.iter().map(|(_, id)| id));
+    let mut failures: Vec<String> = failed.filter_map(|id| Some(format!("{}: {}", prepared.plan.tasks[*id].label, failure(id)?))).collect();
+    failures.dedup();
+    let given: Vec<&Answer> = questions.iter().filter_map(|question| question.answer.as_ref()).collect();
+    let mut seconds: Vec<f64> = given.iter().map(|answer| answer.seconds).collect();
+    seconds.sort_by(f64::total_cmp);
+    let tokens: u64 = given.iter().map(|answer| answer.usage.prompt_tokens + answer.usage.completion_tokens).sum();
+    let price = trial.generator.as_ref().and_then(|generator| execution.models().chat(generator.model()).ok()).map_or((0.0, 0.0), |chat| chat.price());
+    let cost = |answer: &&Answer| answer.usage.prompt_tokens as f64 * price.0 + answer.usage.completion_tokens as f64 * price.1;
+    Ok(TrialResult {
+        trial: trial.clone(),
+        objective: None,
+        metrics: summaries,
+        latency_p50: quantile(&seconds, 0.5),
+        latency_p95: quantile(&seconds, 0.95),
+        tokens: (!given.is_empty()).then(|| tokens as f64 / given.len() as f64),
+        cost_usd: given.iter().map(cost).sum::<f64>() / 1e6,
+        p_value: None,
+        tied: false,
+        questions,
+        failures,
+    })
+}
+
+fn asked(prepared: &Prepared, id: usize) -> &[usize] {
+    match &prepared.plan.tasks[id].work {
+        crate::plan::Work::Score(_, _, _, questions) => questions,
+        _ => &[],
+    }
+}
+
+/// The value below which a share of the sorted values lies (nearest rank).
+fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// Per question, how much it adds to the objective: the mean over questions
+/// of these contributions is the mean over metrics of their means, also where
+/// metrics are asked of different numbers of questions. `fill` stands for a
+/// score that is missing though it was asked for.
+fn contributions(trial: &TrialResult, metrics: &[&MetricResult], fill: impl Fn(&MetricResult) -> f64) -> Vec<f64> {
+    let asked = |metric: &MetricResult| {
+        let not_asked = |question: &&QuestionResult| !matches!(question.scores[&metric.name].score, Score::Missing(Missing::NotAsked(_)));
+        trial.questions.iter().filter(not_asked).count()
+    };
+    let counts: Vec<usize> = metrics.iter().map(|metric| asked(metric)).collect();
+    trial
+        .questions
+        .iter()
+        .map(|question| {
+            let parts = metrics.iter().zip(&counts).map(|(metric, &count)| match &question.scores[&metric.name].score {
+                Score::Missing(Missing::NotAsked(_)) => 0.0,
+                score => scaled(metric, score.value().unwrap_or_else(|| fill(metric))) * trial.questions.len() as f64 / count.max(1) as f64,
+            });
+            parts.sum::<f64>() / metrics.len().max(1) as f64
+        })
+        .collect()
+}
+
+/// A value on a scale where 0 is worst and 1 is best.
+fn scaled(metric: &MetricResult, value: f64) -> f64 {
+    let (low, high) = metric.range;
+    let share = (value - low) / (high - low);
+    if metric.higher_is_better { share } else { 1.0 - share }
+}
+
+fn worst(metric: &MetricResult) -> f64 {
+    if metric.higher_is_better { metric.range.0 } else { metric.range.1 }
+}
+
+fn best(metric: &MetricResult) -> f64 {
+    if metric.higher_is_better { metric.range.1 } else { metric.range.0 }
+}
+
+/// Orders the trials, tests each against the best, and names a winner unless
+/// missing scores could change who that is.
+fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objective: &[String]) -> Winner {
+    let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
+    if metrics.is_empty() || trials.iter().all(|trial| trial.questions.is_empty()) {
+        return Winner::Refused("no golden questions, or no metric that may choose: see `objective` under [evaluate]".to_owned());
+    }
+    for trial in trials.iter_mut() {
+        let scored = |metric: &&&MetricResult| trial.metrics.get(&metric.name).is_some_and(|summary| summary.n_scored > 0);
+        if metrics.iter().filter(scored).count() == metrics.len() {
+            // A missing score counts as the mean of those that are there: the
+            // bounds below say whether that could matter.
+            let values = contributions(trial, &metrics, |metric| trial.metrics[&metric.name].mean.unwrap_or_else(|| worst(metric)));
+            let scores: Vec<Score> = values.into_iter().map(Score::finite).collect();
+            let mut summary = Summary::of(&scores, (0.0, 1.0), SEED);
+            let parts = || metrics.iter().map(|metric| &trial.metrics[&metric.name]);
+            summary.n_scored = parts().map(|part| part.n_scored).sum();
+            summary.n_failed = parts().map(|part| part.n_failed).sum();
+            summary.n_total = parts().map(|part| part.n_total).sum();
+            summary.worst = statistics::mean(&contributions(trial, &metrics, worst));
+            summary.best = statistics::mean(&contributions(trial, &metrics, best));
+            trial.objective = Some(summary);
+        }
+    }
+    let value = |trial: &TrialResult| trial.objective.as_ref().and_then(|summary| summary.mean).unwrap_or(f64::NEG_INFINITY);
+    trials.sort_by(|a, b| value(b).total_cmp(&value(a)).then_with(|| a.trial.id.cmp(&b.trial.id)));
+    let Some(first) = trials.first().filter(|trial| trial.objective.is_some()) else {
+        return Winner::Refused(format!("no trial has scores for {}", objective.join(", ")));
+    };
+
+    let fill = |trial: &TrialResult| {
+        let means: BTreeMap<String, f64> = trial.metrics.iter().filter_map(|(name, summary)| Some((name.clone(), summary.mean?))).collect();
+        contributions(trial, &metrics, |metric| means.get(&metric.name).copied().unwrap_or_else(|| worst(metric)))
+    };
+    let winning = fill(first);
+    let raw: Vec<f64> = trials[1..].iter().filter(|trial| trial.objective.is_some()).map(|trial| p_value(&winning, &fill(trial))).collect();
+    let (id, floor) = (first.trial.id.clone(), first.objective.as_ref().and_then(|summary| summary.worst).unwrap_or(0.0));
+    for (trial, p_value) in trials[1..].iter_mut().filter(|trial| trial.objective.is_some()).zip(statistics::holm(&raw)) {
+        trial.p_value = Some(p_value);
+        trial.tied = p_value > SIGNIFICANT;
+    }
+    let rival = trials[1..].iter().filter(|trial| trial.objective.as_ref().is_none_or(|summary| has_missing(summary) && summary.best.is_none_or(|best| best > floor))).map(|trial| trial.trial.id.clone()).next();
+    let first_misses = trials[0].objective.as_ref().is_some_and(has_missing);
+    let overtaken = first_misses.then(|| trials[1..].iter().find(|trial| value(trial) > floor).map(|trial| trial.trial.id.clone())).flatten();
+    match rival.or(overtaken) {
+        Some(other) => Winner::Refused(format!(
+            "scores are missing, and with them `{other}` could be better than `{id}`: run again to ask for them, or see `show {other}`"
+        )),
+        None => Winner::Trial(id),
+    }
+}
+
+fn has_missing(summary: &Summary) -> bool {
+    summary.n_failed > 0
+}
+
+fn p_value(first: &[f64], second: &[f64]) -> f64 {
+    let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
+    statistics::sign_flip_p_value(&differences, SEED)
+}

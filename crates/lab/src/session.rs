@@ -1,0 +1,485 @@
+//! A session: an experiment together with its store, models and corpus.
+//! `prepare` finds every mistake before work or money is spent; `run` does
+//! what is not done yet.
+
+use crate::{
+    Error,
+    artifact::{self, DocumentRow},
+    engine::{Engine, Local, Outcome, Outputs, error_chain, stored},
+    plan::{Inputs, Plan, PlanSummary},
+    progress::Progress,
+    results::Results,
+    spec::Experiment,
+    task::{Execution, Models, now_ms},
+    trial::{self, Trial},
+};
+use eval::{Question, dataset};
+use futures::{StreamExt, stream};
+use models::{Client, CpuBudget, Identity, Library, ModelDirectory, provider};
+use rag::load::{self, Rejected, Source, SourceFile};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use store::{ArtifactStore, EventLog, Journal, Key};
+use tokio_util::sync::CancellationToken;
+
+/// What a session is given by whoever starts it: libraries read no environment.
+#[derive(Clone)]
+pub struct Setup {
+    /// Where models and libraries are.
+    pub directory: ModelDirectory,
+    /// Looks up an environment variable by name.
+    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    /// Options for object stores (`aws_access_key_id`, …).
+    pub store_options: Vec<(String, String)>,
+    /// Ends the run.
+    pub cancel: CancellationToken,
+    /// The live table.
+    pub progress: Progress,
+}
+
+/// An experiment with its store and models.
+pub struct Session {
+    /// The experiment.
+    pub experiment: Arc<Experiment>,
+    setup: Setup,
+    context: provider::Context,
+    store: ArtifactStore,
+    journal: Arc<Journal>,
+    root: PathBuf,
+}
+
+/// An experiment that was checked as a whole and can run.
+pub struct Prepared {
+    /// The trials.
+    pub trials: Vec<Trial>,
+    /// What would run.
+    pub plan: Arc<Plan>,
+    /// The golden questions, evidence anchored.
+    pub questions: Vec<Question>,
+    /// Documents that were read.
+    pub documents: usize,
+    /// The bytes of their text.
+    pub text_bytes: usize,
+    /// Files that gave no document.
+    pub rejected: Vec<Rejected>,
+    /// The run's id: that of its plan.
+    pub run: String,
+    /// What tasks share.
+    pub execution: Arc<Execution>,
+}
+
+impl Session {
+    /// Opens the store and the journal of an experiment.
+    ///
+    /// # Errors
+    /// If the store cannot be used.
+    pub fn open(experiment: Experiment, setup: Setup) -> Result<Self, Error> {
+        let is_url = experiment.store.contains("://");
+        let root = if is_url { experiment.path(".reverie") } else { experiment.path(&experiment.store) };
+        let address = if is_url { experiment.store.clone() } else { root.display().to_string() };
+        let store = ArtifactStore::open(&address, &setup.store_options)?;
+        std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
+        let journal = Arc::new(Journal::open(&root.join("journal.db"))?);
+        let cpu = experiment.engine.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
+        let context =
+            provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
+        Ok(Self { experiment: Arc::new(experiment), setup, context, store, journal, root })
+    }
+
+    /// The folder of a run.
+    pub fn run_folder(&self, run: &str) -> PathBuf {
+        self.root.join("runs").join(run)
+    }
+
+    /// The results of the last finished run of this experiment.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub fn latest(&self) -> Result<Results, Error> {
+        let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
+        let run = std::fs::read_to_string(&pointer).map_err(|_| {
+            let name = &self.experiment.name;
+            Error::NotFound(format!("`{name}` has no finished run in {}: start one with `reverie run`", self.root.display()))
+        })?;
+        Results::read(&self.run_folder(run.trim()))
+    }
+
+    fn models(&self) -> Models {
+        let client = Client::new(Some(self.journal.clone())).with_cancellation(self.setup.cancel.clone());
+        Models::new(self.experiment.models.clone(), self.context.clone(), client)
+    }
+
+    /// Checks everything that can be checked before work or money is spent,
+    /// parses the corpus, and plans.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with all mistakes.
+    pub async fn prepare(&self) -> Result<Prepared, Error> {
+        let experiment = &self.experiment;
+        let mut mistakes = Vec::new();
+        let identities = self.identities(&mut mistakes).await;
+        let source = self.source(&mut mistakes);
+        let files = match &source {
+            Some(source) => self.files(source, &mut mistakes).await,
+            None => Vec::new(),
+        };
+        let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
+        let mut questions = self.import(&mut mistakes)?;
+        let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
+
+        let trials = trial::grid(experiment);
+        let loading = {
+            let inputs = Inputs {
+                experiment,
+                trials: &[],
+                identities: &identities,
+                files: &files,
+                pdf_library: &pdf_library,
+                questions: &[],
+            };
+            Arc::new(Plan::loading(&inputs))
+        };
+        let loader = Arc::new(self.execution(source.clone(), Vec::new(), "loading")?);
+        let outcome = self.execute(&loading, &loader).await?;
+        if let Some(reason) = outcome.failed.into_values().next() {
+            return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
+        }
+        let corpus = read_corpus(&loader, &outcome.outputs, questions.as_deref_mut().unwrap_or_default(), &mut mistakes).await?;
+        if corpus.documents == 0 {
+            let reasons = corpus.rejected.iter().map(|rejected| format!("  {}: {}", rejected.path, rejected.reason));
+            let list = reasons.collect::<Vec<_>>().join("\n");
+            mistakes.push(format!("the corpus `{}` holds no readable document:\n{list}", experiment.corpus.source));
+        }
+        let questions = match questions {
+            Some(questions) => questions,
+            None if mistakes.is_empty() => self.generate(&loader, &outcome.outputs).await?,
+            None => Vec::new(),
+        };
+        if !mistakes.is_empty() {
+            return Err(Error::Refused(mistakes));
+        }
+        let inputs = Inputs {
+            experiment,
+            trials: &trials,
+            identities: &identities,
+            files: &files,
+            pdf_library: &pdf_library,
+            questions: &questions,
+        };
+        let plan = Arc::new(Plan::new(&inputs));
+        let run = format!("{}-{}", experiment.name, plan.key().short());
+        let execution = Arc::new(self.execution(source, questions.clone(), &run)?);
+        let Corpus { documents, text_bytes, rejected } = corpus;
+        Ok(Prepared { trials, plan, questions, documents, text_bytes, rejected, run, execution })
+    }
+
+    /// Does what is not done yet and puts the results together.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
+    pub async fn run(&self, prepared: &Prepared) -> Result<Results, Error> {
+        let folder = self.run_folder(&prepared.run);
+        let write = |name: &str, text: &[u8]| {
+            let path = folder.join(name);
+            std::fs::write(&path, text).map_err(|source| Error::file("write", &path, source))
+        };
+        write("experiment.toml", self.experiment.text.as_bytes())?;
+        let execution = &prepared.execution;
+        execution.log("run_started", serde_json::json!({
+            "run": prepared.run, "trials": prepared.trials.len(), "tasks": prepared.plan.tasks.len(),
+        }));
+        for rejected in &prepared.rejected {
+            execution.log("document_rejected", serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }));
+        }
+        let outcome = self.execute(&prepared.plan, execution).await?;
+        let results = Results::gather(self, prepared, &outcome).await?;
+        let json = serde_json::to_vec(&results).map_err(Error::table)?;
+        write("results.json", &json)?;
+        let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
+        std::fs::write(&pointer, &prepared.run).map_err(|source| Error::file("write", &pointer, source))?;
+        execution.log("run_finished", serde_json::json!({
+            "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),
+            "provider_errors": outcome.provider_errors, "winner": results.winner,
+        }));
+        Ok(results)
+    }
+
+    /// What a plan costs and how much of it is in the store.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn summary(&self, prepared: &Prepared) -> Result<PlanSummary, Error> {
+        let stored = stored(&prepared.plan, &self.store).await?;
+        Ok(prepared.plan.summary(&|id| stored[id]))
+    }
+
+    async fn execute(&self, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
+        let engine = Local { cores: self.context.cpu.cores(), tasks: self.experiment.engine.tasks };
+        engine.execute(plan, execution, &self.setup.progress, &self.setup.cancel).await
+    }
+
+    fn execution(&self, source: Source, questions: Vec<Question>, run: &str) -> Result<Execution, Error> {
+        let folder = self.run_folder(run);
+        std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
+        let log = EventLog::open(&folder.join("events.jsonl"))?;
+        let scratch = self.root.join("scratch");
+        Ok(Execution::new(
+            self.experiment.clone(),
+            self.store.clone(),
+            source,
+            questions,
+            scratch,
+            run.to_owned(),
+            log,
+            self.models(),
+        ))
+    }
+
+    /// The names of the models that the experiment uses.
+    fn used_models(&self) -> BTreeSet<String> {
+        let experiment = &self.experiment;
+        let space = &experiment.space;
+        let generate = experiment.dataset.as_ref().and_then(|dataset| dataset.generate.as_ref());
+        let named = space
+            .reranker
+            .iter()
+            .filter_map(|reranker| reranker.model())
+            .chain(space.generator.iter().map(|generator| generator.model()))
+            .chain(space.embedder.iter().map(String::as_str))
+            .chain(generate.map(|generate| generate.model.as_str()));
+        let needs: Vec<_> = experiment.evaluate.metrics.iter().map(eval::MetricConfig::needs).collect();
+        let judge = experiment.evaluate.judge.as_deref().filter(|_| needs.iter().any(|needs| needs.judge));
+        let embedder = experiment.evaluate.embedder.as_deref().filter(|_| needs.iter().any(|needs| needs.embedder));
+        named.chain(judge).chain(embedder).map(str::to_owned).collect()
+    }
+
+    async fn identities(&self, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {
+        let mut identities = BTreeMap::new();
+        for name in self.used_models() {
+            let Some(config) = self.experiment.models.get(&name) else { continue };
+            let ready = config.ready(&self.context).await;
+            match ready.and_then(|()| config.identity(&self.context)) {
+                Ok(identity) => _ = identities.insert(name, identity),
+                Err(error) => mistakes.push(format!("models.{name}: {}", error_chain(&error))),
+            }
+        }
+        identities
+    }
+
+    fn source(&self, mistakes: &mut Vec<String>) -> Option<Source> {
+        let corpus = &self.experiment.corpus;
+        let address = if corpus.source.contains("://") {
+            corpus.source.clone()
+        } else {
+            self.experiment.path(&corpus.source).display().to_string()
+        };
+        match Source::parse(&address, &corpus.include, &corpus.exclude, &self.setup.store_options) {
+            Ok(source) => Some(source),
+            Err(error) => {
+                mistakes.push(error_chain(&error));
+                None
+            }
+        }
+    }
+
+    /// The corpus' files with the keys of their bytes. A file that cannot be
+    /// read has a key of its own and is reported by the load task.
+    async fn files(&self, source: &Source, mistakes: &mut Vec<String>) -> Vec<(SourceFile, Key)> {
+        let limits = &self.experiment.corpus.limits;
+        match source.list().await {
+            Ok(files) => {
+                let reads = files.into_iter().map(|file| {
+                    let (source, limits) = (source.clone(), limits.clone());
+                    async move {
+                        let key = match source.read(&file, &limits).await {
+                            Ok(bytes) => Key::of_bytes(&bytes),
+                            Err(reason) => Key::of_bytes(format!("unreadable: {reason}").as_bytes()),
+                        };
+                        (file, key)
+                    }
+                });
+                stream::iter(reads).buffered(4).collect().await
+            }
+            Err(error) => {
+                mistakes.push(error_chain(&error));
+                Vec::new()
+            }
+        }
+    }
+
+    fn bind_pdf_library(&self, files: &[(SourceFile, Key)], mistakes: &mut Vec<String>) -> Result<String, Error> {
+        let is_pdf = |path: &str| Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"));
+        match self.setup.directory.library(Library::Pdfium) {
+            Ok(path) => {
+                if let Err(error) = load::bind_pdfium(&path) {
+                    mistakes.push(error.to_string());
+                }
+                let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
+                Ok(Key::of_bytes(&bytes).hex())
+            }
+            Err(error) => {
+                if files.iter().any(|(file, _)| is_pdf(&file.path)) {
+                    mistakes.push(format!("the corpus holds PDF files: {}", error_chain(&error)));
+                }
+                Ok("none".to_owned())
+            }
+        }
+    }
+
+    /// The questions of the dataset's file; none if they are to be generated.
+    fn import(&self, mistakes: &mut Vec<String>) -> Result<Option<Vec<Question>>, Error> {
+        let Some(spec) = &self.experiment.dataset else { return Ok(Some(Vec::new())) };
+        let path = self.experiment.path(&spec.path);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if spec.generate.is_some() {
+                    return Ok(None);
+                }
+                mistakes.push(format!(
+                    "dataset.path: {} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]",
+                    path.display()
+                ));
+                return Ok(Some(Vec::new()));
+            }
+            Err(source) => return Err(Error::file("read", &path, source)),
+        };
+        match dataset::import(&spec.path, &bytes) {
+            Ok(dataset) if dataset.questions.is_empty() => {
+                mistakes.push(format!("dataset.path: {} holds no question", path.display()));
+                Ok(Some(Vec::new()))
+            }
+            Ok(dataset) => Ok(Some(dataset.questions)),
+            Err(errors) => {
+                mistakes.extend(errors.iter().map(|error| format!("{}: {error}", path.display())));
+                Ok(Some(Vec::new()))
+            }
+        }
+    }
+
+    /// Generates the golden questions and keeps them at the dataset's path.
+    async fn generate(&self, loader: &Execution, outputs: &Outputs) -> Result<Vec<Question>, Error> {
+        let Some((spec, generate)) =
+            self.experiment.dataset.as_ref().and_then(|spec| Some((spec, spec.generate.as_ref()?)))
+        else {
+            return Ok(Vec::new());
+        };
+        let chat = loader.models().chat(&generate.model)?;
+        let Some(chunker) = self.experiment.space.chunker.first() else { return Ok(Vec::new()) };
+        let chunker = chunker.build(())?;
+        let mut chunks = Vec::new();
+        for name in outputs.values().collect::<BTreeSet<_>>() {
+            let Some(bytes) = loader.store.get(name).await? else { continue };
+            for row in artifact::decode::<DocumentRow>(bytes)? {
+                if let DocumentRow::Document(document) = row {
+                    chunks.extend(chunker.chunk(&document));
+                }
+            }
+        }
+        let options = eval::GenerateOptions { size: generate.size, seed: generate.seed, ..Default::default() };
+        let generated = eval::generate(&options, &chunks, &chat, |_| {}).await?;
+        for (reason, count) in generated.counts() {
+            loader.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
+        }
+        if generated.dataset.questions.is_empty() {
+            return Err(Error::Refused(vec![format!(
+                "dataset.generate: the model `{}` wrote no usable question; try a larger model, or write questions by hand",
+                generate.model
+            )]));
+        }
+        let mut text = String::new();
+        for question in &generated.dataset.questions {
+            text.push_str(&serde_json::to_string(question).map_err(Error::table)?);
+            text.push('\n');
+        }
+        let path = self.experiment.path(&spec.path);
+        std::fs::write(&path, text).map_err(|source| Error::file("write", &path, source))?;
+        Ok(generated.dataset.questions)
+    }
+}
+
+struct Corpus {
+    documents: usize,
+    text_bytes: usize,
+    rejected: Vec<Rejected>,
+}
+
+/// Looks through the parsed corpus, one shard at a time: counts it, and
+/// anchors the questions' evidence in it.
+async fn read_corpus(
+    loader: &Execution,
+    outputs: &Outputs,
+    questions: &mut [Question],
+    mistakes: &mut Vec<String>,
+) -> Result<Corpus, Error> {
+    let mut corpus = Corpus { documents: 0, text_bytes: 0, rejected: Vec::new() };
+    let mut open: HashMap<(usize, usize), String> = HashMap::new();
+    for (i, question) in questions.iter().enumerate() {
+        for (j, evidence) in question.evidence.iter().enumerate() {
+            let what = if evidence.document.is_empty() {
+                format!("in no document of the corpus: \"{}\"", excerpt(&evidence.quote))
+            } else {
+                format!("`{}` is not in the corpus, or could not be read", evidence.document)
+            };
+            open.insert((i, j), what);
+        }
+    }
+    let mut ids: Vec<_> = outputs.keys().copied().collect();
+    ids.sort_unstable();
+    for id in ids {
+        let Some(bytes) = loader.store.get(&outputs[&id]).await? else { continue };
+        for row in artifact::decode::<DocumentRow>(bytes)? {
+            let document = match row {
+                DocumentRow::Document(document) => document,
+                DocumentRow::Rejected(rejected) => {
+                    corpus.rejected.push(rejected);
+                    continue;
+                }
+            };
+            corpus.documents += 1;
+            corpus.text_bytes += document.text.len();
+            for (i, question) in questions.iter_mut().enumerate() {
+                for (j, evidence) in question.evidence.iter_mut().enumerate() {
+                    let here = evidence.document == document.path || evidence.document.is_empty();
+                    if !here || !open.contains_key(&(i, j)) {
+                        continue;
+                    }
+                    match dataset::anchor(&document.text, &evidence.quote, evidence.span) {
+                        Some(span) => {
+                            evidence.span = Some(span);
+                            evidence.document.clone_from(&document.path);
+                            open.remove(&(i, j));
+                        }
+                        None if !evidence.document.is_empty() => {
+                            let quote = excerpt(&evidence.quote);
+                            open.insert((i, j), format!("not in `{}` any more: \"{quote}\"", document.path));
+                        }
+                        None => {}
+                    }
+                }
+            }
+        }
+    }
+    let mut open: Vec<_> = open.into_iter().collect();
+    open.sort();
+    mistakes.extend(open.into_iter().map(|((i, _), what)| {
+        format!("golden question `{}`: its evidence is {what}; correct the quote or the document's name", questions[i].id)
+    }));
+    Ok(corpus)
+}
+
+fn excerpt(quote: &str) -> String {
+    let mut words: String = quote.chars().take(80).collect();
+    if words.len() < quote.len() {
+        words.push('…');
+    }
+    words
+}
+
+/// The time of a run, in milliseconds since 1970.
+pub(crate) fn run_time() -> i64 {
+    now_ms()
+}

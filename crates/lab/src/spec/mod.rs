@@ -1,0 +1,159 @@
+//! The experiment file: raw TOML in, a resolved and validated [`Experiment`] out.
+
+mod reader;
+mod resolve;
+
+pub use reader::SpecError;
+pub(crate) use reader::nearest;
+
+use eval::MetricConfig;
+use models::ModelConfig;
+use rag::{
+    chunk::ChunkerConfig, generate::GeneratorConfig, load::Limits, rerank::RerankerConfig, retrieve::RetrieverConfig,
+};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Where the documents are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CorpusSpec {
+    /// A folder, a glob, a file, or an object-store URL; relative paths are
+    /// relative to the experiment file.
+    pub source: String,
+    /// Only files that match one of these. Default: every format that is read.
+    pub include: Vec<String>,
+    /// Never files that match one of these.
+    pub exclude: Vec<String>,
+    /// What is refused.
+    pub limits: Limits,
+}
+
+impl Default for CorpusSpec {
+    fn default() -> Self {
+        Self { source: String::new(), include: Vec::new(), exclude: Vec::new(), limits: Limits::default() }
+    }
+}
+
+/// Golden questions: a file, or generated once and kept there.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DatasetSpec {
+    /// JSONL or CSV, relative to the experiment file.
+    pub path: String,
+    /// Generate the file if it is not there.
+    #[serde(default)]
+    pub generate: Option<GenerateSpec>,
+}
+
+/// How to generate questions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GenerateSpec {
+    /// How many questions.
+    pub size: usize,
+    /// The chat model that writes them.
+    pub model: String,
+    /// Makes the choice of passages repeatable. Default 0.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// How trials are chosen from the space.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SearchSpec {
+    /// Every combination.
+    #[default]
+    Grid,
+}
+
+/// What is measured and what decides.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvaluateSpec {
+    /// The metrics, in the order of the leaderboard.
+    pub metrics: Vec<MetricConfig>,
+    /// The chat model that judges.
+    pub judge: Option<String>,
+    /// The embedder for similarities: one for all trials, so that they compare.
+    pub embedder: Option<String>,
+    /// Only so many questions, in file order, are answered. Default all.
+    pub answered: Option<usize>,
+    /// Only so many of the answered questions are judged. Default all.
+    pub judged: Option<usize>,
+    /// The metrics whose mean chooses the winner: none of them judged.
+    pub objective: Vec<String>,
+}
+
+/// What executes the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LocalEngineSpec {
+    /// Busy threads at most. Default: the machine's cores.
+    pub cores: Option<usize>,
+    /// Model calls or questions in flight per model; the model's own limit holds too. Default 16.
+    pub tasks: usize,
+}
+
+impl Default for LocalEngineSpec {
+    fn default() -> Self {
+        Self { cores: None, tasks: 16 }
+    }
+}
+
+/// An experiment, defaults filled in and checked as a whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Experiment {
+    /// Its name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// The folder that relative paths start from.
+    pub base: PathBuf,
+    /// The store: a folder or an object-store URL.
+    pub store: String,
+    /// The documents.
+    pub corpus: CorpusSpec,
+    /// The questions.
+    pub dataset: Option<DatasetSpec>,
+    /// Models by name.
+    pub models: BTreeMap<String, ModelConfig>,
+    /// The axes.
+    pub space: Space,
+    /// How trials are chosen.
+    pub search: SearchSpec,
+    /// What is measured.
+    pub evaluate: EvaluateSpec,
+    /// What executes the plan.
+    pub engine: LocalEngineSpec,
+    /// The file's text, kept with the run.
+    pub text: String,
+}
+
+/// The axes of the search space.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Space {
+    /// Chunkers.
+    pub chunker: Vec<ChunkerConfig>,
+    /// Names of embedding models.
+    pub embedder: Vec<String>,
+    /// Retrievers.
+    pub retriever: Vec<RetrieverConfig>,
+    /// Rerankers.
+    pub reranker: Vec<RerankerConfig>,
+    /// Generators; none means retrieval only.
+    pub generator: Vec<GeneratorConfig>,
+}
+
+impl Experiment {
+    /// Reads and checks an experiment file's text.
+    ///
+    /// # Errors
+    /// All mistakes, in the order of the file.
+    pub fn parse(text: &str, base: impl Into<PathBuf>) -> Result<Self, Vec<SpecError>> {
+        resolve::resolve(text, base.into())
+    }
+
+    /// A path of the file, relative to it unless absolute or a URL.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.base.join(path)
+    }
+}

@@ -1,0 +1,363 @@
+//! From raw TOML to a checked [`Experiment`].
+
+use super::{
+    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, LocalEngineSpec, SearchSpec, Space, SpecError, nearest,
+    reader::Reader,
+};
+use eval::MetricConfig;
+use models::{Kind, ModelConfig};
+use rag::{rerank::RerankerConfig, retrieve::RetrieverConfig};
+use serde::de::DeserializeOwned;
+use std::{collections::BTreeMap, path::PathBuf};
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+const SECTIONS: &[&str] =
+    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
+const AXES: &[&str] = &["chunker", "embedder", "retriever", "reranker", "generator"];
+const EVALUATE: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective"];
+const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
+
+type Value<'a> = Spanned<DeValue<'a>>;
+
+/// A model's name and where the file says it.
+type Reference = (String, usize);
+
+pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecError>> {
+    let mut reader = Reader::new(text);
+    let Some(root) = reader.parse() else { return Err(reader.finish()) };
+    unknown_keys(&mut reader, &root, SECTIONS, "the experiment");
+
+    let name: Option<String> = required(&mut reader, &root, "name");
+    if let Some(name) = &name
+        && (name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)))
+    {
+        reader.error(start(&root, "name"), "name: use letters, digits, `-` and `_` only: it becomes a folder's name");
+    }
+    let store = optional::<String>(&mut reader, &root, "store").unwrap_or_else(|| "./.reverie".to_owned());
+    let corpus = required::<CorpusSpec>(&mut reader, &root, "corpus").unwrap_or_default();
+    if root.get("corpus").is_some() && corpus.source.is_empty() && reader.is_clean() {
+        reader.error(start(&root, "corpus"), "corpus: `source` is missing: a folder, a glob, a file or an object-store URL");
+    }
+    let dataset = optional::<DatasetSpec>(&mut reader, &root, "dataset");
+    let models = read_models(&mut reader, &root);
+    let mut references = Vec::new();
+    let space = read_space(&mut reader, &root, &mut references);
+    let search = read_search(&mut reader, &root);
+    let evaluate = read_evaluate(&mut reader, &root, &space, &mut references);
+    let engine = read_engine(&mut reader, &root);
+
+    if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
+        references.push(((generate.model.clone(), value.span().start), Kind::Chat, "dataset.generate.model"));
+        if generate.size == 0 {
+            reader.error(value.span().start, "dataset.generate: `size` must be at least 1");
+        }
+    }
+    for ((model, at), kind, place) in references {
+        check_model(&mut reader, &models, &model, at, kind, place);
+    }
+    if !evaluate.metrics.is_empty() && dataset.is_none() && root.get("evaluate").is_some() {
+        reader.error(start(&root, "evaluate"), "evaluate: metrics need questions: add [dataset] with `path = \"golden.jsonl\"`");
+    }
+    match name {
+        Some(name) if reader.is_clean() => {
+            let models = models.into_iter().filter_map(|(name, config)| Some((name, config?))).collect();
+            Ok(Experiment { name, base, store, corpus, dataset, models, space, search, evaluate, engine, text: text.to_owned() })
+        }
+        _ => Err(reader.finish()),
+    }
+}
+
+fn start(table: &DeTable<'_>, key: &str) -> usize {
+    table.get_key_value(key).map_or(0, |(key, _)| key.span().start)
+}
+
+fn unknown_keys(reader: &mut Reader<'_>, table: &DeTable<'_>, known: &[&str], place: &str) {
+    for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
+        let name = key.get_ref();
+        let hint = match (name.as_ref(), nearest(name, known.iter().copied())) {
+            (_, Some(word)) => format!("; did you mean `{word}`?"),
+            ("track", _) => "; trackers are not part of this version yet".to_owned(),
+            _ => format!("; known keys: {}", known.join(", ")),
+        };
+        reader.error(key.span().start, format!("{place}: unknown key `{name}`{hint}"));
+    }
+}
+
+fn required<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a>, key: &str) -> Option<T> {
+    match table.get(key) {
+        Some(value) => reader.read(value, key),
+        None => {
+            reader.error(0, format!("`{key}` is missing"));
+            None
+        }
+    }
+}
+
+fn optional<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a>, key: &str) -> Option<T> {
+    table.get(key).and_then(|value| reader.read(value, key))
+}
+
+fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BTreeMap<String, Option<ModelConfig>> {
+    let mut models = BTreeMap::new();
+    let Some(value) = root.get("models") else { return models };
+    let Some(table) = value.get_ref().as_table() else {
+        reader.error(value.span().start, "models: expected a table such as [models.NAME]");
+        return models;
+    };
+    for (name, value) in table {
+        // A model that cannot be read is still known by name, so that its
+        // uses are not reported as well.
+        let config = reader.read::<ModelConfig>(value, &format!("models.{}", name.get_ref()));
+        models.insert(name.get_ref().to_string(), config);
+    }
+    models
+}
+
+fn check_model(
+    reader: &mut Reader<'_>,
+    models: &BTreeMap<String, Option<ModelConfig>>,
+    name: &str,
+    at: usize,
+    kind: Kind,
+    place: &str,
+) {
+    match models.get(name) {
+        None => {
+            let hint = nearest(name, models.keys().map(String::as_str))
+                .map(|word| format!("did you mean `{word}`?"))
+                .unwrap_or_else(|| format!("add [models.{name}]"));
+            reader.error(at, format!("{place}: there is no model `{name}`; {hint}"));
+        }
+        Some(Some(config)) if config.kind() != kind => {
+            let (found, kind) = (config.kind().name(), kind.name());
+            reader.error(at, format!("{place}: model `{name}` is of kind {found}, but a model of kind {kind} is needed"));
+        }
+        Some(_) => {}
+    }
+}
+
+/// An axis: a list, or one value. Strings name components with default settings.
+fn read_axis<'a, T: DeserializeOwned>(
+    reader: &mut Reader<'a>,
+    space: &DeTable<'a>,
+    axis: &str,
+    component: bool,
+) -> Vec<(T, usize)> {
+    let Some(value) = space.get(axis) else { return Vec::new() };
+    let items: Vec<Value<'a>> = match value.get_ref() {
+        DeValue::Array(items) => items.iter().cloned().collect(),
+        _ => vec![value.clone()],
+    };
+    if items.is_empty() {
+        reader.error(value.span().start, format!("space.{axis}: the list is empty, so there would be no trial"));
+    }
+    items
+        .into_iter()
+        .enumerate()
+        .filter_map(|(i, item)| {
+            let span = item.span();
+            let item = match item.get_ref() {
+                // `"none"` stands for `{ none = {} }`.
+                DeValue::String(name) if component => {
+                    let mut table = DeTable::new();
+                    table.insert(
+                        Spanned::new(span.clone(), name.clone()),
+                        Spanned::new(span.clone(), DeValue::Table(DeTable::new())),
+                    );
+                    Spanned::new(span.clone(), DeValue::Table(table))
+                }
+                _ => item,
+            };
+            reader.read::<T>(&item, &format!("space.{axis}[{i}]")).map(|read| (read, span.start))
+        })
+        .collect()
+}
+
+fn read_space<'a>(
+    reader: &mut Reader<'a>,
+    root: &DeTable<'a>,
+    references: &mut Vec<(Reference, Kind, &'static str)>,
+) -> Space {
+    let empty = DeTable::new();
+    let space = match root.get("space").map(|value| (value.get_ref().as_table(), value.span().start)) {
+        Some((Some(space), _)) => space,
+        Some((None, at)) => {
+            reader.error(at, "space: expected a table of axes");
+            &empty
+        }
+        None => {
+            reader.error(0, "`[space]` is missing: it lists the chunkers, embedders and retrievers to compare");
+            return Space { chunker: vec![], embedder: vec![], retriever: vec![], reranker: vec![], generator: vec![] };
+        }
+    };
+    unknown_keys(reader, space, AXES, "space");
+    let chunker = read_axis::<rag::chunk::ChunkerConfig>(reader, space, "chunker", true);
+    for (config, at) in &chunker {
+        if let Err(error) = config.build(()) {
+            reader.error(*at, format!("space.chunker: {error}"));
+        }
+    }
+    let embedder = read_axis::<String>(reader, space, "embedder", false);
+    let retriever = read_axis::<RetrieverConfig>(reader, space, "retriever", true);
+    let mut dense = false;
+    for (config, at) in &retriever {
+        match config.build(()) {
+            Ok(retriever) => dense |= retriever.needs().dense,
+            Err(error) => reader.error(*at, format!("space.retriever: {error}")),
+        }
+    }
+    let mut reranker = read_axis::<RerankerConfig>(reader, space, "reranker", true);
+    if space.get("reranker").is_none() {
+        reranker.extend(RerankerConfig::defaults().into_iter().find(|config| config.name() == "none").map(|none| (none, 0)));
+    }
+    for (config, at) in &reranker {
+        if let Some(model) = config.model() {
+            let kind = if matches!(config, RerankerConfig::Listwise(_)) { Kind::Chat } else { Kind::Rerank };
+            references.push(((model.to_owned(), *at), kind, "space.reranker"));
+        }
+    }
+    let generator = read_axis::<rag::generate::GeneratorConfig>(reader, space, "generator", true);
+    for (config, at) in &generator {
+        references.push(((config.model().to_owned(), *at), Kind::Chat, "space.generator"));
+    }
+    for (model, at) in &embedder {
+        references.push(((model.clone(), *at), Kind::Embedding, "space.embedder"));
+    }
+    let space_at = start(root, "space");
+    for (axis, missing) in [("chunker", chunker.is_empty()), ("retriever", retriever.is_empty())] {
+        if missing && space.get(axis).is_none() {
+            reader.error(space_at, format!("space: the axis `{axis}` is missing"));
+        }
+    }
+    if dense && embedder.is_empty() && space.get("embedder").is_none() {
+        reader.error(space_at, "space: a retriever searches vectors, but the axis `embedder` is missing");
+    }
+    let reranks_with_embedder = reranker.iter().any(|(config, _)| config.uses_embedder());
+    if reranks_with_embedder && embedder.is_empty() {
+        reader.error(space_at, "space: `late_interaction` needs the axis `embedder`");
+    }
+    Space {
+        chunker: values(chunker),
+        embedder: values(embedder),
+        retriever: values(retriever),
+        reranker: values(reranker),
+        generator: values(generator),
+    }
+}
+
+fn values<T>(items: Vec<(T, usize)>) -> Vec<T> {
+    items.into_iter().map(|(item, _)| item).collect()
+}
+
+fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchSpec {
+    let Some(value) = root.get("search") else { return SearchSpec::Grid };
+    let Some(table) = value.get_ref().as_table() else {
+        reader.error(value.span().start, "search: expected `grid = {}`");
+        return SearchSpec::Grid;
+    };
+    unknown_keys(reader, table, &["grid"], "search");
+    SearchSpec::Grid
+}
+
+fn read_engine<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> LocalEngineSpec {
+    let Some(value) = root.get("engine") else { return LocalEngineSpec::default() };
+    let Some(table) = value.get_ref().as_table() else {
+        reader.error(value.span().start, "engine: expected `local = {}`");
+        return LocalEngineSpec::default();
+    };
+    unknown_keys(reader, table, &["local"], "engine");
+    let engine: LocalEngineSpec = optional(reader, table, "local").unwrap_or_default();
+    if engine.tasks == 0 || engine.cores == Some(0) {
+        reader.error(value.span().start, "engine.local: `cores` and `tasks` must be at least 1");
+    }
+    engine
+}
+
+fn read_evaluate<'a>(
+    reader: &mut Reader<'a>,
+    root: &DeTable<'a>,
+    space: &Space,
+    references: &mut Vec<(Reference, Kind, &'static str)>,
+) -> EvaluateSpec {
+    let empty = DeTable::new();
+    let table = match root.get("evaluate") {
+        None => &empty,
+        Some(value) => match value.get_ref().as_table() {
+            Some(table) => table,
+            None => {
+                reader.error(value.span().start, "evaluate: expected a table");
+                &empty
+            }
+        },
+    };
+    unknown_keys(reader, table, EVALUATE, "evaluate");
+    let judge: Option<String> = optional(reader, table, "judge");
+    let embedder: Option<String> = optional(reader, table, "embedder");
+    for (model, key, kind, place) in
+        [(&judge, "judge", Kind::Chat, "evaluate.judge"), (&embedder, "embedder", Kind::Embedding, "evaluate.embedder")]
+    {
+        if let Some(model) = model {
+            references.push(((model.clone(), start(table, key)), kind, place));
+        }
+    }
+    let mut metrics: Vec<(MetricConfig, usize)> = read_axis(reader, table, "metrics", true);
+    if table.get("metrics").is_none() {
+        metrics.extend(DEFAULT_METRICS.iter().filter_map(|name| MetricConfig::named(name)).map(|metric| (metric, 0)));
+    }
+    let mut names = Vec::new();
+    for (metric, at) in &metrics {
+        let name = metric.name();
+        let needs = metric.needs();
+        for (missing, message) in [
+            (names.contains(&name), "is listed twice".to_owned()),
+            (needs.judge && judge.is_none(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]".to_owned()),
+            (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]".to_owned()),
+            (needs.answer && space.generator.is_empty(), "scores answers, but [space] has no `generator`".to_owned()),
+        ] {
+            if missing {
+                reader.error(*at, format!("evaluate.metrics: `{name}` {message}"));
+            }
+        }
+        names.push(name);
+    }
+    let metrics = values(metrics);
+    let objective: Vec<String> = match optional(reader, table, "objective") {
+        Some(objective) => objective,
+        None => default_objective(&metrics),
+    };
+    let at = start(table, "objective");
+    for name in &objective {
+        match metrics.iter().find(|metric| metric.name() == name) {
+            None => {
+                let hint = nearest(name, names.iter().copied()).map(|word| format!("did you mean `{word}`?"));
+                let hint = hint.unwrap_or_else(|| "add it to `metrics`".to_owned());
+                reader.error(at, format!("evaluate.objective: `{name}` is not among the metrics; {hint}"));
+            }
+            Some(metric) if metric.needs().judge => reader.error(
+                at,
+                format!("evaluate.objective: `{name}` is judged by a model that has not been qualified on labelled data, so it cannot choose a winner; take metrics without a judge"),
+            ),
+            Some(_) => {}
+        }
+    }
+    if objective.is_empty() && table.get("objective").is_some() {
+        reader.error(at, "evaluate.objective: the list is empty, so nothing would choose a winner");
+    }
+    let answered: Option<usize> = optional(reader, table, "answered");
+    if answered == Some(0) {
+        reader.error(start(table, "answered"), "evaluate.answered: must be at least 1; leave it out to answer all questions");
+    }
+    EvaluateSpec { metrics, judge, embedder, answered, judged: optional(reader, table, "judged"), objective }
+}
+
+/// One retrieval metric and the answer metrics that need no judge.
+fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
+    ["ndcg", "answer_similarity", "token_f1"]
+        .iter()
+        .filter(|name| metrics.iter().any(|metric| metric.name() == **name))
+        .map(|name| (*name).to_owned())
+        .collect()
+}

@@ -1,0 +1,566 @@
+//! One task: read inputs, call the stage, write the artifact. The same code
+//! runs under every engine.
+
+use crate::{
+    Error,
+    artifact::{self, AnswerRow, DocumentRow, PassageRow, ScoreRow, decode_vectors, encode_vectors},
+    engine::Outputs,
+    plan::{CorpusInputs, Plan, TaskId, Work},
+    progress::Progress,
+    spec::Experiment,
+};
+use bytes::Bytes;
+use eval::{Missing, Question, Sample, Scored, metric};
+use futures::{StreamExt, stream};
+use models::{Chat, Client, Embedder, InputKind, Matrix, ModelConfig, Reranker, provider};
+use rag::{
+    Answer, Chunk, ChunkTable, Passage,
+    index::{Bm25Index, DenseIndex},
+    load::{self, Rejected, Source},
+    rerank,
+    retrieve::{Corpus, Query},
+};
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{SystemTime, UNIX_EPOCH},
+};
+use store::{ArtifactStore, Event, EventLog};
+use tokio::sync::OnceCell;
+
+/// Texts embedded between two looks at the progress table.
+const TEXTS_PER_STEP: usize = 256;
+
+/// What a task made.
+#[derive(Debug)]
+pub struct Output {
+    /// The artifact's name in the store.
+    pub artifact: String,
+    /// Rows made.
+    pub rows: usize,
+    /// Rows without a result because a provider failed.
+    pub errors: usize,
+    /// Whether rows are missing, here or upstream, so that it must not be
+    /// found under the task's key.
+    pub partial: bool,
+}
+
+/// Everything that tasks of a run share.
+pub struct Execution {
+    /// The experiment.
+    pub experiment: Arc<Experiment>,
+    /// Artifacts.
+    pub store: ArtifactStore,
+    /// The corpus.
+    pub source: Source,
+    /// The questions.
+    pub questions: Vec<Question>,
+    /// Where files may be put on this machine.
+    pub scratch: PathBuf,
+    /// The run's id.
+    pub run: String,
+    log: EventLog,
+    models: Models,
+    tables: Cache<ChunkTable>,
+    dense: Cache<DenseIndex>,
+    bm25: Cache<Bm25Index>,
+}
+
+impl Execution {
+    /// Puts together what tasks share.
+    pub(crate) fn new(
+        experiment: Arc<Experiment>,
+        store: ArtifactStore,
+        source: Source,
+        questions: Vec<Question>,
+        scratch: PathBuf,
+        run: String,
+        log: EventLog,
+        models: Models,
+    ) -> Self {
+        // A few corpora stay in memory: trials that share one follow each other.
+        let (tables, dense, bm25) = (Cache::new(4), Cache::new(8), Cache::new(4));
+        Self { experiment, store, source, questions, scratch, run, log, models, tables, dense, bm25 }
+    }
+
+    /// Adds a line to the event log. A log that fails never fails a run.
+    pub fn log(&self, kind: &str, fields: serde_json::Value) {
+        let fields = match fields {
+            serde_json::Value::Object(map) => map,
+            other => serde_json::Map::from_iter([("value".to_owned(), other)]),
+        };
+        let _ = self.log.append(&Event { fields, ..Event::new(now_ms(), kind) });
+    }
+
+    async fn read(&self, outputs: &Outputs, id: TaskId) -> Result<Bytes, Error> {
+        let name = outputs.get(&id).ok_or_else(|| Error::table(format!("the output of task {id} is not known")))?;
+        let bytes = self.store.get(name).await?;
+        bytes.ok_or_else(|| Error::table(format!("{name} is gone from the store; run again to make it anew")))
+    }
+
+    async fn write(&self, plan: &Plan, id: TaskId, bytes: Bytes, partial: bool) -> Result<String, Error> {
+        let task = &plan.tasks[id];
+        let name = if partial {
+            format!("partial/{}/{}-{}", self.run, now_ms(), task.artifact().replace('/', "-"))
+        } else {
+            task.artifact()
+        };
+        self.store.put(&name, bytes).await?;
+        Ok(name)
+    }
+
+    /// The handles of the experiment's models.
+    pub fn models(&self) -> &Models {
+        &self.models
+    }
+}
+
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// The experiment's models, made when first used.
+pub struct Models {
+    configs: BTreeMap<String, ModelConfig>,
+    context: provider::Context,
+    client: Client,
+    built: Mutex<HashMap<String, Built>>,
+}
+
+#[derive(Clone)]
+enum Built {
+    Chat(Chat),
+    Embedding(Embedder),
+    Rerank(Reranker),
+}
+
+impl Models {
+    pub(crate) fn new(configs: BTreeMap<String, ModelConfig>, context: provider::Context, client: Client) -> Self {
+        Self { configs, context, client, built: Mutex::default() }
+    }
+
+    /// The client through which all calls go.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn get(&self, name: &str) -> Result<Built, Error> {
+        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(model) = built.get(name) {
+            return Ok(model.clone());
+        }
+        let model = match self.configs.get(name) {
+            Some(ModelConfig::Chat(config)) => Built::Chat(self.client.chat(config.build(&self.context)?)),
+            Some(ModelConfig::Embedding(config)) => Built::Embedding(self.client.embedder(config.build(&self.context)?)),
+            Some(ModelConfig::Rerank(config)) => Built::Rerank(self.client.reranker(config.build(&self.context)?)),
+            None => return Err(Error::NotFound(format!("there is no model `{name}`"))),
+        };
+        built.insert(name.to_owned(), model.clone());
+        Ok(model)
+    }
+
+    /// A chat model by its name in the experiment.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be made.
+    pub fn chat(&self, name: &str) -> Result<Chat, Error> {
+        match self.get(name)? {
+            Built::Chat(chat) => Ok(chat),
+            _ => Err(Error::NotFound(format!("model `{name}` is not a chat model"))),
+        }
+    }
+
+    /// An embedding model by its name in the experiment.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be made.
+    pub fn embedder(&self, name: &str) -> Result<Embedder, Error> {
+        match self.get(name)? {
+            Built::Embedding(embedder) => Ok(embedder),
+            _ => Err(Error::NotFound(format!("model `{name}` is not an embedding model"))),
+        }
+    }
+
+    /// What a reranker of a trial needs.
+    ///
+    /// # Errors
+    /// If a model it names cannot be made.
+    pub fn rerank_context(
+        &self,
+        config: &rerank::RerankerConfig,
+        embedder: Option<&str>,
+    ) -> Result<rerank::Context, Error> {
+        let mut context = rerank::Context::default();
+        match config.model().map(|name| self.get(name)).transpose()? {
+            Some(Built::Rerank(reranker)) => context.reranker = Some(reranker),
+            Some(Built::Chat(chat)) => context.chat = Some(chat),
+            _ => {}
+        }
+        context.embedder = embedder.filter(|_| config.uses_embedder()).map(|name| self.embedder(name)).transpose()?;
+        Ok(context)
+    }
+
+    fn metric_context(&self, experiment: &Experiment, needs: metric::Needs) -> Result<metric::Context, Error> {
+        let evaluate = &experiment.evaluate;
+        Ok(metric::Context {
+            judge: evaluate.judge.as_ref().filter(|_| needs.judge).map(|name| self.chat(name)).transpose()?,
+            embedder: evaluate.embedder.as_ref().filter(|_| needs.embedder).map(|name| self.embedder(name)).transpose()?,
+        })
+    }
+}
+
+/// A small cache of things that are dear to load; the one used longest ago goes first.
+struct Cache<T> {
+    entries: Mutex<VecDeque<(Vec<String>, Arc<OnceCell<Arc<T>>>)>>,
+    size: usize,
+}
+
+impl<T> Cache<T> {
+    fn new(size: usize) -> Self {
+        Self { entries: Mutex::default(), size }
+    }
+
+    async fn get<F: Future<Output = Result<T, Error>>>(&self, key: Vec<String>, load: impl FnOnce() -> F) -> Result<Arc<T>, Error> {
+        let cell = {
+            let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+            let entry = match entries.iter().position(|(other, _)| *other == key) {
+                Some(i) => entries.remove(i).unwrap_or_default(),
+                None => (key, Arc::default()),
+            };
+            let cell = entry.1.clone();
+            entries.push_front(entry);
+            entries.truncate(self.size);
+            cell
+        };
+        cell.get_or_try_init(|| async { load().await.map(Arc::new) }).await.cloned()
+    }
+}
+
+/// Runs something that computes on a blocking thread.
+async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::Task { label: "a computation".to_owned(), reason: error.to_string() })
+}
+
+/// Executes one task of a plan.
+pub(crate) async fn execute(
+    plan: &Plan,
+    id: TaskId,
+    inputs: &Outputs,
+    partial: bool,
+    cx: &Execution,
+    progress: &Progress,
+) -> Result<Output, Error> {
+    let task = &plan.tasks[id];
+    let rows = |count: usize| progress.rows(task.operator, count);
+    let (bytes, count, errors) = match &task.work {
+        Work::Load(files) => {
+            let mut made = Vec::with_capacity(files.len());
+            for file in files {
+                made.push(load_file(cx, file).await?);
+                rows(1);
+            }
+            for row in &made {
+                if let DocumentRow::Rejected(rejected) = row {
+                    cx.log("document_rejected", serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }));
+                }
+            }
+            (artifact::encode(&made)?, made.len(), 0)
+        }
+        Work::Chunk(chunker, documents) => {
+            let documents: Vec<DocumentRow> = artifact::decode(cx.read(inputs, *documents).await?)?;
+            let chunker = chunker.build(())?;
+            let chunks = compute(move || {
+                use rayon::prelude::*;
+                let per_document: Vec<Vec<Chunk>> = documents
+                    .par_iter()
+                    .map(|row| match row {
+                        DocumentRow::Document(document) => chunker.chunk(document),
+                        DocumentRow::Rejected(_) => Vec::new(),
+                    })
+                    .collect();
+                per_document.concat()
+            })
+            .await?;
+            rows(chunks.len());
+            (artifact::encode(&chunks)?, chunks.len(), 0)
+        }
+        Work::Embed(model, chunks) => {
+            let chunks: Vec<Chunk> = artifact::decode(cx.read(inputs, *chunks).await?)?;
+            let texts: Vec<String> = chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect();
+            let matrix = embed(&cx.models.embedder(model)?, &texts, InputKind::Document, rows).await?;
+            (encode_vectors(&matrix)?, texts.len(), 0)
+        }
+        Work::EmbedQueries(model) => {
+            let texts: Vec<String> = cx.questions.iter().map(|question| question.question.clone()).collect();
+            let matrix = embed(&cx.models.embedder(model)?, &texts, InputKind::Query, rows).await?;
+            (encode_vectors(&matrix)?, texts.len(), 0)
+        }
+        Work::IndexDense(vectors) => {
+            let (bytes, count) = index_dense(cx, inputs, vectors, &task.artifact()).await?;
+            rows(count);
+            match bytes {
+                Some(bytes) => (bytes, count, 0),
+                None => return Ok(Output { artifact: task.artifact(), rows: count, errors: 0, partial: false }),
+            }
+        }
+        Work::IndexBm25(chunks) => {
+            let table = chunk_table(cx, inputs, chunks).await?;
+            let (bytes, count) = compute(move || {
+                let texts: Vec<&str> = table.searchable().iter().map(|&row| table.chunk(row).text.as_str()).collect();
+                (Bm25Index::build(&texts).to_bytes(), texts.len())
+            })
+            .await?;
+            rows(count);
+            (Bytes::from(bytes), count, 0)
+        }
+        Work::Retrieve(chunker, retriever, corpus) => {
+            let corpus = open_corpus(cx, inputs, corpus).await?;
+            let (chunker, retriever) = (chunker.build(())?, retriever.build(())?);
+            let questions: Vec<(String, String)> =
+                cx.questions.iter().map(|question| (question.id.clone(), question.question.clone())).collect();
+            let made = compute(move || {
+                let queries: Vec<Query<'_>> = questions
+                    .iter()
+                    .enumerate()
+                    .map(|(i, (_, text))| Query { text, embedding: corpus.queries.as_ref().map(|matrix| matrix.row(i)) })
+                    .collect();
+                let found = retriever.retrieve(&queries, &corpus.corpus())?;
+                let mut made = Vec::new();
+                for ((id, _), hits) in questions.iter().zip(found) {
+                    made.extend(passage_rows(id, chunker.context(hits, &corpus.table)));
+                }
+                Ok::<_, rag::Error>(made)
+            })
+            .await??;
+            rows(cx.questions.len());
+            (artifact::encode(&made)?, cx.questions.len(), 0)
+        }
+        Work::Rerank(config, embedder, passages, corpus) => {
+            let corpus = open_corpus(cx, inputs, corpus).await?;
+            let mut passages = passages_by_question(cx, inputs, *passages).await?;
+            let reranker = config.build(&cx.models.rerank_context(config, embedder.as_deref())?)?;
+            let mut made = Vec::new();
+            for (i, question) in cx.questions.iter().enumerate() {
+                let query = Query { text: &question.question, embedding: corpus.queries.as_ref().map(|matrix| matrix.row(i)) };
+                let ranked = reranker.rerank(query, corpus.corpus(), passages.remove(&question.id).unwrap_or_default()).await?;
+                made.extend(passage_rows(&question.id, ranked));
+                rows(1);
+            }
+            (artifact::encode(&made)?, cx.questions.len(), 0)
+        }
+        Work::Generate(config, passages, questions) => {
+            let passages = passages_by_question(cx, inputs, *passages).await?;
+            let generator = config.build(cx.models.chat(config.model())?)?;
+            let mut calls = Vec::with_capacity(questions.len());
+            for &i in questions {
+                let (question, generator, passages) = (&cx.questions[i], &generator, &passages);
+                calls.push(async move {
+                    let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
+                    let answer = generator.generate(&question.question, found).await;
+                    rows(1);
+                    (question, answer)
+                });
+            }
+            // The model's own limit decides how many of these run at once.
+            let answers = futures::future::join_all(calls).await;
+            let mut made = Vec::with_capacity(answers.len());
+            for (question, answer) in answers {
+                if let Err(rag::Error::Model(models::Error::Cancelled)) = answer {
+                    return Err(models::Error::Cancelled.into());
+                }
+                let answer = answer.map_err(|error| crate::engine::error_chain(&error));
+                made.push(AnswerRow { question: question.id.clone(), answer });
+            }
+            let errors = made.iter().filter(|row| row.answer.is_err()).count();
+            (artifact::encode(&made)?, made.len(), errors)
+        }
+        Work::Score(config, passages, answers, questions) => {
+            let needs = config.needs();
+            let metric = config.build(&cx.models.metric_context(&cx.experiment, needs)?)?;
+            let passages = passages_by_question(cx, inputs, *passages).await?;
+            let answers = answers_by_question(cx, inputs, answers).await?;
+            let mut calls = Vec::with_capacity(questions.len());
+            for &i in questions {
+                let (question, metric) = (&cx.questions[i], &metric);
+                let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
+                let answer = answers.get(&question.id);
+                calls.push(async move {
+                    let scored = match answer {
+                        Some(Err(error)) if needs.answer => Scored::missing(Missing::ProviderError(error.clone())),
+                        _ => {
+                            let answer = answer.and_then(|answer| answer.as_ref().ok());
+                            metric.score(&Sample { question, passages: found, answer }).await
+                        }
+                    };
+                    rows(1);
+                    ScoreRow { question: question.id.clone(), scored }
+                });
+            }
+            let made: Vec<ScoreRow> = stream::iter(calls).buffered(cx.experiment.engine.tasks).collect().await;
+            let failed = |row: &&ScoreRow| matches!(row.scored.score, eval::Score::Missing(Missing::ProviderError(_)));
+            let errors = made.iter().filter(failed).count();
+            (artifact::encode(&made)?, made.len(), errors)
+        }
+    };
+    let partial = partial || errors > 0;
+    let artifact = cx.write(plan, id, bytes, partial).await?;
+    Ok(Output { artifact, rows: count, errors, partial })
+}
+
+async fn load_file(cx: &Execution, file: &load::SourceFile) -> Result<DocumentRow, Error> {
+    let limits = cx.experiment.corpus.limits.clone();
+    let path = file.path.clone();
+    let parsed = match cx.source.read(file, &limits).await {
+        Ok(bytes) => compute(move || load::parse(&path, &bytes, &limits)).await?,
+        Err(reason) => Err(reason),
+    };
+    Ok(match parsed {
+        Ok(document) => DocumentRow::Document(document),
+        Err(reason) => DocumentRow::Rejected(Rejected { path: file.path.clone(), reason }),
+    })
+}
+
+async fn embed(embedder: &Embedder, texts: &[String], kind: InputKind, rows: impl Fn(usize)) -> Result<Matrix, Error> {
+    let mut all = Matrix { columns: embedder.dimensions(), data: Vec::new() };
+    for step in texts.chunks(TEXTS_PER_STEP) {
+        let matrix = embedder.embed(step, kind).await?;
+        all.columns = matrix.columns;
+        all.data.extend_from_slice(&matrix.data);
+        rows(step.len());
+    }
+    Ok(all)
+}
+
+/// Writes a dense index shard by shard: into the store's folder where it is
+/// one (then there is nothing left to write), else by way of a scratch file.
+async fn index_dense(
+    cx: &Execution,
+    inputs: &Outputs,
+    vectors: &[TaskId],
+    name: &str,
+) -> Result<(Option<Bytes>, usize), Error> {
+    let target = cx.store.local_path(name);
+    let direct = target.is_some();
+    let path = target.unwrap_or_else(|| cx.scratch.join(name));
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
+    }
+    let mut writer = None;
+    let mut count = 0;
+    for &shard in vectors {
+        let matrix = decode_vectors(cx.read(inputs, shard).await?)?;
+        if matrix.rows() == 0 {
+            continue;
+        }
+        count += matrix.rows();
+        if writer.is_none() {
+            writer = Some(rag::index::DenseWriter::create(&path, matrix.columns)?);
+        }
+        if let Some(writer) = &mut writer {
+            writer.push(&matrix)?;
+        }
+    }
+    match writer {
+        Some(writer) => writer.finish()?,
+        None => rag::index::DenseWriter::create(&path, 1)?.finish()?,
+    }
+    if direct {
+        return Ok((None, count));
+    }
+    let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
+    Ok((Some(Bytes::from(bytes)), count))
+}
+
+/// Everything that can be searched, opened.
+pub(crate) struct OpenCorpus {
+    pub(crate) table: Arc<ChunkTable>,
+    pub(crate) dense: Option<Arc<DenseIndex>>,
+    pub(crate) bm25: Option<Arc<Bm25Index>>,
+    pub(crate) queries: Option<Matrix>,
+}
+
+impl OpenCorpus {
+    pub(crate) fn corpus(&self) -> Corpus<'_> {
+        Corpus { table: &self.table, dense: self.dense.as_deref(), bm25: self.bm25.as_deref() }
+    }
+}
+
+pub(crate) async fn open_corpus(cx: &Execution, inputs: &Outputs, corpus: &CorpusInputs) -> Result<OpenCorpus, Error> {
+    let name = |id: TaskId| inputs.get(&id).cloned().unwrap_or_default();
+    let table = chunk_table(cx, inputs, &corpus.chunks).await?;
+    let dense = match corpus.dense {
+        Some(id) => {
+            let load = || async {
+                let path = cx.store.local_copy(&name(id), &cx.scratch).await?;
+                Ok(DenseIndex::open(&path)?)
+            };
+            Some(cx.dense.get(vec![name(id)], load).await?)
+        }
+        None => None,
+    };
+    let bm25 = match corpus.bm25 {
+        Some(id) => {
+            let load = || async {
+                let bytes = cx.read(inputs, id).await?;
+                Ok(Bm25Index::from_bytes(&bytes)?)
+            };
+            Some(cx.bm25.get(vec![name(id)], load).await?)
+        }
+        None => None,
+    };
+    let queries = match corpus.queries {
+        Some(id) if inputs.contains_key(&id) => Some(decode_vectors(cx.read(inputs, id).await?)?),
+        _ => None,
+    };
+    Ok(OpenCorpus { table, dense, bm25, queries })
+}
+
+async fn chunk_table(cx: &Execution, inputs: &Outputs, chunks: &[TaskId]) -> Result<Arc<ChunkTable>, Error> {
+    let names = chunks.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
+    let load = || async {
+        let mut all = Vec::new();
+        for &shard in chunks {
+            all.extend(artifact::decode::<Chunk>(cx.read(inputs, shard).await?)?);
+        }
+        Ok(ChunkTable::new(all))
+    };
+    cx.tables.get(names, load).await
+}
+
+fn passage_rows(question: &str, passages: Vec<Passage>) -> impl Iterator<Item = PassageRow> {
+    (1u32..).zip(passages).map(move |(rank, passage)| PassageRow { question: question.to_owned(), rank, passage })
+}
+
+pub(crate) async fn passages_by_question(
+    cx: &Execution,
+    inputs: &Outputs,
+    passages: TaskId,
+) -> Result<HashMap<String, Vec<Passage>>, Error> {
+    let mut by_question: HashMap<String, Vec<Passage>> = HashMap::new();
+    for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
+        by_question.entry(row.question).or_default().push(row.passage);
+    }
+    Ok(by_question)
+}
+
+pub(crate) async fn answers_by_question(
+    cx: &Execution,
+    inputs: &Outputs,
+    answers: &[TaskId],
+) -> Result<HashMap<String, Result<Answer, String>>, Error> {
+    let mut by_question = HashMap::new();
+    for &shard in answers {
+        let rows = artifact::decode::<AnswerRow>(cx.read(inputs, shard).await?)?;
+        by_question.extend(rows.into_iter().map(|row| (row.question, row.answer)));
+    }
+    Ok(by_question)
+}
+
+/// One metric's scores by question.
+pub(crate) async fn scores_by_question(cx: &Execution, inputs: &Outputs, scores: TaskId) -> Result<HashMap<String, Scored>, Error> {
+    let rows = artifact::decode::<ScoreRow>(cx.read(inputs, scores).await?)?;
+    Ok(rows.into_iter().map(|row| (row.question, row.scored)).collect())
+}

@@ -1,0 +1,272 @@
+//! The one way to a model. Every call of a handle passes, in this order:
+//! an identical call that is in flight, the journal, the limiter (concurrency,
+//! retries, cancellation), the model; and its answer is in the journal before
+//! anyone sees it. A budget belongs between journal and limiter: what is in
+//! the journal is free, and what waits for a slot is not paid yet.
+
+mod flight;
+mod handle;
+mod meter;
+
+pub use handle::{Chat, Embedder, Reranker};
+pub use meter::{Meter, Spending};
+
+use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage};
+use executor::{ErrorClass, Limiter, RetryPolicy, Retryable};
+use flight::Flights;
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use store::{Journal, JournalEntry, Key, KeyBuilder};
+use tokio_util::sync::CancellationToken;
+
+/// Raise this when the stored form of an answer changes.
+const ANSWER_VERSION: u32 = 1;
+
+/// Makes handles to models, and remembers what their calls cost. Clones share
+/// journal, limits and meter; cancellation, priority and retries belong to
+/// each clone and the handles it makes.
+#[derive(Clone)]
+pub struct Client {
+    shared: Arc<Shared>,
+    cancel: CancellationToken,
+    priority: i32,
+    retry: RetryPolicy,
+}
+
+struct Shared {
+    journal: Option<Arc<Journal>>,
+    /// One for each model, whoever calls it.
+    limiters: Mutex<HashMap<Key, Limiter>>,
+    flights: Flights,
+    meter: Meter,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("priority", &self.priority).field("retry", &self.retry).finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client that keeps answers in this journal, or keeps none.
+    pub fn new(journal: Option<Arc<Journal>>) -> Self {
+        let shared = Shared { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
+        Self { shared: Arc::new(shared), cancel: CancellationToken::new(), priority: 0, retry: RetryPolicy::default() }
+    }
+
+    /// This client, with calls that end with [`Error::Cancelled`] as soon as
+    /// the token is cancelled.
+    #[must_use]
+    pub fn with_cancellation(self, cancel: CancellationToken) -> Self {
+        Self { cancel, ..self }
+    }
+
+    /// This client, with calls that go before those of a lower priority.
+    #[must_use]
+    pub fn with_priority(self, priority: i32) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// This client, with another policy for retries.
+    #[must_use]
+    pub fn with_retry(self, retry: RetryPolicy) -> Self {
+        Self { retry, ..self }
+    }
+
+    /// What all calls cost so far.
+    pub fn meter(&self) -> Meter {
+        self.shared.meter.clone()
+    }
+
+    /// A handle to a chat model.
+    pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
+        let caller = self.caller("chat", model.identity(), model.concurrency());
+        Chat::new(caller, model)
+    }
+
+    /// A handle to an embedding model.
+    pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
+        let caller = self.caller("embedding", model.identity(), model.concurrency());
+        Embedder::new(caller, model)
+    }
+
+    /// A handle to a rerank model.
+    pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
+        let caller = self.caller("rerank", model.identity(), model.concurrency());
+        Reranker::new(caller, model)
+    }
+
+    fn caller(&self, kind: &'static str, identity: &Identity, concurrency: usize) -> Caller {
+        let key = KeyBuilder::new("limit").field("kind", kind).field("identity", identity).finish();
+        let mut limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiter = limiters.entry(key).or_insert_with(|| Limiter::fixed(concurrency)).clone();
+        Caller { client: self.clone(), kind, identity: identity.clone(), limiter: limiter.with_retry(self.retry.clone()) }
+    }
+}
+
+/// A finished call, as a model made it.
+#[derive(Debug)]
+struct Answer {
+    /// What the journal keeps, as JSON.
+    response: String,
+    usage: Usage,
+    cost_usd: f64,
+    seconds: f64,
+}
+
+/// The calls of one kind to one model.
+#[derive(Debug, Clone)]
+struct Caller {
+    client: Client,
+    kind: &'static str,
+    identity: Identity,
+    limiter: Limiter,
+}
+
+impl Caller {
+    /// Whether calls cost money, so that their answers are kept. What an
+    /// in-process embedder or reranker makes is kept as an artifact instead.
+    fn is_remote(&self) -> bool {
+        self.identity.provider == "openai"
+    }
+
+    fn key(&self, request: &impl serde::Serialize) -> Key {
+        KeyBuilder::new("call")
+            .field("version", &ANSWER_VERSION)
+            .field("kind", self.kind)
+            .field("identity", &self.identity)
+            .field("request", request)
+            .finish()
+    }
+
+    /// The kept form of the answer: from an identical call in flight, from
+    /// the journal, or made now and journalled.
+    async fn answer<F, Fut>(&self, key: Key, make: F) -> Result<Arc<str>, Error>
+    where
+        F: Fn() -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
+    {
+        let cancel = &self.client.cancel;
+        loop {
+            if cancel.is_cancelled() {
+                return Err(Error::Cancelled);
+            }
+            let flight = self.client.shared.flights.join(key, || {
+                let (caller, make) = (self.clone(), make.clone());
+                async move { caller.journalled(key, make).await }
+            });
+            let joined = flight.joined;
+            let answer = tokio::select! {
+                biased;
+                answer = flight.future => answer,
+                () = cancel.cancelled() => return Err(Error::Cancelled),
+            };
+            match answer {
+                // Whoever began this call was cancelled; we were not.
+                Err(Error::Cancelled) if joined && !cancel.is_cancelled() => {}
+                Ok(answer) if joined => {
+                    self.client.shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
+                    return Ok(answer);
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn journalled<F, Fut>(&self, key: Key, make: F) -> Result<Arc<str>, Error>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
+        let shared = &self.client.shared;
+        if let Some(journal) = &shared.journal
+            && let Some(entry) = journal.get(&key).map_err(|error| journal_error(&error))?
+        {
+            shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
+            return Ok(entry.response.into());
+        }
+        let answer = self.limited(make).await?;
+        let response: Arc<str> = answer.response.as_str().into();
+        if let Some(journal) = &shared.journal {
+            let (journal, entry) = (journal.clone(), self.entry(answer));
+            // Once begun, this ends even if nobody waits for it any more.
+            let kept = tokio::task::spawn_blocking(move || journal.put(&key, &entry)).await;
+            kept.map_err(|error| Error::Journal(error.to_string()))?.map_err(|error| journal_error(&error))?;
+        }
+        Ok(response)
+    }
+
+    /// Makes a call within the limits, and counts what it cost.
+    async fn limited<F, Fut>(&self, make: F) -> Result<Answer, Error>
+    where
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
+        let cancel = &self.client.cancel;
+        let answer = self.limiter.call(self.client.priority, cancel, &make).await.map_err(|error| self.error(error))?;
+        self.client.shared.meter.add(&self.identity.model, |spending| {
+            spending.calls += 1;
+            spending.prompt_tokens += answer.usage.prompt_tokens;
+            spending.cached_tokens += answer.usage.cached_tokens;
+            spending.completion_tokens += answer.usage.completion_tokens;
+            spending.cost_usd += answer.cost_usd;
+            spending.seconds += answer.seconds;
+        });
+        Ok(answer)
+    }
+
+    fn entry(&self, answer: Answer) -> JournalEntry {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        JournalEntry {
+            model: self.identity.model.clone(),
+            kind: self.kind.to_owned(),
+            response: answer.response,
+            prompt_tokens: answer.usage.prompt_tokens,
+            completion_tokens: answer.usage.completion_tokens,
+            cost_usd: answer.cost_usd,
+            seconds: answer.seconds,
+            created_unix_ms: i64::try_from(now.as_millis()).unwrap_or(i64::MAX),
+        }
+    }
+
+    fn error(&self, error: executor::Error<Error>) -> Error {
+        let model = self.identity.model.clone();
+        match error {
+            executor::Error::Failed(error) => error,
+            executor::Error::TimedOut { after } => Error::Timeout { model, after },
+            executor::Error::Cancelled => Error::Cancelled,
+            other => Error::Runtime { model, reason: other.to_string() },
+        }
+    }
+}
+
+/// An error of the store hides its source in its text; here both are needed,
+/// as nobody walks a chain across an answer that many may share.
+fn journal_error(error: &store::Error) -> Error {
+    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
+    Error::Journal(format!("{error}{source}"))
+}
+
+impl Retryable for Error {
+    fn class(&self) -> ErrorClass {
+        match self {
+            Self::RateLimited { .. } => ErrorClass::RateLimited,
+            // 529 is what some providers say instead of 503.
+            Self::Server { status: 503 | 529, .. } => ErrorClass::Overloaded,
+            Self::QuotaExhausted { .. } => ErrorClass::Budget,
+            error if error.is_transient() => ErrorClass::Transient,
+            _ => ErrorClass::Permanent,
+        }
+    }
+
+    fn retry_after(&self) -> Option<Duration> {
+        Self::retry_after(self)
+    }
+}
+
+#[cfg(test)]
+mod tests;

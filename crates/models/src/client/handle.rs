@@ -1,0 +1,310 @@
+//! Handles: what stages hold instead of models. Cheap to clone.
+
+use super::{Answer, Caller};
+use crate::{
+    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage,
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use futures::stream::{FuturesUnordered, StreamExt};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+/// Shows a handle without the model behind it.
+macro_rules! debug_by_identity {
+    ($($Handle:ident),+) => { $(
+        impl fmt::Debug for $Handle {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_struct(stringify!($Handle)).field("identity", self.identity()).finish_non_exhaustive()
+            }
+        }
+    )+ };
+}
+
+debug_by_identity!(Chat, Embedder, Reranker);
+
+/// A handle to a chat model.
+#[derive(Clone)]
+pub struct Chat {
+    caller: Caller,
+    model: Arc<dyn ChatModel>,
+}
+
+impl Chat {
+    pub(super) fn new(caller: Caller, model: Arc<dyn ChatModel>) -> Self {
+        Self { caller, model }
+    }
+
+    /// What decides the model's answers.
+    pub fn identity(&self) -> &Identity {
+        &self.caller.identity
+    }
+
+    /// Prompt and answer together, in tokens.
+    pub fn context_length(&self) -> usize {
+        self.model.context_length()
+    }
+
+    /// How many calls the model serves best at once.
+    pub fn concurrency(&self) -> usize {
+        self.model.concurrency()
+    }
+
+    /// Price per million tokens, in dollars: (input, output).
+    pub fn price(&self) -> (f64, f64) {
+        self.model.price()
+    }
+
+    /// How many tokens a text is; an estimate for remote models.
+    pub fn count_tokens(&self, text: &str) -> usize {
+        self.model.count_tokens(text)
+    }
+
+    /// Answers one request, unless an equal one was answered before.
+    ///
+    /// # Errors
+    /// Why there is no answer, after retries.
+    pub async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        let key = self.caller.key(request);
+        let (model, request) = (self.model.clone(), Arc::new(request.clone()));
+        let make = move || {
+            let (model, request) = (model.clone(), request.clone());
+            async move {
+                let response = model.chat(&request).await?;
+                let (input, output) = model.price();
+                let usage = response.usage;
+                let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
+                Ok(Answer { usage, cost_usd, seconds: response.seconds, response: to_text(&response)? })
+            }
+        };
+        from_text(&self.caller.answer(key, make).await?)
+    }
+}
+
+/// A handle to an embedding model.
+#[derive(Clone)]
+pub struct Embedder {
+    caller: Caller,
+    model: Arc<dyn EmbeddingModel>,
+}
+
+/// What decides an embedding call.
+#[derive(Serialize)]
+struct EmbeddingRequest<'a> {
+    texts: &'a [String],
+    kind: InputKind,
+}
+
+/// Vectors as the journal keeps them: exact, and a third of the size of
+/// decimal digits.
+#[derive(Serialize, Deserialize)]
+struct EmbeddingResponse {
+    columns: usize,
+    /// Base64 of little-endian `f32`, row by row.
+    data: String,
+}
+
+impl Embedder {
+    pub(super) fn new(caller: Caller, model: Arc<dyn EmbeddingModel>) -> Self {
+        Self { caller, model }
+    }
+
+    /// What decides the model's vectors.
+    pub fn identity(&self) -> &Identity {
+        &self.caller.identity
+    }
+
+    /// The length of a vector; 0 while a remote model has not said.
+    pub fn dimensions(&self) -> usize {
+        self.model.dimensions()
+    }
+
+    /// Tokens beyond this are cut.
+    pub fn max_tokens(&self) -> usize {
+        self.model.max_tokens()
+    }
+
+    /// How many calls the model serves best at once.
+    pub fn concurrency(&self) -> usize {
+        self.model.concurrency()
+    }
+
+    /// One row per text, in order, each of length 1.
+    ///
+    /// # Errors
+    /// Why there are no vectors, after retries. Batches that were begun are
+    /// finished and kept even if another one fails.
+    pub async fn embed(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
+        if texts.is_empty() {
+            return Ok(Matrix { columns: self.dimensions(), data: Vec::new() });
+        }
+        let mut batches = texts.chunks(self.model.batch_size().max(1)).enumerate();
+        let mut parts: Vec<Matrix> = vec![Matrix::default(); batches.len()];
+        let mut calls = FuturesUnordered::new();
+        let mut failure = None;
+        loop {
+            while failure.is_none()
+                && calls.len() < self.concurrency()
+                && let Some((i, batch)) = batches.next()
+            {
+                calls.push(async move { (i, self.batch(batch, kind).await) });
+            }
+            match calls.next().await {
+                None => break,
+                Some((i, Ok(part))) => parts[i] = part,
+                Some((_, Err(error))) => {
+                    failure.get_or_insert(error);
+                }
+            }
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => joined(parts, &self.identity().model),
+        }
+    }
+
+    /// One matrix per text with a row per token, each row of length 1.
+    ///
+    /// # Errors
+    /// Why there are none; remote models have none.
+    pub async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
+        // Token vectors are made in this process, and are too large to keep.
+        let made = Mutex::new(Vec::new());
+        let make = || async {
+            let started = Instant::now();
+            let matrices = self.model.embed_tokens(texts, kind).await?;
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = matrices;
+            let seconds = started.elapsed().as_secs_f64();
+            Ok(Answer { response: String::new(), usage: Usage::default(), cost_usd: 0.0, seconds })
+        };
+        self.caller.limited(make).await?;
+        Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    async fn batch(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
+        if !self.caller.is_remote() {
+            let made = Mutex::new(Matrix::default());
+            let make = || async {
+                let (matrix, answer) = embedded(self.model.as_ref(), texts, kind).await?;
+                *made.lock().unwrap_or_else(PoisonError::into_inner) = matrix;
+                Ok(answer)
+            };
+            self.caller.limited(make).await?;
+            return Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner));
+        }
+        let key = self.caller.key(&EmbeddingRequest { texts, kind });
+        let (model, texts): (_, Arc<[String]>) = (self.model.clone(), texts.into());
+        let make = move || {
+            let (model, texts) = (model.clone(), texts.clone());
+            async move {
+                let (matrix, answer) = embedded(model.as_ref(), &texts, kind).await?;
+                let bytes: Vec<u8> = matrix.data.iter().flat_map(|number| number.to_le_bytes()).collect();
+                let response = to_text(&EmbeddingResponse { columns: matrix.columns, data: STANDARD.encode(bytes) })?;
+                Ok(Answer { response, ..answer })
+            }
+        };
+        let kept: EmbeddingResponse = from_text(&self.caller.answer(key, make).await?)?;
+        let bytes = STANDARD.decode(&kept.data).map_err(|error| unreadable(&error))?;
+        let (numbers, _) = bytes.as_chunks::<4>();
+        Ok(Matrix { columns: kept.columns, data: numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect() })
+    }
+}
+
+async fn embedded(model: &dyn EmbeddingModel, texts: &[String], kind: InputKind) -> Result<(Matrix, Answer), Error> {
+    let started = Instant::now();
+    let (matrix, usage) = model.embed(texts, kind).await?;
+    if matrix.rows() != texts.len() {
+        let reason = format!("{} vectors for {} texts", matrix.rows(), texts.len());
+        return Err(Error::Malformed { model: model.identity().model.clone(), reason });
+    }
+    let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
+    let seconds = started.elapsed().as_secs_f64();
+    Ok((matrix, Answer { response: String::new(), usage, cost_usd, seconds }))
+}
+
+fn joined(parts: Vec<Matrix>, model: &str) -> Result<Matrix, Error> {
+    let columns = parts.first().map(|part| part.columns).unwrap_or_default();
+    if parts.iter().any(|part| part.columns != columns) {
+        return Err(Error::Malformed { model: model.to_owned(), reason: "its vectors differ in length".to_owned() });
+    }
+    let mut parts = parts.into_iter();
+    let mut data = parts.next().map(|part| part.data).unwrap_or_default();
+    for part in parts {
+        data.extend(part.data);
+    }
+    Ok(Matrix { columns, data })
+}
+
+/// A handle to a rerank model.
+#[derive(Clone)]
+pub struct Reranker {
+    caller: Caller,
+    model: Arc<dyn RerankModel>,
+}
+
+/// What decides a rerank call.
+#[derive(Serialize)]
+struct RerankRequest<'a> {
+    query: &'a str,
+    passages: &'a [String],
+}
+
+impl Reranker {
+    pub(super) fn new(caller: Caller, model: Arc<dyn RerankModel>) -> Self {
+        Self { caller, model }
+    }
+
+    /// What decides the model's scores.
+    pub fn identity(&self) -> &Identity {
+        &self.caller.identity
+    }
+
+    /// How many calls the model serves best at once.
+    pub fn concurrency(&self) -> usize {
+        self.model.concurrency()
+    }
+
+    /// One score per passage, in order; higher is better.
+    ///
+    /// # Errors
+    /// Why there are no scores, after retries.
+    pub async fn rerank(&self, query: &str, passages: &[String]) -> Result<Vec<f32>, Error> {
+        if passages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let key = self.caller.key(&RerankRequest { query, passages });
+        let (model, query, passages): (_, Arc<str>, Arc<[String]>) = (self.model.clone(), query.into(), passages.into());
+        let make = move || {
+            let (model, query, passages) = (model.clone(), query.clone(), passages.clone());
+            async move {
+                let started = Instant::now();
+                let (scores, usage) = model.rerank(&query, &passages).await?;
+                if scores.len() != passages.len() || scores.iter().any(|score| !score.is_finite()) {
+                    let reason = format!("{} scores for {} passages, or some that are no numbers", scores.len(), passages.len());
+                    return Err(Error::Malformed { model: model.identity().model.clone(), reason });
+                }
+                let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;
+                Ok(Answer { response: to_text(&scores)?, usage, cost_usd, seconds: started.elapsed().as_secs_f64() })
+            }
+        };
+        if self.caller.is_remote() {
+            return from_text(&self.caller.answer(key, make).await?);
+        }
+        from_text(&self.caller.limited(make).await?.response)
+    }
+}
+
+fn to_text(response: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(response).map_err(|error| unreadable(&error))
+}
+
+fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+    serde_json::from_str(text).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(error: &dyn fmt::Display) -> Error {
+    Error::Journal(format!("its kept form cannot be read: {error}"))
+}

@@ -1,0 +1,37 @@
+//! One budget of cores for tokio, rayon, ONNX Runtime and llama.cpp: two
+//! runtimes that both think they own the machine are 20 times slower than one.
+
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// How many threads may be busy, and who holds them. Clones share the budget.
+#[derive(Debug, Clone)]
+pub struct CpuBudget {
+    cores: usize,
+    free: Arc<Semaphore>,
+}
+
+impl CpuBudget {
+    /// A budget of `cores` threads, at least 1.
+    pub fn new(cores: usize) -> Self {
+        let cores = cores.max(1);
+        Self { cores, free: Arc::new(Semaphore::new(cores)) }
+    }
+
+    /// All cores of the machine, as far as the process may use them.
+    pub fn machine() -> Self {
+        Self::new(std::thread::available_parallelism().map_or(1, usize::from))
+    }
+
+    /// The size of the budget.
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// Waits until `threads` (at most the whole budget) are free and holds
+    /// them until the permit is dropped.
+    pub async fn acquire(&self, threads: usize) -> Option<OwnedSemaphorePermit> {
+        let threads = threads.clamp(1, self.cores) as u32;
+        self.free.clone().acquire_many_owned(threads).await.ok()
+    }
+}

@@ -1,0 +1,166 @@
+//! What can go wrong with a model, by what the caller can do about it.
+
+use std::time::Duration;
+
+/// Why a model gave no answer. Never holds a secret.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings cannot work. Nothing was called.
+    #[error("{0}")]
+    Config(String),
+    /// A model's file is not here.
+    #[error("model `{model}` is not here: {hint}")]
+    NotHere {
+        /// The model.
+        model: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A file is not what it should be.
+    #[error("{path}: {reason}")]
+    BadFile {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The named environment variable is not set.
+    #[error("the environment variable `{variable}` is not set: it must hold the API key of {model}")]
+    MissingKey {
+        /// The variable's name.
+        variable: String,
+        /// The model that needs it.
+        model: String,
+    },
+    /// No connection, or it broke.
+    #[error("{endpoint} cannot be reached: {reason}")]
+    Connection {
+        /// The endpoint.
+        endpoint: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("{model} did not answer within {after:?}")]
+    Timeout {
+        /// The model.
+        model: String,
+        /// The limit.
+        after: Duration,
+    },
+    /// The key was refused.
+    #[error("{endpoint} refused the key: {message}")]
+    Authentication {
+        /// The endpoint.
+        endpoint: String,
+        /// What it said.
+        message: String,
+    },
+    /// Too many requests for now.
+    #[error("{endpoint} is rate limited: {message}")]
+    RateLimited {
+        /// The endpoint.
+        endpoint: String,
+        /// What it said.
+        message: String,
+        /// When to come back, if it said so.
+        retry_after: Option<Duration>,
+    },
+    /// The account has nothing left: waiting does not help.
+    #[error("{endpoint}: the quota is used up: {message}")]
+    QuotaExhausted {
+        /// The endpoint.
+        endpoint: String,
+        /// What it said.
+        message: String,
+    },
+    /// The server failed or is overloaded.
+    #[error("{endpoint} answered {status}: {message}")]
+    Server {
+        /// The endpoint.
+        endpoint: String,
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        message: String,
+        /// When to come back, if it said so.
+        retry_after: Option<Duration>,
+    },
+    /// The request was refused and would be again.
+    #[error("{endpoint} refused the request ({status}): {message}")]
+    Refused {
+        /// The endpoint.
+        endpoint: String,
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        message: String,
+    },
+    /// Prompt and answer do not fit.
+    #[error("{model}: {tokens} tokens do not fit its context of {limit}")]
+    ContextTooLong {
+        /// The model.
+        model: String,
+        /// What was asked for.
+        tokens: usize,
+        /// What fits.
+        limit: usize,
+    },
+    /// The provider withheld the answer.
+    #[error("{model} withheld its answer: {reason}")]
+    ContentFiltered {
+        /// The model.
+        model: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The answer is not what the protocol says.
+    #[error("{model} sent an answer that cannot be read: {reason}")]
+    Malformed {
+        /// The model.
+        model: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The model has no such ability.
+    #[error("{model} does not offer {what}")]
+    Unsupported {
+        /// The model.
+        model: String,
+        /// The ability.
+        what: &'static str,
+    },
+    /// The in-process runtime failed.
+    #[error("{model}: {reason}")]
+    Runtime {
+        /// The model.
+        model: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The call was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// The journal could not keep the answer, so it was not used.
+    #[error("the answer could not be kept: {0}")]
+    Journal(String),
+}
+
+impl Error {
+    /// Whether the same call may work later.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Connection { .. } | Self::Timeout { .. } | Self::RateLimited { .. } | Self::Server { .. } | Self::Malformed { .. }
+        )
+    }
+
+    /// When the other side asked to be called again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Chat, embedding and rerank models behind three traits: in this process or
+//! at an endpoint. It knows nothing of documents or experiments.
+//!
+//! Stages never hold a model, only a handle ([`Chat`], [`Embedder`],
+//! [`Reranker`]) made by a [`Client`], so that every call passes the journal,
+//! the limits and the accounting.
+
+mod catalogue;
+mod client;
+mod cpu;
+mod error;
+mod matrix;
+pub mod provider;
+mod pull;
+#[doc(hidden)]
+pub mod testing;
+
+pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
+pub use client::{Chat, Client, Embedder, Meter, Reranker, Spending};
+pub use cpu::CpuBudget;
+pub use error::Error;
+pub use matrix::Matrix;
+pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
+pub use pull::{Library, ModelDirectory, ModelFiles, PullEvent, PullListener, PullOptions};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+/// Everything that decides what a model answers: part of every task key and
+/// call key. Secrets are never part of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Identity {
+    /// How the model is run: `onnx`, `llama.cpp`, `static`, `openai`, …
+    pub provider: String,
+    /// The model's name: of the catalogue, a path, or as the endpoint knows it.
+    pub model: String,
+    /// The SHA-256 of the model's files, or the endpoint's base URL.
+    pub revision: String,
+    /// Settings that change the output (pooling, quantisation, token limit, …).
+    pub parameters: serde_json::Value,
+}
+
+/// Who says a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// The person, or the program, that asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub content: String,
+}
+
+impl Message {
+    /// A message with instructions.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self { role: Role::System, content: content.into() }
+    }
+
+    /// A message of the one who asks.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self { role: Role::User, content: content.into() }
+    }
+
+    /// A message of the model: an example of how to answer.
+    pub fn assistant(content: impl Into<String>) -> Self {
+        Self { role: Role::Assistant, content: content.into() }
+    }
+}
+
+/// One request to a chat model. Equal requests have equal call keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatRequest {
+    /// The conversation so far. Put what many requests share first: a local
+    /// model computes a shared prefix once.
+    pub messages: Vec<Message>,
+    /// The longest answer, in tokens.
+    pub max_tokens: u32,
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// The share of probability to sample from, in (0, 1].
+    pub top_p: f32,
+    /// Makes sampling repeatable where the model offers it.
+    pub seed: u64,
+    /// The answer ends before the first of these.
+    pub stop: Vec<String>,
+    /// The JSON Schema that the answer must match.
+    pub schema: Option<serde_json::Value>,
+    /// Ask only for the probabilities of these answers (such as `Yes` and
+    /// `No`) as the beginning of the reply; see [`ChatResponse::choices`].
+    pub choices: Vec<String>,
+}
+
+impl ChatRequest {
+    /// A greedy request with no schema and no stop.
+    pub fn new(messages: Vec<Message>, max_tokens: u32) -> Self {
+        Self {
+            messages,
+            max_tokens,
+            temperature: 0.0,
+            top_p: 1.0,
+            seed: 0,
+            stop: Vec::new(),
+            schema: None,
+            choices: Vec::new(),
+        }
+    }
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// It had said all, or met a stop text.
+    Stop,
+    /// It met the token limit.
+    Length,
+    /// The provider withheld the rest.
+    ContentFilter,
+}
+
+/// Tokens spent by a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Of these, taken from a shared prefix that was already computed.
+    pub cached_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt_tokens += other.prompt_tokens;
+        self.cached_tokens += other.cached_tokens;
+        self.completion_tokens += other.completion_tokens;
+    }
+}
+
+/// A chat model's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatResponse {
+    /// What it said.
+    pub text: String,
+    /// Why it stopped.
+    pub finish: Finish,
+    /// What it cost in tokens.
+    pub usage: Usage,
+    /// For each of [`ChatRequest::choices`] its probability as the beginning
+    /// of the reply, normalised over the choices. Empty where none were asked
+    /// for or the model does not offer probabilities.
+    pub choices: Vec<f64>,
+    /// From request to answer, in seconds. What was taken from the journal
+    /// keeps the time of the call that was paid.
+    pub seconds: f64,
+}
+
+/// What a text to embed is: some models embed a query and a document differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputKind {
+    /// A question.
+    Query,
+    /// A passage to be found.
+    Document,
+}
+
+/// A model that answers. Calls may overlap: an in-process model decodes
+/// overlapping calls as one batch.
+#[async_trait]
+pub trait ChatModel: Send + Sync {
+    /// What decides its answers.
+    fn identity(&self) -> &Identity;
+    /// Prompt and answer together, in tokens.
+    fn context_length(&self) -> usize;
+    /// How many calls it serves best at once.
+    fn concurrency(&self) -> usize;
+    /// How many tokens a text is; an estimate for remote models.
+    fn count_tokens(&self, text: &str) -> usize;
+    /// Price per million tokens, in dollars: (input, output).
+    fn price(&self) -> (f64, f64) {
+        (0.0, 0.0)
+    }
+    /// Answers one request.
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
+}
+
+/// A model that maps texts to vectors of length 1.
+#[async_trait]
+pub trait EmbeddingModel: Send + Sync {
+    /// What decides its vectors.
+    fn identity(&self) -> &Identity;
+    /// The length of a vector; 0 while a remote model has not said.
+    fn dimensions(&self) -> usize;
+    /// Tokens beyond this are cut.
+    fn max_tokens(&self) -> usize;
+    /// How many calls it serves best at once.
+    fn concurrency(&self) -> usize {
+        1
+    }
+    /// The most texts of one call; a handle splits longer lists, so that a
+    /// batch that was paid is kept when the next one fails.
+    fn batch_size(&self) -> usize {
+        usize::MAX
+    }
+    /// Price per million tokens, in dollars.
+    fn price(&self) -> f64 {
+        0.0
+    }
+    /// One row per text, in order, each of length 1.
+    async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error>;
+    /// One matrix per text with a row per token, each row of length 1.
+    async fn embed_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
+        Err(Error::Unsupported {
+            model: self.identity().model.clone(),
+            what: "token vectors (late interaction needs an in-process ONNX embedder)",
+        })
+    }
+}
+
+/// A model that says how well passages answer a query.
+#[async_trait]
+pub trait RerankModel: Send + Sync {
+    /// What decides its scores.
+    fn identity(&self) -> &Identity;
+    /// How many calls it serves best at once.
+    fn concurrency(&self) -> usize {
+        1
+    }
+    /// Price per million tokens, in dollars.
+    fn price(&self) -> f64 {
+        0.0
+    }
+    /// One score per passage, in order; higher is better.
+    async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error>;
+}

@@ -1,0 +1,473 @@
+//! A chat model behind any endpoint that speaks OpenAI's
+//! `/v1/chat/completions`: OpenAI, vLLM, llama.cpp's server, Ollama, Ray
+//! Serve LLM and most gateways.
+//!
+//! Use it for judges and generators that do not fit into this process. Models
+//! differ in which parameters they accept; `omit` leaves some out and `extra`
+//! adds others.
+
+use super::{
+    Context,
+    http::{Endpoint, Settings, estimated_tokens},
+};
+use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Role, Usage};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Instant,
+};
+
+pub(super) const VERSION: u32 = 1;
+
+/// The most alternatives for a token that the protocol lets us ask for.
+const TOP_LOGPROBS: u32 = 20;
+const OLD_LIMIT: &str = "max_tokens";
+const NEW_LIMIT: &str = "max_completion_tokens";
+
+/// Settings of a remote chat model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name by which the endpoint knows the model.
+    pub model: String,
+    /// The address up to and without `/chat/completions`.
+    pub base_url: String,
+    /// The name of the environment variable that holds the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// More headers. A value `env:NAME` is read from that variable.
+    pub headers: BTreeMap<String, String>,
+    /// How long one answer may take, in seconds.
+    pub timeout_seconds: f64,
+    /// How long the connection may take, in seconds.
+    pub connect_timeout_seconds: f64,
+    /// How many calls may be in flight at once.
+    pub concurrency: usize,
+    /// What tokens cost.
+    pub price: Price,
+    /// Prompt and answer together, in tokens.
+    pub context_length: usize,
+    /// Parameters that this model refuses, such as `temperature` or `seed`.
+    pub omit: Vec<String>,
+    /// More parameters of the request body, such as `reasoning_effort`.
+    pub extra: Map<String, Value>,
+}
+
+/// What tokens cost, in US dollars per million.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Price {
+    /// Tokens read.
+    pub input: f64,
+    /// Tokens written.
+    pub output: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            base_url: String::new(),
+            api_key_env: None,
+            headers: BTreeMap::new(),
+            timeout_seconds: 120.0,
+            connect_timeout_seconds: 5.0,
+            concurrency: 8,
+            price: Price::default(),
+            context_length: 32_768,
+            omit: Vec::new(),
+            extra: Map::new(),
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn ChatModel>, Error> {
+        if self.context_length == 0 {
+            return Err(Error::Config(format!("{}: `context_length` must be above 0", self.model)));
+        }
+        let is_price = |price: f64| price.is_finite() && price >= 0.0;
+        if !is_price(self.price.input) || !is_price(self.price.output) {
+            return Err(Error::Config(format!("{}: `price` must not be below 0", self.model)));
+        }
+        Ok(Arc::new(Remote {
+            identity: self.identity(cx)?,
+            endpoint: self.settings().connect(cx)?,
+            config: self.clone(),
+            takes_new_limit: AtomicBool::new(false),
+        }))
+    }
+
+    pub(super) fn identity(&self, _cx: &Context) -> Result<Identity, Error> {
+        Ok(Identity {
+            provider: "openai".to_owned(),
+            model: self.model.clone(),
+            revision: self.settings().base()?,
+            parameters: json!({ "kind": "chat", "version": VERSION, "omit": self.omit, "extra": self.extra }),
+        })
+    }
+
+    pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.settings().ready(cx).await
+    }
+
+    fn settings(&self) -> Settings<'_> {
+        Settings {
+            model: &self.model,
+            base_url: &self.base_url,
+            api_key_env: self.api_key_env.as_deref(),
+            headers: &self.headers,
+            timeout_seconds: self.timeout_seconds,
+            connect_timeout_seconds: self.connect_timeout_seconds,
+        }
+    }
+}
+
+struct Remote {
+    identity: Identity,
+    endpoint: Endpoint,
+    config: Config,
+    /// Whether the endpoint said that it wants the newer name of the limit.
+    takes_new_limit: AtomicBool,
+}
+
+#[async_trait]
+impl ChatModel for Remote {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn context_length(&self) -> usize {
+        self.config.context_length
+    }
+
+    fn concurrency(&self) -> usize {
+        self.config.concurrency.max(1)
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        estimated_tokens(text)
+    }
+
+    fn price(&self) -> (f64, f64) {
+        (self.config.price.input, self.config.price.output)
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        let started = Instant::now();
+        let answer = match self.post(request).await {
+            // Newer models refuse the old name of the limit, older servers do
+            // not know the new one; so the endpoint is asked once.
+            Err(Error::Refused { message, .. }) if message.contains(OLD_LIMIT) && message.contains(NEW_LIMIT) => {
+                self.takes_new_limit.store(true, Ordering::Relaxed);
+                self.post(request).await
+            }
+            answer => answer,
+        };
+        let answer = answer.map_err(|error| self.with_counts(error, request))?;
+        self.response(request, &answer, started.elapsed().as_secs_f64())
+    }
+}
+
+impl Remote {
+    async fn post(&self, request: &ChatRequest) -> Result<Value, Error> {
+        self.endpoint.post("chat/completions", &self.body(request)).await
+    }
+
+    fn body(&self, request: &ChatRequest) -> Value {
+        let messages: Vec<Value> = request
+            .messages
+            .iter()
+            .map(|message| {
+                let role = match message.role {
+                    Role::System => "system",
+                    Role::User => "user",
+                    Role::Assistant => "assistant",
+                };
+                json!({ "role": role, "content": message.content })
+            })
+            .collect();
+        let limit = if self.takes_new_limit.load(Ordering::Relaxed) { NEW_LIMIT } else { OLD_LIMIT };
+        let mut body = Map::new();
+        let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
+        set("model", json!(self.config.model));
+        set("messages", json!(messages));
+        set(limit, json!(request.max_tokens));
+        set("temperature", decimal(request.temperature));
+        set("seed", json!(request.seed));
+        if request.top_p < 1.0 {
+            set("top_p", decimal(request.top_p));
+        }
+        if !request.stop.is_empty() {
+            set("stop", json!(request.stop));
+        }
+        if let Some(schema) = &request.schema {
+            let format = json!({ "name": "answer", "strict": true, "schema": schema });
+            set("response_format", json!({ "type": "json_schema", "json_schema": format }));
+        }
+        if !request.choices.is_empty() {
+            set("logprobs", json!(true));
+            set("top_logprobs", json!(TOP_LOGPROBS));
+        }
+        for name in &self.config.omit {
+            body.remove(name);
+        }
+        body.extend(self.config.extra.clone());
+        Value::Object(body)
+    }
+
+    fn response(&self, request: &ChatRequest, answer: &Value, seconds: f64) -> Result<ChatResponse, Error> {
+        let malformed = |reason: &str| self.endpoint.malformed(reason);
+        let choice = answer.pointer("/choices/0").ok_or_else(|| malformed("there is no `choices[0]`"))?;
+        let message = choice.get("message").ok_or_else(|| malformed("there is no `choices[0].message`"))?;
+        let finish = match choice.get("finish_reason").and_then(Value::as_str) {
+            Some("length") => Finish::Length,
+            Some("content_filter") => Finish::ContentFilter,
+            _ => Finish::Stop,
+        };
+        if let Some(refusal) = message.get("refusal").and_then(Value::as_str).filter(|refusal| !refusal.is_empty()) {
+            return Err(self.endpoint.filtered(refusal));
+        }
+        let text = match (content(message), finish) {
+            (None | Some(_), Finish::ContentFilter) => {
+                return Err(self.endpoint.filtered("the provider's filter stopped the answer"));
+            }
+            (Some(text), _) => text,
+            // All tokens went into thinking before the first word.
+            (None, Finish::Length) => String::new(),
+            (None, Finish::Stop) => return Err(malformed("`choices[0].message.content` is no text")),
+        };
+        let usage = self.usage(request, answer, &text);
+        let choices = choice.pointer("/logprobs/content").map(|tokens| probabilities(tokens, &request.choices));
+        Ok(ChatResponse { text, finish, usage, choices: choices.unwrap_or_default(), seconds })
+    }
+
+    /// A server that counts nothing is counted for, so that a budget of
+    /// tokens or money still holds.
+    fn usage(&self, request: &ChatRequest, answer: &Value, text: &str) -> Usage {
+        let count = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64);
+        Usage {
+            prompt_tokens: count("/usage/prompt_tokens").unwrap_or_else(|| prompt_tokens(request) as u64),
+            cached_tokens: count("/usage/prompt_tokens_details/cached_tokens").unwrap_or_default(),
+            completion_tokens: count("/usage/completion_tokens").unwrap_or_else(|| estimated_tokens(text) as u64),
+        }
+    }
+
+    /// Fills in the counts that a refusal did not state.
+    fn with_counts(&self, error: Error, request: &ChatRequest) -> Error {
+        match error {
+            Error::ContextTooLong { model, tokens, limit } => Error::ContextTooLong {
+                model,
+                tokens: if tokens > 0 { tokens } else { prompt_tokens(request) + request.max_tokens as usize },
+                limit: if limit > 0 { limit } else { self.config.context_length },
+            },
+            other => other,
+        }
+    }
+}
+
+fn prompt_tokens(request: &ChatRequest) -> usize {
+    // Each message is wrapped into a few tokens of the chat template.
+    request.messages.iter().map(|message| estimated_tokens(&message.content) + 4).sum()
+}
+
+/// The number as a person would write it: 0.1, not 0.10000000149011612.
+fn decimal(number: f32) -> Value {
+    number.to_string().parse::<f64>().map_or(Value::Null, |number| json!(number))
+}
+
+/// The text of a message: a string, or parts that hold some.
+fn content(message: &Value) -> Option<String> {
+    match message.get("content")? {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(parts) => {
+            Some(parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
+        }
+        _ => None,
+    }
+}
+
+/// How probable each choice is as the beginning of the reply, from the
+/// alternatives for its first token that is not blank. A token may be the
+/// beginning of a choice or go beyond it; one that fits several says nothing.
+fn probabilities(tokens: &Value, choices: &[String]) -> Vec<f64> {
+    let plain = |text: &str| text.trim().to_lowercase();
+    let text_of = |token: &Value| token.get("token").and_then(Value::as_str).map(plain).unwrap_or_default();
+    let first = tokens.as_array().and_then(|tokens| tokens.iter().find(|token| !text_of(token).is_empty()));
+    let Some(alternatives) = first.and_then(|first| first.get("top_logprobs")).and_then(Value::as_array) else {
+        return Vec::new();
+    };
+    let wanted: Vec<String> = choices.iter().map(|choice| plain(choice)).collect();
+    let mut found = vec![0.0; choices.len()];
+    for alternative in alternatives {
+        let token = text_of(alternative);
+        let Some(logprob) = alternative.get("logprob").and_then(Value::as_f64) else { continue };
+        let fits = |choice: &String| !choice.is_empty() && (choice.starts_with(&token) || token.starts_with(choice.as_str()));
+        let mut fitting = wanted.iter().enumerate().filter(|(_, choice)| fits(choice)).map(|(i, _)| i);
+        if token.is_empty() {
+            continue;
+        }
+        if let (Some(i), None) = (fitting.next(), fitting.next()) {
+            found[i] += logprob.exp();
+        }
+    }
+    let sum: f64 = found.iter().sum();
+    if sum > 0.0 { found.into_iter().map(|probability| probability / sum).collect() } else { Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::http::tests::Bench, *};
+    use crate::Message;
+
+    fn request() -> ChatRequest {
+        ChatRequest::new(vec![Message::system("be short"), Message::user("hi")], 16)
+    }
+
+    fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn ChatModel> {
+        let mut config = Config {
+            model: "m".to_owned(),
+            base_url: bench.base_url(),
+            api_key_env: Some("KEY".to_owned()),
+            timeout_seconds: 5.0,
+            ..Config::default()
+        };
+        change(&mut config);
+        config.build(&bench.context()).expect("a model")
+    }
+
+    fn answer(message: Value, finish: &str) -> Value {
+        json!({
+            "choices": [{ "index": 0, "message": message, "finish_reason": finish }],
+            "usage": { "prompt_tokens": 12, "completion_tokens": 3, "prompt_tokens_details": { "cached_tokens": 8 } },
+        })
+    }
+
+    #[tokio::test]
+    async fn a_request_and_its_answer_follow_the_protocol() {
+        let bench = Bench::new().await;
+        bench.answer(200, answer(json!({ "role": "assistant", "content": "hello" }), "stop")).await;
+        let model = model(&bench, |config| {
+            config.headers.insert("x-team".to_owned(), "env:TEAM".to_owned());
+            config.omit = vec!["seed".to_owned()];
+            config.extra.insert("reasoning_effort".to_owned(), json!("low"));
+        });
+        let mut request = request();
+        request.temperature = 0.1;
+        request.stop = vec!["\n".to_owned()];
+        request.schema = Some(json!({ "type": "object" }));
+        let response = model.chat(&request).await.expect("an answer");
+        assert_eq!((response.text.as_str(), response.finish), ("hello", Finish::Stop));
+        assert_eq!(response.usage, Usage { prompt_tokens: 12, cached_tokens: 8, completion_tokens: 3 });
+        let (sent, headers) = bench.last_request().await;
+        assert_eq!(headers.get("authorization").and_then(|key| key.to_str().ok()), Some("Bearer sk-very-secret"));
+        assert_eq!(headers.get("x-team").and_then(|team| team.to_str().ok()), Some("team-secret"));
+        let expected = json!({
+            "model": "m",
+            "messages": [{ "role": "system", "content": "be short" }, { "role": "user", "content": "hi" }],
+            "max_tokens": 16,
+            "temperature": 0.1,
+            "stop": ["\n"],
+            "response_format": { "type": "json_schema", "json_schema": { "name": "answer", "strict": true, "schema": { "type": "object" } } },
+            "reasoning_effort": "low",
+        });
+        assert_eq!(sent, expected);
+    }
+
+    #[tokio::test]
+    async fn choices_are_read_from_the_first_token() {
+        let bench = Bench::new().await;
+        let alternatives = json!([
+            { "token": " Yes", "logprob": (0.5f64).ln() },
+            { "token": "yes", "logprob": (0.1f64).ln() },
+            { "token": "No", "logprob": (0.2f64).ln() },
+            { "token": "", "logprob": 0.0 },
+            { "token": "Maybe", "logprob": (0.2f64).ln() },
+        ]);
+        let mut body = answer(json!({ "content": "Yes" }), "stop");
+        body["choices"][0]["logprobs"] =
+            json!({ "content": [{ "token": "\n", "top_logprobs": [] }, { "token": " Yes", "top_logprobs": alternatives }] });
+        bench.answer(200, body).await;
+        let mut request = request();
+        request.choices = vec!["Yes".to_owned(), "No".to_owned()];
+        let response = model(&bench, |_| ()).chat(&request).await.expect("an answer");
+        assert!((response.choices[0] - 0.75).abs() < 1e-9 && (response.choices[1] - 0.25).abs() < 1e-9);
+        let (sent, _) = bench.last_request().await;
+        assert_eq!((&sent["logprobs"], &sent["top_logprobs"]), (&json!(true), &json!(20)));
+    }
+
+    #[test]
+    fn a_token_that_fits_several_choices_says_nothing() {
+        let tokens = json!([{ "token": "A", "top_logprobs": [{ "token": "A", "logprob": -0.1 }] }]);
+        let choices = ["Apple".to_owned(), "Avocado".to_owned()];
+        assert!(probabilities(&tokens, &choices).is_empty());
+        assert!(probabilities(&json!(null), &choices).is_empty());
+    }
+
+    #[tokio::test]
+    async fn the_newer_name_of_the_limit_is_used_where_it_is_wanted() {
+        let bench = Bench::new().await;
+        let refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+        bench.answer_once(400, json!({ "error": { "message": refusal, "code": "unsupported_parameter" } })).await;
+        bench.answer(200, answer(json!({ "content": "ok" }), "stop")).await;
+        let model = model(&bench, |_| ());
+        model.chat(&request()).await.expect("the second try");
+        model.chat(&request()).await.expect("the newer name at once");
+        let (sent, _) = bench.last_request().await;
+        assert_eq!((&sent["max_completion_tokens"], sent.get("max_tokens")), (&json!(16), None));
+        assert_eq!(bench.n_requests().await, 3);
+    }
+
+    #[tokio::test]
+    async fn what_was_withheld_cut_or_broken_is_told_apart() {
+        let cases = [
+            (answer(json!({ "content": null, "refusal": "no" }), "stop"), "withheld"),
+            (answer(json!({ "content": "half" }), "content_filter"), "withheld"),
+            (answer(json!({ "content": null }), "stop"), "cannot be read"),
+            (json!({ "choices": [] }), "cannot be read"),
+        ];
+        for (body, expected) in cases {
+            let bench = Bench::new().await;
+            bench.answer(200, body).await;
+            let error = model(&bench, |_| ()).chat(&request()).await.expect_err("no answer").to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let bench = Bench::new().await;
+        bench.answer(200, json!({ "choices": [{ "message": { "content": [{ "type": "text", "text": "ab" }] }, "finish_reason": "length" }] })).await;
+        let response = model(&bench, |_| ()).chat(&request()).await.expect("an answer");
+        assert_eq!((response.text.as_str(), response.finish), ("ab", Finish::Length));
+        assert!(response.usage.prompt_tokens > 0 && response.usage.completion_tokens > 0, "they are estimated");
+    }
+
+    #[tokio::test]
+    async fn a_context_that_is_too_small_is_told_in_tokens() {
+        let bench = Bench::new().await;
+        let message = "This model's maximum context length is 8192 tokens. However, you requested 9001 tokens.";
+        bench.answer_once(400, json!({ "error": { "message": message, "code": 400 } })).await;
+        bench.answer(400, json!({ "error": { "message": "too long", "code": "context_length_exceeded" } })).await;
+        let model = model(&bench, |_| ());
+        let error = model.chat(&request()).await.expect_err("too long");
+        assert!(matches!(error, Error::ContextTooLong { tokens: 9001, limit: 8192, .. }), "{error:?}");
+        let error = model.chat(&request()).await.expect_err("too long");
+        assert!(matches!(error, Error::ContextTooLong { tokens: 19.., limit: 32_768, .. }), "{error:?}");
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_before_any_call() {
+        let identity = |base_url: &str| {
+            let config = Config { model: "m".to_owned(), base_url: base_url.to_owned(), ..Config::default() };
+            config.settings().base()
+        };
+        assert_eq!(identity("http://h:1/v1/").ok().as_deref(), Some("http://h:1/v1"));
+        for base_url in ["", "h/v1", "ftp://h", "http://user:secret@h/v1", "http://h/v1?key=secret"] {
+            let error = identity(base_url).expect_err("refused").to_string();
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

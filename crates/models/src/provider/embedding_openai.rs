@@ -1,0 +1,331 @@
+//! An embedding model behind any endpoint that speaks OpenAI's
+//! `/v1/embeddings`: OpenAI, vLLM, text-embeddings-inference, Ollama.
+//!
+//! Vectors are scaled to length 1 here, whatever the server does.
+
+use super::{
+    Context,
+    http::{Endpoint, Settings, estimated_tokens},
+};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, Usage};
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of a remote embedding model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name by which the endpoint knows the model.
+    pub model: String,
+    /// The address up to and without `/embeddings`.
+    pub base_url: String,
+    /// The name of the environment variable that holds the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api_key_env: Option<String>,
+    /// More headers. A value `env:NAME` is read from that variable.
+    pub headers: BTreeMap<String, String>,
+    /// How long one answer may take, in seconds.
+    pub timeout_seconds: f64,
+    /// How long the connection may take, in seconds.
+    pub connect_timeout_seconds: f64,
+    /// How many calls may be in flight at once.
+    pub concurrency: usize,
+    /// US dollars per million tokens.
+    pub price: f64,
+    /// The most texts of one call.
+    pub batch_size: usize,
+    /// Asks for shorter vectors, where the model offers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dimensions: Option<usize>,
+    /// Tokens of one text that the model reads.
+    pub max_tokens: usize,
+    /// Put before each question, such as `query: `.
+    pub query_prefix: String,
+    /// Put before each passage, such as `passage: `.
+    pub document_prefix: String,
+    /// How vectors are sent. Both forms are understood in any case.
+    pub encoding: Encoding,
+}
+
+/// How vectors are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// Small and exact.
+    #[default]
+    Base64,
+    /// For servers that know nothing else.
+    Float,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            base_url: String::new(),
+            api_key_env: None,
+            headers: BTreeMap::new(),
+            timeout_seconds: 60.0,
+            connect_timeout_seconds: 5.0,
+            concurrency: 8,
+            price: 0.0,
+            batch_size: 128,
+            dimensions: None,
+            max_tokens: 8191,
+            query_prefix: String::new(),
+            document_prefix: String::new(),
+            encoding: Encoding::default(),
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn EmbeddingModel>, Error> {
+        let above_zero = [("batch_size", self.batch_size), ("max_tokens", self.max_tokens), ("dimensions", self.dimensions.unwrap_or(1))];
+        if let Some((name, _)) = above_zero.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::Config(format!("{}: `{name}` must be above 0", self.model)));
+        }
+        if !self.price.is_finite() || self.price < 0.0 {
+            return Err(Error::Config(format!("{}: `price` must not be below 0", self.model)));
+        }
+        Ok(Arc::new(Remote {
+            identity: self.identity(cx)?,
+            endpoint: self.settings().connect(cx)?,
+            dimensions: AtomicUsize::new(self.dimensions.unwrap_or_default()),
+            config: self.clone(),
+        }))
+    }
+
+    pub(super) fn identity(&self, _cx: &Context) -> Result<Identity, Error> {
+        Ok(Identity {
+            provider: "openai".to_owned(),
+            model: self.model.clone(),
+            revision: self.settings().base()?,
+            parameters: json!({
+                "kind": "embedding",
+                "version": VERSION,
+                "dimensions": self.dimensions,
+                "max_tokens": self.max_tokens,
+                "query_prefix": self.query_prefix,
+                "document_prefix": self.document_prefix,
+            }),
+        })
+    }
+
+    pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.settings().ready(cx).await
+    }
+
+    fn settings(&self) -> Settings<'_> {
+        Settings {
+            model: &self.model,
+            base_url: &self.base_url,
+            api_key_env: self.api_key_env.as_deref(),
+            headers: &self.headers,
+            timeout_seconds: self.timeout_seconds,
+            connect_timeout_seconds: self.connect_timeout_seconds,
+        }
+    }
+}
+
+struct Remote {
+    identity: Identity,
+    endpoint: Endpoint,
+    config: Config,
+    /// 0 until the endpoint has sent its first vector.
+    dimensions: AtomicUsize,
+}
+
+#[async_trait]
+impl EmbeddingModel for Remote {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn dimensions(&self) -> usize {
+        self.dimensions.load(Ordering::Relaxed)
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.config.max_tokens
+    }
+
+    fn concurrency(&self) -> usize {
+        self.config.concurrency.max(1)
+    }
+
+    fn batch_size(&self) -> usize {
+        self.config.batch_size
+    }
+
+    fn price(&self) -> f64 {
+        self.config.price
+    }
+
+    async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let mut matrix = Matrix::default();
+        let mut usage = Usage::default();
+        for batch in texts.chunks(self.config.batch_size) {
+            let (rows, spent) = self.batch(batch, kind).await?;
+            matrix.columns = rows.columns;
+            matrix.data.extend(rows.data);
+            usage += spent;
+        }
+        matrix.normalize();
+        Ok((matrix, usage))
+    }
+}
+
+impl Remote {
+    async fn batch(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let prefix = match kind {
+            InputKind::Query => &self.config.query_prefix,
+            InputKind::Document => &self.config.document_prefix,
+        };
+        // An empty text is an error for the protocol; a blank one is none.
+        let prepared = |text: &String| if text.is_empty() { format!("{prefix} ") } else { format!("{prefix}{text}") };
+        let input: Vec<String> = texts.iter().map(prepared).collect();
+        let mut body = json!({ "model": self.config.model, "input": input, "encoding_format": self.config.encoding });
+        if let Some(dimensions) = self.config.dimensions {
+            body["dimensions"] = json!(dimensions);
+        }
+        let answer = self.endpoint.post("embeddings", &body).await?;
+        let matrix = self.matrix(&answer, texts.len())?;
+        let counted = answer.pointer("/usage/prompt_tokens").or_else(|| answer.pointer("/usage/total_tokens")).and_then(Value::as_u64);
+        let estimated = || input.iter().map(|text| estimated_tokens(text) as u64).sum();
+        Ok((matrix, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
+    }
+
+    fn matrix(&self, answer: &Value, n_texts: usize) -> Result<Matrix, Error> {
+        let malformed = |reason: String| self.endpoint.malformed(reason);
+        let data = answer.get("data").and_then(Value::as_array).ok_or_else(|| malformed("there is no `data`".to_owned()))?;
+        if data.len() != n_texts {
+            return Err(malformed(format!("{} vectors for {n_texts} texts", data.len())));
+        }
+        let mut rows: Vec<Option<Vec<f32>>> = vec![None; n_texts];
+        for (position, item) in data.iter().enumerate() {
+            let index = item.get("index").and_then(Value::as_u64).map_or(position, |index| index as usize);
+            let row = item.get("embedding").and_then(vector).ok_or_else(|| malformed(format!("`data[{position}].embedding` is no vector")))?;
+            match rows.get_mut(index) {
+                Some(place @ None) => *place = Some(row),
+                _ => return Err(malformed(format!("index {index} is not that of one text"))),
+            }
+        }
+        let rows: Vec<Vec<f32>> = rows.into_iter().flatten().collect();
+        let columns = rows.first().map(Vec::len).unwrap_or_default();
+        let known = self.dimensions();
+        let expected = if known == 0 { columns } else { known };
+        if rows.iter().any(|row| row.len() != expected || row.is_empty()) {
+            return Err(malformed(format!("a vector has not {expected} dimensions")));
+        }
+        self.dimensions.store(expected, Ordering::Relaxed);
+        Ok(Matrix { columns, data: rows.concat() })
+    }
+}
+
+/// A vector as numbers, or as base64 of little-endian `f32`. One that is not
+/// finite everywhere is none.
+fn vector(value: &Value) -> Option<Vec<f32>> {
+    let row: Vec<f32> = match value {
+        Value::String(text) => {
+            let bytes = STANDARD.decode(text).ok()?;
+            let (numbers, rest) = bytes.as_chunks::<4>();
+            rest.is_empty().then(|| numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())?
+        }
+        Value::Array(numbers) => numbers.iter().map(|number| number.as_f64().map(|number| number as f32)).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    row.iter().all(|number| number.is_finite()).then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::http::tests::Bench, *};
+
+    fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn EmbeddingModel> {
+        let mut config = Config {
+            model: "m".to_owned(),
+            base_url: bench.base_url(),
+            api_key_env: Some("KEY".to_owned()),
+            ..Config::default()
+        };
+        change(&mut config);
+        config.build(&bench.context()).expect("a model")
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn vectors_of_both_forms_come_in_order_with_length_one() {
+        let bench = Bench::new().await;
+        let bytes: Vec<u8> = [0.0f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let data = json!([
+            { "index": 1, "embedding": STANDARD.encode(bytes) },
+            { "index": 0, "embedding": [3.0, 4.0] },
+        ]);
+        bench.answer(200, json!({ "data": data, "usage": { "prompt_tokens": 5 } })).await;
+        let model = model(&bench, |config| config.query_prefix = "query: ".to_owned());
+        assert_eq!(model.dimensions(), 0);
+        let (matrix, usage) = model.embed(&texts(&["a", ""]), InputKind::Query).await.expect("vectors");
+        assert_eq!((matrix.columns, matrix.data.as_slice()), (2, &[0.6, 0.8, 0.0, 1.0][..]));
+        assert_eq!((usage.prompt_tokens, model.dimensions()), (5, 2));
+        let (sent, _) = bench.last_request().await;
+        assert_eq!(sent, json!({ "model": "m", "input": ["query: a", "query:  "], "encoding_format": "base64" }));
+    }
+
+    #[tokio::test]
+    async fn long_lists_are_sent_in_batches() {
+        let bench = Bench::new().await;
+        bench.answer(200, json!({ "data": [{ "embedding": [1.0] }, { "embedding": [1.0] }] })).await;
+        let model = model(&bench, |config| config.batch_size = 2);
+        let (matrix, usage) = model.embed(&texts(&["a", "b", "c", "d"]), InputKind::Document).await.expect("vectors");
+        assert_eq!((matrix.rows(), bench.n_requests().await, usage.prompt_tokens), (4, 2, 4));
+    }
+
+    #[tokio::test]
+    async fn vectors_that_cannot_be_right_are_malformed() {
+        let cases = [
+            json!({ "data": [] }),
+            json!({ "data": [{ "index": 3, "embedding": [1.0] }] }),
+            json!({ "data": [{ "embedding": "!" }] }),
+            json!({ "data": [{ "embedding": [] }] }),
+            json!({ "data": [{ "embedding": [null] }] }),
+            json!({}),
+        ];
+        for body in cases {
+            let bench = Bench::new().await;
+            bench.answer(200, body.clone()).await;
+            let outcome = model(&bench, |_| ()).embed(&texts(&["a"]), InputKind::Document).await;
+            assert!(matches!(outcome, Err(Error::Malformed { .. })), "{body}: {outcome:?}");
+        }
+        let bench = Bench::new().await;
+        bench.answer(200, json!({ "data": [{ "embedding": [1.0, 0.0] }] })).await;
+        let model = model(&bench, |config| config.dimensions = Some(3));
+        assert!(model.embed(&texts(&["a"]), InputKind::Document).await.is_err(), "3 dimensions were asked for");
+        let (sent, _) = bench.last_request().await;
+        assert_eq!(sent["dimensions"], json!(3));
+    }
+
+    #[tokio::test]
+    async fn prefixes_and_dimensions_are_part_of_the_identity_and_the_key_is_not() {
+        let bench = Bench::new().await;
+        let plain = model(&bench, |_| ()).identity().clone();
+        assert_ne!(plain, *model(&bench, |config| config.document_prefix = "passage: ".to_owned()).identity());
+        assert_ne!(plain, *model(&bench, |config| config.dimensions = Some(3)).identity());
+        assert_eq!(plain, *model(&bench, |config| config.api_key_env = None).identity());
+        assert!(!format!("{plain:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,220 @@
+//! Static embeddings (the model2vec format): a text's vector is the mean of
+//! its tokens' rows in a table. Thousands of times faster than a transformer
+//! and clearly weaker: for tests, smoke runs, and as a baseline.
+
+use super::{
+    Context,
+    onnx::weights::{Tensor, Weights},
+};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Usage, pull::ModelFiles};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokenizers::Tokenizer;
+
+pub(super) const VERSION: u32 = 1;
+
+/// Which static model, and how it is used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// A folder with `model.safetensors` and `tokenizer.json`, or
+    /// `hf:owner/repository`.
+    pub model: String,
+    /// Tokens of a text beyond this are cut. Default: 512.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn EmbeddingModel>, Error> {
+        let (files, weights) = self.locate(cx)?;
+        let bad = |path: &Path, reason: String| Error::BadFile { path: path.display().to_string(), reason };
+        let bytes = std::fs::read(&weights).map_err(|error| bad(&weights, error.to_string()))?;
+        let table = Table::read(&bytes).map_err(|reason| bad(&weights, reason))?;
+        let path = files.folder.join("tokenizer.json");
+        let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| bad(&path, error.to_string()))?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| bad(&path, error.to_string()))?;
+        // A word that the vocabulary does not know says nothing of the text.
+        let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
+        let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
+        Ok(Arc::new(Model { identity: self.identity_of(&files), max_tokens: self.limit(), table, tokenizer, unknown }))
+    }
+
+    pub(super) fn identity(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.identity_of(&self.locate(cx)?.0))
+    }
+
+    pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.locate(cx).map(|_| ())
+    }
+
+    fn limit(&self) -> usize {
+        self.max_tokens.unwrap_or(512).max(1)
+    }
+
+    fn locate(&self, cx: &Context) -> Result<(ModelFiles, PathBuf), Error> {
+        if self.model.is_empty() {
+            return Err(Error::Config("the static embedding model has no name: set `model`".to_owned()));
+        }
+        let files = cx.directory.locate(&self.model, Kind::Embedding)?;
+        let missing = |name: &str| Error::NotHere {
+            model: self.model.clone(),
+            hint: format!("{} has no {name}", files.folder.display()),
+        };
+        if !files.folder.join("tokenizer.json").is_file() {
+            return Err(missing("tokenizer.json"));
+        }
+        let weights = files.with_extension("safetensors").map(Path::to_owned);
+        let weights = weights.ok_or_else(|| missing("model.safetensors"))?;
+        Ok((files, weights))
+    }
+
+    fn identity_of(&self, files: &ModelFiles) -> Identity {
+        Identity {
+            provider: "static".to_owned(),
+            model: self.model.clone(),
+            revision: files.sha256.clone(),
+            parameters: serde_json::json!({ "max_tokens": self.limit() }),
+        }
+    }
+}
+
+/// Rows by token.
+struct Table {
+    columns: usize,
+    rows: Vec<f32>,
+    /// The row of each token, where tokens share rows.
+    mapping: Option<Vec<usize>>,
+    /// How much each token counts.
+    weights: Option<Vec<f32>>,
+}
+
+impl Table {
+    fn read(bytes: &[u8]) -> Result<Self, String> {
+        let file = Weights::parse(bytes)?;
+        let table = file.tensor("embeddings")?;
+        let (n_rows, columns) = table.rows_and_columns()?;
+        let optional = |name: &str| if file.holds(name) { file.tensor(name).map(Some) } else { Ok(None) };
+        let mapping =
+            optional("mapping")?.map(|Tensor { values, .. }| values.into_iter().map(|row| row as usize).collect());
+        let mapping: Option<Vec<usize>> = mapping;
+        if mapping.as_ref().is_some_and(|mapping| mapping.iter().any(|row| *row >= n_rows)) {
+            return Err(format!("its `mapping` points behind the {n_rows} rows of `embeddings`"));
+        }
+        let weights = optional("weights")?.map(|tensor| tensor.values);
+        Ok(Self { columns, rows: table.values, mapping, weights })
+    }
+
+    fn add(&self, token: u32, sum: &mut [f32]) {
+        let token = token as usize;
+        let row = self.mapping.as_ref().map_or(Some(token), |mapping| mapping.get(token).copied());
+        let weight = self.weights.as_ref().map_or(1.0, |weights| weights.get(token).copied().unwrap_or(1.0));
+        if let Some(row) = row.and_then(|row| self.rows.chunks_exact(self.columns).nth(row)) {
+            sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
+        }
+    }
+}
+
+struct Model {
+    identity: Identity,
+    max_tokens: usize,
+    table: Table,
+    tokenizer: Tokenizer,
+    unknown: Option<u32>,
+}
+
+#[async_trait]
+impl EmbeddingModel for Model {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn dimensions(&self) -> usize {
+        self.table.columns
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let columns = self.table.columns;
+        let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
+        let mut usage = Usage::default();
+        for (text, sum) in texts.iter().zip(matrix.data.chunks_exact_mut(columns.max(1))) {
+            let encoding = self.tokenizer.encode_fast(text.as_str(), false);
+            let encoding = encoding
+                .map_err(|error| Error::Runtime { model: self.identity.model.clone(), reason: error.to_string() })?;
+            let ids = &encoding.get_ids()[..encoding.len().min(self.max_tokens)];
+            usage.prompt_tokens += ids.len() as u64;
+            // Only the direction counts, so the sum serves as the mean.
+            ids.iter().filter(|id| Some(**id) != self.unknown).for_each(|id| self.table.add(*id, sum));
+        }
+        matrix.normalize();
+        Ok((matrix, usage))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{CpuBudget, ModelDirectory, testing::write_tiny_model};
+
+    fn context(folder: &Path) -> Context {
+        let directory = ModelDirectory::new(folder.join("models"), Vec::new());
+        Context { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) }
+    }
+
+    fn cosine(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(a, b)| a * b).sum()
+    }
+
+    #[tokio::test]
+    async fn shared_words_bring_texts_closer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_tiny_model(folder.path(), &["engine", "oil", "change", "cake", "sugar"]).expect("written");
+        let config = Config { model: folder.path().display().to_string(), max_tokens: None };
+        let cx = context(folder.path());
+        let model = config.build(&cx).expect("a model");
+        assert_eq!(model.identity(), &config.identity(&cx).expect("an identity"));
+        config.ready(&cx).await.expect("ready");
+        let texts = ["Change the engine oil", "engine oil", "cake sugar", "nothing known", ""].map(str::to_owned);
+        let (matrix, usage) = model.embed(&texts, InputKind::Document).await.expect("vectors");
+        assert_eq!((matrix.rows(), matrix.columns), (5, model.dimensions()));
+        assert!(cosine(matrix.row(0), matrix.row(1)) > cosine(matrix.row(0), matrix.row(2)) + 0.3);
+        assert!((cosine(matrix.row(0), matrix.row(0)) - 1.0).abs() < 1e-5);
+        assert!(matrix.row(3).iter().chain(matrix.row(4)).all(|value| *value == 0.0));
+        assert_eq!(usage.prompt_tokens, 10);
+    }
+
+    #[test]
+    fn a_folder_without_a_model_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("tokenizer.json"), "{}").expect("written");
+        let config = Config { model: folder.path().display().to_string(), max_tokens: None };
+        assert!(matches!(config.identity(&context(folder.path())), Err(Error::NotHere { .. })));
+    }
+
+    #[test]
+    fn tokens_can_share_rows_and_have_weights() {
+        let tensor =
+            |shape, data| safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape, data).expect("a tensor");
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let (rows, weights) = (bytes(&[1.0, 0.0, 0.0, 1.0]), bytes(&[1.0, 2.0, 3.0]));
+        let mapping: Vec<u8> = [0_i64, 1, 1].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let mapping =
+            safetensors::tensor::TensorView::new(safetensors::Dtype::I64, vec![3], &mapping).expect("a tensor");
+        let tensors =
+            [("embeddings", tensor(vec![2, 2], &rows)), ("weights", tensor(vec![3], &weights)), ("mapping", mapping)];
+        let file = safetensors::serialize(tensors, None).expect("a file");
+        let table = Table::read(&file).expect("a table");
+        let mut sum = [0.0; 2];
+        [0, 1, 2, 99].into_iter().for_each(|token| table.add(token, &mut sum));
+        assert_eq!(sum, [1.0, 5.0]);
+    }
+}

@@ -1,0 +1,198 @@
+//! A simulated endpoint, and what its refusals become.
+
+use super::*;
+use crate::{CpuBudget, ModelDirectory};
+use serde_json::json;
+use std::{path::PathBuf, sync::Arc};
+use wiremock::{
+    Mock, MockServer, ResponseTemplate,
+    matchers::{any, method},
+};
+
+/// A server that answers, and a context that knows the keys.
+pub(in crate::provider) struct Bench {
+    server: MockServer,
+}
+
+impl Bench {
+    pub(in crate::provider) async fn new() -> Self {
+        Self { server: MockServer::start().await }
+    }
+
+    pub(in crate::provider) fn base_url(&self) -> String {
+        format!("{}/v1", self.server.uri())
+    }
+
+    pub(in crate::provider) fn context(&self) -> Context {
+        let environment = |name: &str| match name {
+            "KEY" => Some("sk-very-secret".to_owned()),
+            "TEAM" => Some("team-secret".to_owned()),
+            _ => None,
+        };
+        Context {
+            directory: ModelDirectory::new(PathBuf::from("/nonexistent"), Vec::new()),
+            cpu: CpuBudget::new(1),
+            environment: Arc::new(environment),
+        }
+    }
+
+    pub(in crate::provider) async fn answer(&self, status: u16, body: Value) {
+        self.respond(ResponseTemplate::new(status).set_body_json(body)).await;
+    }
+
+    pub(in crate::provider) async fn answer_once(&self, status: u16, body: Value) {
+        let response = ResponseTemplate::new(status).set_body_json(body);
+        Mock::given(method("POST")).respond_with(response).up_to_n_times(1).mount(&self.server).await;
+    }
+
+    pub(in crate::provider) async fn respond(&self, response: ResponseTemplate) {
+        Mock::given(any()).respond_with(response).mount(&self.server).await;
+    }
+
+    pub(in crate::provider) async fn last_request(&self) -> (Value, HeaderMap) {
+        let requests = self.server.received_requests().await.unwrap_or_default();
+        let last = requests.last().expect("a request");
+        let headers = last.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
+        (serde_json::from_slice(&last.body).expect("a JSON body"), headers)
+    }
+
+    pub(in crate::provider) async fn n_requests(&self) -> usize {
+        self.server.received_requests().await.unwrap_or_default().len()
+    }
+
+    async fn call(&self, settings: Settings<'_>) -> Result<Value, Error> {
+        settings.connect(&self.context())?.post("x", &json!({})).await
+    }
+}
+
+fn headers() -> BTreeMap<String, String> {
+    BTreeMap::from([("x-team".to_owned(), "env:TEAM".to_owned())])
+}
+
+fn settings<'a>(base_url: &'a str, headers: &'a BTreeMap<String, String>) -> Settings<'a> {
+    Settings { model: "m", base_url, api_key_env: Some("KEY"), headers, timeout_seconds: 2.0, connect_timeout_seconds: 1.0 }
+}
+
+async fn refused(response: ResponseTemplate) -> Error {
+    let bench = Bench::new().await;
+    bench.respond(response).await;
+    bench.call(settings(&bench.base_url(), &headers())).await.expect_err("a refusal")
+}
+
+fn json_refusal(status: u16, body: Value) -> ResponseTemplate {
+    ResponseTemplate::new(status).set_body_json(body)
+}
+
+#[tokio::test]
+async fn every_envelope_is_understood() {
+    let bodies = [
+        json!({ "error": { "message": "no such model", "type": "invalid_request_error", "param": null, "code": "model_not_found" } }),
+        json!({ "error": { "message": "no such model", "type": "NotFoundError", "code": 404 } }),
+        json!({ "object": "error", "message": "no such model", "type": "NotFoundError", "code": 404 }),
+        json!({ "error": "no such model" }),
+        json!({ "detail": "no such model" }),
+        json!("no such model"),
+    ];
+    for body in bodies {
+        let error = refused(json_refusal(404, body)).await;
+        assert!(matches!(&error, Error::Refused { status: 404, message, .. } if message.contains("no such model")), "{error:?}");
+    }
+    let error = refused(ResponseTemplate::new(404).set_body_string("no such\n  model")).await;
+    assert!(matches!(&error, Error::Refused { message, .. } if message == "no such model"), "{error:?}");
+}
+
+#[tokio::test]
+async fn each_refusal_has_its_type() {
+    let coded = |code: &str| json!({ "error": { "message": "said", "code": code } });
+    let is: [(u16, Value, fn(&Error) -> bool); 11] = [
+        (401, coded("invalid_api_key"), |e| matches!(e, Error::Authentication { .. })),
+        (403, coded(""), |e| matches!(e, Error::Authentication { .. })),
+        (402, coded(""), |e| matches!(e, Error::QuotaExhausted { .. })),
+        (429, coded("insufficient_quota"), |e| matches!(e, Error::QuotaExhausted { .. })),
+        (429, coded("rate_limit_exceeded"), |e| matches!(e, Error::RateLimited { retry_after: None, .. })),
+        (400, coded("content_filter"), |e| matches!(e, Error::ContentFiltered { .. })),
+        (400, coded("context_length_exceeded"), |e| matches!(e, Error::ContextTooLong { .. })),
+        (422, coded("invalid"), |e| matches!(e, Error::Refused { status: 422, .. })),
+        (500, coded(""), |e| matches!(e, Error::Server { status: 500, .. })),
+        (503, coded("overloaded"), |e| matches!(e, Error::Server { status: 503, .. })),
+        (200, json!({ "error": { "message": "slow down", "code": 429 } }), |e| matches!(e, Error::RateLimited { .. })),
+    ];
+    for (status, body, expected) in is {
+        let error = refused(json_refusal(status, body.clone())).await;
+        assert!(expected(&error), "{status} {body}: {error:?}");
+    }
+    let llama = json!({ "error": { "type": "exceed_context_size_error", "message": "too big", "n_prompt_tokens": 900, "n_ctx": 512 } });
+    let error = refused(json_refusal(400, llama)).await;
+    assert!(matches!(error, Error::ContextTooLong { tokens: 900, limit: 512, .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn the_wish_to_come_back_later_is_read_in_each_form() {
+    let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
+    let cases: [(&[(&str, &str)], Option<Duration>); 5] = [
+        (&[("retry-after", "7")], seconds(7.0)),
+        (&[("retry-after", "1.5")], seconds(1.5)),
+        (&[("retry-after", "9"), ("retry-after-ms", "250")], seconds(0.25)),
+        (&[("date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")], seconds(30.0)),
+        (&[("retry-after", "soon")], None),
+    ];
+    for (headers, expected) in cases {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        assert_eq!(retry_after(&map), expected, "{headers:?}");
+    }
+    let error = refused(ResponseTemplate::new(503).insert_header("retry-after", "3")).await;
+    assert_eq!(error.retry_after(), seconds(3.0));
+}
+
+#[tokio::test]
+async fn what_does_not_answer_is_told_apart() {
+    let bench = Bench::new().await;
+    bench.respond(ResponseTemplate::new(200).set_delay(Duration::from_secs(5))).await;
+    let (base_url, headers) = (bench.base_url(), headers());
+    let slow = Settings { timeout_seconds: 0.1, ..settings(&base_url, &headers) };
+    assert!(matches!(bench.call(slow).await, Err(Error::Timeout { .. })));
+    let nobody = settings("http://127.0.0.1:9/v1", &headers);
+    assert!(matches!(bench.call(nobody).await, Err(Error::Connection { .. })));
+    let error = refused(ResponseTemplate::new(200).set_body_string("<html>")).await;
+    assert!(matches!(error, Error::Malformed { .. }) && error.is_transient());
+}
+
+#[tokio::test]
+async fn a_key_is_shown_nowhere_even_if_it_is_sent_back() {
+    let bench = Bench::new().await;
+    let (base_url, headers) = (bench.base_url(), headers());
+    let settings = settings(&base_url, &headers);
+    let endpoint = settings.connect(&bench.context()).expect("an endpoint");
+    let body = json!({ "error": { "message": "the key sk-very-secret of team-secret is wrong" } });
+    let error = refused(json_refusal(401, body)).await;
+    let shown = format!("{error} {error:?} {endpoint:?} {settings:?} {:?}", bench.context());
+    assert!(shown.contains("the key [redacted] of [redacted] is wrong"), "{shown}");
+    assert!(!shown.contains("sk-very-secret") && !shown.contains("team-secret"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_missing_key_and_a_written_one_are_refused() {
+    let bench = Bench::new().await;
+    let (base_url, headers) = (bench.base_url(), headers());
+    let unset = Settings { api_key_env: Some("UNSET"), ..settings(&base_url, &headers) };
+    assert!(matches!(bench.call(unset).await, Err(Error::MissingKey { variable, .. }) if variable == "UNSET"));
+    let written = BTreeMap::from([("Authorization".to_owned(), "Bearer sk-1".to_owned())]);
+    let error = bench.call(Settings { headers: &written, ..settings(&base_url, &headers) }).await.expect_err("refused");
+    assert!(matches!(&error, Error::Config(text) if text.contains("env:VARIABLE") && !text.contains("sk-1")), "{error:?}");
+    assert_eq!(bench.n_requests().await, 0);
+}
+
+#[tokio::test]
+async fn an_endpoint_is_ready_when_it_answers_and_takes_the_key() {
+    for (status, is_ready) in [(200, true), (404, true), (405, true), (401, false), (503, false)] {
+        let bench = Bench::new().await;
+        bench.respond(ResponseTemplate::new(status)).await;
+        let ready = settings(&bench.base_url(), &headers()).ready(&bench.context()).await;
+        assert_eq!(ready.is_ok(), is_ready, "{status}: {ready:?}");
+    }
+    let ready = settings("http://127.0.0.1:9/v1", &headers()).ready(&Bench::new().await.context()).await;
+    assert!(matches!(ready, Err(Error::Connection { .. })));
+}

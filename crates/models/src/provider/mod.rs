@@ -1,0 +1,170 @@
+//! Providers: ways to run a model. One file each, one line here.
+
+use crate::{ChatModel, CpuBudget, EmbeddingModel, Error, Identity, Kind, ModelDirectory, RerankModel};
+use serde::{Deserialize, Serialize};
+use std::{fmt, sync::Arc};
+
+mod http;
+mod llama;
+pub(crate) mod onnx;
+
+store::registry! {
+    /// Which chat model, and its settings.
+    pub enum ChatConfig builds Arc<dyn ChatModel>, from &Context, or Error {
+        /// A GGUF model in this process.
+        Local => chat_local,
+        /// An endpoint that speaks OpenAI's protocol.
+        Openai => chat_openai,
+    }
+}
+
+store::registry! {
+    /// Which embedding model, and its settings.
+    pub enum EmbeddingConfig builds Arc<dyn EmbeddingModel>, from &Context, or Error {
+        /// An ONNX model in this process.
+        Local => embedding_local,
+        /// Vectors by table, for tests that need speed.
+        Static => embedding_static,
+        /// An endpoint that speaks OpenAI's protocol.
+        Openai => embedding_openai,
+    }
+}
+
+store::registry! {
+    /// Which rerank model, and its settings.
+    pub enum RerankConfig builds Arc<dyn RerankModel>, from &Context, or Error {
+        /// An ONNX cross-encoder in this process.
+        Local => rerank_local,
+        /// An endpoint that speaks Jina's, Cohere's or TEI's protocol.
+        Openai => rerank_openai,
+    }
+}
+
+/// What a model is built with. Clones share everything.
+#[derive(Clone)]
+pub struct Context {
+    /// Where model files and native libraries lie.
+    pub directory: ModelDirectory,
+    /// The cores that in-process models share.
+    pub cpu: CpuBudget,
+    /// Reads an environment variable. Libraries never do so by themselves;
+    /// only keys are asked for, by the names that the settings give.
+    pub environment: Environment,
+}
+
+/// Reads an environment variable, or says that it is not set.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("directory", &self.directory).field("cpu", &self.cpu).finish_non_exhaustive()
+    }
+}
+
+/// Adds to a registry's enum what can be said of a model before it is built.
+/// Each provider's `Config` has `identity` and `ready`.
+macro_rules! before_building {
+    ($Enum:ident { $($Variant:ident),+ $(,)? }) => {
+        impl $Enum {
+            /// What decides the model's answers. Cheap: never loads weights.
+            ///
+            /// # Errors
+            /// If the settings cannot work, or the model's files are not here.
+            pub fn identity(&self, cx: &Context) -> Result<Identity, Error> {
+                match self { $( Self::$Variant(config) => config.identity(cx), )+ }
+            }
+
+            /// Whether the model could be used now: its files and libraries
+            /// are here, its key is set, its endpoint answers. Costs nothing.
+            ///
+            /// # Errors
+            /// What is missing, and what to do about it.
+            pub async fn ready(&self, cx: &Context) -> Result<(), Error> {
+                match self { $( Self::$Variant(config) => config.ready(cx).await, )+ }
+            }
+        }
+    };
+}
+
+before_building!(ChatConfig { Local, Openai });
+before_building!(EmbeddingConfig { Local, Static, Openai });
+before_building!(RerankConfig { Local, Openai });
+
+/// A configured model of any kind: one entry of an experiment's `[models]`,
+/// such as `embedding.local = { model = "all-minilm-l6-v2" }`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelConfig {
+    /// Answers in words.
+    Chat(ChatConfig),
+    /// Maps texts to vectors.
+    Embedding(EmbeddingConfig),
+    /// Scores passages against a query.
+    Rerank(RerankConfig),
+}
+
+impl ModelConfig {
+    /// What it is for.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Chat(_) => Kind::Chat,
+            Self::Embedding(_) => Kind::Embedding,
+            Self::Rerank(_) => Kind::Rerank,
+        }
+    }
+
+    /// What decides the model's answers. Cheap: never loads weights.
+    ///
+    /// # Errors
+    /// If the settings cannot work, or the model's files are not here.
+    pub fn identity(&self, cx: &Context) -> Result<Identity, Error> {
+        match self {
+            Self::Chat(config) => config.identity(cx),
+            Self::Embedding(config) => config.identity(cx),
+            Self::Rerank(config) => config.identity(cx),
+        }
+    }
+
+    /// Whether the model could be used now. Costs nothing.
+    ///
+    /// # Errors
+    /// What is missing, and what to do about it.
+    pub async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        match self {
+            Self::Chat(config) => config.ready(cx).await,
+            Self::Embedding(config) => config.ready(cx).await,
+            Self::Rerank(config) => config.ready(cx).await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Experiment {
+        models: std::collections::BTreeMap<String, ModelConfig>,
+    }
+
+    #[test]
+    fn models_are_written_as_the_design_says() {
+        let text = r#"
+            [models.minilm]
+            embedding.local = { model = "all-minilm-l6-v2" }
+            [models.judge]
+            chat.openai = { model = "m", base_url = "http://h/v1", api_key_env = "KEY", price = { input = 0.25, output = 2.0 } }
+        "#;
+        let experiment: Experiment = toml::from_str(text).expect("the design's form");
+        assert_eq!(experiment.models["minilm"].kind(), Kind::Embedding);
+        assert_eq!(experiment.models["judge"].kind(), Kind::Chat);
+        let again = toml::to_string(&experiment.models["judge"]).expect("it can be written");
+        assert_eq!(toml::from_str::<ModelConfig>(&again).expect("it can be read again"), experiment.models["judge"]);
+    }
+
+    #[test]
+    fn an_unknown_setting_is_named() {
+        let error = toml::from_str::<ModelConfig>("chat.openai = { modle = \"m\" }").expect_err("misspelt").to_string();
+        assert!(error.contains("modle"), "{error}");
+    }
+}

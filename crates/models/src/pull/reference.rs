@@ -1,0 +1,126 @@
+//! The three ways to say which model is meant.
+
+use crate::{Catalogue, CatalogueEntry, Error, Kind};
+use std::path::{Path, PathBuf};
+
+const HUB_PREFIX: &str = "hf:";
+
+/// Which model is meant.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Reference {
+    /// A name of the catalogue.
+    Entry(&'static CatalogueEntry),
+    /// `hf:owner/name` or `hf:owner/name/path/to/file`.
+    Hub(HubReference),
+    /// A file or folder.
+    Path(PathBuf),
+}
+
+/// A Hugging Face repository, or one file of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct HubReference {
+    /// `owner/name`.
+    pub(super) repository: String,
+    /// The one file that is wanted.
+    pub(super) file: Option<String>,
+}
+
+impl HubReference {
+    /// The folder under which it is kept: one per reference, so that two
+    /// files of one repository are two models.
+    pub(super) fn folder(&self) -> String {
+        let whole = match &self.file {
+            Some(file) => format!("{}/{file}", self.repository),
+            None => self.repository.clone(),
+        };
+        whole.replace('/', "--")
+    }
+}
+
+impl Reference {
+    /// Reads what a person wrote. What names a library is no model.
+    pub(super) fn parse(model: &str) -> Result<Self, Error> {
+        if let Some(rest) = model.strip_prefix(HUB_PREFIX) {
+            return hub(model, rest).map(Self::Hub);
+        }
+        if let Some(entry) = Catalogue::embedded().find(model) {
+            return Ok(Self::Entry(entry));
+        }
+        let path = Path::new(model);
+        let looks_like_a_path = path.components().count() > 1
+            || model.starts_with('.')
+            || path.extension().is_some_and(|extension| ["onnx", "gguf", "safetensors"].iter().any(|known| extension == *known))
+            || path.exists();
+        if looks_like_a_path && !model.is_empty() {
+            return Ok(Self::Path(path.to_owned()));
+        }
+        let known: Vec<&str> = Catalogue::embedded().entries.iter().map(|entry| entry.name.as_str()).collect();
+        Err(Error::Config(format!(
+            "there is no model `{model}`: give a name of the catalogue ({}), the path of a file or folder, or hf:OWNER/REPOSITORY",
+            known.join(", ")
+        )))
+    }
+
+    /// Refuses an entry that is for something else.
+    pub(super) fn expect_kind(&self, kind: Kind) -> Result<(), Error> {
+        match self {
+            Self::Entry(entry) if entry.kind != kind => Err(Error::Config(format!(
+                "`{}` is of kind {}, but {} is wanted here: {}",
+                entry.name,
+                entry.kind.name(),
+                kind.name(),
+                Catalogue::embedded().names(kind).join(", "),
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn hub(model: &str, rest: &str) -> Result<HubReference, Error> {
+    let mut parts = rest.splitn(3, '/');
+    let owner = parts.next().unwrap_or_default();
+    let name = parts.next().unwrap_or_default();
+    let file = parts.next().map(str::to_owned);
+    // The parts become a path on this disk, so nothing may climb out of it.
+    let harmless = |part: &str| !part.is_empty() && part.split('/').all(|step| !matches!(step, "" | "." | "..")) && !part.contains('\\');
+    if !harmless(owner) || !harmless(name) || !file.as_deref().is_none_or(harmless) {
+        return Err(Error::Config(format!("`{model}`: expected hf:OWNER/REPOSITORY or hf:OWNER/REPOSITORY/FILE")));
+    }
+    Ok(HubReference { repository: format!("{owner}/{name}"), file })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_of_naming_a_model_is_recognised() {
+        assert!(matches!(Reference::parse("all-minilm-l6-v2"), Ok(Reference::Entry(_))));
+        assert!(matches!(Reference::parse("./some/folder"), Ok(Reference::Path(_))));
+        assert!(matches!(Reference::parse("model.gguf"), Ok(Reference::Path(_))));
+        let hub = HubReference { repository: "a/b".to_owned(), file: Some("c/d.gguf".to_owned()) };
+        assert_eq!(hub.folder(), "a--b--c--d.gguf");
+        assert_eq!(Reference::parse("hf:a/b/c/d.gguf").ok(), Some(Reference::Hub(hub)));
+    }
+
+    #[test]
+    fn an_unknown_name_lists_what_there_is() {
+        let error = Reference::parse("minilm").expect_err("no such model").to_string();
+        assert!(error.contains("all-minilm-l6-v2") && error.contains("hf:OWNER/REPOSITORY"), "{error}");
+    }
+
+    #[test]
+    fn a_repository_name_cannot_climb_out_of_the_folder() {
+        for model in ["hf:", "hf:a", "hf:a/", "hf:../b", "hf:a/..", "hf:a/b/../../c", "hf:a/b/", "hf:a/b/c\\d"] {
+            assert!(Reference::parse(model).is_err(), "{model}");
+        }
+    }
+
+    #[test]
+    fn a_model_of_another_kind_is_refused() {
+        let reference = Reference::parse("all-minilm-l6-v2").expect("a model");
+        assert!(reference.expect_kind(Kind::Embedding).is_ok());
+        let error = reference.expect_kind(Kind::Chat).expect_err("no chat model").to_string();
+        assert!(error.contains("smollm2-135m-instruct"), "{error}");
+    }
+}

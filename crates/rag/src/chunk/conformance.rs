@@ -1,0 +1,140 @@
+//! What every chunker must do with every text, checked over the registry.
+
+use super::{ChunkerConfig, TokenCounter, classes::is_blank};
+use crate::{Chunk, ChunkTable, Document, Format, Hit, Page, Span};
+
+/// A document of plain text, for tests.
+pub(super) fn text_document(text: &str) -> Document {
+    Document {
+        path: "folder/file.txt".to_owned(),
+        content: store::Key::of_bytes(text.as_bytes()),
+        format: Format::Text,
+        title: None,
+        author: None,
+        text: text.to_owned(),
+        pages: Vec::new(),
+    }
+}
+
+fn nasty_texts() -> Vec<String> {
+    let prose = "The quick brown fox jumps. Over it, e.g. a dog; sleeps! \"Does it?\" (Yes.) ";
+    vec![
+        String::new(),
+        " \r\n\t\u{a0}\u{3000}\u{2028}".to_owned(),
+        "x".to_owned(),
+        ".".to_owned(),
+        "中文句子没有空格。这是第二句话！真的吗？是的，".repeat(200),
+        "👩‍👩‍👧🦀🇩🇪e\u{301}".repeat(500),
+        "x".repeat(1 << 20),
+        format!("{} {}", "supercalifragilistic".repeat(4000), prose),
+        "line one\r\nline two.\r\n\r\n\r\n".repeat(300),
+        prose.repeat(300),
+        format!("\u{feff}{}\u{1c}\u{1d}", prose),
+        (1..40).map(|i| format!("{} Level {i}\n\n{prose}\n", "#".repeat(i.min(9)))).collect(),
+        format!("# Head\n```\n{}```\n| a | b |\n|---|---|\n{}\n## Tail\n- # item\n> # quote\n", prose.repeat(90), "| c | d |\n".repeat(400)),
+        "# \n## \n#\n```\nnever closed\n# x\n".repeat(20),
+        "word\n\n".repeat(3000),
+        "<|endoftext|>'s 's <b>&amp;</b> 1234567890\u{85}".repeat(100),
+        "!?.".repeat(20_000),
+        ". . . . ".repeat(20_000),
+        "a.\u{a0}.\u{a0}.\u{a0}".repeat(2000),
+    ]
+}
+
+/// Every component as it comes, and with chunks so small that everything is cut.
+fn configs() -> Vec<(ChunkerConfig, Option<usize>)> {
+    let mut configs: Vec<_> = ChunkerConfig::defaults().into_iter().map(|config| (config, None)).collect();
+    for (json, size) in [
+        (r#"{"sentence":{"chunk_size":16,"chunk_overlap":5}}"#, 16),
+        (r#"{"sentence":{"chunk_size":4,"chunk_overlap":4}}"#, 4),
+        (r#"{"hierarchical":{"chunk_sizes":[64,32,16],"chunk_overlap":4}}"#, 16),
+        (r#"{"token":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
+        (r#"{"recursive":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
+        (r#"{"markdown":{"chunk_size":16,"chunk_overlap":4}}"#, 16),
+        (r#"{"markdown":{"chunk_size":64,"chunk_overlap":0,"merge_sections":false}}"#, 64),
+    ] {
+        configs.push((serde_json::from_str(json).unwrap(), Some(size)));
+    }
+    configs
+}
+
+fn check(document: &Document, chunks: &[Chunk], size: Option<usize>, name: &str) {
+    let text = &document.text;
+    let mut covered = 0;
+    let mut last: Option<&Chunk> = None;
+    for (number, chunk) in chunks.iter().enumerate() {
+        assert_eq!(chunk.number as usize, number, "{name}");
+        assert_eq!(text.get(chunk.span.start..chunk.span.end), Some(chunk.text.as_str()), "{name}");
+        assert!(!chunk.text.trim_matches(is_blank).is_empty(), "{name}");
+        assert_eq!(chunk.page, document.page_at(chunk.span.start).map(|page| page.number), "{name}");
+        for other in [chunk.parent, chunk.previous, chunk.next].into_iter().flatten() {
+            assert!((other as usize) < chunks.len(), "{name}");
+        }
+        if !chunk.searchable {
+            continue;
+        }
+        // The first leaf of a parent may lie before the end of the parent
+        // before it: parents overlap too.
+        if let Some(last) = last.filter(|last| last.parent == chunk.parent) {
+            assert!(last.span.start <= chunk.span.start && last.span.end <= chunk.span.end, "{name}");
+        }
+        last = Some(chunk);
+        if chunk.span.start > covered {
+            assert!(text[covered..chunk.span.start].chars().all(is_blank), "{name}: a gap at {covered}");
+        }
+        covered = covered.max(chunk.span.end);
+        if let Some(size) = size {
+            let count = TokenCounter::shared().count(&chunk.text);
+            assert!(count <= size, "{name}: {count} tokens in {:?}", chunk.text);
+        }
+    }
+    assert!(text[covered..].chars().all(is_blank), "{name}: the end after {covered} is in no chunk");
+}
+
+#[test]
+fn chunks_of_any_text_are_sound() {
+    for (config, size) in configs() {
+        let chunker = config.build(()).unwrap();
+        for text in nasty_texts() {
+            for format in [Format::Text, Format::Markdown] {
+                let mut document = Document { format, ..text_document(&text) };
+                let half = (text.len() / 2..).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+                document.pages = [(1, 0, half), (2, half, text.len())]
+                    .map(|(number, start, end)| Page { number, span: Span { start, end }, chapter: None })
+                    .to_vec();
+                let start: String = text.chars().take(20).collect();
+                check(&document, &chunker.chunk(&document), size, &format!("{config:?} on {start:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn context_is_text_of_the_document_and_keeps_the_hits() {
+    let text = nasty_texts().swap_remove(9);
+    for (config, _) in configs() {
+        let chunker = config.build(()).unwrap();
+        let document = text_document(&text);
+        let table = ChunkTable::new([chunker.chunk(&document), chunker.chunk(&document)].concat());
+        let rows = table.searchable().iter().step_by(3).take(12).copied();
+        let hits: Vec<Hit> = rows.enumerate().map(|(i, row)| Hit { row, score: 1.0 / (i + 1) as f32 }).collect();
+        let passages = chunker.context(hits.clone(), &table);
+        assert!(passages.is_sorted_by(|a, b| a.score >= b.score), "{config:?}");
+        for passage in &passages {
+            assert_eq!(text.get(passage.span.start..passage.span.end), Some(passage.text.as_str()), "{config:?}");
+            assert!(!passage.rows.is_empty(), "{config:?}");
+        }
+        let kept = |hit: &Hit| passages.iter().any(|passage| passage.rows.contains(&hit.row));
+        assert!(hits.iter().all(kept), "{config:?}");
+        assert!(chunker.context(Vec::new(), &table).is_empty());
+    }
+}
+
+#[test]
+fn unknown_settings_are_refused() {
+    for name in ChunkerConfig::NAMES {
+        let json = format!(r#"{{"{name}":{{"no_such_setting":1}}}}"#);
+        assert!(serde_json::from_str::<ChunkerConfig>(&json).is_err(), "{name}");
+        assert!(serde_json::from_str::<ChunkerConfig>(&format!(r#"{{"{name}":{{}}}}"#)).is_ok(), "{name}");
+    }
+}

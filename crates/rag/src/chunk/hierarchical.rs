@@ -1,0 +1,284 @@
+//! `hierarchical`: small chunks are searched, and merged into the larger ones
+//! that they are part of when enough of them are found.
+//!
+//! For long texts where an answer may need a sentence or a whole section: the
+//! found leaves decide which. Every level is cut like `sentence`; only the
+//! smallest chunks are searchable.
+//! Source: LlamaIndex 0.14 `HierarchicalNodeParser` and `AutoMergingRetriever`,
+//! with its ways: gaps are filled only between hits that stand next to each
+//! other in the list, and a parent's score is the mean of its children's.
+//! Difference: a chunk that ends up in the list twice is kept once, with its
+//! best score. A filled-in chunk that was never retrieved names its own row.
+
+use super::{
+    Chunker,
+    outline::{Outline, link},
+    split::{Cut, Splitter, check_sizes},
+    tokens::TokenCounter,
+};
+use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+
+pub(super) const VERSION: u32 = 1;
+
+/// More rounds than any list needs: each round ends on a change, and a hit can
+/// rise only as often as there are levels. A bound costs nothing and cannot hang.
+const MOST_ROUNDS: usize = 1000;
+
+/// Settings of `hierarchical`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The size of a chunk at each level, largest first, in tokens of
+    /// `cl100k_base`. Default 2048, 512, 128.
+    pub chunk_sizes: Vec<u32>,
+    /// The most that a chunk repeats of the one before, at every level, in
+    /// tokens; whole sentences only. Default 20.
+    pub chunk_overlap: u32,
+    /// A parent replaces its children if more than this share of them was
+    /// found. From 0 to 1. Default 0.5.
+    pub merge_threshold: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { chunk_sizes: vec![2048, 512, 128], chunk_overlap: 20, merge_threshold: 0.5 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+        const COMPONENT: &str = "chunker hierarchical";
+        let refuse = |reason: String| Err(Error::Config { component: COMPONENT, reason });
+        if self.chunk_sizes.is_empty() || self.chunk_sizes.len() > 16 {
+            return refuse(format!("`chunk_sizes` has {} levels; give 1 to 16", self.chunk_sizes.len()));
+        }
+        if !self.chunk_sizes.is_sorted_by(|larger, smaller| larger > smaller) {
+            return refuse(format!("`chunk_sizes` {:?} must fall from level to level", self.chunk_sizes));
+        }
+        if !(0.0..=1.0).contains(&self.merge_threshold) {
+            return refuse(format!("`merge_threshold` is {}, but a share lies between 0 and 1", self.merge_threshold));
+        }
+        for &size in &self.chunk_sizes {
+            check_sizes(COMPONENT, "chunk_sizes", size, self.chunk_overlap)?;
+        }
+        let splitter = |&size: &u32| Splitter {
+            cuts: Cut::of_sentences("\n\n\n", " "),
+            size: size as usize,
+            overlap: self.chunk_overlap as usize,
+            counter: TokenCounter::shared(),
+        };
+        Ok(Box::new(Hierarchical {
+            levels: self.chunk_sizes.iter().map(splitter).collect(),
+            merge_threshold: self.merge_threshold,
+        }))
+    }
+}
+
+struct Hierarchical {
+    levels: Vec<Splitter<&'static TokenCounter>>,
+    merge_threshold: f64,
+}
+
+impl Chunker for Hierarchical {
+    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+        let outline = Outline::new(document);
+        let mut chunks: Vec<Chunk> = Vec::new();
+        // The chunks of the level above, by number; the document at first.
+        let mut above = vec![(None, Span { start: 0, end: document.text.len() })];
+        for (level, splitter) in (0u8..).zip(&self.levels) {
+            let level_start = chunks.len();
+            for (parent, within) in above {
+                let family_start = chunks.len();
+                for span in splitter.split(&document.text, within) {
+                    let number = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
+                    let searchable = usize::from(level) + 1 == self.levels.len();
+                    chunks.push(Chunk { searchable, level, parent, ..outline.chunk(number, span) });
+                }
+                link(&mut chunks[family_start..]);
+            }
+            above = chunks[level_start..].iter().map(|chunk| (Some(chunk.number), chunk.span)).collect();
+        }
+        chunks
+    }
+
+    fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {
+        let found = |hit: Hit| Found { row: hit.row, score: f64::from(hit.score), rows: vec![hit.row] };
+        let mut list: Vec<Found> = hits.into_iter().map(found).collect();
+        for _ in 0..MOST_ROUNDS {
+            let before = list.len();
+            list = fill(list, table);
+            let filled = list.len() > before;
+            let merged = self.merge(&mut list, table);
+            if !filled && !merged {
+                break;
+            }
+        }
+        list.sort_by(|a, b| b.score.total_cmp(&a.score));
+        let mut seen = HashSet::new();
+        list.retain(|found| seen.insert(found.row));
+        list.into_iter()
+            .map(|found| {
+                let passage = table.passage(Hit { row: found.row, score: found.score as f32 });
+                if found.rows.is_empty() { passage } else { Passage { rows: found.rows, ..passage } }
+            })
+            .collect()
+    }
+}
+
+/// A chunk in the list that hits turn into.
+#[derive(Debug, Clone)]
+struct Found {
+    row: u32,
+    score: f64,
+    /// The hits below it, best first; none if it was filled in.
+    rows: Vec<u32>,
+}
+
+impl Hierarchical {
+    /// Replaces children by their parent where enough of them are there. Says
+    /// whether it did.
+    fn merge(&self, list: &mut Vec<Found>, table: &ChunkTable) -> bool {
+        let mut families: Vec<(u32, Vec<Found>)> = Vec::new();
+        for found in list.iter() {
+            let Some(parent) = table.chunk(found.row).parent else { continue };
+            let parent = table.sibling(found.row, parent);
+            match families.iter_mut().find(|(row, _)| *row == parent) {
+                Some((_, children)) => children.push(found.clone()),
+                None => families.push((parent, vec![found.clone()])),
+            }
+        }
+        families.retain(|(_, children)| {
+            let share = children.len() as f64 / family_size(children[0].row, table) as f64;
+            share > self.merge_threshold
+        });
+        let gone: HashSet<u32> = families.iter().flat_map(|(_, children)| children).map(|child| child.row).collect();
+        list.retain(|found| !gone.contains(&found.row));
+        list.extend(families.into_iter().map(|(row, mut children)| {
+            let score = children.iter().map(|child| child.score).sum::<f64>() / children.len() as f64;
+            children.sort_by(|a, b| b.score.total_cmp(&a.score));
+            let mut seen = HashSet::new();
+            let rows = children.into_iter().flat_map(|child| child.rows).filter(|&row| seen.insert(row)).collect();
+            Found { row, score, rows }
+        }));
+        !gone.is_empty()
+    }
+}
+
+/// Puts the chunk that lies between two hits next to each other in the list
+/// between them, with the mean of their scores.
+fn fill(list: Vec<Found>, table: &ChunkTable) -> Vec<Found> {
+    let mut filled: Vec<Found> = Vec::with_capacity(list.len());
+    for found in list {
+        if let Some(last) = filled.last() {
+            let next = table.chunk(last.row).next.map(|number| table.sibling(last.row, number));
+            let previous = table.chunk(found.row).previous.map(|number| table.sibling(found.row, number));
+            if let Some(row) = next.filter(|_| next == previous) {
+                let score = (last.score + found.score) / 2.0;
+                filled.push(Found { row, score, rows: Vec::new() });
+            }
+        }
+        filled.push(found);
+    }
+    filled
+}
+
+/// How many children the parent of this chunk has.
+fn family_size(row: u32, table: &ChunkTable) -> usize {
+    let walk = |step: fn(&Chunk) -> Option<u32>| {
+        std::iter::successors(Some(row), |&at| step(table.chunk(at)).map(|number| table.sibling(at, number))).count()
+    };
+    // Both walks count the chunk itself.
+    walk(|chunk| chunk.previous) + walk(|chunk| chunk.next) - 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::conformance::text_document;
+
+    fn sentences(n: usize) -> String {
+        (0..n).map(|i| format!("Sentence number {i} is here. ")).collect()
+    }
+
+    fn small() -> Config {
+        Config { chunk_sizes: vec![32, 8], chunk_overlap: 0, merge_threshold: 0.5 }
+    }
+
+    /// One parent (row 0) with four children (rows 1 to 4).
+    fn family() -> ChunkTable {
+        let table = ChunkTable::new(small().build(()).unwrap().chunk(&text_document(&sentences(4))));
+        assert_eq!((table.len(), table.searchable()), (5, &[1, 2, 3, 4][..]));
+        table
+    }
+
+    /// What children and scores become; the parent is 9 in the answer.
+    fn merged(threshold: f64, hits: &[(u32, f32)]) -> Vec<(u32, f32)> {
+        let table = family();
+        let chunker = Config { merge_threshold: threshold, ..small() }.build(()).unwrap();
+        let hits = hits.iter().map(|&(child, score)| Hit { row: child + 1, score }).collect();
+        let name = |passage: &Passage| {
+            let row = table.chunks().iter().position(|chunk| chunk.text == passage.text).unwrap();
+            row.checked_sub(1).map_or(9, |child| child as u32)
+        };
+        chunker.context(hits, &table).iter().map(|passage| (name(passage), passage.score)).collect()
+    }
+
+    #[test]
+    fn merging_is_that_of_llama_index() {
+        assert_eq!(merged(0.5, &[(0, 0.9), (1, 0.5)]), [(0, 0.9), (1, 0.5)]);
+        assert_eq!(merged(0.5, &[(0, 0.9), (2, 0.5)]), [(9, 0.7)]);
+        assert_eq!(merged(0.5, &[(2, 0.9), (0, 0.5)]), [(2, 0.9), (0, 0.5)]);
+        assert_eq!(merged(0.5, &[(0, 0.9), (1, 0.6), (3, 0.3)]), [(9, 0.5625)]);
+        assert_eq!(merged(0.49, &[(0, 0.9), (1, 0.5)]), [(9, 0.7)]);
+        assert_eq!(merged(0.9, &[(0, 0.9), (2, 0.5)]), [(0, 0.9), (1, 0.7), (2, 0.5)]);
+        assert_eq!(merged(0.5, &[]), []);
+    }
+
+    #[test]
+    fn a_merged_passage_names_the_hits_below_it() {
+        let hits = vec![Hit { row: 1, score: 0.5 }, Hit { row: 3, score: 0.9 }];
+        let passages = small().build(()).unwrap().context(hits, &family());
+        assert_eq!(passages.len(), 1);
+        assert_eq!(passages[0].rows, [3, 1]);
+    }
+
+    #[test]
+    fn levels_come_one_after_another_and_only_the_last_is_searched() {
+        let config = Config { chunk_sizes: vec![64, 32, 8], chunk_overlap: 0, merge_threshold: 0.5 };
+        let document = text_document(&sentences(20));
+        let chunks = config.build(()).unwrap().chunk(&document);
+        assert!(chunks.is_sorted_by_key(|chunk| chunk.level));
+        for chunk in &chunks {
+            assert_eq!(chunk.searchable, chunk.level == 2);
+            assert_eq!(chunk.parent.is_none(), chunk.level == 0);
+            let Some(parent) = chunk.parent.map(|number| &chunks[number as usize]) else { continue };
+            assert_eq!(parent.level + 1, chunk.level);
+            assert!(parent.span.start <= chunk.span.start && chunk.span.end <= parent.span.end);
+            if let Some(next) = chunk.next.map(|number| &chunks[number as usize]) {
+                assert_eq!((next.parent, next.previous), (chunk.parent, Some(chunk.number)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_parent_that_fits_has_one_equal_child() {
+        let chunks = Config::default().build(()).unwrap().chunk(&text_document(" A short text. "));
+        let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
+        assert_eq!(texts, ["A short text."; 3]);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_named() {
+        for (config, key) in [
+            (Config { chunk_sizes: vec![], ..Config::default() }, "chunk_sizes"),
+            (Config { chunk_sizes: vec![128, 512], ..Config::default() }, "chunk_sizes"),
+            (Config { chunk_overlap: 129, ..Config::default() }, "chunk_overlap"),
+            (Config { merge_threshold: 1.5, ..Config::default() }, "merge_threshold"),
+            (Config { merge_threshold: f64::NAN, ..Config::default() }, "merge_threshold"),
+        ] {
+            assert!(config.build(()).err().unwrap().to_string().contains(key), "{config:?}");
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! `recursive`: paragraphs first, then lines, sentences, words and characters.
+//!
+//! What is too large is cut at the coarsest separator that it has, and only
+//! its own pieces are joined again: a chunk never mixes the end of a long
+//! paragraph with the next one. For text whose structure is in its blank lines.
+//! Source: the recursive character splitter known from LangChain, with sizes in
+//! tokens and each separator kept at the end of the piece that it closes.
+
+use super::{
+    Chunker,
+    outline::Outline,
+    split::{Counter, Joiner, check_sizes},
+    tokens::TokenCounter,
+};
+use crate::{Chunk, Document, Error, Span};
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `recursive`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
+    pub chunk_size: u32,
+    /// The most that a chunk repeats of the one before, in tokens. Default 50.
+    pub chunk_overlap: u32,
+    /// Where to cut, coarse first; an empty string cuts between characters and
+    /// must come last. Default blank line, line end, `. `, space, empty.
+    pub separators: Vec<String>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let separators = ["\n\n", "\n", ". ", " ", ""].map(str::to_owned).to_vec();
+        Self { chunk_size: 512, chunk_overlap: 50, separators }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+        const COMPONENT: &str = "chunker recursive";
+        check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
+        match self.separators.split_last() {
+            Some((last, others)) if last.is_empty() && !others.iter().any(String::is_empty) => {}
+            _ => {
+                return Err(Error::Config {
+                    component: COMPONENT,
+                    reason: "`separators` must end with one empty string, so that every text can be cut".to_owned(),
+                });
+            }
+        }
+        Ok(Box::new(Recursive {
+            separators: self.separators.clone(),
+            size: self.chunk_size as usize,
+            overlap: self.chunk_overlap as usize,
+            counter: TokenCounter::shared(),
+        }))
+    }
+}
+
+struct Recursive {
+    separators: Vec<String>,
+    size: usize,
+    overlap: usize,
+    counter: &'static TokenCounter,
+}
+
+impl Recursive {
+    /// Cuts a stretch that is too large at the first of the separators from
+    /// `level` on that it has. Goes no deeper than there are separators.
+    fn cut(&self, text: &str, span: Span, level: usize, joiner: &mut Joiner<'_>) {
+        let stretch = &text[span.start..span.end];
+        let Some(offset) = self.separators.iter().skip(level).position(|separator| cuts(stretch, separator)) else {
+            joiner.push(span, self.size);
+            return;
+        };
+        let level = level + offset;
+        // What is cut stands alone: joined neither with what comes before it
+        // nor with what comes after.
+        joiner.flush();
+        let mut start = span.start;
+        for length in piece_lengths(stretch, &self.separators[level]) {
+            let piece = Span { start, end: start + length };
+            start = piece.end;
+            match self.counter.at_most(&text[piece.start..piece.end], self.size) {
+                Some(count) => joiner.push(piece, count),
+                None => self.cut(text, piece, level + 1, joiner),
+            }
+        }
+        joiner.flush();
+    }
+}
+
+impl Chunker for Recursive {
+    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+        let text = &document.text;
+        let mut joiner = Joiner::new(text, self.size, self.overlap);
+        let whole = Span { start: 0, end: text.len() };
+        match self.counter.at_most(text, self.size) {
+            Some(count) => joiner.push(whole, count),
+            None => self.cut(text, whole, 0, &mut joiner),
+        }
+        Outline::new(document).row(joiner.finish())
+    }
+}
+
+/// Whether the separator cuts the text into more than one piece.
+fn cuts(text: &str, separator: &str) -> bool {
+    if separator.is_empty() {
+        return text.chars().nth(1).is_some();
+    }
+    text.find(separator).is_some_and(|at| at + separator.len() < text.len())
+}
+
+/// The lengths of the pieces, each with the separator that closes it.
+fn piece_lengths<'a>(text: &'a str, separator: &'a str) -> Box<dyn Iterator<Item = usize> + 'a> {
+    if separator.is_empty() {
+        Box::new(text.chars().map(char::len_utf8))
+    } else {
+        Box::new(text.split_inclusive(separator).map(str::len))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::conformance::text_document;
+
+    fn texts(config: &Config, text: &str) -> Vec<String> {
+        let chunks = config.build(()).unwrap().chunk(&text_document(text));
+        chunks.into_iter().map(|chunk| chunk.text).collect()
+    }
+
+    #[test]
+    fn a_long_paragraph_is_cut_alone() {
+        let config = Config { chunk_size: 8, chunk_overlap: 0, ..Config::default() };
+        let text = "Short one.\n\nA first sentence here. A second sentence here. A third one here.\n\nShort two.";
+        assert_eq!(
+            texts(&config, text),
+            ["Short one.", "A first sentence here.", "A second sentence here.", "A third one here.", "Short two."]
+        );
+    }
+
+    #[test]
+    fn short_paragraphs_are_joined() {
+        let config = Config { chunk_size: 8, chunk_overlap: 0, ..Config::default() };
+        assert_eq!(texts(&config, "One.\n\nTwo.\n\nThree four five six seven."), [
+            "One.\n\nTwo.",
+            "Three four five six seven."
+        ]);
+    }
+
+    #[test]
+    fn separators_must_be_able_to_cut_everything() {
+        for separators in [vec![], vec![" ".to_owned()], vec![String::new(), String::new()]] {
+            let error = Config { separators, ..Config::default() }.build(()).err().unwrap().to_string();
+            assert!(error.contains("separators"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! `sentence`: chunks of whole sentences that overlap.
+//!
+//! The usual first choice: chunks of an even size that seldom cut a sentence.
+//! Gives the same chunks as LlamaIndex's `SentenceSplitter` for a document
+//! without metadata (metadata is not counted as part of a chunk here).
+//! Source: LlamaIndex 0.14 `SentenceSplitter`, its algorithm and defaults.
+
+use super::{
+    Chunker,
+    outline::Outline,
+    split::{Cut, Splitter, check_separator, check_sizes},
+    tokens::TokenCounter,
+};
+use crate::{Chunk, Document, Error, Span};
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `sentence`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
+    pub chunk_size: u32,
+    /// The most that a chunk repeats of the one before, in tokens; whole
+    /// sentences only. Default 200.
+    pub chunk_overlap: u32,
+    /// Where paragraphs are cut, tried before sentences. Default three line ends.
+    pub paragraph_separator: String,
+    /// Where words are cut, if a sentence is too long. Default one space.
+    pub separator: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            chunk_size: 1024,
+            chunk_overlap: 200,
+            paragraph_separator: "\n\n\n".to_owned(),
+            separator: " ".to_owned(),
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+        const COMPONENT: &str = "chunker sentence";
+        check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
+        check_separator(COMPONENT, "paragraph_separator", &self.paragraph_separator)?;
+        check_separator(COMPONENT, "separator", &self.separator)?;
+        Ok(Box::new(Sentence {
+            splitter: Splitter {
+                cuts: Cut::of_sentences(&self.paragraph_separator, &self.separator),
+                size: self.chunk_size as usize,
+                overlap: self.chunk_overlap as usize,
+                counter: TokenCounter::shared(),
+            },
+        }))
+    }
+}
+
+struct Sentence {
+    splitter: Splitter<&'static TokenCounter>,
+}
+
+impl Chunker for Sentence {
+    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+        let within = Span { start: 0, end: document.text.len() };
+        Outline::new(document).row(self.splitter.split(&document.text, within))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::conformance::text_document;
+
+    #[test]
+    fn chunks_are_neighbours_and_overlap() {
+        let config = Config { chunk_size: 10, chunk_overlap: 5, ..Config::default() };
+        let document = text_document("One two three. Four five six. Seven eight nine ten. Eleven twelve.");
+        let chunks = config.build(()).unwrap().chunk(&document);
+        let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
+        assert_eq!(
+            texts,
+            [
+                "One two three. Four five six.",
+                "Four five six. Seven eight nine ten.",
+                "Eleven twelve."
+            ]
+        );
+        assert_eq!((chunks[1].previous, chunks[1].next, chunks[2].next), (Some(0), Some(2), None));
+    }
+
+    #[test]
+    fn an_overlap_larger_than_the_chunk_is_refused() {
+        let config = Config { chunk_size: 100, chunk_overlap: 101, ..Config::default() };
+        let error = config.build(()).err().unwrap().to_string();
+        assert!(error.contains("chunker sentence") && error.contains("chunk_overlap"), "{error}");
+        let config = Config { separator: String::new(), ..Config::default() };
+        assert!(config.build(()).err().unwrap().to_string().contains("separator"));
+    }
+}

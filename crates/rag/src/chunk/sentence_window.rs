@@ -1,0 +1,143 @@
+//! `sentence_window`: each sentence is searched, its neighbourhood is read.
+//!
+//! A single sentence matches a question sharply but says too little to answer
+//! from, so a hit is replaced by its window of sentences. For texts of flowing
+//! prose. Sentences are not limited in size: an embedder may cut a long one.
+//! Source: LlamaIndex 0.14 `SentenceWindowNodeParser` with
+//! `MetadataReplacementPostProcessor`. Differences: a window is the text as it
+//! stands (LlamaIndex joins sentences by one more space), and windows of
+//! exactly the same sentences are kept once, with the best score. Windows that
+//! merely overlap are kept, as there.
+
+use super::{Chunker, outline::Outline, punkt, split::trim};
+use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage, Span};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `sentence_window`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// How many sentences before and after the one found. Default 3, so at
+    /// most seven in all.
+    pub window_size: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { window_size: 3 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+        if self.window_size == 0 {
+            return Err(Error::Config {
+                component: "chunker sentence_window",
+                reason: "`window_size` is 0; give at least 1, or use the chunker `sentence`".to_owned(),
+            });
+        }
+        Ok(Box::new(SentenceWindow { window_size: self.window_size }))
+    }
+}
+
+struct SentenceWindow {
+    window_size: u32,
+}
+
+impl SentenceWindow {
+    /// The first and last row of the window around a row.
+    fn window(&self, row: u32, table: &ChunkTable) -> (u32, u32) {
+        let reach = |step: fn(&Chunk) -> Option<u32>| {
+            let mut at = row;
+            for _ in 0..self.window_size {
+                let Some(number) = step(table.chunk(at)) else { break };
+                at = table.sibling(row, number);
+            }
+            at
+        };
+        (reach(|chunk| chunk.previous), reach(|chunk| chunk.next))
+    }
+}
+
+impl Chunker for SentenceWindow {
+    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+        // White space after a sentence stays with it, so that windows can be
+        // put together from the sentences alone.
+        Outline::new(document).row(punkt::sentences(&document.text))
+    }
+
+    fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {
+        let mut passages: Vec<Passage> = Vec::with_capacity(hits.len());
+        let mut by_window: HashMap<(u32, u32), usize> = HashMap::new();
+        for hit in hits {
+            let (from, to) = self.window(hit.row, table);
+            if let Some(&known) = by_window.get(&(from, to)) {
+                passages[known].rows.push(hit.row);
+                continue;
+            }
+            by_window.insert((from, to), passages.len());
+            let (text, span) = table.join(from, to);
+            let inner = trim(&text, Span { start: 0, end: text.len() }).unwrap_or(Span { start: 0, end: text.len() });
+            // Page and headings are those of the window's first sentence.
+            let first = table.passage(Hit { row: from, score: hit.score });
+            passages.push(Passage {
+                span: Span { start: span.start + inner.start, end: span.start + inner.end },
+                text: text[inner.start..inner.end].to_owned(),
+                rows: vec![hit.row],
+                ..first
+            });
+        }
+        passages
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::conformance::text_document;
+
+    fn table(documents: &[&str]) -> ChunkTable {
+        let chunker = Config::default().build(()).unwrap();
+        ChunkTable::new(documents.iter().flat_map(|text| chunker.chunk(&text_document(text))).collect())
+    }
+
+    fn context(rows: &[u32], table: &ChunkTable) -> Vec<Passage> {
+        let hits = rows.iter().map(|&row| Hit { row, score: 1.0 - row as f32 / 10.0 }).collect();
+        Config::default().build(()).unwrap().context(hits, table)
+    }
+
+    #[test]
+    fn the_window_reaches_three_sentences_to_both_sides() {
+        let sentences: Vec<String> = (0..8).map(|i| format!("This is s{i}.")).collect();
+        let table = table(&[&sentences.join(" ")]);
+        assert_eq!(table.len(), 8);
+        for (row, from, to) in [(0, 0, 3), (4, 1, 7), (7, 4, 7)] {
+            let passage = context(&[row], &table).remove(0);
+            assert_eq!(passage.text, sentences[from..=to].join(" "), "row {row}");
+            assert_eq!(passage.rows, [row]);
+        }
+    }
+
+    #[test]
+    fn windows_do_not_cross_documents() {
+        let table = table(&["One is here. Two is here.", "Three is here. Four is here."]);
+        assert_eq!(context(&[1], &table)[0].text, "One is here. Two is here.");
+        assert_eq!(context(&[2], &table)[0].text, "Three is here. Four is here.");
+    }
+
+    #[test]
+    fn equal_windows_are_kept_once_with_the_best_score() {
+        let table = table(&["One is here. Two is here.", "Other."]);
+        let passages = context(&[1, 2, 0], &table);
+        assert_eq!(passages.len(), 2);
+        assert_eq!((passages[0].rows.as_slice(), passages[0].score), (&[1, 0][..], 0.9));
+    }
+
+    #[test]
+    fn a_window_of_nothing_is_refused() {
+        assert!(Config { window_size: 0 }.build(()).err().unwrap().to_string().contains("window_size"));
+    }
+}

@@ -1,0 +1,277 @@
+//! Cuts a text into pieces that fit a size, then joins neighbours into chunks
+//! that overlap.
+//!
+//! This is the shape that LlamaIndex's sentence and token splitters share:
+//! try a list of cuts, coarse ones first, on every piece that is too large;
+//! then fill chunks with whole pieces and start the next chunk with the last
+//! pieces of the one before. Sizes of pieces are counted one by one and added
+//! up, as LlamaIndex does, so a chunk's own count may differ a little.
+//! Source: LlamaIndex 0.14 `SentenceSplitter` and `TokenTextSplitter`.
+
+use super::{classes::is_blank, punkt, tokens::TokenCounter};
+use crate::{Error, Span};
+use std::collections::VecDeque;
+
+/// The most tokens that one character can need: a chunk must hold that many.
+const SMALLEST_SIZE: usize = 4;
+
+/// How often a piece is cut into sentences anew. A sentence cut out of its
+/// surroundings may fall into more sentences; some texts (`!?.!?.` for pages)
+/// lose one mark each time, and LlamaIndex ends with a recursion error.
+const MOST_SENTENCE_CUTS: u32 = 32;
+
+/// Counts whatever sizes are given in.
+pub(super) trait Counter: Send + Sync {
+    /// How many the text has, or nothing if more than `limit`.
+    fn at_most(&self, text: &str, limit: usize) -> Option<usize>;
+}
+
+impl Counter for &'static TokenCounter {
+    fn at_most(&self, text: &str, limit: usize) -> Option<usize> {
+        TokenCounter::at_most(self, text, limit)
+    }
+}
+
+/// A way to cut a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Before each place where this stands, so that it opens the next piece.
+    Before(String),
+    /// Into sentences.
+    Sentences,
+    /// After each comma, semicolon, full stop and CJK end mark.
+    Clauses,
+    /// Into characters.
+    Characters,
+}
+
+impl Cut {
+    /// The cuts of LlamaIndex's sentence splitter.
+    pub(super) fn of_sentences(paragraph_separator: &str, separator: &str) -> Vec<Self> {
+        vec![
+            Self::Before(paragraph_separator.to_owned()),
+            Self::Sentences,
+            Self::Clauses,
+            Self::Before(separator.to_owned()),
+            Self::Characters,
+        ]
+    }
+
+    /// The pieces, in order and without gaps, or one or none if there is
+    /// nothing to cut.
+    fn pieces(&self, text: &str) -> Vec<Span> {
+        match self {
+            Self::Before(separator) => tiles(text, text.match_indices(separator.as_str()).map(|(at, _)| at)),
+            Self::Sentences => punkt::sentences(text),
+            Self::Clauses => tiles(
+                text,
+                text.char_indices()
+                    .filter(|(_, c)| matches!(c, ',' | '.' | ';' | '。' | '？' | '！'))
+                    .map(|(at, c)| at + c.len_utf8()),
+            ),
+            Self::Characters => tiles(text, text.char_indices().map(|(at, _)| at)),
+        }
+    }
+}
+
+/// The pieces between cuts.
+fn tiles(text: &str, cuts: impl Iterator<Item = usize>) -> Vec<Span> {
+    let mut start = 0;
+    let mut pieces = Vec::new();
+    for end in cuts.chain([text.len()]) {
+        if end > start {
+            pieces.push(Span { start, end });
+            start = end;
+        }
+    }
+    pieces
+}
+
+/// Cuts and joins by one size and one list of cuts.
+#[derive(Debug, Clone)]
+pub(super) struct Splitter<C> {
+    pub(super) cuts: Vec<Cut>,
+    pub(super) size: usize,
+    pub(super) overlap: usize,
+    pub(super) counter: C,
+}
+
+impl<C: Counter> Splitter<C> {
+    /// The chunks of one stretch of a text: spans in the text, without white
+    /// space at either end, none of them empty.
+    pub(super) fn split(&self, text: &str, within: Span) -> Vec<Span> {
+        let mut joiner = Joiner::new(text, self.size, self.overlap);
+        self.cut(text, within, &mut joiner);
+        joiner.finish()
+    }
+
+    /// Cuts a stretch into pieces that fit and hands them to the joiner.
+    pub(super) fn cut(&self, text: &str, within: Span, joiner: &mut Joiner<'_>) {
+        // An own stack: no text, however nasty, can exhaust the thread's.
+        let mut stack = vec![(within, 0)];
+        while let Some((span, depth)) = stack.pop() {
+            let piece = &text[span.start..span.end];
+            if let Some(count) = self.counter.at_most(piece, self.size) {
+                joiner.push(span, count);
+                continue;
+            }
+            let cuts = self.cuts.iter().filter(|cut| depth < MOST_SENTENCE_CUTS || **cut != Cut::Sentences);
+            match cuts.map(|cut| cut.pieces(piece)).find(|pieces| pieces.len() > 1) {
+                Some(pieces) => stack.extend(pieces.into_iter().rev().map(|part| {
+                    (Span { start: span.start + part.start, end: span.start + part.end }, depth + 1)
+                })),
+                // A single character over the size: it cannot be cut.
+                None => joiner.push(span, self.size),
+            }
+        }
+    }
+}
+
+/// Fills chunks with whole pieces.
+pub(super) struct Joiner<'a> {
+    text: &'a str,
+    size: usize,
+    overlap: usize,
+    /// The pieces of the open chunk and their counts.
+    open: VecDeque<(Span, usize)>,
+    open_count: usize,
+    chunks: Vec<Span>,
+}
+
+impl<'a> Joiner<'a> {
+    pub(super) fn new(text: &'a str, size: usize, overlap: usize) -> Self {
+        Self { text, size, overlap, open: VecDeque::new(), open_count: 0, chunks: Vec::new() }
+    }
+
+    /// Adds the next piece, which starts where the last one ended.
+    pub(super) fn push(&mut self, span: Span, count: usize) {
+        if self.open_count + count > self.size {
+            self.emit();
+            // The last pieces open the next chunk, as many as the overlap
+            // holds, fewer if the new piece would not fit otherwise.
+            while self.open_count > self.overlap || self.open_count + count > self.size {
+                let Some((_, dropped)) = self.open.pop_front() else { break };
+                self.open_count -= dropped;
+            }
+        }
+        self.open.push_back((span, count));
+        self.open_count += count;
+    }
+
+    /// Ends the open chunk; what comes next does not overlap with it.
+    pub(super) fn flush(&mut self) {
+        self.emit();
+        self.open.clear();
+        self.open_count = 0;
+    }
+
+    /// All chunks.
+    pub(super) fn finish(mut self) -> Vec<Span> {
+        self.flush();
+        self.chunks
+    }
+
+    fn emit(&mut self) {
+        let (Some((first, _)), Some((last, _))) = (self.open.front(), self.open.back()) else { return };
+        self.chunks.extend(trim(self.text, Span { start: first.start, end: last.end }));
+    }
+}
+
+/// The span without white space at either end; none if nothing is left.
+pub(super) fn trim(text: &str, span: Span) -> Option<Span> {
+    let inner = text[span.start..span.end].trim_start_matches(is_blank);
+    let start = span.end - inner.len();
+    let end = start + inner.trim_end_matches(is_blank).len();
+    (start < end).then_some(Span { start, end })
+}
+
+/// Refuses sizes that cannot work together.
+pub(super) fn check_sizes(component: &'static str, size_key: &str, size: u32, overlap: u32) -> Result<(), Error> {
+    if (size as usize) < SMALLEST_SIZE {
+        return Err(Error::Config {
+            component,
+            reason: format!(
+                "`{size_key}` is {size}, but must be at least {SMALLEST_SIZE}: one character may need so many tokens"
+            ),
+        });
+    }
+    if overlap > size {
+        return Err(Error::Config {
+            component,
+            reason: format!("`chunk_overlap` ({overlap}) is larger than `{size_key}` ({size}); make it smaller"),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses a separator that stands everywhere.
+pub(super) fn check_separator(component: &'static str, key: &str, separator: &str) -> Result<(), Error> {
+    if separator.is_empty() {
+        return Err(Error::Config { component, reason: format!("`{key}` is empty; give at least one character") });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts words, as the golden values were made.
+    struct Words;
+
+    impl Counter for Words {
+        fn at_most(&self, text: &str, limit: usize) -> Option<usize> {
+            Some(text.split_whitespace().count()).filter(|count| *count <= limit)
+        }
+    }
+
+    fn sentences(text: &str, size: usize, overlap: usize) -> Vec<&str> {
+        let splitter = Splitter { cuts: Cut::of_sentences("\n\n\n", " "), size, overlap, counter: Words };
+        let within = Span { start: 0, end: text.len() };
+        splitter.split(text, within).into_iter().map(|span| &text[span.start..span.end]).collect()
+    }
+
+    #[test]
+    fn whole_sentences_overlap_as_in_llama_index() {
+        let text = "One two three. Four five six. Seven eight nine ten. Eleven twelve.";
+        let first = "One two three. Four five six.";
+        assert_eq!(sentences(text, 6, 0), [first, "Seven eight nine ten. Eleven twelve."]);
+        assert_eq!(sentences(text, 6, 3), [first, "Seven eight nine ten. Eleven twelve."]);
+        assert_eq!(sentences(text, 7, 3), [first, "Four five six. Seven eight nine ten.", "Eleven twelve."]);
+        assert_eq!(
+            sentences(text, 8, 4),
+            [first, "Four five six. Seven eight nine ten.", "Seven eight nine ten. Eleven twelve."]
+        );
+    }
+
+    #[test]
+    fn paragraphs_are_cut_first() {
+        let text = "P one a.\n\n\nP two b c. Next d.\n\n\nP three.";
+        assert_eq!(sentences(text, 6, 0), ["P one a.", "P two b c. Next d.", "P three."]);
+    }
+
+    #[test]
+    fn long_sentences_are_cut_into_clauses_and_words() {
+        let text = "alpha beta, gamma delta epsilon; zeta eta theta iota kappa lambda mu.";
+        let first = ["alpha beta,", "gamma delta epsilon; zeta"];
+        assert_eq!(sentences(text, 4, 0), [&first[..], &["eta theta iota kappa", "lambda mu."]].concat());
+        assert_eq!(
+            sentences(text, 4, 2),
+            [&first[..], &["zeta eta theta iota", "theta iota kappa lambda", "kappa lambda mu."]].concat()
+        );
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        assert!(sentences("", 4, 0).is_empty());
+        assert!(sentences(" \n\u{a0}\u{1c}", 4, 0).is_empty());
+    }
+
+    #[test]
+    fn sizes_that_cannot_work_are_named() {
+        let error = check_sizes("chunker sentence", "chunk_size", 10, 11).unwrap_err().to_string();
+        assert!(error.contains("chunk_overlap") && error.contains("11"), "{error}");
+        assert!(check_sizes("chunker sentence", "chunk_size", 3, 0).is_err());
+        assert!(check_sizes("chunker sentence", "chunk_size", 4, 4).is_ok());
+    }
+}

@@ -1,0 +1,76 @@
+//! `token`: chunks of an even number of tokens, cut between words.
+//!
+//! Pays no heed to sentences, so chunks are fuller than those of `sentence`;
+//! for text without sentences (tables, logs, lists of names).
+//! Source: LlamaIndex 0.14 `TokenTextSplitter`, its algorithm and defaults.
+
+use super::{
+    Chunker,
+    outline::Outline,
+    split::{Cut, Splitter, check_separator, check_sizes},
+    tokens::TokenCounter,
+};
+use crate::{Chunk, Document, Error, Span};
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `token`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
+    pub chunk_size: u32,
+    /// The most that a chunk repeats of the one before, in tokens. Default 20.
+    pub chunk_overlap: u32,
+    /// Where words are cut; line ends and characters come next. Default one space.
+    pub separator: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { chunk_size: 1024, chunk_overlap: 20, separator: " ".to_owned() }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+        const COMPONENT: &str = "chunker token";
+        check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
+        check_separator(COMPONENT, "separator", &self.separator)?;
+        Ok(Box::new(Token {
+            splitter: Splitter {
+                cuts: vec![Cut::Before(self.separator.clone()), Cut::Before("\n".to_owned()), Cut::Characters],
+                size: self.chunk_size as usize,
+                overlap: self.chunk_overlap as usize,
+                counter: TokenCounter::shared(),
+            },
+        }))
+    }
+}
+
+struct Token {
+    splitter: Splitter<&'static TokenCounter>,
+}
+
+impl Chunker for Token {
+    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+        let within = Span { start: 0, end: document.text.len() };
+        Outline::new(document).row(self.splitter.split(&document.text, within))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::conformance::text_document;
+
+    #[test]
+    fn chunks_are_cut_between_words_and_repeat_the_last_ones() {
+        let config = Config { chunk_size: 4, chunk_overlap: 1, ..Config::default() };
+        let document = text_document("one two three four five six seven");
+        let chunks = config.build(()).unwrap().chunk(&document);
+        let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
+        assert_eq!(texts, ["one two three four", "four five six seven"]);
+    }
+}

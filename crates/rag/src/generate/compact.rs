@@ -1,0 +1,83 @@
+//! `compact`: as many passages as fit into one call; what does not fit goes
+//! into further calls that improve the answer.
+//!
+//! The cheapest way and the default: nearly always one call.
+//! Source: LlamaIndex' response mode of that name.
+
+use super::{Answer, Generator, refine, settings::Settings};
+use crate::{Error, Passage, generate::budget};
+use async_trait::async_trait;
+use models::Chat;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `compact`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
+
+impl Config {
+    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
+        Ok(Box::new(Compact(self.0.asker("generator compact", chat)?)))
+    }
+}
+
+struct Compact(super::settings::Asker);
+
+#[async_trait]
+impl Generator for Compact {
+    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
+        let task = self.0.task(question);
+        let room = self.0.room(&task)?;
+        let (sources, dropped) = self.0.sources(passages, room);
+        let groups = budget::groups(sources, room, |source| source.tokens);
+        let packs: Vec<String> =
+            groups.iter().map(|group| group.iter().map(|source| source.text.as_str()).collect()).collect();
+        refine::answer(&self.0, &task, &packs, passages, dropped).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::{Script, passage};
+
+    #[tokio::test]
+    async fn everything_that_fits_is_one_call() {
+        let script = Script::new(4096, |_| "Blue [2].".to_owned());
+        let generator = Config::default().build(script.handle()).unwrap();
+        let answer = generator.generate("Which colour?", &[passage("The sky."), passage("It is blue.")]).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.calls, answer.dropped_passages), ("Blue [2].", 1, 0));
+        assert_eq!(answer.citations, [2]);
+        let prompt = &script.prompts()[0];
+        assert!(
+            prompt.contains("id=\"1\"") && prompt.contains("id=\"2\"") && prompt.ends_with("Question: Which colour?")
+        );
+    }
+
+    #[tokio::test]
+    async fn what_does_not_fit_refines_the_answer() {
+        let script = Script::new(800, |_| "So [1].".to_owned());
+        let generator = Config::default().build(script.handle()).unwrap();
+        let passages = [passage(&"Some words here. ".repeat(20)), passage(&"Other words there. ".repeat(20))];
+        let answer = generator.generate("What?", &passages).await.unwrap();
+        assert_eq!((answer.calls, answer.dropped_passages), (2, 0));
+        assert!(script.prompts()[1].contains("<draft>\nSo [1].\n</draft>"));
+    }
+
+    #[tokio::test]
+    async fn a_budget_drops_what_is_beyond_it_and_says_so() {
+        let script = Script::new(4096, |_| "So [3] and [1].".to_owned());
+        let settings = Settings { context_tokens: Some(80), ..Settings::default() };
+        let generator = Config(settings).build(script.handle()).unwrap();
+        let passages = vec![passage(&"Some words here. ".repeat(20)); 3];
+        let answer = generator.generate("What?", &passages).await.unwrap();
+        assert_eq!((answer.calls, answer.dropped_passages), (1, 2));
+        assert_eq!(
+            (answer.text.as_str(), answer.citations.as_slice()),
+            ("So and [1].", [1].as_slice()),
+            "3 was not seen"
+        );
+    }
+}

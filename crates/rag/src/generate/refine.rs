@@ -1,0 +1,92 @@
+//! `refine`: one call per passage; the first answers, each further one may
+//! correct the answer or add to it.
+//!
+//! Use it where a small context or a weak model cannot take several passages
+//! at once; it costs a call per passage, and a weak model may lose a good
+//! answer on the way. Source: LlamaIndex' response mode of that name.
+
+use super::{
+    Answer, Generator,
+    prompt::Task,
+    settings::{Asker, Settings, Tally, says_nothing},
+};
+use crate::{Error, Passage};
+use async_trait::async_trait;
+use models::Chat;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `refine`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
+
+impl Config {
+    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
+        Ok(Box::new(Refine(self.0.asker("generator refine", chat)?)))
+    }
+}
+
+struct Refine(Asker);
+
+#[async_trait]
+impl Generator for Refine {
+    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
+        let task = self.0.task(question);
+        let (sources, dropped) = self.0.sources(passages, self.0.room(&task)?);
+        let packs: Vec<String> = sources.into_iter().map(|source| source.text).collect();
+        answer(&self.0, &task, &packs, passages, dropped).await
+    }
+}
+
+/// Answers from the first pack of sources and refines with the others. Without
+/// any pack there is no call and no answer.
+pub(super) async fn answer(
+    asker: &Asker,
+    task: &Task<'_>,
+    packs: &[String],
+    passages: &[Passage],
+    dropped: u32,
+) -> Result<Answer, Error> {
+    let mut text = String::new();
+    let mut tally = Tally::default();
+    for pack in packs {
+        // Nothing is worth refining until something was answered.
+        let messages = if says_nothing(&text) { task.answer(pack) } else { task.refine(&text, pack) };
+        let (reply, cost) = asker.ask(messages).await?;
+        tally += cost;
+        if !says_nothing(&reply) {
+            text = reply;
+        }
+    }
+    Ok(asker.answer(&text, passages, dropped, tally))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{
+        NO_ANSWER,
+        tests::{Script, passage},
+    };
+
+    #[tokio::test]
+    async fn each_passage_is_a_call_and_an_empty_reply_keeps_the_answer() {
+        let script = Script::new(4096, |call| ["Blue [1].", "", NO_ANSWER][call].to_owned());
+        let generator = Config::default().build(script.handle()).unwrap();
+        let answer = generator.generate("Which?", &[passage("a"), passage("b"), passage("c")]).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.calls), ("Blue [1].", 3));
+        assert_eq!(answer.usage.prompt_tokens, 30);
+        assert_eq!(answer.seconds, 1.5);
+    }
+
+    #[tokio::test]
+    async fn until_something_is_answered_nothing_is_refined() {
+        let script = Script::new(4096, |call| [NO_ANSWER, "Green [2]."][call].to_owned());
+        let generator = Config::default().build(script.handle()).unwrap();
+        let answer = generator.generate("Which?", &[passage("a"), passage("b")]).await.unwrap();
+        assert_eq!(answer.text, "Green [2].");
+        assert!(!script.prompts()[1].contains("<draft>"));
+    }
+}

@@ -1,0 +1,182 @@
+//! What all generators share: their settings, the calls to the model, and what
+//! becomes of its replies.
+
+use super::{
+    budget::{self, Source},
+    citation,
+    prompt::{NO_ANSWER, Prompt, Task},
+};
+use crate::{Answer, Error, Passage};
+use models::{Chat, ChatRequest, Message, Usage};
+use serde::{Deserialize, Serialize};
+
+/// Kept free in the model's context for the marks of its chat template.
+const TEMPLATE_TOKENS: usize = 64;
+/// Less room for sources than this makes no sense.
+const LEAST_ROOM: usize = 64;
+
+/// Settings of every generator.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// The name of the chat model.
+    pub model: String,
+    /// The instructions. Default `grounded`.
+    pub prompt: Prompt,
+    /// The longest answer, in tokens. Default 256.
+    pub max_tokens: u32,
+    /// The most tokens of passages that are used for one answer; what is
+    /// beyond is cut at the end of a sentence or left out. Default: all
+    /// passages, in as many calls as the model's context asks for.
+    pub context_tokens: Option<usize>,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes answers with a temperature repeatable where the model offers it.
+    /// Default 0.
+    pub seed: u64,
+    /// Whether answers name the sources of what they say, as `[1]`. Where the
+    /// model names none, the source that holds most of the answer's words is
+    /// named, if it holds at least 6 of 10. Default true.
+    pub citations: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            model: String::new(),
+            prompt: Prompt::Grounded,
+            max_tokens: 256,
+            context_tokens: None,
+            temperature: 0.0,
+            seed: 0,
+            citations: true,
+        }
+    }
+}
+
+impl Settings {
+    /// Checks the settings and joins them with their model.
+    pub(super) fn asker(&self, component: &'static str, chat: Chat) -> Result<Asker, Error> {
+        let reason = if self.max_tokens == 0 {
+            "max_tokens must be at least 1".to_owned()
+        } else if !(0.0..=2.0).contains(&self.temperature) {
+            format!("temperature is {}, but must be between 0 and 2", self.temperature)
+        } else if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
+            format!("context_tokens must be at least {LEAST_ROOM}")
+        } else {
+            return Ok(Asker { settings: self.clone(), chat });
+        };
+        Err(Error::Config { component, reason })
+    }
+}
+
+/// A model and how to ask it.
+pub(super) struct Asker {
+    settings: Settings,
+    chat: Chat,
+}
+
+/// What calls have cost so far.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    calls: u32,
+    usage: Usage,
+    seconds: f64,
+}
+
+impl Asker {
+    pub(super) fn task<'a>(&self, question: &'a str) -> Task<'a> {
+        Task { prompt: self.settings.prompt, citations: self.settings.citations, question }
+    }
+
+    /// How many tokens of sources one call can hold beside its instructions,
+    /// the question and a former answer.
+    pub(super) fn room(&self, task: &Task<'_>) -> Result<usize, Error> {
+        let instructions: usize = task.refine("", "").iter().map(|message| self.count(&message.content)).sum();
+        let spent = instructions + 2 * self.settings.max_tokens as usize + TEMPLATE_TOKENS;
+        let limit = self.chat.context_length();
+        match limit.checked_sub(spent) {
+            Some(room) if room >= LEAST_ROOM => Ok(room),
+            _ => Err(models::Error::ContextTooLong {
+                model: self.settings.model.clone(),
+                tokens: spent + LEAST_ROOM,
+                limit,
+            }
+            .into()),
+        }
+    }
+
+    /// The sources of an answer and how many passages were left out.
+    pub(super) fn sources(&self, passages: &[Passage], room: usize) -> (Vec<Source>, u32) {
+        let total = self.settings.context_tokens.unwrap_or(usize::MAX);
+        budget::sources(passages, total, room, &|text| self.count(text))
+    }
+
+    pub(super) fn count(&self, text: &str) -> usize {
+        self.chat.count_tokens(text)
+    }
+
+    /// One call; the reply without white space around it.
+    pub(super) async fn ask(&self, messages: Vec<Message>) -> Result<(String, Tally), Error> {
+        let mut request = ChatRequest::new(messages, self.settings.max_tokens);
+        request.temperature = self.settings.temperature;
+        request.seed = self.settings.seed;
+        // A small model that is done likes to go on with a question of its own.
+        request.stop = vec!["\nQuestion:".to_owned(), "<source".to_owned()];
+        let response = self.chat.chat(&request).await?;
+        let text = response.text.trim();
+        let text = text.strip_prefix("Answer:").unwrap_or(text).trim();
+        Ok((text.to_owned(), Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
+    }
+
+    /// The answer to show, from all passages but the last `dropped`.
+    pub(super) fn answer(&self, text: &str, passages: &[Passage], dropped: u32, tally: Tally) -> Answer {
+        let seen = &passages[..passages.len().saturating_sub(dropped as usize)];
+        let n_sources = if self.settings.citations { seen.len() as u32 } else { 0 };
+        let (mut text, mut citations) = citation::resolve(text, n_sources);
+        if says_nothing(&text) {
+            text = NO_ANSWER.to_owned();
+            citations.clear();
+        } else if self.settings.citations && citations.is_empty() {
+            let found = citation::source_of(&text, seen.iter().map(|passage| passage.text.as_str()));
+            if let Some(number) = found {
+                // As the prompt's example has it: before the full stop.
+                let end = text.trim_end_matches('.').len();
+                text.insert_str(end, &format!(" [{number}]"));
+                citations.push(number);
+            }
+        }
+        let Tally { calls, usage, seconds } = tally;
+        Answer { text, citations, dropped_passages: dropped, calls, usage, seconds }
+    }
+}
+
+impl std::ops::AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.calls += other.calls;
+        self.usage += other.usage;
+        self.seconds += other.seconds;
+    }
+}
+
+/// Whether a reply is empty or only says that the sources have no answer.
+pub(super) fn says_nothing(reply: &str) -> bool {
+    let (text, _) = citation::resolve(reply, 0);
+    let words = |text: &str| text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
+    text.is_empty() || words(&text) == words(NO_ANSWER)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_that_says_nothing_is_recognised() {
+        for reply in
+            ["", "  ", "the sources do not answer this question", "The sources do not answer this question. [1]", "[1]"]
+        {
+            assert!(says_nothing(reply), "{reply}");
+        }
+        assert!(!says_nothing("The sources do not answer this question, but the mill is old."));
+    }
+}

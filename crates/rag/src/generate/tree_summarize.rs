@@ -1,0 +1,140 @@
+//! `tree_summarize`: groups of passages are answered side by side, the answers
+//! are joined by further calls until one is left.
+//!
+//! Use it for questions over much text (summaries, lists), where every passage
+//! counts alike; for a few passages that fit one call it is the same as
+//! `compact`. Source: LlamaIndex' response mode of that name.
+
+use super::{
+    Answer, Generator,
+    prompt::Task,
+    settings::{Asker, Settings, Tally, says_nothing},
+};
+use crate::{
+    Error, Passage,
+    generate::{budget, fence},
+};
+use async_trait::async_trait;
+use futures::future::try_join_all;
+use models::{Chat, Message};
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `tree_summarize`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
+
+impl Config {
+    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
+        Ok(Box::new(TreeSummarize(self.0.asker("generator tree_summarize", chat)?)))
+    }
+}
+
+struct TreeSummarize(Asker);
+
+#[async_trait]
+impl Generator for TreeSummarize {
+    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
+        let task = self.0.task(question);
+        let room = self.0.room(&task)?;
+        let (sources, dropped) = self.0.sources(passages, room);
+        let groups = budget::groups(sources, room, |source| source.tokens);
+        let leaves = groups
+            .iter()
+            .map(|group| task.answer(&group.iter().map(|source| source.text.as_str()).collect::<String>()));
+        let mut tally = Tally::default();
+        let mut drafts = self.ask_all(leaves.collect(), &mut tally).await?;
+        while drafts.len() > 1 {
+            drafts = self.join(&task, drafts, room, &mut tally).await?;
+        }
+        let text = drafts.pop().unwrap_or_default();
+        Ok(self.0.answer(&text, passages, dropped, tally))
+    }
+}
+
+impl TreeSummarize {
+    /// One level of the tree. Every group has at least two drafts (but for one
+    /// left over), so each level is at most half as wide and the tree ends.
+    async fn join(
+        &self,
+        task: &Task<'_>,
+        drafts: Vec<String>,
+        room: usize,
+        tally: &mut Tally,
+    ) -> Result<Vec<String>, Error> {
+        let count = |text: &str| self.0.count(text);
+        let frame = count(&fence::draft(""));
+        let longest = (room / 2).saturating_sub(frame).max(1);
+        let shorten = |draft: String| {
+            let end = budget::cut(&draft, longest, &count);
+            fence::draft(&draft[..end])
+        };
+        let fenced: Vec<String> = drafts.iter().cloned().map(shorten).collect();
+        let groups = budget::groups((0..drafts.len()).collect(), room, |&i| count(&fenced[i]));
+        let groups = if groups.len() < drafts.len() {
+            groups
+        } else {
+            (0..drafts.len()).collect::<Vec<_>>().chunks(2).map(<[usize]>::to_vec).collect()
+        };
+        let (alone, together): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.len() == 1);
+        let requests =
+            together.iter().map(|group| task.combine(&group.iter().map(|&i| fenced[i].as_str()).collect::<String>()));
+        let mut joined = self.ask_all(requests.collect(), tally).await?;
+        joined.extend(alone.iter().map(|group| drafts[group[0]].clone()));
+        Ok(joined)
+    }
+
+    /// The replies that say something, in order. Calls overlap: a local model
+    /// decodes them as one batch.
+    async fn ask_all(&self, requests: Vec<Vec<Message>>, tally: &mut Tally) -> Result<Vec<String>, Error> {
+        let replies = try_join_all(requests.into_iter().map(|messages| self.0.ask(messages))).await?;
+        let mut texts = Vec::new();
+        for (text, cost) in replies {
+            *tally += cost;
+            texts.push(text);
+        }
+        texts.retain(|text| !says_nothing(text));
+        Ok(texts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::{
+        NO_ANSWER,
+        tests::{Script, passage},
+    };
+
+    fn passages(n: usize) -> Vec<Passage> {
+        vec![passage(&"Some words here. ".repeat(20)); n]
+    }
+
+    #[tokio::test]
+    async fn groups_are_answered_and_their_answers_joined() {
+        let script =
+            Script::new(800, |call| ["Red [1].", "Green [2].", "Blue [3].", "All [1][2][3]."][call].to_owned());
+        let generator = Config::default().build(script.handle()).unwrap();
+        let answer = generator.generate("Which?", &passages(3)).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.calls), ("All [1][2][3].", 4));
+        assert!(script.prompts()[3].contains("Red [1].") && script.prompts()[3].contains("Blue [3]."));
+    }
+
+    #[tokio::test]
+    async fn a_single_useful_draft_is_the_answer() {
+        let script = Script::new(800, |call| if call == 1 { "Green [2]." } else { NO_ANSWER }.to_owned());
+        let generator = Config::default().build(script.handle()).unwrap();
+        let answer = generator.generate("Which?", &passages(3)).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.calls), ("Green [2].", 3));
+    }
+
+    #[tokio::test]
+    async fn long_drafts_still_come_to_an_end() {
+        let script = Script::new(800, |_| "Very long words indeed. ".repeat(200));
+        let generator = Config::default().build(script.handle()).unwrap();
+        let answer = generator.generate("Which?", &passages(9)).await.unwrap();
+        assert!(answer.calls <= 9 + 8, "{} calls", answer.calls);
+    }
+}

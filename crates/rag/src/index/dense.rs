@@ -1,0 +1,311 @@
+//! Exact search over vectors: every row is scored against the query, so the
+//! recall is 1.0 and there is nothing to tune or to train.
+//!
+//! Use it up to about a million rows; beyond that a query takes longer than
+//! people wait. One query reads the whole matrix once at the speed of memory;
+//! many queries at once are a blocked matrix product that reads it once for
+//! all of them.
+//!
+//! Its file is described in [`dense_file`](super::dense_file).
+
+use super::{
+    dense_file::{DenseWriter, HEADER_BYTES, Header, append_row, bad, checksum},
+    kernel::{self, Kernel, QUERIES, ROWS},
+    top::Top,
+};
+use crate::Error;
+use memmap2::Mmap;
+use models::Matrix;
+use rayon::prelude::*;
+use std::{fs::File, path::Path};
+
+/// A task of the search holds about this many bytes of rows: half of a small
+/// second-level cache, so that they are still there for the next queries.
+const TASK_BYTES: usize = 512 << 10;
+/// So many queries are scored against a task's rows before the next so many.
+const QUERY_BLOCK: usize = 64;
+
+/// Vectors in a fixed order: entry `i` belongs to the `i`-th searchable chunk.
+///
+/// Scores are inner products, which for vectors of length 1 are cosines.
+#[derive(Debug)]
+pub struct DenseIndex {
+    origin: String,
+    header: Header,
+    data: Data,
+    kernel: Kernel,
+}
+
+#[derive(Debug)]
+enum Data {
+    Mapped(Mmap),
+    Owned(Vec<f32>),
+}
+
+impl DenseIndex {
+    /// Writes an index shard by shard; the whole is never in memory. The file
+    /// appears under its name only when it is complete.
+    ///
+    /// # Errors
+    /// A file that cannot be written, rows of the wrong length, or numbers
+    /// that are not finite.
+    pub fn write(path: &Path, dimensions: usize, shards: impl IntoIterator<Item = Matrix>) -> Result<(), Error> {
+        let mut writer = DenseWriter::create(path, dimensions)?;
+        for shard in shards {
+            writer.push(&shard)?;
+        }
+        writer.finish()
+    }
+
+    /// Maps a file into memory. Checks the header and the length;
+    /// [`verify`](Self::verify) reads all of it.
+    ///
+    /// # Errors
+    /// A file that is missing or is not a complete index of this version.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let origin = path.display().to_string();
+        let file = File::open(path).map_err(|error| bad(&origin, error))?;
+        let map = kernel::map(&file).map_err(|error| bad(&origin, error))?;
+        let header = Header::read(&map, &origin)?;
+        Ok(Self { origin, header, data: Data::Mapped(map), kernel: Kernel::detect() })
+    }
+
+    /// Reads the bytes of a file that is not on this machine's disk, and
+    /// verifies them.
+    ///
+    /// # Errors
+    /// Bytes that are not a complete, undamaged index of this version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let origin = "dense index".to_owned();
+        let header = Header::read(bytes, &origin)?;
+        let data = bytes[HEADER_BYTES..].as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        let index = Self { origin, header, data: Data::Owned(data), kernel: Kernel::detect() };
+        index.verify()?;
+        Ok(index)
+    }
+
+    /// An index in memory.
+    ///
+    /// # Errors
+    /// Numbers that are not finite.
+    pub fn from_matrix(matrix: &Matrix) -> Result<Self, Error> {
+        let origin = "dense index in memory";
+        let mut data = Vec::new();
+        for row in matrix.iter() {
+            append_row(&mut data, row, origin)?;
+        }
+        let mut header = Header::new(matrix.columns, origin)?;
+        header.rows = matrix.rows() as u64;
+        header.checksum = checksum(&data);
+        Ok(Self { origin: origin.to_owned(), header, data: Data::Owned(data), kernel: Kernel::detect() })
+    }
+
+    /// How many vectors there are.
+    pub fn len(&self) -> usize {
+        self.header.rows as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.header.rows == 0
+    }
+
+    /// The length of a vector.
+    pub fn dimensions(&self) -> usize {
+        self.header.dimensions as usize
+    }
+
+    /// One vector.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    pub fn vector(&self, entry: u32) -> &[f32] {
+        let start = entry as usize * self.header.columns();
+        &self.data()[start..start + self.dimensions()]
+    }
+
+    /// Reads everything and compares it with the checksum.
+    ///
+    /// # Errors
+    /// If a byte is not what was written.
+    pub fn verify(&self) -> Result<(), Error> {
+        if checksum(self.data()) == self.header.checksum {
+            Ok(())
+        } else {
+            Err(bad(&self.origin, "its content does not match its checksum; delete it and run again"))
+        }
+    }
+
+    /// For each query the best `k` entries with their inner products, best
+    /// first, equal ones by entry. Uses the threads of the current rayon pool.
+    ///
+    /// # Errors
+    /// If a query's length is not that of the vectors.
+    pub fn search(&self, queries: &[&[f32]], k: usize) -> Result<Vec<Vec<(u32, f32)>>, Error> {
+        let columns = self.header.columns();
+        let padded = queries.iter().map(|query| self.padded(query)).collect::<Result<Vec<_>, _>>()?;
+        let queries: Vec<&[f32]> = padded.iter().map(Vec::as_slice).collect();
+        if self.is_empty() || k == 0 || columns == 0 {
+            return Ok(vec![Vec::new(); queries.len()]);
+        }
+        let task_rows = (TASK_BYTES / (columns * size_of::<f32>())).next_multiple_of(ROWS);
+        let none = || vec![Top::new(k); queries.len()];
+        let tops = self
+            .data()
+            .par_chunks(task_rows * columns)
+            .enumerate()
+            .fold(none, |mut tops, (task, rows)| {
+                for (queries, tops) in queries.chunks(QUERY_BLOCK).zip(tops.chunks_mut(QUERY_BLOCK)) {
+                    self.scan(task * task_rows, rows, queries, tops);
+                }
+                tops
+            })
+            .reduce(none, |left, right| left.into_iter().zip(right).map(|(left, right)| left.merge(right)).collect());
+        Ok(tops.into_iter().map(Top::into_sorted).collect())
+    }
+
+    /// The inner products of one query with some entries.
+    ///
+    /// # Errors
+    /// If the query's length is not that of the vectors.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    pub fn scores(&self, query: &[f32], entries: &[u32]) -> Result<Vec<f32>, Error> {
+        let columns = self.header.columns();
+        let query = self.padded(query)?;
+        let mut scores = [[0.0; ROWS]; QUERIES];
+        let score = |&entry: &u32| {
+            let start = entry as usize * columns;
+            self.kernel.scores(&self.data()[start..start + columns], columns, &[&query], &mut scores);
+            scores[0][0]
+        };
+        Ok(entries.iter().map(score).collect())
+    }
+
+    fn scan(&self, first: usize, rows: &[f32], queries: &[&[f32]], tops: &mut [Top]) {
+        let columns = self.header.columns();
+        let mut scores = [[0.0; ROWS]; QUERIES];
+        for (block, rows) in rows.chunks(ROWS * columns).enumerate() {
+            let first = first + block * ROWS;
+            for (queries, tops) in queries.chunks(QUERIES).zip(tops.chunks_mut(QUERIES)) {
+                self.kernel.scores(rows, columns, queries, &mut scores);
+                for (scores, top) in scores.iter().zip(tops) {
+                    // Nearly no block holds anything for the top; one
+                    // comparison of all 16 scores at once says so.
+                    let threshold = top.threshold();
+                    if scores.iter().fold(false, |any, &score| any | (score >= threshold)) {
+                        let entries = (first as u32..).take(rows.len() / columns);
+                        entries.zip(scores).for_each(|(entry, &score)| top.push(entry, score));
+                    }
+                }
+            }
+        }
+    }
+
+    fn padded(&self, query: &[f32]) -> Result<Vec<f32>, Error> {
+        if query.len() != self.dimensions() {
+            let (query, index) = (query.len(), self.dimensions());
+            let reason = format!(
+                "a query of {query} dimensions cannot search vectors of {index}: use the embedder that made the index"
+            );
+            return Err(bad(&self.origin, reason));
+        }
+        let mut padded = query.to_vec();
+        padded.resize(self.header.columns(), 0.0);
+        Ok(padded)
+    }
+
+    fn data(&self) -> &[f32] {
+        match &self.data {
+            Data::Owned(data) => data,
+            // A map begins at a page, so the numbers after the header are
+            // aligned; `Header::read` checked that they are whole.
+            Data::Mapped(map) => kernel::floats(&map[HEADER_BYTES..]).unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn matrix(rows: usize, columns: usize, mut seed: u64) -> Matrix {
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 40) as f32 / (1u64 << 24) as f32 - 0.5
+        };
+        let mut matrix = Matrix { columns, data: (0..rows * columns).map(|_| next()).collect() };
+        matrix.normalize();
+        matrix
+    }
+
+    /// What a plain loop in double precision finds.
+    fn naive(matrix: &Matrix, query: &[f32], k: usize) -> Vec<u32> {
+        let score = |row: &[f32]| row.iter().zip(query).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum::<f64>();
+        let mut scored: Vec<(u32, f64)> = (0u32..).zip(matrix.iter().map(score)).collect();
+        scored.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+        scored.into_iter().take(k).map(|(entry, _)| entry).collect()
+    }
+
+    #[test]
+    fn recall_is_one_for_any_shape_and_number_of_queries() {
+        for (rows, columns) in [(1, 1), (15, 16), (17, 20), (3000, 384), (1000, 100)] {
+            let matrix = matrix(rows, columns, 5);
+            let index = DenseIndex::from_matrix(&matrix).unwrap();
+            for n_queries in [1, 2, 4, 67] {
+                let queries = self::matrix(n_queries, columns, 6);
+                let queries: Vec<&[f32]> = queries.iter().collect();
+                let found = index.search(&queries, 10).unwrap();
+                for (query, found) in queries.iter().zip(found) {
+                    let found: Vec<u32> = found.into_iter().map(|(entry, _)| entry).collect();
+                    assert_eq!(found, naive(&matrix, query, 10), "{rows}×{columns}, {n_queries} queries");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_batch_and_any_number_of_threads_give_the_same_bits_as_one_query_alone() {
+        let index = DenseIndex::from_matrix(&matrix(5000, 96, 7)).unwrap();
+        let queries = matrix(9, 96, 8);
+        let queries: Vec<&[f32]> = queries.iter().collect();
+        let batch = index.search(&queries, 20).unwrap();
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            for (query, expected) in queries.iter().zip(&batch) {
+                assert_eq!(&pool.install(|| index.search(&[query], 20)).unwrap()[0], expected);
+                let entries: Vec<u32> = expected.iter().map(|hit| hit.0).collect();
+                let scores: Vec<f32> = expected.iter().map(|hit| hit.1).collect();
+                assert_eq!(index.scores(query, &entries).unwrap(), scores);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_scores_are_ordered_by_entry() {
+        let same = Matrix { columns: 2, data: [1.0, 0.0].repeat(4000) };
+        let found = DenseIndex::from_matrix(&same).unwrap().search(&[&[1.0, 0.0]], 3).unwrap();
+        assert_eq!(found, [[(0, 1.0), (1, 1.0), (2, 1.0)]]);
+    }
+
+    #[test]
+    fn an_empty_index_finds_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("empty.dense");
+        DenseIndex::write(&path, 3, []).unwrap();
+        let index = DenseIndex::open(&path).unwrap();
+        assert!(index.is_empty());
+        assert_eq!(index.search(&[&[1.0, 0.0, 0.0]], 5).unwrap(), [[]]);
+    }
+
+    #[test]
+    fn wrong_lengths_and_numbers_that_are_not_finite_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = DenseWriter::create(&folder.path().join("x"), 2).unwrap();
+        assert!(writer.push(&Matrix { columns: 3, data: vec![0.0; 3] }).is_err());
+        assert!(writer.push(&Matrix { columns: 2, data: vec![f32::NAN, 0.0] }).is_err());
+        let index = DenseIndex::from_matrix(&matrix(3, 2, 1)).unwrap();
+        assert!(index.search(&[&[1.0]], 1).unwrap_err().to_string().contains("embedder"));
+    }
+}

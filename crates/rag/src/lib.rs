@@ -1,0 +1,59 @@
+//! The stages of a RAG pipeline, `load → chunk → embed → index → retrieve →
+//! rerank → generate`, and the data that flows between them. It knows nothing
+//! of metrics or experiments.
+//!
+//! A stage is a folder; a component (a chunker, a retriever, …) is one file
+//! in it and one line in the folder's `mod.rs`.
+
+pub mod chunk;
+pub mod generate;
+pub mod index;
+pub mod load;
+pub mod rerank;
+pub mod retrieve;
+mod table;
+mod types;
+
+pub use table::ChunkTable;
+pub use types::{Answer, Chunk, Document, Format, Hit, Page, Passage, Span};
+
+/// What can go wrong in a stage.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Settings that cannot work together.
+    #[error("{component}: {reason}")]
+    Config {
+        /// The component, such as `chunker sentence`.
+        component: &'static str,
+        /// What is wrong and what to change.
+        reason: String,
+    },
+    /// A part that the component needs was not given.
+    #[error("{component} needs {part}")]
+    Needs {
+        /// The component.
+        component: &'static str,
+        /// The missing part.
+        part: &'static str,
+    },
+    /// A file of an index is not what was written.
+    #[error("{path}: {reason}")]
+    BadIndex {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The corpus' address cannot be used.
+    #[error("corpus source `{source_address}`: {reason}")]
+    Source {
+        /// The address as given.
+        source_address: String,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// A model gave no answer.
+    #[error(transparent)]
+    Model(#[from] models::Error),
+}

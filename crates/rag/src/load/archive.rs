@@ -1,0 +1,132 @@
+//! `load::archive`: reads the parts of a ZIP archive without trusting it. The
+//! sizes that it declares are checked before anything is unpacked, the bytes
+//! that really come out are counted against the same limit, and an archive
+//! inside the archive is only bytes.
+
+use super::{Limits, LoadError};
+use std::io::{Cursor, Read};
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+/// An archive in memory, with what it may still unpack to.
+pub(super) struct Archive<'a> {
+    zip: ZipArchive<Cursor<&'a [u8]>>,
+    limit: u64,
+    left: u64,
+}
+
+impl<'a> Archive<'a> {
+    /// Opens an archive and checks what it declares.
+    pub(super) fn open(bytes: &'a [u8], limits: &Limits) -> Result<Self, LoadError> {
+        let zip = ZipArchive::new(Cursor::new(bytes)).map_err(|error| broken(&error))?;
+        let limit = limits.unpacked_bytes;
+        let mut declared = 0u64;
+        for index in 0..zip.len() {
+            let entry = zip.by_index_data(index).map_err(|error| broken(&error))?;
+            if entry.encrypted() {
+                return Err(LoadError::Encrypted);
+            }
+            declared = declared.saturating_add(entry.size());
+        }
+        if declared > limit {
+            return Err(over(limit, &format!("it declares {declared}")));
+        }
+        Ok(Self { zip, limit, left: limit })
+    }
+
+    /// The names of all entries.
+    pub(super) fn names(&self) -> impl Iterator<Item = String> + '_ {
+        self.zip.file_names().filter_map(|name| name.ok().map(|name| name.into_owned()))
+    }
+
+    /// One entry's bytes, or none where there is no such entry.
+    pub(super) fn read(&mut self, name: &str) -> Result<Option<Vec<u8>>, LoadError> {
+        let entry = match self.zip.by_name(name) {
+            Ok(entry) => entry,
+            Err(ZipError::FileNotFound) => return Ok(None),
+            Err(error) => return Err(broken(&error)),
+        };
+        // The declared size is only a hint here: at most 1 MiB is taken on trust.
+        let mut bytes = Vec::with_capacity(entry.size().min(1 << 20) as usize);
+        let read = entry.take(self.left + 1).read_to_end(&mut bytes);
+        let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
+            return Err(over(self.limit, &format!("{name} is larger than it declares")));
+        };
+        read.map_err(|error| LoadError::Broken(format!("{name}: {error}")))?;
+        self.left = left;
+        Ok(Some(bytes))
+    }
+
+    /// One entry's bytes, where the format requires the entry.
+    pub(super) fn require(&mut self, name: &str) -> Result<Vec<u8>, LoadError> {
+        self.read(name)?.ok_or_else(|| LoadError::Broken(format!("the archive has no {name}")))
+    }
+}
+
+fn broken(error: &ZipError) -> LoadError {
+    LoadError::Broken(format!("the archive cannot be read: {error}"))
+}
+
+fn over(limit: u64, found: &str) -> LoadError {
+    LoadError::OverLimit(format!("the archive unpacks to more than {limit} bytes: {found}"))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::io::Write;
+    use zip::write::SimpleFileOptions;
+    use zip::{CompressionMethod, ZipWriter};
+
+    /// An archive with these entries; `mimetype` is stored, the rest deflated.
+    pub(in crate::load) fn zipped(entries: &[(&str, &str)]) -> Vec<u8> {
+        let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, content) in entries {
+            let stored = *name == "mimetype";
+            let method = if stored { CompressionMethod::Stored } else { CompressionMethod::Deflated };
+            writer.start_file(*name, SimpleFileOptions::default().compression_method(method)).unwrap();
+            writer.write_all(content.as_bytes()).unwrap();
+        }
+        writer.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn entries_are_read_by_name() {
+        let bytes = zipped(&[("a/b.txt", "text")]);
+        let mut archive = Archive::open(&bytes, &Limits::default()).unwrap();
+        assert_eq!(archive.require("a/b.txt").unwrap(), b"text");
+        assert_eq!(archive.read("c").unwrap(), None);
+        assert!(matches!(archive.require("c"), Err(LoadError::Broken(_))));
+    }
+
+    #[test]
+    fn a_bomb_is_refused_by_what_it_declares() {
+        let bytes = zipped(&[("a", &"0".repeat(2_000_000))]);
+        let limits = Limits { unpacked_bytes: 1_000_000, ..Limits::default() };
+        assert!(bytes.len() < 10_000);
+        assert!(matches!(Archive::open(&bytes, &limits), Err(LoadError::OverLimit(_))));
+    }
+
+    #[test]
+    fn a_bomb_that_lies_about_its_size_is_stopped_while_unpacking() {
+        let mut bytes = zipped(&[("a", &"0".repeat(2_000_000))]);
+        let size = 2_000_000u32.to_le_bytes();
+        let places: Vec<usize> = (0..bytes.len() - 4).filter(|at| bytes[*at..*at + 4] == size).collect();
+        assert!(!places.is_empty());
+        for at in places {
+            bytes[at..at + 4].copy_from_slice(&10u32.to_le_bytes());
+        }
+        let limits = Limits { unpacked_bytes: 1_000_000, ..Limits::default() };
+        let mut archive = Archive::open(&bytes, &limits).unwrap();
+        assert!(matches!(archive.read("a"), Err(LoadError::OverLimit(_) | LoadError::Broken(_))));
+    }
+
+    #[test]
+    fn the_limit_holds_over_all_entries_together() {
+        let bytes = zipped(&[("a", &"0".repeat(600)), ("b", &"1".repeat(600))]);
+        let mut archive = Archive::open(&bytes, &Limits { unpacked_bytes: 1200, ..Limits::default() }).unwrap();
+        archive.left = 1000;
+        assert!(archive.read("a").is_ok());
+        assert!(matches!(archive.read("b"), Err(LoadError::OverLimit(_))));
+    }
+}

@@ -1,0 +1,281 @@
+//! `load::docx`: a word-processor file as Markdown: headings by style, lists
+//! (`- `, whatever their numbering), tables, footnotes at the end. Pages are
+//! those that the word processor drew when it last saved the file; files that
+//! never were drawn have none.
+
+use super::archive::Archive;
+use super::docx_body::Body;
+use super::xml::{self, Node, Xml};
+use super::{Limits, LoadError, Parsed};
+use std::collections::HashMap;
+
+/// Reads a DOCX file.
+pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+    let mut archive = Archive::open(bytes, limits)?;
+    let main = main_part(&mut archive, limits)?;
+    let folder = main.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let mut part = |name: &str| -> Result<Option<String>, LoadError> {
+        let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
+        Ok(archive.read(&path)?.map(|bytes| xml::decode(&bytes)))
+    };
+    let styles = part("styles.xml")?.map(|text| Styles::parse(&text, limits)).transpose()?.unwrap_or_default();
+    let mut notes = Notes::default();
+    for kind in ["footnote", "endnote"] {
+        if let Some(text) = part(&format!("{kind}s.xml"))? {
+            notes.parse(kind, &text, limits)?;
+        }
+    }
+    let document = xml::decode(&archive.require(&main)?);
+    let mut parsed = Body::new(&styles, &notes, limits).read(&document)?;
+    if let Some(bytes) = archive.read("docProps/core.xml")? {
+        // Damaged metadata is no reason to lose the text.
+        let (title, author) = core_properties(&xml::decode(&bytes), limits).unwrap_or_default();
+        parsed.title = title.or(parsed.title);
+        parsed.author = author;
+    }
+    Ok(parsed)
+}
+
+/// The part that holds the text. Its name is free; nearly all use the usual one.
+fn main_part(archive: &mut Archive<'_>, limits: &Limits) -> Result<String, LoadError> {
+    const USUAL: &str = "word/document.xml";
+    let Some(bytes) = archive.read("_rels/.rels")? else { return Ok(USUAL.to_owned()) };
+    let text = xml::decode(&bytes);
+    let mut xml = Xml::new(&text, limits);
+    while let Some(node) = xml.next()? {
+        let Node::Open(start) = node else { continue };
+        let is_document = xml::attribute(&start, "Type").is_some_and(|kind| kind.ends_with("/officeDocument"));
+        if let Some(target) = xml::attribute(&start, "Target").filter(|_| is_document) {
+            return Ok(target.trim_start_matches('/').to_owned());
+        }
+    }
+    Ok(USUAL.to_owned())
+}
+
+/// What paragraph styles mean for the structure of a text.
+#[derive(Debug, Default)]
+pub(super) struct Styles {
+    by_id: HashMap<String, Style>,
+}
+
+#[derive(Debug, Default)]
+struct Style {
+    name: String,
+    based_on: Option<String>,
+    outline_level: Option<u8>,
+    is_list: bool,
+}
+
+impl Styles {
+    fn parse(text: &str, limits: &Limits) -> Result<Self, LoadError> {
+        let mut styles = Self::default();
+        let mut current: Option<(String, Style)> = None;
+        let mut xml = Xml::new(text, limits);
+        while let Some(node) = xml.next()? {
+            let Node::Open(start) = node else { continue };
+            let value = || xml::attribute(&start, "val").map(|value| value.into_owned());
+            match (xml::local(&start), &mut current) {
+                ("style", _) => {
+                    styles.by_id.extend(current.take());
+                    let id = xml::attribute(&start, "styleId").unwrap_or_default().into_owned();
+                    current = Some((id, Style::default()));
+                }
+                ("name", Some((_, style))) => style.name = value().unwrap_or_default().to_lowercase(),
+                ("basedOn", Some((_, style))) => style.based_on = value(),
+                ("outlineLvl", Some((_, style))) => style.outline_level = value().and_then(|level| level.parse().ok()),
+                ("numPr", Some((_, style))) => style.is_list = true,
+                _ => {}
+            }
+        }
+        styles.by_id.extend(current);
+        Ok(styles)
+    }
+
+    /// The heading level, from 1, of paragraphs of a style.
+    pub(super) fn heading(&self, id: &str) -> Option<u8> {
+        let by_name = |name: &str| match name {
+            "title" => Some(1),
+            _ => name.strip_prefix("heading ")?.trim().parse().ok(),
+        };
+        // Files without a style sheet still use the built-in identifiers.
+        let built_in = || id.strip_prefix("Heading").and_then(|level| level.parse().ok());
+        let found = self.chain(id).find_map(|style| {
+            by_name(&style.name).or_else(|| style.outline_level.filter(|level| *level < 9).map(|level| level + 1))
+        });
+        found.or_else(built_in).map(|level: u8| level.clamp(1, 6))
+    }
+
+    /// Whether paragraphs of a style are list items.
+    pub(super) fn is_list(&self, id: &str) -> bool {
+        let name_tells = |name: &str| name.starts_with("list bullet") || name.starts_with("list number");
+        self.chain(id).any(|style| style.is_list || name_tells(&style.name)) && self.heading(id).is_none()
+    }
+
+    /// Whether paragraphs of a style are lines of a table of contents.
+    pub(super) fn is_contents(&self, id: &str) -> bool {
+        let level = self.by_id.get(id).and_then(|style| style.name.strip_prefix("toc "));
+        level.is_some_and(|level| level.parse::<u8>().is_ok())
+    }
+
+    /// A style and those that it is based on. Styles in a circle end it.
+    fn chain(&self, id: &str) -> impl Iterator<Item = &Style> {
+        let parent = |style: &&Style| self.by_id.get(style.based_on.as_deref()?);
+        std::iter::successors(self.by_id.get(id), parent).take(16)
+    }
+}
+
+/// Footnotes and endnotes, by kind and id.
+#[derive(Debug, Default)]
+pub(super) struct Notes {
+    texts: HashMap<(&'static str, String), String>,
+}
+
+impl Notes {
+    fn parse(&mut self, kind: &'static str, text: &str, limits: &Limits) -> Result<(), LoadError> {
+        let mut id = None;
+        let mut note = String::new();
+        let mut inside_text = false;
+        let mut xml = Xml::new(text, limits);
+        while let Some(node) = xml.next()? {
+            match node {
+                Node::Open(start) => {
+                    inside_text = xml::local(&start) == "t";
+                    match xml::local(&start) {
+                        name if name == kind => {
+                            self.add(kind, id.take(), &mut note);
+                            // Those with a type are the lines that are drawn above notes.
+                            let is_text = xml::attribute(&start, "type").is_none();
+                            id = xml::attribute(&start, "id").filter(|_| is_text).map(|id| id.into_owned());
+                        }
+                        "p" | "tab" | "br" => note.push(' '),
+                        _ => {}
+                    }
+                }
+                Node::Close => inside_text = false,
+                Node::Text(text) if inside_text => note.push_str(&text),
+                _ => {}
+            }
+        }
+        self.add(kind, id, &mut note);
+        Ok(())
+    }
+
+    fn add(&mut self, kind: &'static str, id: Option<String>, note: &mut String) {
+        let text = note.split_whitespace().collect::<Vec<_>>().join(" ");
+        note.clear();
+        if let Some(id) = id.filter(|_| !text.is_empty()) {
+            self.texts.insert((kind, id), text);
+        }
+    }
+
+    /// The text of a note.
+    pub(super) fn get(&self, kind: &'static str, id: &str) -> Option<&str> {
+        self.texts.get(&(kind, id.to_owned())).map(String::as_str)
+    }
+}
+
+fn core_properties(text: &str, limits: &Limits) -> Result<(Option<String>, Option<String>), LoadError> {
+    let (mut title, mut author) = (String::new(), String::new());
+    let mut current = None;
+    let mut xml = Xml::new(text, limits);
+    while let Some(node) = xml.next()? {
+        match (node, current) {
+            (Node::Open(start), _) => {
+                current = match xml::local(&start) {
+                    "title" => Some(true),
+                    "creator" => Some(false),
+                    _ => None,
+                }
+            }
+            (Node::Text(text), Some(true)) => title.push_str(&text),
+            (Node::Text(text), Some(false)) => author.push_str(&text),
+            (Node::Close, _) => current = None,
+            _ => {}
+        }
+    }
+    let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    Ok((given(title), given(author)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::archive::tests::zipped;
+    use super::*;
+
+    const STYLES: &str = "<w:styles><w:style w:styleId='Kop1'><w:name w:val='heading 1'/></w:style>
+        <w:style w:styleId='Mine'><w:name w:val='Mine'/><w:basedOn w:val='Kop2'/></w:style>
+        <w:style w:styleId='Kop2'><w:name w:val='Kop'/><w:basedOn w:val='Mine'/><w:pPr><w:outlineLvl w:val='1'/></w:pPr></w:style>
+        <w:style w:styleId='Inhopg1'><w:name w:val='toc 1'/></w:style></w:styles>";
+
+    fn document(body: &str) -> Vec<u8> {
+        zipped(&[
+            ("[Content_Types].xml", "<Types/>"),
+            ("word/document.xml", &format!("<w:document><w:body>{body}</w:body></w:document>")),
+            ("word/styles.xml", STYLES),
+            (
+                "word/footnotes.xml",
+                "<w:footnotes><w:footnote w:type='separator' w:id='0'><w:p/></w:footnote>
+                <w:footnote w:id='2'><w:p><w:r><w:t>The note.</w:t></w:r></w:p></w:footnote></w:footnotes>",
+            ),
+            (
+                "docProps/core.xml",
+                "<cp:coreProperties><dc:title>A title</dc:title><dc:creator>B &amp; C</dc:creator></cp:coreProperties>",
+            ),
+        ])
+    }
+
+    fn paragraph(style: &str, text: &str) -> String {
+        format!("<w:p><w:pPr><w:pStyle w:val='{style}'/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
+    }
+
+    #[test]
+    fn headings_lists_and_notes_become_markdown() {
+        let body = paragraph("Kop1", "One")
+            + &paragraph("Mine", "Two")
+            + &paragraph("Inhopg1", "One 1")
+            + "<w:p><w:r><w:t>Split </w:t></w:r><w:hyperlink><w:r><w:t>link</w:t></w:r></w:hyperlink>
+               <w:r><w:footnoteReference w:id='2'/></w:r><w:del><w:r><w:t>gone</w:t></w:r></w:del></w:p>"
+            + "<w:p><w:pPr><w:numPr><w:ilvl w:val='0'/><w:numId w:val='1'/></w:numPr></w:pPr><w:r><w:t>a</w:t></w:r></w:p>"
+            + "<w:p><w:pPr><w:numPr><w:ilvl w:val='1'/><w:numId w:val='1'/></w:numPr></w:pPr><w:r><w:t>b</w:t></w:r></w:p>";
+        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        assert_eq!(parsed.text, "# One\n\n## Two\n\nSplit link[^1]\n\n- a\n  - b\n\n[^1]: The note.");
+        assert_eq!((parsed.title.as_deref(), parsed.author.as_deref()), (Some("A title"), Some("B & C")));
+        assert!(parsed.pages.is_empty());
+    }
+
+    #[test]
+    fn tables_become_rows() {
+        let cell = |text: &str| format!("<w:tc><w:p><w:r><w:t>{text}</w:t></w:r></w:p></w:tc>");
+        let row = |one: &str, two: &str| format!("<w:tr>{}{}</w:tr>", cell(one), cell(two));
+        let body = format!("<w:tbl>{}{}</w:tbl>", row("a", "b"), row("1", "2"));
+        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        assert_eq!(parsed.text, "| a | b |\n| --- | --- |\n| 1 | 2 |");
+    }
+
+    #[test]
+    fn page_breaks_make_pages_and_double_breaks_count_once() {
+        let body = paragraph("Kop1", "First")
+            + "<w:p><w:r><w:t>before</w:t><w:br w:type='page'/></w:r></w:p>
+               <w:p><w:r><w:lastRenderedPageBreak/><w:t>after </w:t><w:lastRenderedPageBreak/><w:t>third</w:t></w:r></w:p>";
+        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        let pages: Vec<&str> =
+            parsed.pages.iter().map(|page| parsed.text[page.span.start..page.span.end].trim()).collect();
+        assert_eq!(pages, ["# First\n\nbefore", "after", "third"]);
+        assert_eq!(parsed.pages[2].number, 3);
+        assert_eq!(parsed.pages[2].chapter.as_deref(), Some("First"));
+    }
+
+    #[test]
+    fn damaged_deep_and_trapped_files_are_refused() {
+        let cut = zipped(&[("word/document.xml", "<w:document><w:body><w:p>")]);
+        assert!(matches!(parse(&cut, &Limits::default()), Err(LoadError::Broken(_))));
+        let deep = zipped(&[("word/document.xml", &"<w:sdt>".repeat(100_000))]);
+        assert!(matches!(parse(&deep, &Limits::default()), Err(LoadError::OverLimit(_))));
+        let bomb = "<!DOCTYPE d [<!ENTITY b 'boom'>]><w:document><w:p><w:r><w:t>&b;</w:t></w:r></w:p></w:document>";
+        assert!(matches!(
+            parse(&zipped(&[("word/document.xml", bomb)]), &Limits::default()),
+            Err(LoadError::Broken(_))
+        ));
+        assert!(matches!(parse(&zipped(&[("x", "y")]), &Limits::default()), Err(LoadError::Broken(_))));
+    }
+}

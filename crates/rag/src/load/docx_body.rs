@@ -1,0 +1,284 @@
+//! `load::docx_body`: the paragraphs and tables of a word-processor file,
+//! streamed into Markdown with the places of its page breaks.
+
+use super::docx::{Notes, Styles};
+use super::table::Table;
+use super::xml::{self, Node, Xml};
+use super::{Limits, LoadError, Parsed, starts_by};
+use crate::types::{Page, Span};
+use quick_xml::events::BytesStart;
+
+/// Reads the body of a document.
+pub(super) struct Body<'d> {
+    styles: &'d Styles,
+    notes: &'d Notes,
+    limits: &'d Limits,
+    text: String,
+    last_was_item: bool,
+    /// Paragraphs being read: a text box puts paragraphs inside a paragraph.
+    paragraphs: Vec<Paragraph>,
+    /// Tables being read, each with the blocks of its open cell.
+    tables: Vec<(Table, Vec<String>)>,
+    breaks: Vec<usize>,
+    /// Breaks inside a table, which take effect at its end.
+    table_breaks: usize,
+    /// Whether nothing was written since the last break. A break that was
+    /// asked for is followed by the mark that it was drawn; they are one.
+    page_is_new: bool,
+    headings: Vec<Heading>,
+    notes_used: Vec<(&'static str, String)>,
+    frames: Vec<Frame>,
+    skipped: usize,
+}
+
+#[derive(Default)]
+struct Paragraph {
+    text: String,
+    heading: Option<u8>,
+    list: bool,
+    list_level: usize,
+    is_contents: bool,
+    breaks: Vec<usize>,
+}
+
+struct Heading {
+    start: usize,
+    level: u8,
+    title: String,
+}
+
+enum Frame {
+    Paragraph,
+    Text,
+    Table,
+    Cell,
+    Other,
+}
+
+impl<'d> Body<'d> {
+    pub(super) fn new(styles: &'d Styles, notes: &'d Notes, limits: &'d Limits) -> Self {
+        Self {
+            styles,
+            notes,
+            limits,
+            text: String::new(),
+            last_was_item: false,
+            paragraphs: Vec::new(),
+            tables: Vec::new(),
+            breaks: Vec::new(),
+            table_breaks: 0,
+            page_is_new: true,
+            headings: Vec::new(),
+            notes_used: Vec::new(),
+            frames: Vec::new(),
+            skipped: 0,
+        }
+    }
+
+    /// Reads the main part.
+    pub(super) fn read(mut self, document: &str) -> Result<Parsed, LoadError> {
+        let mut xml = Xml::new(document, self.limits);
+        while let Some(node) = xml.next()? {
+            match node {
+                Node::Open(start) => self.open(&start),
+                Node::Close => self.close(),
+                Node::Text(text) => self.words(&text),
+                Node::Entity(name) => return Err(LoadError::Broken(format!("the entity &{name}; is not expanded"))),
+            }
+            if self.breaks.len() + self.table_breaks >= self.limits.pages as usize {
+                return Err(LoadError::OverLimit(format!("more than {} pages", self.limits.pages)));
+            }
+        }
+        Ok(self.finish())
+    }
+
+    fn open(&mut self, start: &BytesStart<'_>) {
+        let name = xml::local(start);
+        // Deleted text, earlier formatting, tab stops, and the copy of a
+        // drawing for old readers.
+        if self.skipped > 0
+            || matches!(name, "del" | "moveFrom" | "Fallback" | "pPrChange" | "rPrChange" | "tblPrChange" | "tabs")
+        {
+            self.skipped += 1;
+            return;
+        }
+        let value = || xml::attribute(start, "val");
+        let mut frame = Frame::Other;
+        match name {
+            "p" => {
+                self.paragraphs.push(Paragraph::default());
+                frame = Frame::Paragraph;
+            }
+            "t" => frame = Frame::Text,
+            "tbl" => {
+                self.tables.push((Table::default(), Vec::new()));
+                frame = Frame::Table;
+            }
+            "tr" => {
+                if let Some((table, _)) = self.tables.last_mut() {
+                    table.row();
+                }
+            }
+            "tc" => frame = Frame::Cell,
+            "br" if xml::attribute(start, "type").as_deref() == Some("page") => self.page_break(),
+            "lastRenderedPageBreak" => self.page_break(),
+            "pageBreakBefore" if !matches!(value().as_deref(), Some("0" | "false" | "off")) => self.page_break(),
+            "footnoteReference" => self.note("footnote", start),
+            "endnoteReference" => self.note("endnote", start),
+            _ => {}
+        }
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            match name {
+                "pStyle" => {
+                    let style = value().unwrap_or_default();
+                    paragraph.heading = self.styles.heading(&style);
+                    paragraph.list = self.styles.is_list(&style);
+                    paragraph.is_contents = self.styles.is_contents(&style);
+                }
+                "outlineLvl" => {
+                    let level = value().and_then(|level| level.parse::<u8>().ok()).filter(|level| *level < 9);
+                    paragraph.heading = level.map(|level| (level + 1).min(6)).or(paragraph.heading);
+                }
+                "ilvl" => paragraph.list_level = value().and_then(|level| level.parse().ok()).unwrap_or(0).min(8),
+                // Zero takes a paragraph out of its style's list.
+                "numId" => paragraph.list = value().is_some_and(|id| id != "0"),
+                "tab" | "ptab" => paragraph.text.push('\t'),
+                "br" | "cr" => paragraph.text.push('\n'),
+                "noBreakHyphen" => paragraph.text.push('-'),
+                _ => {}
+            }
+        }
+        self.frames.push(frame);
+    }
+
+    fn words(&mut self, text: &str) {
+        if self.skipped > 0 || !matches!(self.frames.last(), Some(Frame::Text)) {
+            return;
+        }
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            paragraph.text.extend(text.chars().map(|character| if character == '\u{a0}' { ' ' } else { character }));
+            self.page_is_new &= text.trim().is_empty();
+        }
+    }
+
+    fn close(&mut self) {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return;
+        }
+        match self.frames.pop() {
+            Some(Frame::Paragraph) => self.close_paragraph(),
+            Some(Frame::Cell) => {
+                if let Some((table, blocks)) = self.tables.last_mut() {
+                    table.cell(std::mem::take(blocks).join("\n\n"));
+                }
+            }
+            Some(Frame::Table) => self.close_table(),
+            Some(Frame::Text | Frame::Other) | None => {}
+        }
+    }
+
+    fn page_break(&mut self) {
+        if std::mem::replace(&mut self.page_is_new, true) {
+            return;
+        }
+        match self.paragraphs.last_mut() {
+            _ if !self.tables.is_empty() => self.table_breaks += 1,
+            Some(paragraph) => paragraph.breaks.push(paragraph.text.len()),
+            None => self.breaks.push(self.text.len()),
+        }
+    }
+
+    fn note(&mut self, kind: &'static str, start: &BytesStart<'_>) {
+        let Some(id) = xml::attribute(start, "id") else { return };
+        if let (Some(paragraph), Some(_)) = (self.paragraphs.last_mut(), self.notes.get(kind, &id)) {
+            self.notes_used.push((kind, id.into_owned()));
+            paragraph.text.push_str(&format!("[^{}]", self.notes_used.len()));
+        }
+    }
+
+    fn close_paragraph(&mut self) {
+        let Some(paragraph) = self.paragraphs.pop() else { return };
+        let content = paragraph.text.trim();
+        let lead = paragraph.text.len() - paragraph.text.trim_start().len();
+        if content.is_empty() || paragraph.is_contents {
+            self.breaks.extend(paragraph.breaks.iter().map(|_| self.text.len()));
+            return;
+        }
+        if let Some((_, blocks)) = self.tables.last_mut() {
+            blocks.push(content.to_owned());
+            return;
+        }
+        let (prefix, content) = match paragraph.heading {
+            Some(level) => ("#".repeat(level.into()) + " ", content.replace(['\n', '\t'], " ")),
+            None if paragraph.list => ("  ".repeat(paragraph.list_level) + "- ", content.to_owned()),
+            None => (String::new(), content.to_owned()),
+        };
+        let is_item = paragraph.heading.is_none() && paragraph.list;
+        self.separate(is_item);
+        let start = self.text.len();
+        self.text.push_str(&prefix);
+        self.text.push_str(&content);
+        self.breaks.extend(paragraph.breaks.iter().map(|at| match at.saturating_sub(lead) {
+            0 => start,
+            at => start + prefix.len() + at.min(content.len()),
+        }));
+        if let Some(level) = paragraph.heading {
+            self.headings.push(Heading { start, level, title: content });
+        }
+    }
+
+    fn close_table(&mut self) {
+        let Some((table, _)) = self.tables.pop() else { return };
+        let text = table.finish();
+        if let Some((_, blocks)) = self.tables.last_mut() {
+            // A row cannot hold a table: its cells stay as words.
+            blocks.push(text.lines().filter(|line| !line.starts_with("| ---")).collect::<Vec<_>>().join(" "));
+            return;
+        }
+        if !text.trim().is_empty() {
+            self.separate(false);
+            self.text.push_str(text.trim_end());
+        }
+        let end = self.text.len();
+        self.breaks.extend(std::iter::repeat_n(end, std::mem::take(&mut self.table_breaks)));
+    }
+
+    fn separate(&mut self, is_item: bool) {
+        if !self.text.is_empty() {
+            self.text.push_str(if is_item && self.last_was_item { "\n" } else { "\n\n" });
+        }
+        self.last_was_item = is_item;
+    }
+
+    fn finish(mut self) -> Parsed {
+        for (index, (kind, id)) in self.notes_used.iter().enumerate() {
+            let note = self.notes.get(kind, id).unwrap_or_default();
+            self.text.push_str(&format!("\n\n[^{}]: {note}", index + 1));
+        }
+        let pages = self.pages();
+        let title = self.headings.into_iter().find(|heading| heading.level == 1).map(|heading| heading.title);
+        Parsed { title, author: None, text: self.text, pages }
+    }
+
+    fn pages(&self) -> Vec<Page> {
+        if self.breaks.is_empty() {
+            return Vec::new();
+        }
+        let top = self.headings.iter().map(|heading| heading.level).min().unwrap_or(1);
+        let chapters: Vec<&Heading> = self.headings.iter().filter(|heading| heading.level == top).collect();
+        let starts = std::iter::once(0).chain(self.breaks.iter().copied());
+        let ends = self.breaks.iter().copied().chain(std::iter::once(self.text.len()));
+        let mut pages = Vec::new();
+        for (number, (start, end)) in (1u32..).zip(starts.zip(ends)) {
+            // A table over several pages is one stretch: the pages in it have no text of their own.
+            if start >= end {
+                continue;
+            }
+            let begun = chapters.iter().take_while(|chapter| starts_by(&self.text, chapter.start, start));
+            let chapter = begun.last().map(|chapter| chapter.title.clone());
+            pages.push(Page { number, span: Span { start, end }, chapter });
+        }
+        pages
+    }
+}

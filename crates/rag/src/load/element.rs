@@ -1,0 +1,97 @@
+//! `load::element`: which elements of HTML are not content.
+
+use std::borrow::Cow;
+
+/// What may surround the content and is left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Boilerplate {
+    /// A book's part is content, but for what calls itself navigation.
+    Book,
+    /// Web pages have menus, asides and footers.
+    Page,
+}
+
+/// Whether an element is left out with everything in it.
+pub(super) fn is_left_out<'e>(
+    boilerplate: Boilerplate,
+    name: &str,
+    attribute: &impl Fn(&str) -> Option<Cow<'e, str>>,
+) -> bool {
+    is_never_content(name)
+        || attribute("hidden").is_some()
+        || attribute("style").is_some_and(|style| style.replace(' ', "").contains("display:none"))
+        || name == "a" && has_class(attribute, is_permalink)
+        || attribute("role").is_some_and(|role| is_navigation(&role))
+        || boilerplate == Boilerplate::Page && surrounds_content(name, attribute)
+}
+
+/// The language of a code block, where its class names one.
+pub(super) fn language<'e>(attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> Option<String> {
+    let classes = attribute("class")?;
+    let found = classes.split_whitespace().find_map(|class| class.strip_prefix("language-"));
+    found.map(str::to_owned)
+}
+
+fn is_never_content(name: &str) -> bool {
+    matches!(
+        name,
+        "head"
+            | "script"
+            | "style"
+            | "noscript"
+            | "template"
+            | "svg"
+            | "iframe"
+            | "object"
+            | "embed"
+            | "canvas"
+            | "audio"
+            | "video"
+            | "map"
+            | "select"
+            | "datalist"
+            | "button"
+            | "input"
+            | "textarea"
+            | "rp"
+            | "annotation"
+            | "annotation-xml"
+    )
+}
+
+/// The mark that documentation generators put behind each heading.
+fn is_permalink(class: &str) -> bool {
+    matches!(class, "headerlink" | "anchorjs-link" | "header-anchor" | "permalink")
+}
+
+fn is_navigation(role: &str) -> bool {
+    matches!(role, "navigation" | "banner" | "contentinfo" | "search")
+}
+
+/// What web pages put around their content, by element, role and the class
+/// names of the generators that Debian's documentation is made with.
+fn surrounds_content<'e>(name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> bool {
+    let around = |class: &str| {
+        matches!(
+            class,
+            "navheader"
+                | "navfooter"
+                | "navbar"
+                | "sphinxsidebar"
+                | "sidebar"
+                | "breadcrumb"
+                | "breadcrumbs"
+                | "skip-link"
+                | "cookie-banner"
+                | "site-header"
+                | "site-footer"
+        )
+    };
+    matches!(name, "nav" | "footer" | "aside")
+        || attribute("role").is_some_and(|role| role == "complementary")
+        || has_class(attribute, around)
+}
+
+fn has_class<'e>(attribute: &impl Fn(&str) -> Option<Cow<'e, str>>, is_one: impl Fn(&str) -> bool) -> bool {
+    attribute("class").is_some_and(|classes| classes.split_whitespace().any(is_one))
+}

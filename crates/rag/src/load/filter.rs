@@ -1,0 +1,77 @@
+//! `load::filter`: which files of a place belong to the corpus.
+
+use super::sniff;
+use glob::{MatchOptions, Pattern};
+
+/// Letters match in either case, and `*` stays within a folder (`**` does not).
+const MATCHING: MatchOptions =
+    MatchOptions { case_sensitive: false, require_literal_separator: true, require_literal_leading_dot: false };
+
+/// What a person asked for.
+#[derive(Debug, Clone)]
+pub(super) struct Filter {
+    include: Vec<Pattern>,
+    exclude: Vec<Pattern>,
+}
+
+impl Filter {
+    /// Understands patterns. One without `/` matches names in any folder; one
+    /// that ends in `/` everything below.
+    pub(super) fn parse(include: &[String], exclude: &[String]) -> Result<Self, String> {
+        let all = |texts: &[String]| texts.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>();
+        Ok(Self { include: all(include)?, exclude: all(exclude)? })
+    }
+
+    /// Whether a file belongs to the corpus. `address` is the pattern that
+    /// stands in the corpus' address, if one does.
+    pub(super) fn takes(&self, path: &str, address: Option<&Pattern>) -> bool {
+        let matches = |pattern: &Pattern| match pattern.as_str().contains('/') {
+            true => pattern.matches_with(path, MATCHING),
+            false => pattern.matches_with(path.rsplit('/').next().unwrap_or(path), MATCHING),
+        };
+        // Hidden files are the tools' own, not the person's.
+        let is_hidden = path.split('/').any(|part| part.starts_with('.'));
+        let is_in_address = address.is_none_or(|pattern| pattern.matches_with(path, MATCHING));
+        let is_known = || sniff::extension(path).as_deref().and_then(sniff::by_extension).is_some();
+        let is_included = match (self.include.is_empty(), address) {
+            (true, None) => is_known(),
+            (true, Some(_)) => true,
+            (false, _) => self.include.iter().any(matches),
+        };
+        !is_hidden && is_in_address && is_included && !self.exclude.iter().any(matches)
+    }
+}
+
+/// Splits an address before its first component with a wildcard.
+pub(super) fn split_pattern(address: &str) -> Result<(&str, Option<Pattern>), String> {
+    let Some(wildcard) = address.find(['*', '?', '[']) else { return Ok((address, None)) };
+    let start = address[..wildcard].rfind('/').map_or(0, |slash| slash + 1);
+    let pattern = pattern(&address[start..])?;
+    Ok((address[..start].trim_end_matches('/'), Some(pattern)))
+}
+
+fn pattern(text: &str) -> Result<Pattern, String> {
+    let whole = if text.ends_with('/') { format!("{text}**") } else { text.to_owned() };
+    Pattern::new(whole.trim_start_matches("./")).map_err(|error| format!("bad pattern `{text}`: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_split_before_its_first_wildcard() {
+        let (root, pattern) = split_pattern("/a/b*/**/c.pdf").unwrap();
+        assert_eq!((root, pattern.unwrap().as_str()), ("/a", "b*/**/c.pdf"));
+        assert_eq!(split_pattern("*.pdf").unwrap().0, "");
+        assert_eq!(split_pattern("s3://bucket/x/*.pdf").unwrap().0, "s3://bucket/x");
+        assert!(split_pattern("/a/b.pdf").unwrap().1.is_none());
+    }
+
+    #[test]
+    fn a_double_star_also_matches_no_folder() {
+        let filter = Filter::parse(&["**/*.epub".to_owned()], &[]).unwrap();
+        assert!(filter.takes("a.epub", None) && filter.takes("x/y/A.EPUB", None));
+        assert!(!filter.takes("a.pdf", None) && !filter.takes(".x/a.epub", None));
+    }
+}

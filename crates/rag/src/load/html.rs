@@ -1,0 +1,210 @@
+//! `load::html`: a web page's content as Markdown. The content is the page's
+//! `main` or only `article`, else its body without navigation and footers.
+//! Title and author come from the head.
+
+use super::element::Boilerplate;
+use super::markup::{Markdown, Writer};
+use super::{Limits, LoadError, Parsed, nesting, text};
+use scraper::{ElementRef, Html, Node};
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// Reads an HTML file.
+pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+    let html = text::decode(bytes, declared_encoding(bytes).as_deref());
+    nesting::check(&html, limits.nesting)?;
+    let document = Html::parse_document(&html);
+    let facts = Facts::of(&document);
+    let nothing = HashSet::new();
+    let write = |root, boilerplate| write(root, Writer::new(boilerplate, &nothing));
+    let mut markdown = facts.content.map(|root| write(root, Boilerplate::Page)).unwrap_or_default();
+    if markdown.text.is_empty() {
+        markdown = write(document.root_element(), Boilerplate::Page);
+    }
+    if markdown.text.is_empty() {
+        // A page that is nothing but navigation is still better read than lost.
+        markdown = write(document.root_element(), Boilerplate::Book);
+    }
+    let title = facts.title.or(markdown.first_heading);
+    Ok(Parsed { title, author: facts.author, text: markdown.text, pages: Vec::new() })
+}
+
+/// Turns a page of an e-book into Markdown, all of it, and notes where the
+/// elements with `wanted` ids begin.
+pub(super) fn to_markdown(html: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Markdown, LoadError> {
+    nesting::check(html, limits.nesting)?;
+    let document = Html::parse_document(html);
+    Ok(write(document.root_element(), Writer::new(Boilerplate::Book, wanted)))
+}
+
+/// Walks a tree without recursion: its depth is not ours to choose.
+fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Markdown {
+    let mut node = *root;
+    loop {
+        match node.value() {
+            Node::Element(element) => writer.open(element.name(), |name| element.attr(name).map(Cow::Borrowed)),
+            Node::Text(text) => writer.text(text),
+            _ => {}
+        }
+        if let Some(child) = node.first_child() {
+            node = child;
+            continue;
+        }
+        loop {
+            if node.value().is_element() {
+                writer.close();
+            }
+            if node.id() == root.id() {
+                return writer.finish();
+            }
+            if let Some(next) = node.next_sibling() {
+                node = next;
+                break;
+            }
+            match node.parent() {
+                Some(parent) => node = parent,
+                None => return writer.finish(),
+            }
+        }
+    }
+}
+
+/// What one pass over a page finds.
+#[derive(Default)]
+struct Facts<'a> {
+    title: Option<String>,
+    author: Option<String>,
+    content: Option<ElementRef<'a>>,
+}
+
+impl<'a> Facts<'a> {
+    fn of(document: &'a Html) -> Self {
+        let mut shared_title = None;
+        let mut title = None;
+        let mut author = None;
+        let mut main = None;
+        let mut articles = Vec::new();
+        for element in document.root_element().descendent_elements() {
+            match element.value().name() {
+                "title" if title.is_none() => title = words(element.text()),
+                "meta" => {
+                    let name = element.attr("property").or(element.attr("name")).unwrap_or_default();
+                    let content = element.attr("content").and_then(|content| words([content].into_iter()));
+                    match name.to_ascii_lowercase().as_str() {
+                        "og:title" => shared_title = shared_title.or(content),
+                        // The Open Graph author is often a link to a profile.
+                        "author" | "dc.creator" | "citation_author" | "article:author" => {
+                            author = author.or(content.filter(|author| !author.starts_with("http")));
+                        }
+                        _ => {}
+                    }
+                }
+                "main" if main.is_none() => main = Some(element),
+                "article" => articles.push(element),
+                _ if main.is_none() && element.attr("role") == Some("main") => main = Some(element),
+                _ => {}
+            }
+        }
+        // Several articles are a list of them: then the page itself is the content.
+        let only_article = (articles.len() == 1).then(|| articles.remove(0));
+        Self { title: shared_title.or(title), author, content: main.or(only_article) }
+    }
+}
+
+fn words<'t>(texts: impl Iterator<Item = &'t str>) -> Option<String> {
+    let text: String = texts.collect();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    (!text.is_empty()).then_some(text)
+}
+
+/// The encoding that a page names for itself, in its first 2 KiB.
+fn declared_encoding(bytes: &[u8]) -> Option<String> {
+    let head: String = bytes.iter().take(2048).map(|byte| char::from(byte.to_ascii_lowercase())).collect();
+    let after = head.split_once("charset").or_else(|| head.split_once("encoding"))?.1;
+    let label = after.trim_start().strip_prefix('=')?.trim_start().trim_start_matches(['"', '\'']);
+    let end = label.find(|character: char| !character.is_ascii_alphanumeric() && !"-_:.".contains(character));
+    Some(label[..end.unwrap_or(label.len())].to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn markdown(html: &str) -> String {
+        parse(html.as_bytes(), &Limits::default()).unwrap().text
+    }
+
+    #[test]
+    fn headings_paragraphs_and_inline_marks() {
+        let html =
+            "<h1>A <em>big</em>\n title<a class='headerlink'>¶</a></h1>\n<p>Some\n  <b>bold</b>, <a href='x'>linked</a>
+            text&nbsp;with 2*3 and snake_case.<br>Next line.</p><h3></h3><div>End</div>";
+        let expected = "# A big title\n\nSome bold, linked text with 2*3 and snake_case.\nNext line.\n\nEnd";
+        assert_eq!(markdown(html), expected);
+    }
+
+    #[test]
+    fn lists_nest_and_count() {
+        let html = "<p>Before</p><ul><li><p>one</p><p>more</p></li><li>two<ol start=3><li>three</li><li>four</li></ol></li></ul>After";
+        let expected = "Before\n\n- one\n\n  more\n- two\n  3. three\n  4. four\n\nAfter";
+        assert_eq!(markdown(html), expected);
+    }
+
+    #[test]
+    fn definitions_stay_with_their_terms() {
+        let html = "<dl><dt>term</dt><dd><p>What it means.</p></dd><dt>other</dt><dd>This.</dd></dl>";
+        assert_eq!(markdown(html), "term\nWhat it means.\n\nother\nThis.");
+    }
+
+    #[test]
+    fn code_is_fenced_and_kept_as_it_is() {
+        let html = "<pre><code class='language-sh'>if x; then\n\n\t<b>echo</b> *\nfi\n</code></pre><pre>a ``` b</pre>";
+        assert_eq!(markdown(html), "```sh\nif x; then\n\n\techo *\nfi\n```\n\n````\na ``` b\n````");
+    }
+
+    #[test]
+    fn quotes_are_marked_on_every_line() {
+        assert_eq!(markdown("<blockquote><p>a</p><p>b<br>c</p></blockquote>d"), "> a\n>\n> b\n> c\n\nd");
+    }
+
+    #[test]
+    fn data_tables_become_rows_and_layout_tables_blocks() {
+        let data = "<table><caption>T</caption><tr><th>a<th>b<tr><td>1<br>2<td><ul><li>x</ul></table>";
+        assert_eq!(markdown(data), "T\n\n| a | b |\n| --- | --- |\n| 1 2 | - x |");
+        let layout = "<table><tr><td>menu</td><td><h1>Title</h1><table><tr><td>1<td>2</table></td></tr></table>";
+        assert_eq!(markdown(layout), "menu\n\n# Title\n\n1\n\n2");
+    }
+
+    #[test]
+    fn what_surrounds_the_content_is_left_out() {
+        let html = "<body><nav>menu</nav><header>site</header><main><h1>Title</h1><aside>ad</aside><p>Text</p></main>
+            <footer>imprint</footer><script>var x</script></body>";
+        assert_eq!(markdown(html), "# Title\n\nText");
+        assert_eq!(markdown("<nav>menu</nav><p hidden>no</p><p style='display: none'>no</p><p>yes</p>"), "yes");
+        assert_eq!(markdown("<article>one</article><article>two</article>"), "one\n\ntwo");
+        assert_eq!(markdown("<main> </main><p>outside</p>"), "outside");
+        assert_eq!(markdown("<nav>only a menu</nav>"), "only a menu");
+    }
+
+    #[test]
+    fn the_head_tells_title_and_author() {
+        let html = "<head><title>Page &mdash; Site</title><meta property=og:title content='Page'>
+            <meta name=author content=' A.  Writer '></head><body>x";
+        let parsed = parse(html.as_bytes(), &Limits::default()).unwrap();
+        assert_eq!((parsed.title.as_deref(), parsed.author.as_deref()), (Some("Page"), Some("A. Writer")));
+        let parsed = parse(b"<h2>Only a heading</h2>", &Limits::default()).unwrap();
+        assert_eq!(parsed.title.as_deref(), Some("Only a heading"));
+    }
+
+    #[test]
+    fn the_declared_encoding_is_used() {
+        let parsed = parse(b"<meta charset=iso-8859-2><p>\xE8", &Limits::default()).unwrap();
+        assert_eq!(parsed.text, "č");
+    }
+
+    #[test]
+    fn deep_nesting_is_refused_before_it_is_parsed() {
+        let html = "<div>".repeat(100_000);
+        assert!(matches!(parse(html.as_bytes(), &Limits::default()), Err(LoadError::OverLimit(_))));
+    }
+}

@@ -1,0 +1,421 @@
+//! `load::markup`: elements and text go in, Markdown comes out. HTML (from a
+//! tree) and XHTML (from a stream) share it, so that every format reads alike.
+//!
+//! Headings, lists, tables, quotes and code blocks become Markdown. Marks
+//! inside a line (bold, links, inline code) are dropped and nothing is
+//! escaped: the text is searched, quoted and compared, and `dpkg\_deb` is not
+//! what the page says.
+
+use super::element::{self, Boilerplate};
+use super::table::Table;
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+/// What was written.
+#[derive(Debug, Default)]
+pub(super) struct Markdown {
+    pub(super) text: String,
+    pub(super) first_heading: Option<String>,
+    /// Where elements with a wanted `id` begin.
+    pub(super) anchors: Vec<(String, usize)>,
+}
+
+/// Writes Markdown while elements open and close. Each [`open`](Self::open)
+/// needs its [`close`](Self::close).
+pub(super) struct Writer<'w> {
+    boilerplate: Boilerplate,
+    wanted: &'w HashSet<String>,
+    output: Output,
+    frames: Vec<Frame>,
+    /// How many of the open elements are inside one that is left out.
+    skipped: usize,
+    headings: usize,
+    lists: Vec<List>,
+    tables: Vec<Table>,
+    /// The outputs that wait while table cells are written.
+    waiting: Vec<Output>,
+    verbatim: Option<String>,
+    done: Markdown,
+}
+
+/// Text being written, and what is owed before its next word.
+#[derive(Default)]
+struct Output {
+    text: String,
+    newlines: usize,
+    /// Whether the next text stays close to what is before it.
+    is_glued: bool,
+    space: bool,
+    /// What each line begins with: indents of lists and marks of quotes.
+    prefix: String,
+    /// A list's or heading's mark, and how much of the prefix stands before it.
+    mark: Option<(usize, String)>,
+}
+
+struct List {
+    ordered: bool,
+    items: u64,
+}
+
+/// What to do when an element closes.
+enum Frame {
+    Inline,
+    Block,
+    Heading { start: usize },
+    List,
+    Item { prefix: usize },
+    Quote { prefix: usize },
+    Verbatim { language: String },
+    Table,
+    Row,
+    Cell,
+}
+
+impl<'w> Writer<'w> {
+    /// A writer that notes where the `wanted` ids are.
+    pub(super) fn new(boilerplate: Boilerplate, wanted: &'w HashSet<String>) -> Self {
+        Self {
+            boilerplate,
+            wanted,
+            output: Output::default(),
+            frames: Vec::new(),
+            skipped: 0,
+            headings: 0,
+            lists: Vec::new(),
+            tables: Vec::new(),
+            waiting: Vec::new(),
+            verbatim: None,
+            done: Markdown::default(),
+        }
+    }
+
+    /// An element begins. `attribute` looks up its attributes.
+    pub(super) fn open<'e>(&mut self, name: &str, attribute: impl Fn(&str) -> Option<Cow<'e, str>>) {
+        if self.skipped > 0 || element::is_left_out(self.boilerplate, name, &attribute) {
+            self.skipped += 1;
+            return;
+        }
+        self.note_anchor(name, &attribute);
+        let frame = self.frame(name, &attribute);
+        self.frames.push(frame);
+    }
+
+    /// Text inside the innermost element.
+    pub(super) fn text(&mut self, text: &str) {
+        if self.skipped > 0 {
+            return;
+        }
+        match &mut self.verbatim {
+            Some(verbatim) => verbatim.push_str(text),
+            // Between the cells of a table there is only white space.
+            None if matches!(self.frames.last(), Some(Frame::Table | Frame::Row)) && text.trim().is_empty() => {}
+            None => self.output.words(text),
+        }
+    }
+
+    /// The innermost element ends.
+    pub(super) fn close(&mut self) {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return;
+        }
+        match self.frames.pop() {
+            None | Some(Frame::Inline) => {}
+            Some(Frame::Block) => {
+                self.output.is_glued = false;
+                self.separate(2);
+            }
+            Some(Frame::Heading { start }) => self.close_heading(start),
+            Some(Frame::List) => {
+                self.lists.pop();
+                self.separate(if self.lists.is_empty() { 2 } else { 1 });
+            }
+            Some(Frame::Item { prefix }) => {
+                self.output.mark = None;
+                self.output.prefix.truncate(prefix);
+                self.separate(1);
+            }
+            Some(Frame::Quote { prefix }) => {
+                self.output.prefix.truncate(prefix);
+                self.separate(2);
+            }
+            Some(Frame::Verbatim { language }) => self.close_verbatim(&language),
+            Some(Frame::Table) => self.close_table(),
+            Some(Frame::Row) => {}
+            Some(Frame::Cell) => self.close_cell(),
+        }
+    }
+
+    /// The Markdown. Elements that are still open are closed.
+    pub(super) fn finish(mut self) -> Markdown {
+        self.skipped = 0;
+        while !self.frames.is_empty() {
+            self.close();
+        }
+        self.done.text = self.output.text;
+        self.done.text.truncate(self.done.text.trim_end().len());
+        self.done
+    }
+
+    fn note_anchor<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) {
+        if self.wanted.is_empty() {
+            return;
+        }
+        let id = attribute("id").or_else(|| if name == "a" { attribute("name") } else { None });
+        if let Some(id) = id.filter(|id| self.wanted.contains(id.as_ref())) {
+            let position = self.waiting.first().unwrap_or(&self.output).text.len();
+            self.done.anchors.push((id.into_owned(), position));
+        }
+    }
+
+    fn frame<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> Frame {
+        if self.verbatim.is_some() {
+            match name {
+                "br" => self.text("\n"),
+                "code" => self.note_language(attribute),
+                _ => {}
+            }
+            return Frame::Inline;
+        }
+        match name {
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" if self.headings == 0 => {
+                self.separate(2);
+                self.note_block_in_cell();
+                self.headings = 1;
+                let level = usize::from(name.as_bytes()[1] - b'0');
+                self.output.set_mark(format!("{} ", "#".repeat(level)), 0);
+                Frame::Heading { start: self.output.text.len() }
+            }
+            "br" => {
+                self.separate(1);
+                Frame::Inline
+            }
+            "img" => {
+                if let Some(alternative) = attribute("alt") {
+                    self.output.words(&alternative);
+                }
+                Frame::Inline
+            }
+            "ul" | "ol" | "menu" | "dir" => {
+                self.separate(if self.lists.is_empty() { 2 } else { 1 });
+                self.lists.push(List { ordered: name == "ol", items: 0 });
+                if let (Some(list), Some(start)) = (self.lists.last_mut(), attribute("start")) {
+                    list.items = start.trim().parse::<u64>().map_or(0, |start| start.saturating_sub(1));
+                }
+                Frame::List
+            }
+            "li" => self.open_item(),
+            "blockquote" => {
+                self.separate(2);
+                let prefix = self.output.prefix.len();
+                self.output.prefix.push_str("> ");
+                Frame::Quote { prefix }
+            }
+            "pre" | "listing" | "xmp" if self.headings == 0 => {
+                self.separate(if self.lists.is_empty() { 2 } else { 1 });
+                self.note_block_in_cell();
+                self.verbatim = Some(String::new());
+                Frame::Verbatim { language: element::language(attribute).unwrap_or_default() }
+            }
+            "table" if self.headings == 0 => {
+                self.separate(2);
+                self.note_block_in_cell();
+                self.tables.push(Table::default());
+                Frame::Table
+            }
+            "tr" if !self.tables.is_empty() => {
+                self.tables.last_mut().map(Table::row);
+                Frame::Row
+            }
+            "td" | "th" if !self.tables.is_empty() => {
+                self.waiting.push(std::mem::take(&mut self.output));
+                Frame::Cell
+            }
+            "dd" => {
+                // A definition stays with its term, whatever block it begins with.
+                self.output.newlines = 1;
+                self.output.is_glued = true;
+                Frame::Block
+            }
+            "p" | "div" | "section" | "article" | "main" | "address" | "figure" | "figcaption" | "details"
+            | "summary" | "fieldset" | "form" | "hgroup" | "dl" | "dt" | "header" | "footer" | "aside" | "nav"
+            | "center" | "caption" | "legend" | "hr" | "body" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => {
+                self.separate(2);
+                Frame::Block
+            }
+            _ => Frame::Inline,
+        }
+    }
+
+    fn open_item(&mut self) -> Frame {
+        let first = self.lists.last().is_none_or(|list| list.items == 0);
+        let mark = match self.lists.last_mut() {
+            Some(list) => {
+                list.items = list.items.saturating_add(1);
+                if list.ordered { format!("{}. ", list.items) } else { "- ".to_owned() }
+            }
+            None => "- ".to_owned(),
+        };
+        self.separate(1);
+        if !first {
+            // Paragraphs inside items must not tear the list apart.
+            self.output.newlines = 1;
+        }
+        let prefix = self.output.prefix.len();
+        let indent = mark.len();
+        self.output.set_mark(mark, indent);
+        Frame::Item { prefix }
+    }
+
+    /// The next text is at least this many line ends away; inside a heading,
+    /// which must stay one line, a space away.
+    fn separate(&mut self, newlines: usize) {
+        if self.headings > 0 {
+            self.output.space = true;
+        } else if self.output.mark.is_none() && !self.output.is_glued {
+            self.output.newlines = self.output.newlines.max(newlines);
+        }
+    }
+
+    fn note_block_in_cell(&mut self) {
+        if !self.waiting.is_empty() {
+            self.tables.last_mut().map(Table::holds_blocks);
+        }
+    }
+
+    fn note_language<'e>(&mut self, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) {
+        if let (Some(found), Some(Frame::Verbatim { language })) =
+            (element::language(attribute), self.frames.last_mut())
+            && language.is_empty()
+        {
+            *language = found;
+        }
+    }
+
+    fn close_heading(&mut self, start: usize) {
+        self.headings = 0;
+        self.output.mark = None;
+        self.separate(2);
+        let written = self.output.text.get(start..).unwrap_or_default();
+        let title = written.trim_start_matches([' ', '\n', '>', '-', '#']).trim();
+        if self.done.first_heading.is_none() && !title.is_empty() {
+            self.done.first_heading = Some(title.to_owned());
+        }
+    }
+
+    fn close_verbatim(&mut self, language: &str) {
+        let verbatim = self.verbatim.take().unwrap_or_default();
+        let content = verbatim.strip_prefix('\n').unwrap_or(&verbatim).trim_end();
+        if !content.trim().is_empty() {
+            // A fence must be longer than any run of backticks inside.
+            let longest = content.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+            let fence = "`".repeat(longest.max(2) + 1);
+            self.output.line(&format!("{fence}{language}"));
+            for line in content.lines() {
+                self.output.line(line);
+            }
+            self.output.line(&fence);
+        }
+        self.separate(2);
+    }
+
+    fn close_cell(&mut self) {
+        let cell = std::mem::replace(&mut self.output, self.waiting.pop().unwrap_or_default());
+        if let Some(table) = self.tables.last_mut() {
+            table.cell(cell.text);
+        }
+    }
+
+    fn close_table(&mut self) {
+        let table = self.tables.pop().unwrap_or_default();
+        self.note_block_in_cell();
+        self.separate(2);
+        for line in table.finish().lines() {
+            self.output.line(line);
+        }
+        self.separate(2);
+    }
+}
+
+impl Output {
+    /// Appends words, with runs of white space as one space.
+    fn words(&mut self, text: &str) {
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+            if end > 0 {
+                self.word(&rest[..end]);
+            }
+            rest = &rest[end..];
+            let word = rest.find(|character: char| !character.is_whitespace()).unwrap_or(rest.len());
+            self.space |= word > 0;
+            rest = &rest[word..];
+        }
+    }
+
+    fn word(&mut self, word: &str) {
+        // Marks where a word may be broken are no part of it.
+        let invisible = |character: char| matches!(character, '\u{ad}' | '\u{200b}' | '\u{feff}' | '\0');
+        if word.chars().all(invisible) {
+            return;
+        }
+        self.begin();
+        if word.is_ascii() && !word.contains('\0') {
+            self.text.push_str(word);
+        } else {
+            self.text.extend(word.chars().filter(|character| !invisible(*character)));
+        }
+    }
+
+    /// Appends a whole line as it is.
+    fn line(&mut self, line: &str) {
+        self.newlines = self.newlines.max(1);
+        if line.is_empty() {
+            // An owed blank line is written with the next text; this one is content.
+            self.begin();
+            self.text.truncate(self.text.trim_end_matches(' ').len());
+        } else {
+            self.begin();
+            self.text.push_str(line);
+        }
+        self.newlines = 1;
+    }
+
+    /// Pays what is owed: line ends, the prefix, a mark, a space.
+    fn begin(&mut self) {
+        let at_start = self.text.is_empty();
+        if at_start || self.newlines > 0 || self.mark.is_some() {
+            if !at_start {
+                let quote = self.prefix.trim_end();
+                for blank in 0..self.newlines.max(1) {
+                    self.text.push('\n');
+                    if blank + 1 < self.newlines {
+                        self.text.push_str(quote);
+                    }
+                }
+            }
+            match self.mark.take() {
+                Some((prefix, mark)) => {
+                    self.text.push_str(&self.prefix[..prefix.min(self.prefix.len())]);
+                    self.text.push_str(&mark);
+                }
+                None => self.text.push_str(&self.prefix),
+            }
+        } else if self.space && !self.text.ends_with([' ', '\n']) {
+            self.text.push(' ');
+        }
+        self.newlines = 0;
+        self.is_glued = false;
+        self.space = false;
+    }
+
+    /// Puts a mark before the next text, and indents what follows it. Marks
+    /// that meet (a list that begins inside an item) stand side by side.
+    fn set_mark(&mut self, mark: String, indent: usize) {
+        match &mut self.mark {
+            Some((_, waiting)) => waiting.push_str(&mark),
+            None => self.mark = Some((self.prefix.len(), mark)),
+        }
+        self.prefix.extend(std::iter::repeat_n(' ', indent));
+    }
+}

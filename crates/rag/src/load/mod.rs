@@ -1,0 +1,165 @@
+//! `load`: files become documents, one at a time.
+
+mod archive;
+mod docx;
+mod docx_body;
+mod element;
+mod epub;
+mod filter;
+mod html;
+mod lines;
+mod markdown;
+mod markup;
+mod nesting;
+mod package;
+mod pdf;
+mod sniff;
+mod source;
+mod table;
+mod text;
+mod walk;
+mod xml;
+
+#[cfg(test)]
+mod tests;
+
+pub use pdf::bind_pdfium;
+pub use source::{Listing, Source, SourceFile};
+
+use crate::types::{Document, Format};
+use serde::{Deserialize, Serialize};
+
+/// Raise when any parser's output changes: part of every task key.
+pub const VERSION: u32 = 1;
+
+/// How much of a file is read before it is refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// The largest file, in bytes. Default 256 MiB.
+    pub file_bytes: u64,
+    /// The most pages of a PDF or items of an EPUB. Default 20,000.
+    pub pages: u32,
+    /// The most bytes that an archive (EPUB, DOCX) may unpack to. Default 1 GiB.
+    pub unpacked_bytes: u64,
+    /// The deepest nesting of elements in HTML or XML. Default 256.
+    pub nesting: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { file_bytes: 256 << 20, pages: 20_000, unpacked_bytes: 1 << 30, nesting: 256 }
+    }
+}
+
+/// Why a file gave no document. The rest of the corpus goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Not a format that is read here.
+    #[error("unknown format: {0}")]
+    UnknownFormat(String),
+    /// The content is not what the name says, and is nothing that can be read.
+    #[error("named {named} but {found}")]
+    Mislabelled {
+        /// What the name says.
+        named: String,
+        /// What the bytes say.
+        found: String,
+    },
+    /// The file is damaged.
+    #[error("broken: {0}")]
+    Broken(String),
+    /// The file needs a password.
+    #[error("encrypted")]
+    Encrypted,
+    /// The file holds no text.
+    #[error("no text: {0}")]
+    Empty(String),
+    /// A limit was met.
+    #[error("over a limit: {0}")]
+    OverLimit(String),
+    /// The file could not be read.
+    #[error("cannot be read: {0}")]
+    Unreadable(String),
+    /// A library that this format needs is not here.
+    #[error("{0}")]
+    Library(String),
+}
+
+/// A file that gave no document, by name and reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// The path below the corpus' root.
+    pub path: String,
+    /// Why.
+    pub reason: LoadError,
+}
+
+/// Parses one file's bytes. The format is taken from the bytes, with the name
+/// as a hint between formats that look alike (plain text, Markdown). A file
+/// whose name claims another readable format is parsed as what it is.
+///
+/// # Errors
+/// Typed reasons; a panic in a parser is caught and reported as `Broken`.
+pub fn parse(path: &str, bytes: &[u8], limits: &Limits) -> Result<Document, LoadError> {
+    let (parsed, format) = parse_format(path, bytes, limits)?;
+    let document = Document {
+        path: path.to_owned(),
+        content: store::Key::of_bytes(bytes),
+        format,
+        title: parsed.title.filter(|title| !title.trim().is_empty()),
+        author: parsed.author.filter(|author| !author.trim().is_empty()),
+        text: parsed.text,
+        pages: parsed.pages,
+    };
+    if document.text.trim().is_empty() {
+        return Err(LoadError::Empty(match format {
+            Format::Pdf => "no text could be extracted (scanned pages need OCR first)".to_owned(),
+            _ => "the file holds only white space or pictures".to_owned(),
+        }));
+    }
+    Ok(document)
+}
+
+/// What a parser gives back: a document without its name.
+#[derive(Debug, Default)]
+struct Parsed {
+    title: Option<String>,
+    author: Option<String>,
+    text: String,
+    pages: Vec<crate::types::Page>,
+}
+
+/// Parses by the format that the bytes have. Parsers work on what strangers
+/// wrote: a panic in one of them is a fault of that file alone.
+fn parse_format(path: &str, bytes: &[u8], limits: &Limits) -> Result<(Parsed, Format), LoadError> {
+    if bytes.len() as u64 > limits.file_bytes {
+        let reason = format!("{} bytes, and at most {} are read", bytes.len(), limits.file_bytes);
+        return Err(LoadError::OverLimit(reason));
+    }
+    let format = sniff::format(path, bytes)?;
+    let parsed = std::panic::catch_unwind(|| match format {
+        Format::Pdf => pdf::parse(bytes, limits),
+        Format::Epub => epub::parse(bytes, limits),
+        Format::Html => html::parse(bytes, limits),
+        Format::Markdown => markdown::parse(bytes),
+        Format::Docx => docx::parse(bytes, limits),
+        Format::Text => text::parse(bytes),
+    });
+    match parsed {
+        Ok(parsed) => Ok((parsed?, format)),
+        Err(panic) => {
+            let message = panic.downcast_ref::<String>().map(String::as_str);
+            let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+            Err(LoadError::Broken(format!("the parser panicked: {message}")))
+        }
+    }
+}
+
+/// Whether something that begins at `start` counts for the page that begins at
+/// `page`: nothing but white space stands between the two.
+fn starts_by(text: &str, start: usize, page: usize) -> bool {
+    start <= page || text.get(page..start).is_some_and(|between| between.trim().is_empty())
+}

@@ -1,0 +1,145 @@
+//! `load::pdf`: the text of a PDF, page by page, with PDFium. The library is
+//! loaded at run time, once per process, by [`bind_pdfium`].
+//!
+//! PDFium is not thread-safe, so one file is read at a time; more speed comes
+//! from more processes, not from more threads.
+
+use super::lines::{self, Vocabulary};
+use super::{Limits, LoadError, Parsed};
+use crate::types::{Page, Span};
+use pdfium_render::prelude::{
+    PdfBookmark, PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfPageText, PdfRect, Pdfium, PdfiumError,
+    PdfiumInternalError,
+};
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+static PDFIUM: OnceLock<Pdfium> = OnceLock::new();
+/// Held from opening a file to closing it, and while the library is loaded.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// The most bookmarks that are looked at: a file can hold millions.
+const BOOKMARKS: usize = 20_000;
+
+/// With less than this on average, and most pages without any, a PDF is a scan.
+const CHARACTERS_PER_PAGE: usize = 100;
+
+/// Loads the PDFium library. A second call does nothing.
+///
+/// # Errors
+/// The library is not there or is not PDFium.
+pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    if PDFIUM.get().is_none() {
+        let bindings = Pdfium::bind_to_library(path)
+            .map_err(|error| LoadError::Library(format!("{} cannot be used as libpdfium: {error}", path.display())))?;
+        // Nobody else sets it while the guard is held.
+        let _ = PDFIUM.set(Pdfium::new(bindings));
+    }
+    Ok(())
+}
+
+/// Reads a PDF.
+pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+    let Some(pdfium) = PDFIUM.get() else {
+        return Err(LoadError::Library("PDF needs libpdfium: run `reverie models pull pdfium`".to_owned()));
+    };
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let document = pdfium.load_pdf_from_byte_slice(bytes, None).map_err(|error| reason(&error))?;
+    let count = u32::try_from(document.pages().len()).unwrap_or(0);
+    if count > limits.pages {
+        return Err(LoadError::OverLimit(format!("{count} pages, and at most {} are read", limits.pages)));
+    }
+
+    let mut parsed = Parsed {
+        title: metadata(&document, PdfDocumentMetadataTagType::Title),
+        author: metadata(&document, PdfDocumentMetadataTagType::Author),
+        ..Parsed::default()
+    };
+    let chapters = chapters(&document);
+    let page = |number: u32| document.pages().get(i32::try_from(number - 1).ok()?).ok();
+    let pages: Vec<Option<String>> = (1..=count).map(|number| page_text(&page(number)?)).collect();
+    if pages.iter().all(Option::is_none) {
+        return Err(LoadError::Broken("no page can be read".to_owned()));
+    }
+    let vocabulary = Vocabulary::of(pages.iter().flatten());
+    for (number, page) in (1u32..).zip(&pages) {
+        if number > 1 {
+            parsed.text.push_str("\n\n");
+        }
+        let start = parsed.text.len();
+        lines::push_clean(&mut parsed.text, page.as_deref().unwrap_or_default(), &vocabulary);
+        let begun = chapters.partition_point(|(first, _)| *first <= number);
+        let chapter = begun.checked_sub(1).map(|last| chapters[last].1.clone());
+        parsed.pages.push(Page { number, span: Span { start, end: parsed.text.len() }, chapter });
+    }
+    refuse_scans(&parsed)?;
+    Ok(parsed)
+}
+
+/// Scanned books, and books whose fonts do not tell their letters, often have
+/// a few real words: a stamp, a link, a page number. They are not the text.
+fn refuse_scans(parsed: &Parsed) -> Result<(), LoadError> {
+    let pages = parsed.pages.len();
+    let with_text = parsed.pages.iter().filter(|page| !page.span.is_empty()).count();
+    if with_text * 2 < pages && parsed.text.trim().len() < CHARACTERS_PER_PAGE * pages {
+        let reason = format!("only {with_text} of {pages} pages hold any, and little (scanned pages need OCR first)");
+        return Err(LoadError::Empty(reason));
+    }
+    Ok(())
+}
+
+fn reason(error: &PdfiumError) -> LoadError {
+    match error {
+        PdfiumError::PdfiumLibraryInternalError(
+            PdfiumInternalError::PasswordError | PdfiumInternalError::SecurityError,
+        ) => LoadError::Encrypted,
+        PdfiumError::PdfiumLibraryInternalError(PdfiumInternalError::FormatError) => {
+            LoadError::Broken("PDFium finds no PDF in it (damaged or cut short)".to_owned())
+        }
+        other => LoadError::Broken(format!("PDFium: {other}")),
+    }
+}
+
+fn metadata(document: &PdfDocument<'_>, tag: PdfDocumentMetadataTagType) -> Option<String> {
+    let value = document.metadata().get(tag)?;
+    let value = value.value().split_whitespace().collect::<Vec<_>>().join(" ");
+    (!value.is_empty()).then_some(value)
+}
+
+/// The first page of each chapter, in order. Chapters are the outermost level
+/// of bookmarks that has at least two.
+fn chapters(document: &PdfDocument<'_>) -> Vec<(u32, String)> {
+    let Some(root) = document.bookmarks().root() else { return Vec::new() };
+    let siblings: Vec<PdfBookmark<'_>> = root.iter_siblings().take(BOOKMARKS).collect();
+    let level: Vec<PdfBookmark<'_>> = match siblings.is_empty() {
+        true => root.iter_direct_children().take(BOOKMARKS).collect(),
+        false => std::iter::once(root).chain(siblings).collect(),
+    };
+    let mut chapters: Vec<(u32, String)> = level
+        .iter()
+        .filter_map(|bookmark| {
+            let page = bookmark.destination()?.page_index().ok()?;
+            let title = bookmark.title()?.split_whitespace().collect::<Vec<_>>().join(" ");
+            let page = u32::try_from(page).ok()?.checked_add(1)?;
+            (!title.is_empty()).then_some((page, title))
+        })
+        .collect();
+    chapters.sort_by_key(|(page, _)| *page);
+    chapters
+}
+
+/// A page's text in reading order, or none where the page is damaged.
+fn page_text(page: &PdfPage<'_>) -> Option<String> {
+    let text = page.text().ok()?;
+    // Not `all()`, which drops what stands outside a box from (0, 0): pages
+    // whose coordinates begin elsewhere would lose text.
+    let all = text.inside_rect(PdfRect::new_from_values(-1e6, -1e6, 1e6, 1e6));
+    if all.is_empty() && !text.is_empty() { Some(by_character(&text)) } else { Some(all) }
+}
+
+/// One half of a surrogate pair makes the text of a whole page undecodable;
+/// then each character is asked for by itself.
+fn by_character(text: &PdfPageText<'_>) -> String {
+    text.chars().iter().filter_map(|character| character.unicode_char()).collect()
+}

@@ -1,0 +1,244 @@
+//! `load::sniff`: what a file is, from its bytes. The name decides only
+//! between formats that look alike (plain text and Markdown) and names what
+//! was expected when the bytes are nothing that can be read.
+
+use super::{LoadError, text};
+use crate::types::Format;
+use std::io::Cursor;
+use zip::ZipArchive;
+
+/// The extensions that a source takes when it is not told which.
+pub(super) const EXTENSIONS: &[(&str, Format)] = &[
+    ("pdf", Format::Pdf),
+    ("epub", Format::Epub),
+    ("html", Format::Html),
+    ("htm", Format::Html),
+    ("xhtml", Format::Html),
+    ("md", Format::Markdown),
+    ("markdown", Format::Markdown),
+    ("docx", Format::Docx),
+    ("txt", Format::Text),
+    ("text", Format::Text),
+    ("rst", Format::Text),
+    ("adoc", Format::Text),
+    ("org", Format::Text),
+];
+
+/// Binary files that are worth naming in a report.
+const SIGNATURES: &[(&[u8], &str)] = &[
+    (b"\xFF\xD8\xFF", "a JPEG image"),
+    (b"\x89PNG\r\n\x1A\n", "a PNG image"),
+    (b"GIF8", "a GIF image"),
+    (b"RIFF", "a RIFF file (WebP, WAV or AVI)"),
+    (b"II*\0", "a TIFF image"),
+    (b"MM\0*", "a TIFF image"),
+    (b"\x1F\x8B", "a gzip archive"),
+    (b"BZh", "a bzip2 archive"),
+    (b"\xFD7zXZ\0", "an xz archive"),
+    (b"7z\xBC\xAF\x27\x1C", "a 7-Zip archive"),
+    (b"Rar!", "a RAR archive"),
+    (b"\x7FELF", "a program"),
+    (b"MZ", "a Windows program"),
+    (b"%!PS", "PostScript"),
+    (b"{\\rtf", "Rich Text Format"),
+    (b"AT&TFORM", "a DjVu file"),
+    (b"ITSF", "a compiled HTML help file"),
+    (b"SQLite format 3", "an SQLite database"),
+];
+
+/// The format of a file.
+pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
+    if bytes.is_empty() {
+        return Err(LoadError::Empty("the file has no bytes".to_owned()));
+    }
+    let extension = extension(path);
+    let named = extension.as_deref().and_then(by_extension);
+    let unreadable = |found: &str| match (named, &extension) {
+        (Some(_), Some(extension)) => {
+            LoadError::Mislabelled { named: format!(".{extension}"), found: found.to_owned() }
+        }
+        _ => LoadError::UnknownFormat(found.to_owned()),
+    };
+
+    if is_pdf(bytes, named) {
+        return Ok(Format::Pdf);
+    }
+    if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
+        return in_archive(bytes, named).and_then(|found| found.map_err(unreadable));
+    }
+    if bytes.starts_with(b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1") {
+        return Err(
+            in_compound_file(bytes).unwrap_or_else(|| unreadable("an old binary Office file; save it as .docx"))
+        );
+    }
+    if let Some((_, name)) = SIGNATURES.iter().find(|(signature, _)| bytes.starts_with(signature)) {
+        // Text may begin with `MZ`, `BZh` or `GIF8`; text has no control bytes.
+        if is_binary(bytes) || matches!(*name, "PostScript" | "Rich Text Format") {
+            return Err(unreadable(name));
+        }
+    }
+    if is_binary(bytes) {
+        return Err(unreadable("unknown binary data"));
+    }
+    match (looks_like_html(bytes), named, extension) {
+        (true, _, _) | (false, Some(Format::Html), _) => Ok(Format::Html),
+        (false, Some(Format::Markdown), _) => Ok(Format::Markdown),
+        (false, Some(_), _) | (false, None, None) => Ok(Format::Text),
+        (false, None, Some(extension)) => Err(LoadError::UnknownFormat(format!(
+            "text, but .{extension} files are not read; rename it to .txt if it is prose"
+        ))),
+    }
+}
+
+/// The lower-case extension of a path's last component. `.profile` has none.
+pub(super) fn extension(path: &str) -> Option<String> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let (stem, extension) = name.rsplit_once('.')?;
+    (!stem.is_empty() && !extension.is_empty()).then(|| extension.to_lowercase())
+}
+
+/// What an extension promises.
+pub(super) fn by_extension(extension: &str) -> Option<Format> {
+    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, format)| *format)
+}
+
+/// Real PDFs may have junk before their header, and prose may quote one: only
+/// the first bytes decide alone.
+fn is_pdf(bytes: &[u8], named: Option<Format>) -> bool {
+    let head = &bytes[..bytes.len().min(1024)];
+    match head.windows(5).position(|window| window == b"%PDF-") {
+        Some(at) if head[..at].iter().all(u8::is_ascii_whitespace) => true,
+        Some(_) => named == Some(Format::Pdf) || is_binary(bytes),
+        None => false,
+    }
+}
+
+/// The format of a ZIP archive; the inner error names another kind of archive.
+fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'static str>, LoadError> {
+    let archive = match ZipArchive::new(Cursor::new(bytes)) {
+        Ok(archive) => archive,
+        Err(error) if matches!(named, Some(Format::Epub | Format::Docx)) => {
+            return Err(LoadError::Broken(format!("the archive cannot be read: {error}")));
+        }
+        Err(_) => return Ok(Err("a damaged ZIP archive")),
+    };
+    let has = |name: &str| archive.index_for_name(name).is_some();
+    let has_folder = |folder: &str| archive.file_names_raw().any(|name| name.starts_with(folder.as_bytes()));
+    // The first entry of an EPUB is `mimetype`, stored, so its text stands at byte 38.
+    let is_epub = bytes.get(30..58) == Some(b"mimetypeapplication/epub+zip");
+    Ok(if is_epub || has("META-INF/container.xml") {
+        Ok(Format::Epub)
+    } else if has("word/document.xml") || (has("[Content_Types].xml") && has_folder("word/")) {
+        Ok(Format::Docx)
+    } else if has_folder("xl/") {
+        Err("an Excel workbook")
+    } else if has_folder("ppt/") {
+        Err("a PowerPoint presentation")
+    } else if bytes.get(30..76) == Some(b"mimetypeapplication/vnd.oasis.opendocument.tex") {
+        Err("an OpenDocument text; save it as .docx")
+    } else {
+        Err("a ZIP archive")
+    })
+}
+
+/// Encrypted Office files are OLE containers with a stream of this name.
+fn in_compound_file(bytes: &[u8]) -> Option<LoadError> {
+    let name: Vec<u8> = "EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    bytes.windows(name.len()).any(|window| window == name).then_some(LoadError::Encrypted)
+}
+
+/// Whether bytes are no text in any encoding: control characters beyond those
+/// of text files, in the first 8 KiB.
+fn is_binary(bytes: &[u8]) -> bool {
+    let sample = &bytes[..bytes.len().min(8192)];
+    let marked = sample.starts_with(b"\xFF\xFE") || sample.starts_with(b"\xFE\xFF");
+    if marked || text::utf16_without_mark(sample).is_some() {
+        return false;
+    }
+    let control = |byte: &&u8| **byte < 0x20 && !matches!(**byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x08 | 0x1B);
+    let count = sample.iter().filter(control).count();
+    // A stray control byte in a long text is forgiven; binary data has one in ten.
+    count * 50 > sample.len()
+}
+
+fn looks_like_html(bytes: &[u8]) -> bool {
+    let head = text::decode(&bytes[..bytes.len().min(4096)], None);
+    let mut rest = head.trim_start();
+    loop {
+        let passed = if rest.starts_with("<!--") {
+            rest.find("-->").map(|end| end + 3)
+        } else if rest.starts_with("<?xml") {
+            rest.find("?>").map(|end| end + 2)
+        } else {
+            None
+        };
+        match passed {
+            Some(end) => rest = rest[end..].trim_start(),
+            None => break,
+        }
+    }
+    let start: String = rest.chars().take(16).collect::<String>().to_ascii_lowercase();
+    ["<!doctype html", "<html", "<head>", "<body"].iter().any(|tag| start.starts_with(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_decides_over_the_name() {
+        assert_eq!(format("a.txt", b"%PDF-1.7\n\xE2\xE3"), Ok(Format::Pdf));
+        assert_eq!(format("a.txt", b"\n<!-- x --><!DOCTYPE HTML><p>"), Ok(Format::Html));
+        assert_eq!(format("a.pdf", b"<?xml version='1.0'?><html>"), Ok(Format::Html));
+        assert_eq!(format("a.pdf", b"just words"), Ok(Format::Text));
+    }
+
+    #[test]
+    fn the_name_decides_between_kinds_of_text() {
+        assert_eq!(format("a.MD", b"words"), Ok(Format::Markdown));
+        assert_eq!(format("a.html", b"words <b>here</b>"), Ok(Format::Html));
+        assert_eq!(format("a/README", b"words"), Ok(Format::Text));
+        assert!(matches!(format("a.css", b"p { }"), Err(LoadError::UnknownFormat(_))));
+    }
+
+    #[test]
+    fn prose_about_pdf_is_prose() {
+        assert_eq!(format("a.md", b"A file begins with %PDF-1.7 and so on"), Ok(Format::Markdown));
+        assert_eq!(format("a.pdf", b"junk %PDF-1.7\n"), Ok(Format::Pdf));
+    }
+
+    #[test]
+    fn binary_data_is_named() {
+        let jpeg = [b"\xFF\xD8\xFF\xE0\0\x10JFIF\0\x01\x01".as_slice(), &[0; 64]].concat();
+        let expected = LoadError::Mislabelled { named: ".pdf".to_owned(), found: "a JPEG image".to_owned() };
+        assert_eq!(format("photo.pdf", &jpeg), Err(expected));
+        assert_eq!(format("photo.jpg", &jpeg), Err(LoadError::UnknownFormat("a JPEG image".to_owned())));
+        assert!(matches!(format("a.txt", &[7; 100]), Err(LoadError::Mislabelled { .. })));
+    }
+
+    #[test]
+    fn no_bytes_is_empty() {
+        assert!(matches!(format("a.pdf", b""), Err(LoadError::Empty(_))));
+    }
+
+    #[test]
+    fn encrypted_office_files_are_told_from_old_ones() {
+        let mut bytes = b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1".to_vec();
+        bytes.extend([0; 600]);
+        assert!(matches!(format("a.docx", &bytes), Err(LoadError::Mislabelled { .. })));
+        bytes.extend("EncryptedPackage".encode_utf16().flat_map(u16::to_le_bytes));
+        assert_eq!(format("a.docx", &bytes), Err(LoadError::Encrypted));
+    }
+
+    #[test]
+    fn a_damaged_archive_is_broken_where_one_was_promised() {
+        assert!(matches!(format("a.epub", b"PK\x03\x04 cut"), Err(LoadError::Broken(_))));
+        assert!(matches!(format("a.zip", b"PK\x03\x04 cut"), Err(LoadError::UnknownFormat(_))));
+    }
+
+    #[test]
+    fn utf16_text_is_text() {
+        let bytes: Vec<u8> = "some words here".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        assert_eq!(format("a.txt", &bytes), Ok(Format::Text));
+    }
+}

@@ -1,0 +1,428 @@
+//! `load::source`: where a corpus is: a folder, a glob, a single file, a list
+//! of those, or an object-store URL. Files are listed once, in a fixed order,
+//! and read one at a time, so that a corpus never has to fit in memory.
+
+use super::filter::{Filter, split_pattern};
+use super::walk::{self, Seen};
+use super::{Limits, LoadError, Rejected, sniff};
+use crate::Error;
+use bytes::Bytes;
+use futures::TryStreamExt;
+use glob::Pattern;
+use object_store::path::Path as ObjectPath;
+use object_store::{ObjectStore, ObjectStoreExt};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How many kinds of other files an error names.
+const KINDS_NAMED: usize = 8;
+
+/// A corpus' address, understood.
+#[derive(Debug, Clone)]
+pub struct Source {
+    address: String,
+    places: Vec<Place>,
+    filter: Filter,
+}
+
+/// A file of a corpus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// The path below the corpus' root, with `/`: the document's name everywhere.
+    pub path: String,
+    /// Its size when it was listed.
+    pub bytes: u64,
+    place: usize,
+    /// The path below the place's root, or the whole key in an object store.
+    location: String,
+}
+
+/// What is at a corpus' address.
+#[derive(Debug, Clone, Default)]
+pub struct Listing {
+    /// The files that are part of the corpus, by path.
+    pub files: Vec<SourceFile>,
+    /// How many other files were seen, by extension (`.png`, or nothing).
+    pub skipped: BTreeMap<String, u64>,
+    /// What could not even be listed.
+    pub unreadable: Vec<Rejected>,
+}
+
+#[derive(Debug, Clone)]
+enum Place {
+    Folder(PathBuf),
+    File(PathBuf),
+    Glob { root: PathBuf, pattern: Pattern },
+    Remote { store: Arc<dyn ObjectStore>, prefix: ObjectPath, pattern: Option<Pattern> },
+}
+
+impl Source {
+    /// Understands an address: a folder, a file, a pattern such as
+    /// `books/**/*.pdf`, or a URL (`s3://…`, `http://…`, `file://…`).
+    ///
+    /// Without `include`, files with a known extension are taken (with a
+    /// pattern in the address: whatever it matches). A pattern without `/`
+    /// matches names in any folder; one that ends in `/` everything below.
+    /// `options` go to the object store (`aws_access_key_id`, `endpoint`, …).
+    ///
+    /// # Errors
+    /// No such folder or file, an unknown kind of URL, a bad pattern.
+    pub fn parse(
+        address: &str,
+        include: &[String],
+        exclude: &[String],
+        options: &[(String, String)],
+    ) -> Result<Self, Error> {
+        let fail = |reason: String| Error::Source { source_address: address.to_owned(), reason };
+        let place = Place::parse(address, options).map_err(fail)?;
+        let filter = Filter::parse(include, exclude).map_err(fail)?;
+        Ok(Self { address: address.to_owned(), places: vec![place], filter })
+    }
+
+    /// Several addresses as one corpus. Paths then begin with the last
+    /// component of their address, so that equal names stay apart.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse); and no address at all.
+    pub fn parse_all(
+        addresses: &[String],
+        include: &[String],
+        exclude: &[String],
+        options: &[(String, String)],
+    ) -> Result<Self, Error> {
+        let mut sources = addresses.iter().map(|address| Self::parse(address, include, exclude, options));
+        let Some(first) = sources.next() else {
+            return Err(Error::Source { source_address: String::new(), reason: "no address is given".to_owned() });
+        };
+        let mut all = first?;
+        for source in sources {
+            all.places.extend(source?.places);
+        }
+        all.address = addresses.join(", ");
+        Ok(all)
+    }
+
+    /// The files of the corpus, by path.
+    ///
+    /// # Errors
+    /// As [`survey`](Self::survey).
+    pub async fn list(&self) -> Result<Vec<SourceFile>, Error> {
+        Ok(self.survey().await?.files)
+    }
+
+    /// The files of the corpus, and what else was seen.
+    ///
+    /// # Errors
+    /// The address cannot be listed, no file there belongs to the corpus, or
+    /// two files would have the same path.
+    pub async fn survey(&self) -> Result<Listing, Error> {
+        let mut listing = Listing::default();
+        for (index, place) in self.places.iter().enumerate() {
+            let seen = place.list().await.map_err(|reason| self.error(reason))?;
+            self.sort_out(index, place, seen, &mut listing);
+        }
+        listing.files.sort_by(|one, other| one.path.cmp(&other.path));
+        if let Some(pair) = listing.files.windows(2).find(|pair| pair[0].path == pair[1].path) {
+            return Err(self.error(format!("two addresses hold a file `{}`; rename one", pair[0].path)));
+        }
+        if listing.files.is_empty() && listing.unreadable.is_empty() {
+            return Err(self.error(nothing_found(&listing.skipped)));
+        }
+        Ok(listing)
+    }
+
+    /// Reads one file.
+    ///
+    /// # Errors
+    /// The file is larger than the limit or cannot be read.
+    pub async fn read(&self, file: &SourceFile, limits: &Limits) -> Result<Bytes, LoadError> {
+        let over = |bytes: u64| {
+            let reason = format!("{bytes} bytes, and at most {} are read", limits.file_bytes);
+            if bytes > limits.file_bytes { Err(LoadError::OverLimit(reason)) } else { Ok(()) }
+        };
+        over(file.bytes)?;
+        let path = match self.places.get(file.place) {
+            Some(Place::Remote { store, .. }) => {
+                let found = store.get(&ObjectPath::from(file.location.as_str())).await.map_err(unreadable)?;
+                // It may have grown since it was listed.
+                over(found.meta.size)?;
+                return found.bytes().await.map_err(unreadable);
+            }
+            Some(Place::Folder(root) | Place::Glob { root, .. }) => root.join(&file.location),
+            Some(Place::File(path)) => path.clone(),
+            None => return Err(LoadError::Unreadable("it belongs to another source".to_owned())),
+        };
+        let limit = limits.file_bytes;
+        let read = tokio::task::spawn_blocking(move || walk::read(&path, limit)).await;
+        let bytes = read.map_err(unreadable)?.map_err(unreadable)?;
+        over(bytes.len() as u64)?;
+        Ok(Bytes::from(bytes))
+    }
+
+    fn error(&self, reason: String) -> Error {
+        Error::Source { source_address: self.address.clone(), reason }
+    }
+
+    /// Puts what was seen at one place into the listing.
+    fn sort_out(&self, index: usize, place: &Place, seen: Seen, listing: &mut Listing) {
+        let label = if self.places.len() > 1 { place.label() } else { String::new() };
+        let named = |path: &str| if label.is_empty() { path.to_owned() } else { format!("{label}/{path}") };
+        for (location, bytes) in seen.files {
+            let below = place.path_below(&location);
+            // A file that is named is meant, whatever it is called.
+            let is_named = matches!(place, Place::File(_));
+            if is_named || self.filter.takes(below, place.pattern()) {
+                listing.files.push(SourceFile { path: named(below), bytes, place: index, location });
+            } else {
+                let extension = sniff::extension(below).map(|extension| format!(".{extension}"));
+                *listing.skipped.entry(extension.unwrap_or_default()).or_default() += 1;
+            }
+        }
+        let rejected = seen.unreadable.into_iter().map(|(path, reason)| Rejected { path: named(&path), reason });
+        listing.unreadable.extend(rejected);
+    }
+}
+
+impl Place {
+    fn parse(address: &str, options: &[(String, String)]) -> Result<Self, String> {
+        if address.trim().is_empty() {
+            return Err("no address is given".to_owned());
+        }
+        match address.split_once("://") {
+            Some(("file", path)) => Self::local(path),
+            Some(_) => Self::remote(address, options),
+            None => Self::local(address),
+        }
+    }
+
+    fn local(address: &str) -> Result<Self, String> {
+        let path = Path::new(address);
+        // A folder whose name holds a bracket is a folder.
+        if let Ok(metadata) = std::fs::metadata(path) {
+            let path = path.to_owned();
+            return Ok(if metadata.is_dir() { Self::Folder(path) } else { Self::File(path) });
+        }
+        let (root, Some(pattern)) = split_pattern(address)? else {
+            return Err("there is no such file or folder".to_owned());
+        };
+        let root = PathBuf::from(match root {
+            "" if address.starts_with('/') => "/",
+            "" => ".",
+            root => root,
+        });
+        match root.is_dir() {
+            true => Ok(Self::Glob { root, pattern }),
+            false => Err(format!("there is no folder {}", root.display())),
+        }
+    }
+
+    fn remote(address: &str, options: &[(String, String)]) -> Result<Self, String> {
+        let (root, pattern) = split_pattern(address)?;
+        let url = url::Url::parse(root).map_err(|error| format!("not a URL: {error}"))?;
+        let (store, prefix) = object_store::parse_url_opts(&url, options.iter().map(|(key, value)| (key, value)))
+            .map_err(|error| error.to_string())?;
+        Ok(Self::Remote { store: Arc::from(store), prefix, pattern })
+    }
+
+    async fn list(&self) -> Result<Seen, String> {
+        let (root, is_file) = match self {
+            Self::Remote { store, prefix, .. } => return list_remote(store.as_ref(), prefix).await,
+            Self::Folder(root) | Self::Glob { root, .. } => (root.clone(), false),
+            Self::File(path) => (path.clone(), true),
+        };
+        let walk = move || if is_file { walk::single(&root) } else { walk::folder(&root) };
+        tokio::task::spawn_blocking(walk).await.map_err(|error| error.to_string())?
+    }
+
+    /// The path below the root: object stores list whole keys.
+    fn path_below<'l>(&self, location: &'l str) -> &'l str {
+        let Self::Remote { prefix, .. } = self else { return location };
+        let below = location.strip_prefix(prefix.as_ref()).unwrap_or(location).trim_start_matches('/');
+        if below.is_empty() { location.rsplit('/').next().unwrap_or(location) } else { below }
+    }
+
+    /// The wildcards of the address.
+    fn pattern(&self) -> Option<&Pattern> {
+        match self {
+            Self::Glob { pattern, .. } => Some(pattern),
+            Self::Remote { pattern, .. } => pattern.as_ref(),
+            Self::Folder(_) | Self::File(_) => None,
+        }
+    }
+
+    /// The last component of the address.
+    fn label(&self) -> String {
+        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        match self {
+            Self::File(_) => None,
+            Self::Folder(root) | Self::Glob { root, .. } => name(root),
+            Self::Remote { prefix, .. } => prefix.filename().map(str::to_owned),
+        }
+        .unwrap_or_default()
+    }
+}
+
+async fn list_remote(store: &dyn ObjectStore, prefix: &ObjectPath) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    // A key with an extension is usually a file; listing it as a folder gives nothing.
+    if prefix.extension().is_some()
+        && let Ok(object) = store.head(prefix).await
+    {
+        seen.files.push((object.location.to_string(), object.size));
+        return Ok(seen);
+    }
+    let mut objects = store.list(Some(prefix));
+    while let Some(object) = objects.try_next().await.map_err(|error| error.to_string())? {
+        seen.files.push((object.location.to_string(), object.size));
+    }
+    Ok(seen)
+}
+
+fn nothing_found(skipped: &BTreeMap<String, u64>) -> String {
+    let total: u64 = skipped.values().sum();
+    if total == 0 {
+        return "there are no files".to_owned();
+    }
+    let mut kinds: Vec<(&String, &u64)> = skipped.iter().collect();
+    kinds.sort_by(|one, other| other.1.cmp(one.1).then(one.0.cmp(other.0)));
+    let name =
+        |extension: &str| if extension.is_empty() { "without extension".to_owned() } else { extension.to_owned() };
+    let named: Vec<String> =
+        kinds.iter().take(KINDS_NAMED).map(|(extension, count)| format!("{count} {}", name(extension))).collect();
+    let more = if kinds.len() > KINDS_NAMED { ", …" } else { "" };
+    format!("no file matches; {total} other files were seen ({}{more}); set `include` to take them", named.join(", "))
+}
+
+fn unreadable(error: impl std::fmt::Display) -> LoadError {
+    LoadError::Unreadable(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object_store::memory::InMemory;
+    use std::fs;
+
+    fn corpus() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["b.txt", "A.PDF", "deep/er/c.md", "deep/style.css", "deep/d.png", ".hidden/x.txt", ".y.txt"] {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, name).unwrap();
+        }
+        folder
+    }
+
+    fn source(address: &str, include: &[&str], exclude: &[&str]) -> Result<Source, Error> {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        Source::parse(address, &owned(include), &owned(exclude), &[])
+    }
+
+    async fn paths(source: &Source) -> Vec<String> {
+        source.list().await.unwrap().into_iter().map(|file| file.path).collect()
+    }
+
+    #[tokio::test]
+    async fn a_folder_gives_known_files_in_order_and_counts_the_rest() {
+        let folder = corpus();
+        let source = source(folder.path().to_str().unwrap(), &[], &[]).unwrap();
+        assert_eq!(paths(&source).await, ["A.PDF", "b.txt", "deep/er/c.md"]);
+        let listing = source.survey().await.unwrap();
+        assert_eq!(listing.skipped, BTreeMap::from([(".css".to_owned(), 1), (".png".to_owned(), 1)]));
+        let bytes = source.read(&listing.files[2], &Limits::default()).await.unwrap();
+        assert_eq!(&bytes[..], b"deep/er/c.md");
+    }
+
+    #[tokio::test]
+    async fn patterns_choose_and_leave_out() {
+        let folder = corpus();
+        let root = folder.path().to_str().unwrap();
+        assert_eq!(paths(&source(root, &["**/*.css", "*.md"], &[]).unwrap()).await, ["deep/er/c.md", "deep/style.css"]);
+        assert_eq!(paths(&source(root, &[], &["deep/"]).unwrap()).await, ["A.PDF", "b.txt"]);
+        assert_eq!(
+            paths(&source(&format!("{root}/deep/**/*.*"), &[], &["*.png"]).unwrap()).await,
+            ["er/c.md", "style.css"]
+        );
+        assert!(matches!(source(root, &["[x"], &[]), Err(Error::Source { .. })));
+    }
+
+    #[tokio::test]
+    async fn a_file_and_a_list_of_addresses_are_corpora_too() {
+        let folder = corpus();
+        let root = folder.path().display();
+        let style = source(&format!("{root}/deep/style.css"), &[], &[]).unwrap();
+        assert_eq!(paths(&style).await, ["style.css"]);
+        assert_eq!(
+            &style.read(&style.list().await.unwrap()[0], &Limits::default()).await.unwrap()[..],
+            b"deep/style.css"
+        );
+        let addresses = [format!("{root}/deep"), format!("file://{root}/b.txt")];
+        let both = Source::parse_all(&addresses, &[], &[], &[]).unwrap();
+        assert_eq!(paths(&both).await, ["b.txt", "deep/er/c.md"]);
+        let twice = Source::parse_all(&[addresses[0].clone(), addresses[0].clone()], &[], &[], &[]).unwrap();
+        assert!(twice.list().await.unwrap_err().to_string().contains("deep/er/c.md"));
+    }
+
+    #[tokio::test]
+    async fn an_object_store_is_listed_and_read_like_a_folder() {
+        let store = InMemory::new();
+        for key in ["books/a.txt", "books/deep/b.md", "books/c.png", "other/d.txt"] {
+            store.put(&ObjectPath::from(key), Bytes::from(key).into()).await.unwrap();
+        }
+        let place = |prefix: &str| Place::Remote {
+            store: Arc::new(store.fork()),
+            prefix: ObjectPath::from(prefix),
+            pattern: None,
+        };
+        let remote = |prefix: &str| Source {
+            address: "memory".to_owned(),
+            places: vec![place(prefix)],
+            filter: Filter::parse(&[], &[]).unwrap(),
+        };
+        assert_eq!(paths(&remote("books")).await, ["a.txt", "deep/b.md"]);
+        assert_eq!(paths(&remote("books/a.txt")).await, ["a.txt"]);
+        let source = remote("books");
+        let file = &source.list().await.unwrap()[1];
+        assert_eq!(&source.read(file, &Limits::default()).await.unwrap()[..], b"books/deep/b.md");
+        let small = Limits { file_bytes: 3, ..Limits::default() };
+        assert!(matches!(source.read(file, &small).await, Err(LoadError::OverLimit(_))));
+    }
+
+    #[tokio::test]
+    async fn what_is_not_there_is_said_plainly() {
+        let reason = |error: Error| error.to_string();
+        assert!(reason(source("/no/such/folder", &[], &[]).unwrap_err()).contains("no such file or folder"));
+        assert!(reason(source("/no/such/*.pdf", &[], &[]).unwrap_err()).contains("no folder /no/such"));
+        assert!(reason(source("gopher://x/y", &[], &[]).unwrap_err()).contains("gopher"));
+        let folder = corpus();
+        let nothing = source(folder.path().to_str().unwrap(), &["*.epub"], &[]).unwrap();
+        let text = reason(nothing.list().await.unwrap_err());
+        assert!(text.contains("5 other files were seen") && text.contains("1 .css"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn large_and_vanished_files_are_refused_by_themselves() {
+        let folder = corpus();
+        let source = source(folder.path().to_str().unwrap(), &[], &[]).unwrap();
+        let files = source.list().await.unwrap();
+        let small = Limits { file_bytes: 5, ..Limits::default() };
+        assert!(matches!(source.read(&files[2], &small).await, Err(LoadError::OverLimit(_))));
+        fs::write(folder.path().join("b.txt"), "it grew after it was listed").unwrap();
+        assert!(matches!(source.read(&files[1], &small).await, Err(LoadError::OverLimit(_))));
+        fs::remove_file(folder.path().join("A.PDF")).unwrap();
+        assert!(matches!(source.read(&files[0], &small).await, Err(LoadError::Unreadable(_))));
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn links_in_a_circle_end() {
+        let folder = corpus();
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("deep/back")).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.path().join("dangling.txt")).unwrap();
+        let listing = source(folder.path().to_str().unwrap(), &[], &[]).unwrap().survey().await.unwrap();
+        assert_eq!(listing.files.len(), 3);
+        assert_eq!(listing.unreadable.len(), 1);
+        assert_eq!(listing.unreadable[0].path, "dangling.txt");
+    }
+}

@@ -1,0 +1,94 @@
+//! `load::table`: the cells of a table become Markdown rows, or, where the
+//! table only arranges a page, blocks one after another.
+
+use std::fmt::Write;
+
+/// A table being read. Cells hold Markdown.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+    has_blocks: bool,
+}
+
+impl Table {
+    /// A row begins.
+    pub(super) fn row(&mut self) {
+        self.rows.push(Vec::new());
+    }
+
+    /// A cell of the last row.
+    pub(super) fn cell(&mut self, content: String) {
+        if self.rows.is_empty() {
+            self.row();
+        }
+        if let Some(row) = self.rows.last_mut() {
+            row.push(content);
+        }
+    }
+
+    /// A cell holds what no Markdown row can: a heading, code or a table.
+    pub(super) fn holds_blocks(&mut self) {
+        self.has_blocks = true;
+    }
+
+    /// The Markdown.
+    pub(super) fn finish(self) -> String {
+        let is_empty = |cell: &String| cell.trim().is_empty();
+        let rows: Vec<Vec<String>> = self.rows.into_iter().filter(|row| !row.iter().all(is_empty)).collect();
+        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+        if columns < 2 || rows.len() < 2 || self.has_blocks {
+            let cells: Vec<String> = rows.into_iter().flatten().filter(|cell| !is_empty(cell)).collect();
+            return cells.join("\n\n");
+        }
+        let mut text = String::new();
+        for (index, row) in rows.iter().enumerate() {
+            text.push('|');
+            for cell in row {
+                let words = cell.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|");
+                // Writing to a string cannot fail.
+                let _ = write!(text, " {words} |");
+            }
+            text.push_str(&"  |".repeat(columns - row.len()));
+            text.push('\n');
+            if index == 0 {
+                text.push('|');
+                text.push_str(&" --- |".repeat(columns));
+                text.push('\n');
+            }
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(rows: &[&[&str]]) -> Table {
+        let mut table = Table::default();
+        for row in rows {
+            table.row();
+            row.iter().for_each(|cell| table.cell((*cell).to_owned()));
+        }
+        table
+    }
+
+    #[test]
+    fn rows_are_padded_and_bars_escaped() {
+        let text = table(&[&["a", "b"], &["c|d"], &["", ""]]).finish();
+        assert_eq!(text, "| a | b |\n| --- | --- |\n| c\\|d |  |\n");
+    }
+
+    #[test]
+    fn one_column_or_row_is_no_table() {
+        assert_eq!(table(&[&["a"], &["b"]]).finish(), "a\n\nb");
+        assert_eq!(table(&[&["Note", "b"]]).finish(), "Note\n\nb");
+    }
+
+    #[test]
+    fn cells_with_blocks_follow_each_other() {
+        let mut layout = table(&[&["left", "# right"]]);
+        layout.holds_blocks();
+        assert_eq!(layout.finish(), "left\n\n# right");
+    }
+}

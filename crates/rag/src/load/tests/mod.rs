@@ -1,0 +1,136 @@
+//! What holds for every format: a bad file is a typed reason and never a
+//! panic, and pages are stretches of the text.
+
+mod pdf;
+
+use super::archive::tests::zipped;
+use super::*;
+
+const DOCX: &str = "<w:document><w:body><w:p><w:r><w:t>Ünïcode — wörds</w:t></w:r></w:p>
+    <w:p><w:r><w:br w:type='page'/><w:t>Second → page</w:t></w:r></w:p></w:body></w:document>";
+
+fn docx() -> Vec<u8> {
+    zipped(&[("[Content_Types].xml", "<Types/>"), ("word/document.xml", DOCX)])
+}
+
+fn epub() -> Vec<u8> {
+    let container = "<container><rootfile full-path='c.opf'/></container>";
+    let opf = "<package><dc:title>Bøk</dc:title><item id='a' href='a.xhtml' media-type='application/xhtml+xml'/>
+        <itemref idref='a'/></package>";
+    let chapter = format!("<html><body><h1>Öne</h1>{}</body></html>", "<p>Ünïcode — wörds → ok</p>".repeat(500));
+    zipped(&[
+        ("mimetype", "application/epub+zip"),
+        ("META-INF/container.xml", container),
+        ("c.opf", opf),
+        ("a.xhtml", &chapter),
+    ])
+}
+
+/// One small file of each format that needs no library.
+fn samples() -> Vec<(&'static str, Vec<u8>, Format)> {
+    vec![
+        ("a.txt", "Ünïcode — wörds".into(), Format::Text),
+        ("a.md", "# Ünïcode\n\nwörds".into(), Format::Markdown),
+        ("a.html", "<!DOCTYPE html><title>Ünïcode</title><p>wörds".into(), Format::Html),
+        ("a.docx", docx(), Format::Docx),
+        ("a.epub", epub(), Format::Epub),
+    ]
+}
+
+/// Pages are in order, without overlap, inside the text, at character boundaries.
+pub(super) fn assert_pages_fit(document: &Document) {
+    let mut end = 0;
+    let mut number = 0;
+    for page in &document.pages {
+        assert!(page.number > number && page.span.start >= end && page.span.end >= page.span.start);
+        assert!(document.text.get(page.span.start..page.span.end).is_some());
+        (number, end) = (page.number, page.span.end);
+    }
+}
+
+#[test]
+fn every_format_is_parsed_whatever_its_name() {
+    for (name, bytes, format) in samples() {
+        for path in [name, "folder/wrong.pdf"] {
+            let document = parse(path, &bytes, &Limits::default()).unwrap();
+            let expected = if format == Format::Markdown && path != name { Format::Text } else { format };
+            assert_eq!((document.format, document.path.as_str()), (expected, path));
+            assert!(document.text.contains("wörds"));
+            assert_pages_fit(&document);
+        }
+    }
+}
+
+#[test]
+fn equal_files_give_equal_documents() {
+    for (name, bytes, _) in samples() {
+        let read = || parse(name, &bytes, &Limits::default()).unwrap();
+        assert_eq!(read(), read());
+    }
+}
+
+#[test]
+fn pages_of_books_and_office_files_are_kept() {
+    let docx = parse("a.docx", &docx(), &Limits::default()).unwrap();
+    assert_eq!(docx.pages.len(), 2);
+    assert_eq!(docx.page_at(docx.text.find("Second").unwrap()).unwrap().number, 2);
+    let epub = parse("a.epub", &epub(), &Limits::default()).unwrap();
+    assert!(epub.pages.len() > 3 && epub.pages.iter().all(|page| page.chapter.as_deref() == Some("Öne")));
+}
+
+#[test]
+fn damaged_files_never_panic() {
+    for (name, bytes, _) in samples() {
+        for cut in 0..bytes.len().min(2000) {
+            if let Ok(document) = parse(name, &bytes[..cut], &Limits::default()) {
+                assert_pages_fit(&document);
+            }
+        }
+        for at in 0..bytes.len().min(2000) {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0xA5;
+            if let Ok(document) = parse(name, &damaged, &Limits::default()) {
+                assert_pages_fit(&document);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_cut_archive_is_broken() {
+    for (name, bytes) in [("a.docx", docx()), ("a.epub", epub())] {
+        let cut = parse(name, &bytes[..bytes.len() / 2], &Limits::default());
+        assert!(matches!(cut, Err(LoadError::Broken(_))), "{cut:?}");
+    }
+}
+
+#[test]
+fn files_without_text_are_empty() {
+    for (name, bytes) in
+        [("a.txt", &b""[..]), ("a.txt", b" \n\t "), ("a.html", b"<p><img src=x></p>"), ("a.md", b"\xEF\xBB\xBF")]
+    {
+        assert!(matches!(parse(name, bytes, &Limits::default()), Err(LoadError::Empty(_))));
+    }
+    let docx = zipped(&[("word/document.xml", "<w:document><w:p/></w:document>")]);
+    assert!(matches!(parse("a.docx", &docx, &Limits::default()), Err(LoadError::Empty(_))));
+}
+
+#[test]
+fn bombs_are_refused() {
+    let zeros = "0".repeat(3_000_000);
+    let limits = Limits { unpacked_bytes: 1_000_000, ..Limits::default() };
+    let docx = zipped(&[("word/document.xml", DOCX), ("word/media/zeros", &zeros)]);
+    assert!(matches!(parse("a.docx", &docx, &limits), Err(LoadError::OverLimit(_))));
+    let epub = zipped(&[("META-INF/container.xml", "<container/>"), ("zeros", &zeros)]);
+    assert!(matches!(parse("a.epub", &epub, &limits), Err(LoadError::OverLimit(_))));
+    let deep = "<div>".repeat(100_000);
+    assert!(matches!(parse("a.html", deep.as_bytes(), &Limits::default()), Err(LoadError::OverLimit(_))));
+    let large = Limits { file_bytes: 3, ..Limits::default() };
+    assert!(matches!(parse("a.txt", b"four", &large), Err(LoadError::OverLimit(_))));
+}
+
+#[test]
+fn invalid_text_is_read_as_well_as_it_goes() {
+    let document = parse("a.txt", b"abc \xFF\xFE\x80 def", &Limits::default()).unwrap();
+    assert!(document.text.starts_with("abc ") && document.text.ends_with(" def"));
+}

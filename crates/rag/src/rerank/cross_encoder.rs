@@ -1,0 +1,77 @@
+//! `cross_encoder`: a model reads question and passage together and says how
+//! well they match.
+//!
+//! The most accurate order for its cost where such a model is to be had: it
+//! sees both texts at once, which vectors made apart cannot.
+//! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
+
+use super::{Context, Corpus, Query, RerankHandle, Reranker, by_score, check_top_n};
+use crate::{Error, Passage};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "reranker cross_encoder";
+
+/// Settings of `cross_encoder`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the rerank model.
+    pub model: String,
+    /// The most passages to keep. Default 3.
+    pub top_n: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: String::new(), top_n: 3 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Reranker>, Error> {
+        check_top_n(NAME, self.top_n)?;
+        let model =
+            cx.reranker.clone().ok_or(Error::Needs { component: NAME, part: "a rerank model; name it in `model`" })?;
+        Ok(Box::new(CrossEncoder { model, top_n: self.top_n }))
+    }
+}
+
+struct CrossEncoder {
+    model: RerankHandle,
+    top_n: usize,
+}
+
+#[async_trait]
+impl Reranker for CrossEncoder {
+    async fn rerank(&self, query: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        if passages.is_empty() {
+            return Ok(passages);
+        }
+        let texts: Vec<String> = passages.iter().map(|passage| passage.text.clone()).collect();
+        let scores = self.model.rerank(query.text, &texts).await?;
+        Ok(by_score(passages, &scores, self.top_n))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rerank::tests::{Fixture, texts};
+
+    #[tokio::test]
+    async fn the_models_scores_are_the_order() {
+        let fixture = Fixture::new();
+        let reranker = Config { top_n: 2, ..Config::default() }.build(&fixture.context).unwrap();
+        let passages = fixture.rerank(&*reranker).await.unwrap();
+        assert_eq!(texts(&passages), ["running", "chased"], "the test's model likes the last ones");
+        assert!(passages[0].score > passages[1].score);
+    }
+
+    #[test]
+    fn a_missing_model_is_named() {
+        let error = Config::default().build(&Context::default()).err().unwrap();
+        assert_eq!(error.to_string(), "reranker cross_encoder needs a rerank model; name it in `model`");
+    }
+}

@@ -1,0 +1,222 @@
+//! `rerank`: passages are put into a better order.
+
+use crate::{
+    Error, Passage,
+    retrieve::{Corpus, Needs, Query},
+};
+use async_trait::async_trait;
+use models::{Chat, Embedder, Reranker as RerankHandle};
+
+store::registry! {
+    /// Which reranker, and its settings.
+    pub enum RerankerConfig builds Box<dyn Reranker>, from &Context, or Error {
+        None => none,
+        CrossEncoder => cross_encoder,
+        LateInteraction => late_interaction,
+        Listwise => listwise,
+    }
+}
+
+/// The models that a reranker may use; which ones, its config says by name.
+#[derive(Default)]
+pub struct Context {
+    /// The model named by the config's `model`, if it is a rerank model.
+    pub reranker: Option<RerankHandle>,
+    /// The model named by the config's `model`, if it is a chat model.
+    pub chat: Option<Chat>,
+    /// The trial's embedder.
+    pub embedder: Option<Embedder>,
+}
+
+impl RerankerConfig {
+    /// The name of the model that the config refers to, if any.
+    pub fn model(&self) -> Option<&str> {
+        match self {
+            Self::CrossEncoder(config) => Some(&config.model),
+            Self::Listwise(config) => Some(&config.model),
+            Self::None(_) | Self::LateInteraction(_) => None,
+        }
+    }
+
+    /// Whether the trial's embedder decides the result.
+    pub fn uses_embedder(&self) -> bool {
+        matches!(self, Self::LateInteraction(_))
+    }
+}
+
+/// Orders passages anew and cuts them to its `top_n`.
+#[async_trait]
+pub trait Reranker: Send + Sync {
+    /// What it looks at besides the passages' text.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    /// The passages, best first, with new scores.
+    ///
+    /// # Errors
+    /// If its model fails or a part is missing.
+    async fn rerank(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>)
+    -> Result<Vec<Passage>, Error>;
+}
+
+/// The passages with these scores, best first; equal scores keep their order.
+/// A score that is not a number is the worst.
+fn by_score(passages: Vec<Passage>, scores: &[f32], top_n: usize) -> Vec<Passage> {
+    let score = |i: usize| scores.get(i).copied().filter(|score| !score.is_nan()).unwrap_or(f32::MIN);
+    let mut passages: Vec<Passage> =
+        passages.into_iter().enumerate().map(|(i, passage)| Passage { score: score(i), ..passage }).collect();
+    passages.sort_by(|a, b| b.score.total_cmp(&a.score));
+    passages.truncate(top_n);
+    passages
+}
+
+fn check_top_n(component: &'static str, top_n: usize) -> Result<(), Error> {
+    if top_n == 0 {
+        return Err(Error::Config { component, reason: "top_n must be at least 1".to_owned() });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Hit, generate::tests::Script, retrieve};
+    use models::{Client, EmbeddingModel, Identity, InputKind, Matrix, RerankModel, Usage};
+    use std::sync::Arc;
+
+    /// Three passages about animals, a question, and models that need no weights.
+    pub(super) struct Fixture {
+        corpus: retrieve::tests::Fixture,
+        pub(super) passages: Vec<Passage>,
+        pub(super) context: Context,
+    }
+
+    impl Fixture {
+        pub(super) fn new() -> Self {
+            let corpus = retrieve::tests::Fixture::new();
+            let passages = (1..4).map(|row| corpus.table.passage(Hit { row, score: 1.0 / row as f32 })).collect();
+            let client = Client::new(None);
+            let context = Context {
+                reranker: Some(client.reranker(Arc::new(LikesTheLast(identity())))),
+                chat: Some(Script::new(4096, |_| "{\"ranking\": [2]}".to_owned()).handle()),
+                embedder: Some(client.embedder(Arc::new(LettersAsVectors(identity())))),
+            };
+            Self { corpus, passages, context }
+        }
+
+        pub(super) async fn rerank(&self, reranker: &dyn Reranker) -> Result<Vec<Passage>, Error> {
+            let query = self.corpus.query("cats running", &[1.0, 0.0]);
+            reranker.rerank(query, self.corpus.corpus(), self.passages.clone()).await
+        }
+    }
+
+    /// The last words of passages.
+    pub(super) fn texts(passages: &[Passage]) -> Vec<&str> {
+        let words =
+            |passage: &Passage| ["mat", "chased", "running"].into_iter().find(|word| passage.text.contains(word));
+        passages.iter().filter_map(words).collect()
+    }
+
+    fn identity() -> Identity {
+        Identity {
+            provider: "test".to_owned(),
+            model: "test".to_owned(),
+            revision: String::new(),
+            parameters: serde_json::Value::Null,
+        }
+    }
+
+    /// Likes the passages in the reverse of their usual order.
+    struct LikesTheLast(Identity);
+
+    #[async_trait]
+    impl RerankModel for LikesTheLast {
+        fn identity(&self) -> &Identity {
+            &self.0
+        }
+        async fn rerank(&self, _: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), models::Error> {
+            let order = ["mat", "chased", "running"];
+            let score = |text: &String| order.iter().position(|word| text.contains(word)).unwrap_or(0) as f32;
+            Ok((passages.iter().map(score).collect(), Usage::default()))
+        }
+    }
+
+    /// A token is a word; its vector counts its letters.
+    struct LettersAsVectors(Identity);
+
+    #[async_trait]
+    impl EmbeddingModel for LettersAsVectors {
+        fn identity(&self) -> &Identity {
+            &self.0
+        }
+        fn dimensions(&self) -> usize {
+            26
+        }
+        fn max_tokens(&self) -> usize {
+            100
+        }
+        async fn embed(&self, _: &[String], _: InputKind) -> Result<(Matrix, Usage), models::Error> {
+            Err(models::Error::Cancelled)
+        }
+        async fn embed_tokens(&self, texts: &[String], _: InputKind) -> Result<Vec<Matrix>, models::Error> {
+            let tokens = |text: &String| {
+                let mut matrix = Matrix { columns: 26, data: Vec::new() };
+                for word in text.split_whitespace() {
+                    let mut letters = [0.0; 26];
+                    word.bytes()
+                        .filter(u8::is_ascii_lowercase)
+                        .for_each(|letter| letters[usize::from(letter - b'a')] += 1.0);
+                    matrix.data.extend(letters);
+                }
+                matrix.normalize();
+                matrix
+            };
+            Ok(texts.iter().map(tokens).collect())
+        }
+    }
+
+    #[tokio::test]
+    async fn every_reranker_keeps_a_sorted_subset_and_gives_the_same_again() {
+        let fixture = Fixture::new();
+        for config in RerankerConfig::defaults() {
+            let name = config.name();
+            let small = serde_json::from_value(serde_json::json!({ name: { "top_n": 1 } })).unwrap();
+            for (config, most) in [(config, 3), (small, 1)] {
+                let reranker = config.build(&fixture.context).unwrap();
+                let passages = fixture.rerank(&*reranker).await.unwrap();
+                assert_eq!(passages, fixture.rerank(&*reranker).await.unwrap(), "{name}");
+                assert_eq!(passages.len(), most, "{name}");
+                assert!(passages.is_sorted_by(|a, b| a.score >= b.score), "{name}");
+                let mut rows: Vec<&[u32]> = passages.iter().map(|passage| passage.rows.as_slice()).collect();
+                rows.sort_unstable();
+                rows.dedup();
+                assert_eq!(rows.len(), most, "{name}: no passage twice");
+                for passage in &passages {
+                    let same = |original: &&Passage| original.rows == passage.rows && original.text == passage.text;
+                    assert!(fixture.passages.iter().any(|original| same(&original)), "{name}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn every_reranker_gives_nothing_for_nothing() {
+        let mut fixture = Fixture::new();
+        fixture.passages.clear();
+        for config in RerankerConfig::defaults() {
+            assert!(
+                fixture.rerank(&*config.build(&fixture.context).unwrap()).await.unwrap().is_empty(),
+                "{}",
+                config.name()
+            );
+        }
+    }
+
+    #[test]
+    fn a_score_that_is_not_a_number_is_the_worst_and_equal_ones_keep_their_order() {
+        let passages = Fixture::new().passages;
+        let ordered = by_score(passages, &[f32::NAN, 0.5, 0.5], 9);
+        assert_eq!(texts(&ordered), ["chased", "running", "mat"]);
+    }
+}

@@ -1,0 +1,51 @@
+//! `none`: the retriever's order stands; at most cut short.
+//!
+//! The baseline that every other reranker must beat to be worth its time.
+
+use super::{Context, Corpus, Query, Reranker, check_top_n};
+use crate::{Error, Passage};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `none`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The most passages to keep. Default: all.
+    pub top_n: Option<usize>,
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Reranker>, Error> {
+        check_top_n("reranker none", self.top_n.unwrap_or(1))?;
+        Ok(Box::new(Unchanged(self.clone())))
+    }
+}
+
+struct Unchanged(Config);
+
+#[async_trait]
+impl Reranker for Unchanged {
+    async fn rerank(&self, _: Query<'_>, _: Corpus<'_>, mut passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        passages.truncate(self.0.top_n.unwrap_or(usize::MAX));
+        Ok(passages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rerank::tests::{Fixture, texts};
+
+    #[tokio::test]
+    async fn the_order_stands() {
+        let fixture = Fixture::new();
+        for (top_n, expected) in [(None, vec!["mat", "chased", "running"]), (Some(1), vec!["mat"])] {
+            let reranker = Config { top_n }.build(&Context::default()).unwrap();
+            assert_eq!(texts(&fixture.rerank(&*reranker).await.unwrap()), expected);
+        }
+        assert!(Config { top_n: Some(0) }.build(&Context::default()).is_err());
+    }
+}

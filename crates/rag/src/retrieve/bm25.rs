@@ -1,0 +1,71 @@
+//! `bm25`: the chunks that share the most telling words with the question.
+//!
+//! Use it for names, codes, error messages and rare words, and where no
+//! embedding model is to be had; it sees no synonyms. The scores are described
+//! at [`Bm25Index`](crate::index::Bm25Index). A question that shares no word
+//! with any chunk has no hits.
+
+use super::{Corpus, Needs, Query, Retriever, bm25_search, check_top_k};
+use crate::{Error, Hit};
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "retriever bm25";
+
+/// Settings of `bm25`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The most chunks to return. Default 5.
+    pub top_k: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { top_k: 5 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+        check_top_k(NAME, self.top_k)?;
+        Ok(Box::new(Bm25(self.clone())))
+    }
+}
+
+struct Bm25(Config);
+
+impl Retriever for Bm25 {
+    fn needs(&self) -> Needs {
+        Needs { dense: false, bm25: true }
+    }
+
+    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+        bm25_search(NAME, queries, corpus, self.0.top_k)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retrieve::tests::{Fixture, rows};
+
+    #[test]
+    fn shared_words_are_found_and_nothing_else() {
+        let fixture = Fixture::new();
+        let bm25 = Config::default().build(()).unwrap();
+        let queries = [fixture.query("cats running", &[]), fixture.query("zebra", &[])];
+        let found = bm25.retrieve(&queries, &fixture.corpus()).unwrap();
+        assert_eq!(rows(&found[0]), [3, 1, 2]);
+        assert!(found[1].is_empty());
+    }
+
+    #[test]
+    fn a_missing_index_is_named() {
+        let fixture = Fixture::new();
+        let corpus = Corpus { bm25: None, ..fixture.corpus() };
+        let error = Config::default().build(()).unwrap().retrieve(&[fixture.query("cat", &[])], &corpus).unwrap_err();
+        assert_eq!(error.to_string(), "retriever bm25 needs the BM25 index");
+        assert!(Config { top_k: 0 }.build(()).is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! `dense`: the chunks whose vectors are nearest to the question's, exactly.
+//!
+//! Use it when questions are worded differently from the documents. It is weak
+//! at names, codes and rare words; `hybrid` is strong at both.
+//! Source: Karpukhin et al., Dense Passage Retrieval, 2020.
+
+use super::{Corpus, Needs, Query, Retriever, check_top_k, dense_search};
+use crate::{Error, Hit};
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "retriever dense";
+
+/// Settings of `dense`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The most chunks to return. Default 5.
+    pub top_k: usize,
+    /// Chunks with a lower cosine than this, from -1 to 1, are left out.
+    /// Default: none is.
+    pub cutoff: Option<f32>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { top_k: 5, cutoff: None }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+        check_top_k(NAME, self.top_k)?;
+        if let Some(cutoff) = self.cutoff
+            && !(-1.0..=1.0).contains(&cutoff)
+        {
+            let reason = format!("cutoff is {cutoff}, but a cosine is between -1 and 1");
+            return Err(Error::Config { component: NAME, reason });
+        }
+        Ok(Box::new(Dense(self.clone())))
+    }
+}
+
+struct Dense(Config);
+
+impl Retriever for Dense {
+    fn needs(&self) -> Needs {
+        Needs { dense: true, bm25: false }
+    }
+
+    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+        let mut found = dense_search(NAME, queries, corpus, self.0.top_k)?;
+        if let Some(cutoff) = self.0.cutoff {
+            found.iter_mut().for_each(|hits| hits.retain(|hit| hit.score >= cutoff));
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retrieve::tests::{Fixture, rows};
+
+    #[test]
+    fn the_nearest_chunks_are_found_and_the_cutoff_is_kept() {
+        let fixture = Fixture::new();
+        let all = Config { top_k: 3, cutoff: None }.build(()).unwrap();
+        let found = all.retrieve(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap();
+        assert_eq!(rows(&found[0]), [1, 2, 3]);
+        assert_eq!(found[0][1].score, 0.8);
+        let near = Config { top_k: 3, cutoff: Some(0.8) }.build(()).unwrap();
+        let found = near.retrieve(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap();
+        assert_eq!(rows(&found[0]), [1, 2], "the cutoff itself is in");
+    }
+
+    #[test]
+    fn missing_parts_are_named() {
+        let fixture = Fixture::new();
+        let dense = Config::default().build(()).unwrap();
+        let no_vector = Query { text: "cat", embedding: None };
+        assert!(
+            dense.retrieve(&[no_vector], &fixture.corpus()).unwrap_err().to_string().contains("vector of the question")
+        );
+        let no_index = Corpus { dense: None, ..fixture.corpus() };
+        let error = dense.retrieve(&[fixture.query("", &[1.0, 0.0])], &no_index).unwrap_err();
+        assert_eq!(error.to_string(), "retriever dense needs the dense index");
+    }
+
+    #[test]
+    fn impossible_settings_are_refused() {
+        assert!(Config { top_k: 0, cutoff: None }.build(()).is_err());
+        assert!(Config { top_k: 1, cutoff: Some(1.5) }.build(()).is_err());
+        assert!(Config { top_k: 1, cutoff: Some(f32::NAN) }.build(()).is_err());
+    }
+}

@@ -1,0 +1,260 @@
+//! `retrieve`: a query becomes hits.
+
+mod fusion;
+
+use crate::{
+    ChunkTable, Error, Hit,
+    index::{Bm25Index, DenseIndex},
+};
+use rayon::prelude::*;
+
+store::registry! {
+    /// Which retriever, and its settings.
+    pub enum RetrieverConfig builds Box<dyn Retriever>, from (), or Error {
+        Dense => dense,
+        Bm25 => bm25,
+        Hybrid => hybrid,
+        Mmr => mmr,
+    }
+}
+
+impl RetrieverConfig {
+    /// The most hits per query.
+    pub fn top_k(&self) -> usize {
+        match self {
+            Self::Dense(config) => config.top_k,
+            Self::Bm25(config) => config.top_k,
+            Self::Hybrid(config) => config.top_k,
+            Self::Mmr(config) => config.top_k,
+        }
+    }
+}
+
+/// A question as retrievers see it.
+#[derive(Debug, Clone, Copy)]
+pub struct Query<'a> {
+    /// The question.
+    pub text: &'a str,
+    /// Its vector, if the retriever needs one.
+    pub embedding: Option<&'a [f32]>,
+}
+
+/// Everything that can be searched.
+#[derive(Debug, Clone, Copy)]
+pub struct Corpus<'a> {
+    /// The chunks.
+    pub table: &'a ChunkTable,
+    /// Vectors of the searchable chunks.
+    pub dense: Option<&'a DenseIndex>,
+    /// Words of the searchable chunks.
+    pub bm25: Option<&'a Bm25Index>,
+}
+
+impl Corpus<'_> {
+    /// The position in the indexes of a row of the table, if it is searchable.
+    pub fn entry(&self, row: u32) -> Option<u32> {
+        self.table.searchable().binary_search(&row).ok().map(|entry| entry as u32)
+    }
+
+    /// Entries of an index as hits on rows of the table.
+    fn hits(&self, found: Vec<(u32, f32)>) -> Vec<Hit> {
+        let rows = self.table.searchable();
+        found.into_iter().filter_map(|(entry, score)| rows.get(entry as usize).map(|&row| Hit { row, score })).collect()
+    }
+}
+
+/// What a component needs to be there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// Query and chunk vectors.
+    pub dense: bool,
+    /// The BM25 index.
+    pub bm25: bool,
+}
+
+/// Finds chunks for queries. Deterministic: equal scores are ordered by row.
+pub trait Retriever: Send + Sync {
+    /// What it searches.
+    fn needs(&self) -> Needs;
+
+    /// For each query at most `top_k` hits, best first.
+    ///
+    /// # Errors
+    /// If something that [`needs`](Self::needs) names is missing.
+    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error>;
+}
+
+/// Best first, equal scores by row.
+fn sort(hits: &mut [Hit]) {
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row)));
+}
+
+fn dense_index<'a>(component: &'static str, corpus: &Corpus<'a>) -> Result<&'a DenseIndex, Error> {
+    let index = corpus.dense.ok_or(Error::Needs { component, part: "the dense index" })?;
+    check_length(component, index.len(), corpus)?;
+    Ok(index)
+}
+
+/// The nearest chunks for each query, best first, equal scores by row.
+fn dense_search(
+    component: &'static str,
+    queries: &[Query<'_>],
+    corpus: &Corpus<'_>,
+    k: usize,
+) -> Result<Vec<Vec<Hit>>, Error> {
+    let index = dense_index(component, corpus)?;
+    let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
+    let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
+    Ok(index.search(&vectors, k)?.into_iter().map(|found| corpus.hits(found)).collect())
+}
+
+/// The chunks that share words with each query, best first, equal scores by row.
+fn bm25_search(
+    component: &'static str,
+    queries: &[Query<'_>],
+    corpus: &Corpus<'_>,
+    k: usize,
+) -> Result<Vec<Vec<Hit>>, Error> {
+    let index = corpus.bm25.ok_or(Error::Needs { component, part: "the BM25 index" })?;
+    check_length(component, index.len(), corpus)?;
+    Ok(queries.par_iter().map(|query| corpus.hits(index.search(query.text, k))).collect())
+}
+
+/// An index over other chunks than the table's would give wrong citations.
+fn check_length(component: &'static str, entries: usize, corpus: &Corpus<'_>) -> Result<(), Error> {
+    let searchable = corpus.table.searchable().len();
+    if entries == searchable {
+        return Ok(());
+    }
+    let reason = format!(
+        "the index holds {entries} entries but there are {searchable} searchable chunks: it was made from other chunks"
+    );
+    Err(Error::Config { component, reason })
+}
+
+fn check_top_k(component: &'static str, top_k: usize) -> Result<(), Error> {
+    if top_k == 0 {
+        return Err(Error::Config { component, reason: "top_k must be at least 1".to_owned() });
+    }
+    Ok(())
+}
+
+/// How many candidates to look at.
+fn check_candidates(component: &'static str, top_k: usize, candidates: Option<usize>) -> Result<usize, Error> {
+    match candidates {
+        Some(candidates) if candidates < top_k => {
+            let reason = format!("candidates is {candidates}, but must be at least top_k, which is {top_k}");
+            Err(Error::Config { component, reason })
+        }
+        Some(candidates) => Ok(candidates),
+        None => Ok(top_k.saturating_mul(4).max(20)),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::{Chunk, Span};
+    use models::Matrix;
+
+    /// Five chunks, the first of them a parent that is not searched.
+    pub(crate) struct Fixture {
+        pub(crate) table: ChunkTable,
+        dense: DenseIndex,
+        bm25: Bm25Index,
+    }
+
+    impl Fixture {
+        pub(crate) fn new() -> Self {
+            Self::with_vectors(&[[1.0, 0.0], [0.8, 0.6], [0.6, 0.8], [0.0, 1.0]])
+        }
+
+        /// Vectors of rows 1 to 4.
+        pub(crate) fn with_vectors(vectors: &[[f32; 2]; 4]) -> Self {
+            let texts = [
+                "all",
+                "the cat sat on the mat",
+                "the dog chased the cat",
+                "dogs and cats running",
+                "a quick brown fox",
+            ];
+            let chunk = |(number, text): (u32, &str)| Chunk {
+                document: "animals.txt".to_owned(),
+                number,
+                span: Span { start: 30 * number as usize, end: 30 * number as usize + text.len() },
+                text: text.to_owned(),
+                searchable: number > 0,
+                level: u8::from(number > 0),
+                parent: (number > 0).then_some(0),
+                previous: None,
+                next: None,
+                page: None,
+                book: None,
+                heading: None,
+            };
+            let table = ChunkTable::new((0u32..).zip(texts).map(chunk).collect());
+            let dense = DenseIndex::from_matrix(&Matrix { columns: 2, data: vectors.concat() }).unwrap();
+            Self { table, dense, bm25: Bm25Index::build(&texts[1..]) }
+        }
+
+        pub(crate) fn corpus(&self) -> Corpus<'_> {
+            Corpus { table: &self.table, dense: Some(&self.dense), bm25: Some(&self.bm25) }
+        }
+
+        pub(crate) fn query<'a>(&self, text: &'a str, embedding: &'a [f32]) -> Query<'a> {
+            Query { text, embedding: Some(embedding) }
+        }
+    }
+
+    pub(crate) fn rows(hits: &[Hit]) -> Vec<u32> {
+        hits.iter().map(|hit| hit.row).collect()
+    }
+
+    #[test]
+    fn every_retriever_gives_at_most_top_k_sorted_searchable_rows_and_the_same_again() {
+        let fixture = Fixture::with_vectors(&[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]);
+        let queries = [fixture.query("cat dog fox", &[1.0, 0.0]), fixture.query("zebra", &[0.0, -1.0])];
+        for config in RetrieverConfig::defaults() {
+            let name = config.name();
+            let smaller = serde_json::json!({ name: { "top_k": 2 } });
+            for config in [config, serde_json::from_value(smaller).unwrap()] {
+                let retriever = config.build(()).unwrap();
+                let found = retriever.retrieve(&queries, &fixture.corpus()).unwrap();
+                assert_eq!(found, retriever.retrieve(&queries, &fixture.corpus()).unwrap(), "{name}");
+                assert_eq!(found.len(), 2, "{name}");
+                for hits in &found {
+                    assert!(hits.len() <= config.top_k(), "{name}");
+                    assert!(
+                        hits.is_sorted_by(|a, b| a.score > b.score || (a.score == b.score && a.row < b.row)),
+                        "{name}: {hits:?}"
+                    );
+                    assert!(hits.iter().all(|hit| fixture.table.chunk(hit.row).searchable), "{name}");
+                    assert!(hits.iter().all(|hit| hit.score.is_finite()), "{name}");
+                }
+                let alone = retriever.retrieve(&queries[1..], &fixture.corpus()).unwrap();
+                assert_eq!(alone[0], found[1], "{name}: a query does not depend on its batch");
+                assert!(retriever.retrieve(&[], &fixture.corpus()).unwrap().is_empty(), "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn settings_survive_writing_and_unknown_ones_are_refused() {
+        for config in RetrieverConfig::defaults() {
+            let text = serde_json::to_value(&config).unwrap();
+            assert_eq!(serde_json::from_value::<RetrieverConfig>(text).unwrap(), config);
+            let misspelt = serde_json::json!({ config.name(): { "topk": 2 } });
+            assert!(serde_json::from_value::<RetrieverConfig>(misspelt).unwrap_err().to_string().contains("topk"));
+        }
+    }
+
+    #[test]
+    fn an_index_of_other_chunks_is_refused() {
+        let fixture = Fixture::new();
+        let other = DenseIndex::from_matrix(&Matrix { columns: 2, data: vec![1.0, 0.0] }).unwrap();
+        let corpus = Corpus { dense: Some(&other), ..fixture.corpus() };
+        let retriever = RetrieverConfig::defaults()[0].build(()).unwrap();
+        let error = retriever.retrieve(&[fixture.query("cat", &[1.0, 0.0])], &corpus).unwrap_err();
+        assert!(error.to_string().contains("other chunks"));
+    }
+}

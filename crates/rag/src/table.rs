@@ -1,0 +1,85 @@
+//! All chunks of a corpus, in a fixed order: what retrieval looks rows up in.
+
+use crate::types::{Chunk, Hit, Passage, Span};
+
+/// Chunks of all documents. A chunk's row is its position here; chunks of one
+/// document are consecutive and in the order of their numbers.
+#[derive(Debug, Default)]
+pub struct ChunkTable {
+    chunks: Vec<Chunk>,
+    /// Rows of the searchable chunks, in order: row `i` of an index is `searchable[i]`.
+    searchable: Vec<u32>,
+    /// For each row, the row of chunk 0 of the same document.
+    first: Vec<u32>,
+}
+
+impl ChunkTable {
+    /// Takes chunks grouped by document, each group in the order of its numbers.
+    pub fn new(chunks: Vec<Chunk>) -> Self {
+        let searchable = (0u32..).zip(&chunks).filter(|(_, chunk)| chunk.searchable).map(|(row, _)| row).collect();
+        let mut first = Vec::with_capacity(chunks.len());
+        let mut start = 0u32;
+        for (row, chunk) in (0u32..).zip(&chunks) {
+            if chunk.number == 0 {
+                start = row;
+            }
+            first.push(start);
+        }
+        Self { chunks, searchable, first }
+    }
+
+    /// How many chunks there are, parents included.
+    pub fn len(&self) -> usize {
+        self.chunks.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// All chunks by row.
+    pub fn chunks(&self) -> &[Chunk] {
+        &self.chunks
+    }
+
+    /// One chunk.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    pub fn chunk(&self, row: u32) -> &Chunk {
+        &self.chunks[row as usize]
+    }
+
+    /// The rows that indexes hold, in the order of their entries.
+    pub fn searchable(&self) -> &[u32] {
+        &self.searchable
+    }
+
+    /// The row of another chunk of the same document, by its number.
+    pub fn sibling(&self, row: u32, number: u32) -> u32 {
+        self.first[row as usize] + number
+    }
+
+    /// A hit as a passage holding just the chunk's own text.
+    pub fn passage(&self, hit: Hit) -> Passage {
+        let chunk = self.chunk(hit.row);
+        Passage {
+            document: chunk.document.clone(),
+            span: chunk.span,
+            text: chunk.text.clone(),
+            score: hit.score,
+            page: chunk.page,
+            book: chunk.book.clone(),
+            heading: chunk.heading.clone(),
+            rows: vec![hit.row],
+        }
+    }
+
+    /// The text of consecutive chunks `from..=to` (rows of one document) that
+    /// tile their document, and its span.
+    pub fn join(&self, from: u32, to: u32) -> (String, Span) {
+        let text = (from..=to).map(|row| self.chunk(row).text.as_str()).collect();
+        (text, Span { start: self.chunk(from).span.start, end: self.chunk(to).span.end })
+    }
+}

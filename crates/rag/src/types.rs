@@ -1,0 +1,170 @@
+//! The data types of the pipeline. Spans are byte offsets into a document's
+//! extracted text, always at character boundaries.
+
+use models::Usage;
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// A half-open range of bytes in a document's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// One past the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// How many bytes two spans share.
+    pub fn overlap(self, other: Self) -> usize {
+        self.end.min(other.end).saturating_sub(self.start.max(other.start))
+    }
+
+    /// The length in bytes.
+    pub fn len(self) -> usize {
+        self.end.saturating_sub(self.start)
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a file really is, whatever its name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Portable Document Format.
+    Pdf,
+    /// An e-book.
+    Epub,
+    /// A web page.
+    Html,
+    /// Markdown.
+    Markdown,
+    /// A word-processor file.
+    Docx,
+    /// Plain text.
+    Text,
+}
+
+/// A page, or what stands for one: a spine item of an EPUB, the whole of a
+/// format without pages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page {
+    /// Counted from 1. For an EPUB: the position in the spine, or, in long
+    /// chapters, of the stretch within the book, stable for equal files.
+    pub number: u32,
+    /// Where its text lies in the document.
+    pub span: Span,
+    /// The chapter, where the format tells.
+    pub chapter: Option<String>,
+}
+
+/// A file's text and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Document {
+    /// The path below the corpus' root, with `/`: the document's name everywhere.
+    pub path: String,
+    /// The key of the file's bytes.
+    pub content: Key,
+    /// What it was parsed as.
+    pub format: Format,
+    /// The book or page title, else none.
+    pub title: Option<String>,
+    /// The author, where the file tells.
+    pub author: Option<String>,
+    /// The extracted text. Markdown, HTML, EPUB and DOCX keep their headings
+    /// as Markdown (`# …`).
+    pub text: String,
+    /// In order, without overlap. Formats without pages have none.
+    pub pages: Vec<Page>,
+}
+
+impl Document {
+    /// The page that holds a byte of the text.
+    pub fn page_at(&self, byte: usize) -> Option<&Page> {
+        let next = self.pages.partition_point(|page| page.span.start <= byte);
+        next.checked_sub(1).map(|i| &self.pages[i])
+    }
+}
+
+/// A piece of a document.
+///
+/// Chunks of one document are numbered in the order that the chunker gives
+/// them; `parent`, `previous` and `next` are such numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// The document's path.
+    pub document: String,
+    /// The number within its document.
+    pub number: u32,
+    /// Where it lies in the document's text.
+    pub span: Span,
+    /// The document's text at the span.
+    pub text: String,
+    /// Whether it is embedded and searched. Parents of a hierarchy are not.
+    pub searchable: bool,
+    /// The level in a hierarchy: 0 is the largest. 0 for flat chunkers.
+    pub level: u8,
+    /// The chunk that this is a part of.
+    pub parent: Option<u32>,
+    /// The chunk before it under the same parent (or in the document).
+    pub previous: Option<u32>,
+    /// The chunk after it under the same parent (or in the document).
+    pub next: Option<u32>,
+    /// The page on which it starts.
+    pub page: Option<u32>,
+    /// The document's title.
+    pub book: Option<String>,
+    /// The chapter or the nearest headings above it, outermost first, joined by ` > `.
+    pub heading: Option<String>,
+}
+
+/// A chunk that a retriever found.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Hit {
+    /// The chunk's row in the [`ChunkTable`](crate::ChunkTable).
+    pub row: u32,
+    /// Higher is better; the scale is the retriever's own.
+    pub score: f32,
+}
+
+/// Retrieved text as it is shown to a model and to a person.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Passage {
+    /// The document's path.
+    pub document: String,
+    /// Where the text lies in the document's text.
+    pub span: Span,
+    /// The text.
+    pub text: String,
+    /// Higher is better; the scale is that of the last stage that ranked.
+    pub score: f32,
+    /// The page on which it starts.
+    pub page: Option<u32>,
+    /// The document's title.
+    pub book: Option<String>,
+    /// The chapter or headings above it.
+    pub heading: Option<String>,
+    /// The rows of the retrieved chunks that it stands for, best first.
+    pub rows: Vec<u32>,
+}
+
+/// What a generator said.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The text, with citations such as `[1]`.
+    pub text: String,
+    /// The numbers cited, each at most once, in order of appearance; 1 is the first passage.
+    pub citations: Vec<u32>,
+    /// Passages that were left out because the context budget was spent.
+    pub dropped_passages: u32,
+    /// Calls to the model.
+    pub calls: u32,
+    /// Tokens over all calls.
+    pub usage: Usage,
+    /// Time over all calls, in seconds.
+    pub seconds: f64,
+}

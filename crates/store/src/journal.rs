@@ -1,0 +1,361 @@
+//! The journal of model calls: what was asked and paid once is never paid
+//! again. A SQLite file that several processes of one machine may share.
+//!
+//! An entry is in the operating system's hands when `put` returns (write-ahead
+//! log, `synchronous=NORMAL`): `kill -9` of any process loses none of them and
+//! corrupts nothing. A power cut may lose the last entries, never damage the
+//! file. The write-ahead log needs shared memory, so the file must lie on a
+//! local disk, not on a network file system.
+
+use crate::{Error, Key};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Raise this when the table changes, and migrate in `prepare`.
+const SCHEMA: i64 = 1;
+
+/// How long to wait for another process that is writing. Each holds the file
+/// for microseconds, so only a stopped process makes anyone wait this long.
+const BUSY: Duration = Duration::from_secs(30);
+
+const CREATE: &str = "
+    CREATE TABLE calls (
+        key BLOB NOT NULL PRIMARY KEY,
+        model TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        response TEXT NOT NULL,
+        prompt_tokens INTEGER NOT NULL,
+        completion_tokens INTEGER NOT NULL,
+        cost_usd REAL NOT NULL,
+        seconds REAL NOT NULL,
+        created_unix_ms INTEGER NOT NULL,
+        checksum BLOB NOT NULL
+    ) STRICT";
+
+const SELECT: &str = "
+    SELECT key, model, kind, response, prompt_tokens, completion_tokens, cost_usd, seconds, created_unix_ms, checksum
+    FROM calls";
+
+/// One finished model call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JournalEntry {
+    /// The model's name.
+    pub model: String,
+    /// `chat`, `embedding` or `rerank`.
+    pub kind: String,
+    /// The response as JSON.
+    pub response: String,
+    /// Tokens sent.
+    pub prompt_tokens: u64,
+    /// Tokens received.
+    pub completion_tokens: u64,
+    /// What the call cost, in US dollars.
+    pub cost_usd: f64,
+    /// How long the call took.
+    pub seconds: f64,
+    /// When it ended, in milliseconds since 1970 (UTC), by the caller's clock.
+    pub created_unix_ms: i64,
+}
+
+/// An open journal. Clones share one connection.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    path: PathBuf,
+    connection: Mutex<Connection>,
+    damaged: AtomicU64,
+}
+
+impl Journal {
+    /// Opens a journal, and creates it and its folders where they are missing.
+    ///
+    /// # Errors
+    /// If the file cannot be used, is no journal, or was written by a newer
+    /// version of this program.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+        }
+        // SQLite does not wait its turn while it turns to the write-ahead log,
+        // so processes that open a new journal at once take turns by a lock.
+        let lock_path = path.with_extension("lock");
+        let lock = File::create(&lock_path).map_err(|source| file_error("create", &lock_path, source))?;
+        lock.lock().map_err(|source| file_error("lock", &lock_path, source))?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).map_err(|source| journal_error(path, source))?;
+        let found = prepare(&mut connection).map_err(|source| journal_error(path, source))?;
+        if found > SCHEMA {
+            return Err(Error::Newer { path: path.display().to_string(), found, supported: SCHEMA });
+        }
+        drop(lock);
+        let inner = Inner { path: path.to_owned(), connection: Mutex::new(connection), damaged: AtomicU64::new(0) };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The database file.
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    /// The entry of a call, if it was made before. A damaged entry counts as
+    /// absent, so that the call is made again; see [`JournalStatistics::damaged`].
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
+        let stored = self.with(|connection| stored(connection, key))?;
+        if let Some(Err(_)) = stored {
+            self.inner.damaged.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(stored.and_then(Result::ok))
+    }
+
+    /// Keeps a call. The entry survives `kill -9` from the moment this
+    /// returns, so the response may be used from then on.
+    ///
+    /// An intact entry of the same key stays as it is: its response may be in
+    /// use already. A damaged one is replaced.
+    ///
+    /// # Errors
+    /// If the database cannot be written, or a number is not finite.
+    pub fn put(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
+        let entry = Stored::new(key, entry);
+        self.with(|connection| {
+            // Immediate: the lock is taken before the read, so no other
+            // process can write between the look and the insertion.
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            if !matches!(stored(&transaction, key)?, Some(Ok(_))) {
+                let sql = "INSERT OR REPLACE INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                transaction.prepare_cached(sql)?.execute(params![
+                    entry.key,
+                    entry.model,
+                    entry.kind,
+                    entry.response,
+                    entry.prompt_tokens,
+                    entry.completion_tokens,
+                    entry.cost_usd,
+                    entry.seconds,
+                    entry.created_unix_ms,
+                    &entry.checksum()[..],
+                ])?;
+            }
+            transaction.commit()
+        })
+    }
+
+    /// How much the journal holds, and what it would cost to lose it.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn statistics(&self) -> Result<JournalStatistics, Error> {
+        // `total` sums as floating point: it cannot overflow, even over a
+        // damaged entry, and is exact up to 2^53 tokens.
+        let sql = "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(cost_usd) FROM calls";
+        self.with(|connection| {
+            let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+            let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+            connection.query_row(sql, [], |row| {
+                Ok(JournalStatistics {
+                    entries: unsigned(row.get(0)?),
+                    prompt_tokens: row.get::<_, f64>(1)? as u64,
+                    completion_tokens: row.get::<_, f64>(2)? as u64,
+                    cost_usd: row.get(3)?,
+                    bytes: unsigned(pages.saturating_mul(page_bytes)),
+                    damaged: self.inner.damaged.load(Ordering::Relaxed),
+                })
+            })
+        })
+    }
+
+    /// Reads every entry and names those that are not what was written.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn verify(&self) -> Result<Vec<DamagedEntry>, Error> {
+        self.with(|connection| {
+            let mut damaged = Vec::new();
+            let mut statement = connection.prepare(SELECT)?;
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                if let Err(entry) = intact(row) {
+                    damaged.push(entry);
+                }
+            }
+            Ok(damaged)
+        })
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
+        // A panic in another thread rolls its transaction back: the
+        // connection it leaves is sound.
+        let mut connection: MutexGuard<'_, Connection> =
+            self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut connection).map_err(|source| journal_error(&self.inner.path, source))
+    }
+}
+
+/// What a journal holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct JournalStatistics {
+    /// Calls.
+    pub entries: u64,
+    /// Tokens sent, of all calls.
+    pub prompt_tokens: u64,
+    /// Tokens received, of all calls.
+    pub completion_tokens: u64,
+    /// What all calls cost, in US dollars.
+    pub cost_usd: f64,
+    /// The size of the database.
+    pub bytes: u64,
+    /// How many damaged entries [`Journal::get`] has met since it was opened;
+    /// [`Journal::verify`] looks for all of them.
+    pub damaged: u64,
+}
+
+/// An entry that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedEntry {
+    /// Its key, as far as it can be read, in hexadecimal digits.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Sets the connection up, creates the table in a new file, and returns the
+/// version of the schema. A newer one is left untouched.
+fn prepare(connection: &mut Connection) -> rusqlite::Result<i64> {
+    connection.busy_timeout(BUSY)?;
+    let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
+    let found: i64 = version(connection)?;
+    if found > SCHEMA {
+        return Ok(found);
+    }
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    if found == 0 {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        transaction.execute_batch(CREATE)?;
+        transaction.pragma_update(None, "user_version", SCHEMA)?;
+        transaction.commit()?;
+    }
+    version(connection)
+}
+
+fn stored(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Result<JournalEntry, DamagedEntry>>> {
+    let sql = format!("{SELECT} WHERE key = ?1");
+    connection.prepare_cached(&sql)?.query_row([key.bytes()], |row| Ok(intact(row))).optional()
+}
+
+fn intact(row: &Row<'_>) -> Result<JournalEntry, DamagedEntry> {
+    let key: Vec<u8> = row.get(0).unwrap_or_default();
+    let damaged = |reason: String| DamagedEntry { key: key.iter().map(|byte| format!("{byte:02x}")).collect(), reason };
+    let read = || {
+        Ok(Stored {
+            key: &key,
+            model: row.get(1)?,
+            kind: row.get(2)?,
+            response: row.get(3)?,
+            prompt_tokens: row.get(4)?,
+            completion_tokens: row.get(5)?,
+            cost_usd: row.get(6)?,
+            seconds: row.get(7)?,
+            created_unix_ms: row.get(8)?,
+        })
+    };
+    let stored: Stored<'_, String> = read().map_err(|error: rusqlite::Error| damaged(error.to_string()))?;
+    let checksum: Vec<u8> = row.get(9).unwrap_or_default();
+    if checksum != stored.checksum() {
+        return Err(damaged("its content does not match its checksum".to_owned()));
+    }
+    Ok(JournalEntry {
+        prompt_tokens: unsigned(stored.prompt_tokens),
+        completion_tokens: unsigned(stored.completion_tokens),
+        model: stored.model,
+        kind: stored.kind,
+        response: stored.response,
+        cost_usd: stored.cost_usd,
+        seconds: stored.seconds,
+        created_unix_ms: stored.created_unix_ms,
+    })
+}
+
+/// An entry exactly as the database gives it back, so that the checksum is
+/// the same on both sides: its integers are signed and it knows no -0.0.
+struct Stored<'a, Text> {
+    key: &'a [u8],
+    model: Text,
+    kind: Text,
+    response: Text,
+    prompt_tokens: i64,
+    completion_tokens: i64,
+    cost_usd: f64,
+    seconds: f64,
+    created_unix_ms: i64,
+}
+
+impl<'a> Stored<'a, &'a str> {
+    fn new(key: &'a Key, entry: &'a JournalEntry) -> Self {
+        Self {
+            key: key.bytes(),
+            model: &entry.model,
+            kind: &entry.kind,
+            response: &entry.response,
+            prompt_tokens: signed(entry.prompt_tokens),
+            completion_tokens: signed(entry.completion_tokens),
+            cost_usd: entry.cost_usd + 0.0,
+            seconds: entry.seconds + 0.0,
+            created_unix_ms: entry.created_unix_ms,
+        }
+    }
+}
+
+impl<Text: AsRef<str>> Stored<'_, Text> {
+    /// The key is part of it: an entry under the wrong key is damaged.
+    fn checksum(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        let texts = [&self.model, &self.kind, &self.response].map(|text| text.as_ref().as_bytes());
+        for bytes in [self.key].into_iter().chain(texts) {
+            hasher.update(&(bytes.len() as u64).to_le_bytes());
+            hasher.update(bytes);
+        }
+        for number in [self.prompt_tokens, self.completion_tokens, self.created_unix_ms] {
+            hasher.update(&number.to_le_bytes());
+        }
+        for number in [self.cost_usd, self.seconds] {
+            hasher.update(&number.to_bits().to_le_bytes());
+        }
+        *hasher.finalize().as_bytes()
+    }
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or_default()
+}
+
+fn journal_error(path: &Path, source: rusqlite::Error) -> Error {
+    Error::Journal { path: path.display().to_string(), source }
+}
+
+fn file_error(operation: &'static str, path: &Path, source: std::io::Error) -> Error {
+    Error::File { operation, path: path.display().to_string(), source }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,175 @@
+//! Stable content keys: equal content has equal keys, on every machine and in
+//! every version. `std::hash` promises neither, so the rule is our own:
+//! BLAKE3 over named, length-prefixed fields; structured values as canonical
+//! JSON (object keys sorted by their bytes, no spaces, shortest float form).
+
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt;
+
+/// Raise this when the rule below changes: every key changes with it.
+const RULE: &str = "reverie-key-1";
+
+/// The identity of some content: 32 bytes, shown as 64 hexadecimal digits.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// The key of plain bytes, such as a file's content.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// All 64 hexadecimal digits.
+    pub fn hex(&self) -> String {
+        blake3::Hash::from_bytes(self.0).to_hex().to_string()
+    }
+
+    /// The 32 bytes.
+    pub fn bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// The first 12 hexadecimal digits, for people.
+    pub fn short(&self) -> String {
+        self.hex().chars().take(12).collect()
+    }
+
+    /// Reads 64 hexadecimal digits.
+    pub fn from_hex(hex: &str) -> Option<Self> {
+        blake3::Hash::from_hex(hex).ok().map(|hash| Self(*hash.as_bytes()))
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.hex())
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Key({})", self.short())
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.hex())
+    }
+}
+
+impl<'de> serde::Deserialize<'de> for Key {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let hex = String::deserialize(deserializer)?;
+        Self::from_hex(&hex).ok_or_else(|| serde::de::Error::custom("expected 64 hexadecimal digits"))
+    }
+}
+
+/// Builds a key from named fields. The order of the calls matters.
+#[derive(Debug)]
+pub struct KeyBuilder(blake3::Hasher);
+
+impl KeyBuilder {
+    /// Starts a key of one kind: keys of different kinds never meet.
+    pub fn new(kind: &str) -> Self {
+        let mut builder = Self(blake3::Hasher::new());
+        builder.write(RULE.as_bytes());
+        builder.write(kind.as_bytes());
+        builder
+    }
+
+    /// Adds a field holding any serialisable value, in canonical JSON.
+    ///
+    /// A value that JSON cannot hold (a map with keys that are not strings)
+    /// is written as its error, so that it still differs from other values.
+    #[must_use]
+    pub fn field(mut self, name: &str, value: &(impl Serialize + ?Sized)) -> Self {
+        self.write(name.as_bytes());
+        let mut text = String::new();
+        match serde_json::to_value(value) {
+            Ok(value) => canonical(&value, &mut text),
+            Err(error) => text = format!("unserialisable: {error}"),
+        }
+        self.write(text.as_bytes());
+        self
+    }
+
+    /// Adds another key, such as that of a task's input.
+    #[must_use]
+    pub fn key(mut self, name: &str, key: &Key) -> Self {
+        self.write(name.as_bytes());
+        self.write(&key.0);
+        self
+    }
+
+    /// The finished key.
+    pub fn finish(self) -> Key {
+        Key(*self.0.finalize().as_bytes())
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.0.update(&(bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+    }
+}
+
+fn canonical(value: &Value, out: &mut String) {
+    match value {
+        Value::Object(map) => {
+            let mut entries: Vec<_> = map.iter().collect();
+            entries.sort_by(|a, b| a.0.as_bytes().cmp(b.0.as_bytes()));
+            out.push('{');
+            for (i, (name, value)) in entries.into_iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                out.push_str(&Value::String(name.clone()).to_string());
+                out.push(':');
+                canonical(value, out);
+            }
+            out.push('}');
+        }
+        Value::Array(items) => {
+            out.push('[');
+            for (i, value) in items.iter().enumerate() {
+                if i > 0 {
+                    out.push(',');
+                }
+                canonical(value, out);
+            }
+            out.push(']');
+        }
+        plain => out.push_str(&plain.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn object_order_does_not_change_a_key() {
+        let a = KeyBuilder::new("t").field("x", &json!({"a": 1, "b": [2.5, null]})).finish();
+        let b = KeyBuilder::new("t").field("x", &json!({"b": [2.5, null], "a": 1})).finish();
+        assert_eq!(a, b);
+    }
+
+    #[test]
+    fn kind_name_value_and_boundaries_each_change_a_key() {
+        let base = KeyBuilder::new("t").field("ab", "c").finish();
+        assert_ne!(base, KeyBuilder::new("u").field("ab", "c").finish());
+        assert_ne!(base, KeyBuilder::new("t").field("a", "bc").finish());
+        assert_ne!(base, KeyBuilder::new("t").field("ab", "d").finish());
+    }
+
+    #[test]
+    fn the_rule_is_stable() {
+        let key = KeyBuilder::new("test").field("config", &json!({"size": 256, "ratio": 0.5})).finish();
+        assert_eq!(Key::from_hex(&key.hex()), Some(key));
+        assert_eq!(key.short(), GOLDEN, "a changed rule orphans every stored artifact: raise RULE");
+    }
+
+    const GOLDEN: &str = "0b69b69f2f06";
+}

@@ -1,0 +1,76 @@
+//! What an experiment keeps: content keys, artifacts, the journal of model
+//! calls and the event log of a run. It knows nothing of models or RAG.
+
+mod artifact;
+mod event;
+mod journal;
+mod key;
+mod registry;
+
+pub use artifact::{ArtifactStore, Location};
+pub use event::{DamagedLine, Event, EventLog, EventLogContent};
+pub use journal::{DamagedEntry, Journal, JournalEntry, JournalStatistics};
+pub use key::{Key, KeyBuilder};
+
+/// What can go wrong while keeping or finding something.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The store's address cannot be understood.
+    #[error("{address}: not a folder or an object-store URL ({reason})")]
+    Address {
+        /// The address as given.
+        address: String,
+        /// Why it was refused.
+        reason: String,
+    },
+    /// An object could not be read or written.
+    #[error("{operation} {path} failed")]
+    Object {
+        /// `read`, `write` or `list`.
+        operation: &'static str,
+        /// The object's path in the store.
+        path: String,
+        /// What the store said.
+        #[source]
+        source: object_store::Error,
+    },
+    /// The journal's database could not be used.
+    #[error("the journal {path} cannot be used")]
+    Journal {
+        /// The database file.
+        path: String,
+        /// What SQLite said.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// A file of the store could not be used.
+    #[error("{operation} {path} failed")]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// The file.
+        path: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file was written by a newer version of this program.
+    #[error("{path} has format {found}, but this version knows only up to {supported}: use a newer version of reverie")]
+    Newer {
+        /// The file.
+        path: String,
+        /// The format's version in the file.
+        found: i64,
+        /// The newest version known here.
+        supported: i64,
+    },
+    /// Something stored is not what was written.
+    #[error("{path} is damaged: {reason}")]
+    Damaged {
+        /// The object or file.
+        path: String,
+        /// What does not match.
+        reason: String,
+    },
+}

@@ -1,0 +1,59 @@
+//! One list per kind of component: the whole registration of a component is
+//! one line in its folder's `mod.rs`.
+
+/// Declares the components of one kind.
+///
+/// Expands to a private module per component, the enum of their `Config`s
+/// (tagged by name in a file: `{ sentence = { chunk_size = 256 } }`), the
+/// list of names, and `build`, which makes the component.
+///
+/// Each module holds `pub(super) const VERSION: u32`, `pub struct Config`
+/// (`Debug + Clone + PartialEq + Default + Serialize + Deserialize`, with
+/// `#[serde(default, deny_unknown_fields)]`) and
+/// `impl Config { pub(super) fn build(&self, cx: Context) -> Result<Box<dyn Trait>, Error> }`.
+#[macro_export]
+macro_rules! registry {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis enum $Enum:ident builds $built:ty, from $context:ty, or $error:ty {
+            $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident ),+ $(,)?
+        }
+    ) => {
+        $( mod $module; )+
+
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        $visibility enum $Enum {
+            $( $(#[$variant_meta])* $Variant($module::Config), )+
+        }
+
+        impl $Enum {
+            /// The names of all components of this kind, in the order of registration.
+            $visibility const NAMES: &'static [&'static str] = &[ $( stringify!($module) ),+ ];
+
+            /// The component's name, as it is written in a file.
+            $visibility fn name(&self) -> &'static str {
+                match self { $( Self::$Variant(_) => stringify!($module), )+ }
+            }
+
+            /// The version of the component's algorithm: part of every task key.
+            $visibility fn version(&self) -> u32 {
+                match self { $( Self::$Variant(_) => $module::VERSION, )+ }
+            }
+
+            /// Every component with its default settings.
+            $visibility fn defaults() -> Vec<Self> {
+                vec![ $( Self::$Variant($module::Config::default()) ),+ ]
+            }
+
+            /// Makes the component, or says what is wrong with its settings.
+            ///
+            /// # Errors
+            /// An impossible combination of settings, or a part that is missing.
+            $visibility fn build(&self, cx: $context) -> ::std::result::Result<$built, $error> {
+                match self { $( Self::$Variant(config) => config.build(cx), )+ }
+            }
+        }
+    };
+}

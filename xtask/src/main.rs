@@ -1,0 +1,124 @@
+//! `cargo xtask tidy`: checks of the invariants that the compiler cannot make.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+/// Crates and what they may depend on: one direction only.
+const DIRECTION: &[(&str, &[&str])] = &[
+    ("executor", &[]),
+    ("store", &[]),
+    ("models", &["executor", "store"]),
+    ("rag", &["models", "store"]),
+    ("eval", &["models", "rag", "store"]),
+    ("lab", &["eval", "executor", "models", "rag", "store"]),
+    ("app", &["eval", "lab", "models", "rag", "store"]),
+    ("xtask", &[]),
+];
+
+/// Words that only the crates which face people may use, and why.
+const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[
+    ("println!", "only `app` prints"),
+    ("eprintln!", "only `app` prints"),
+    ("std::env::", "only `app` reads the environment"),
+    ("env::var", "only `app` reads the environment"),
+    ("process::exit", "only `app` ends the process"),
+];
+
+/// Words that nothing committed may hold.
+const BANNED_EVERYWHERE: &[(&str, &str)] = &[
+    ("pypi.org", "ask the package tool for its index instead of naming a registry's host"),
+    ("pythonhosted", "ask the package tool for its index instead of naming a registry's host"),
+    ("crates.io", "registries are named by their tools"),
+    ("registry.npmjs", "registries are named by their tools"),
+    ("deb.debian.org", "registries are named by their tools"),
+];
+
+fn main() -> ExitCode {
+    let mut complaints = Vec::new();
+    match std::env::args().nth(1).as_deref() {
+        Some("tidy") => {
+            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+            direction(&root, &mut complaints);
+            files(&root, &mut complaints);
+            formatting(&root, &mut complaints);
+        }
+        _ => complaints.push("usage: cargo xtask tidy".to_owned()),
+    }
+    for complaint in &complaints {
+        let _ = writeln!(std::io::stderr(), "{complaint}");
+    }
+    if complaints.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Crates depend only in the direction of the arrow.
+fn direction(root: &Path, complaints: &mut Vec<String>) {
+    let allowed: BTreeMap<_, _> = DIRECTION.iter().copied().collect();
+    for (name, _) in DIRECTION {
+        let folder = if *name == "xtask" { root.join(name) } else { root.join("crates").join(name) };
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
+        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
+        for line in dependencies.lines() {
+            let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            if allowed.contains_key(dependency) && !allowed[name].contains(&dependency) {
+                complaints.push(format!("crates/{name} may not depend on `{dependency}`: see ARCHITECTURE.md"));
+            }
+        }
+    }
+}
+
+fn tracked(root: &Path, pattern: &str) -> Vec<PathBuf> {
+    let output = Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard", pattern]).current_dir(root).output();
+    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    text.lines().map(|line| root.join(line)).filter(|path| path.is_file()).collect()
+}
+
+/// Every Rust file says what it is for; libraries keep to themselves; nothing
+/// names what it must not.
+fn files(root: &Path, complaints: &mut Vec<String>) {
+    for path in tracked(root, "*") {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+        if name == "xtask/src/main.rs" || name.ends_with("Cargo.lock") {
+            continue;
+        }
+        for (word, reason) in BANNED_EVERYWHERE {
+            if text.contains(word) {
+                complaints.push(format!("{name}: `{word}`: {reason}"));
+            }
+        }
+        if !name.ends_with(".rs") {
+            continue;
+        }
+        if !text.starts_with("//!") {
+            complaints.push(format!("{name}: starts without `//!`: say what the file is for"));
+        }
+        let library = name.starts_with("crates/") && name.contains("/src/") && !name.starts_with("crates/app/");
+        if library {
+            // Tests may read the environment and print why they were skipped.
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for (word, reason) in BANNED_IN_LIBRARIES.iter().filter(|(word, _)| code.contains(word)) {
+                complaints.push(format!("{name}: `{word}`: {reason}"));
+            }
+        }
+    }
+}
+
+/// `cargo fmt` does not see modules that macros declare, so every file is given to rustfmt.
+fn formatting(root: &Path, complaints: &mut Vec<String>) {
+    let files = tracked(root, "*.rs");
+    let output = Command::new("rustfmt").args(["--check", "-l", "--edition", "2024"]).args(&files).current_dir(root).output();
+    match output {
+        Ok(output) if output.status.success() => {}
+        Ok(output) => {
+            let list = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+            complaints.push(format!("not formatted (run `make format`):\n{list}"));
+        }
+        Err(error) => complaints.push(format!("rustfmt cannot be run: {error}")),
+    }
+}
