@@ -13,12 +13,12 @@ use crate::{
     task::{Execution, Models, now_ms},
     trial::{self, Trial},
 };
-use eval::{Question, dataset};
+use eval::{Dataset, Question, dataset};
 use futures::{StreamExt, stream};
 use models::{Client, CpuBudget, Identity, Library, ModelDirectory, provider};
 use rag::load::{self, Rejected, Source, SourceFile};
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -127,7 +127,8 @@ impl Session {
             None => Vec::new(),
         };
         let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
-        let mut questions = self.import(&mut mistakes)?;
+        let mut imported = self.import(&mut mistakes)?;
+        let to_generate = imported.is_none();
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
 
         let trials = trial::grid(experiment);
@@ -147,16 +148,17 @@ impl Session {
         if let Some(reason) = outcome.failed.into_values().next() {
             return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
         }
-        let corpus = read_corpus(&loader, &outcome.outputs, questions.as_deref_mut().unwrap_or_default(), &mut mistakes).await?;
+        let dataset = imported.get_or_insert_default();
+        let corpus = read_corpus(&loader, &outcome.outputs, dataset, &mut mistakes).await?;
         if corpus.documents == 0 {
             let reasons = corpus.rejected.iter().map(|rejected| format!("  {}: {}", rejected.path, rejected.reason));
             let list = reasons.collect::<Vec<_>>().join("\n");
             mistakes.push(format!("the corpus `{}` holds no readable document:\n{list}", experiment.corpus.source));
         }
-        let questions = match questions {
-            Some(questions) => questions,
-            None if mistakes.is_empty() => self.generate(&loader, &outcome.outputs).await?,
-            None => Vec::new(),
+        let questions = if to_generate && mistakes.is_empty() {
+            self.generate(&loader, &outcome.outputs).await?
+        } else {
+            imported.unwrap_or_default().questions
         };
         if !mistakes.is_empty() {
             return Err(Error::Refused(mistakes));
@@ -330,8 +332,8 @@ impl Session {
     }
 
     /// The questions of the dataset's file; none if they are to be generated.
-    fn import(&self, mistakes: &mut Vec<String>) -> Result<Option<Vec<Question>>, Error> {
-        let Some(spec) = &self.experiment.dataset else { return Ok(Some(Vec::new())) };
+    fn import(&self, mistakes: &mut Vec<String>) -> Result<Option<Dataset>, Error> {
+        let Some(spec) = &self.experiment.dataset else { return Ok(Some(Dataset::default())) };
         let path = self.experiment.path(&spec.path);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
@@ -343,19 +345,19 @@ impl Session {
                     "dataset.path: {} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]",
                     path.display()
                 ));
-                return Ok(Some(Vec::new()));
+                return Ok(Some(Dataset::default()));
             }
             Err(source) => return Err(Error::file("read", &path, source)),
         };
         match dataset::import(&spec.path, &bytes) {
             Ok(dataset) if dataset.questions.is_empty() => {
                 mistakes.push(format!("dataset.path: {} holds no question", path.display()));
-                Ok(Some(Vec::new()))
+                Ok(Some(Dataset::default()))
             }
-            Ok(dataset) => Ok(Some(dataset.questions)),
+            Ok(dataset) => Ok(Some(dataset)),
             Err(errors) => {
                 mistakes.extend(errors.iter().map(|error| format!("{}: {error}", path.display())));
-                Ok(Some(Vec::new()))
+                Ok(Some(Dataset::default()))
             }
         }
     }
@@ -412,71 +414,28 @@ struct Corpus {
 async fn read_corpus(
     loader: &Execution,
     outputs: &Outputs,
-    questions: &mut [Question],
+    dataset: &mut Dataset,
     mistakes: &mut Vec<String>,
 ) -> Result<Corpus, Error> {
     let mut corpus = Corpus { documents: 0, text_bytes: 0, rejected: Vec::new() };
-    let mut open: HashMap<(usize, usize), String> = HashMap::new();
-    for (i, question) in questions.iter().enumerate() {
-        for (j, evidence) in question.evidence.iter().enumerate() {
-            let what = if evidence.document.is_empty() {
-                format!("in no document of the corpus: \"{}\"", excerpt(&evidence.quote))
-            } else {
-                format!("`{}` is not in the corpus, or could not be read", evidence.document)
-            };
-            open.insert((i, j), what);
-        }
-    }
+    let mut anchoring = dataset.anchoring();
     let mut ids: Vec<_> = outputs.keys().copied().collect();
     ids.sort_unstable();
     for id in ids {
         let Some(bytes) = loader.store.get(&outputs[&id]).await? else { continue };
         for row in artifact::decode::<DocumentRow>(bytes)? {
-            let document = match row {
-                DocumentRow::Document(document) => document,
-                DocumentRow::Rejected(rejected) => {
-                    corpus.rejected.push(rejected);
-                    continue;
+            match row {
+                DocumentRow::Document(document) => {
+                    corpus.documents += 1;
+                    corpus.text_bytes += document.text.len();
+                    anchoring.visit(&document.path, &document.text);
                 }
-            };
-            corpus.documents += 1;
-            corpus.text_bytes += document.text.len();
-            for (i, question) in questions.iter_mut().enumerate() {
-                for (j, evidence) in question.evidence.iter_mut().enumerate() {
-                    let here = evidence.document == document.path || evidence.document.is_empty();
-                    if !here || !open.contains_key(&(i, j)) {
-                        continue;
-                    }
-                    match dataset::anchor(&document.text, &evidence.quote, evidence.span) {
-                        Some(span) => {
-                            evidence.span = Some(span);
-                            evidence.document.clone_from(&document.path);
-                            open.remove(&(i, j));
-                        }
-                        None if !evidence.document.is_empty() => {
-                            let quote = excerpt(&evidence.quote);
-                            open.insert((i, j), format!("not in `{}` any more: \"{quote}\"", document.path));
-                        }
-                        None => {}
-                    }
-                }
+                DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),
             }
         }
     }
-    let mut open: Vec<_> = open.into_iter().collect();
-    open.sort();
-    mistakes.extend(open.into_iter().map(|((i, _), what)| {
-        format!("golden question `{}`: its evidence is {what}; correct the quote or the document's name", questions[i].id)
-    }));
+    mistakes.extend(anchoring.finish().iter().map(ToString::to_string));
     Ok(corpus)
-}
-
-fn excerpt(quote: &str) -> String {
-    let mut words: String = quote.chars().take(80).collect();
-    if words.len() < quote.len() {
-        words.push('…');
-    }
-    words
 }
 
 /// The time of a run, in milliseconds since 1970.

@@ -34,7 +34,7 @@ const TEXTS_PER_STEP: usize = 256;
 
 /// What a task made.
 #[derive(Debug)]
-pub struct Output {
+pub(crate) struct Output {
     /// The artifact's name in the store.
     pub artifact: String,
     /// Rows made.
@@ -400,6 +400,9 @@ pub(crate) async fn execute(
                 });
             }
             let made: Vec<ScoreRow> = stream::iter(calls).buffered(cx.experiment.engine.tasks).collect().await;
+            if made.iter().any(|row| matches!(row.scored.score, eval::Score::Missing(Missing::Cancelled))) {
+                return Err(models::Error::Cancelled.into());
+            }
             let failed = |row: &&ScoreRow| matches!(row.scored.score, eval::Score::Missing(Missing::ProviderError(_)));
             let errors = made.iter().filter(failed).count();
             (artifact::encode(&made)?, made.len(), errors)

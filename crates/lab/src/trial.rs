@@ -28,7 +28,7 @@ pub struct Trial {
 }
 
 /// The full product of the axes: the last axis varies fastest.
-pub fn grid(experiment: &Experiment) -> Vec<Trial> {
+pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
     let Space { chunker, embedder, retriever, reranker, generator } = &experiment.space;
     let chunker_labels = labels(chunker);
     let retriever_labels = labels(retriever);

@@ -7,8 +7,7 @@
 //! a folder that holds ONNX Runtime.
 
 use models::{
-    CpuBudget, EmbeddingConfig, EmbeddingModel, InputKind, Kind, ModelDirectory, provider::Context,
-    testing::onnx_environment,
+    CpuBudget, EmbeddingConfig, InputKind, Kind, ModelDirectory, provider::Context, testing::onnx_environment,
 };
 use ort::{
     session::Session,

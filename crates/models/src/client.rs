@@ -54,7 +54,8 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client that keeps answers in this journal, or keeps none.
     pub fn new(journal: Option<Arc<Journal>>) -> Self {
-        let shared = Shared { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
+        let shared =
+            Shared { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
         Self { shared: Arc::new(shared), cancel: CancellationToken::new(), priority: 0, retry: RetryPolicy::default() }
     }
 
@@ -104,7 +105,12 @@ impl Client {
         let key = KeyBuilder::new("limit").field("kind", kind).field("identity", identity).finish();
         let mut limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
         let limiter = limiters.entry(key).or_insert_with(|| Limiter::fixed(concurrency)).clone();
-        Caller { client: self.clone(), kind, identity: identity.clone(), limiter: limiter.with_retry(self.retry.clone()) }
+        Caller {
+            client: self.clone(),
+            kind,
+            identity: identity.clone(),
+            limiter: limiter.with_retry(self.retry.clone()),
+        }
     }
 }
 

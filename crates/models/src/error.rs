@@ -152,7 +152,11 @@ impl Error {
     pub fn is_transient(&self) -> bool {
         matches!(
             self,
-            Self::Connection { .. } | Self::Timeout { .. } | Self::RateLimited { .. } | Self::Server { .. } | Self::Malformed { .. }
+            Self::Connection { .. }
+                | Self::Timeout { .. }
+                | Self::RateLimited { .. }
+                | Self::Server { .. }
+                | Self::Malformed { .. }
         )
     }
 
@@ -163,4 +167,14 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// The cause at the bottom: with network errors, what is above it only
+/// repeats the address, which may hold a secret.
+pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
 }

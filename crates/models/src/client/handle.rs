@@ -276,14 +276,16 @@ impl Reranker {
             return Ok(Vec::new());
         }
         let key = self.caller.key(&RerankRequest { query, passages });
-        let (model, query, passages): (_, Arc<str>, Arc<[String]>) = (self.model.clone(), query.into(), passages.into());
+        let (model, query, passages): (_, Arc<str>, Arc<[String]>) =
+            (self.model.clone(), query.into(), passages.into());
         let make = move || {
             let (model, query, passages) = (model.clone(), query.clone(), passages.clone());
             async move {
                 let started = Instant::now();
                 let (scores, usage) = model.rerank(&query, &passages).await?;
                 if scores.len() != passages.len() || scores.iter().any(|score| !score.is_finite()) {
-                    let reason = format!("{} scores for {} passages, or some that are no numbers", scores.len(), passages.len());
+                    let reason =
+                        format!("{} scores for {} passages, or some that are no numbers", scores.len(), passages.len());
                     return Err(Error::Malformed { model: model.identity().model.clone(), reason });
                 }
                 let cost_usd = usage.prompt_tokens as f64 * model.price() / 1e6;

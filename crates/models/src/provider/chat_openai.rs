@@ -286,9 +286,7 @@ fn decimal(number: f32) -> Value {
 fn content(message: &Value) -> Option<String> {
     match message.get("content")? {
         Value::String(text) => Some(text.clone()),
-        Value::Array(parts) => {
-            Some(parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect())
-        }
+        Value::Array(parts) => Some(parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()),
         _ => None,
     }
 }
@@ -308,7 +306,8 @@ fn probabilities(tokens: &Value, choices: &[String]) -> Vec<f64> {
     for alternative in alternatives {
         let token = text_of(alternative);
         let Some(logprob) = alternative.get("logprob").and_then(Value::as_f64) else { continue };
-        let fits = |choice: &String| !choice.is_empty() && (choice.starts_with(&token) || token.starts_with(choice.as_str()));
+        let fits =
+            |choice: &String| !choice.is_empty() && (choice.starts_with(&token) || token.starts_with(choice.as_str()));
         let mut fitting = wanted.iter().enumerate().filter(|(_, choice)| fits(choice)).map(|(i, _)| i);
         if token.is_empty() {
             continue;
@@ -368,13 +367,14 @@ mod tests {
         let (sent, headers) = bench.last_request().await;
         assert_eq!(headers.get("authorization").and_then(|key| key.to_str().ok()), Some("Bearer sk-very-secret"));
         assert_eq!(headers.get("x-team").and_then(|team| team.to_str().ok()), Some("team-secret"));
+        let schema = json!({ "name": "answer", "strict": true, "schema": { "type": "object" } });
         let expected = json!({
             "model": "m",
             "messages": [{ "role": "system", "content": "be short" }, { "role": "user", "content": "hi" }],
             "max_tokens": 16,
             "temperature": 0.1,
             "stop": ["\n"],
-            "response_format": { "type": "json_schema", "json_schema": { "name": "answer", "strict": true, "schema": { "type": "object" } } },
+            "response_format": { "type": "json_schema", "json_schema": schema },
             "reasoning_effort": "low",
         });
         assert_eq!(sent, expected);
@@ -391,8 +391,9 @@ mod tests {
             { "token": "Maybe", "logprob": (0.2f64).ln() },
         ]);
         let mut body = answer(json!({ "content": "Yes" }), "stop");
+        let blank = json!({ "token": "\n", "top_logprobs": [] });
         body["choices"][0]["logprobs"] =
-            json!({ "content": [{ "token": "\n", "top_logprobs": [] }, { "token": " Yes", "top_logprobs": alternatives }] });
+            json!({ "content": [blank, { "token": " Yes", "top_logprobs": alternatives }] });
         bench.answer(200, body).await;
         let mut request = request();
         request.choices = vec!["Yes".to_owned(), "No".to_owned()];
@@ -413,7 +414,7 @@ mod tests {
     #[tokio::test]
     async fn the_newer_name_of_the_limit_is_used_where_it_is_wanted() {
         let bench = Bench::new().await;
-        let refusal = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+        let refusal = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.";
         bench.answer_once(400, json!({ "error": { "message": refusal, "code": "unsupported_parameter" } })).await;
         bench.answer(200, answer(json!({ "content": "ok" }), "stop")).await;
         let model = model(&bench, |_| ());
@@ -439,7 +440,8 @@ mod tests {
             assert!(error.contains(expected), "{error}");
         }
         let bench = Bench::new().await;
-        bench.answer(200, json!({ "choices": [{ "message": { "content": [{ "type": "text", "text": "ab" }] }, "finish_reason": "length" }] })).await;
+        let parts = json!({ "content": [{ "type": "text", "text": "ab" }] });
+        bench.answer(200, json!({ "choices": [{ "message": parts, "finish_reason": "length" }] })).await;
         let response = model(&bench, |_| ()).chat(&request()).await.expect("an answer");
         assert_eq!((response.text.as_str(), response.finish), ("ab", Finish::Length));
         assert!(response.usage.prompt_tokens > 0 && response.usage.completion_tokens > 0, "they are estimated");

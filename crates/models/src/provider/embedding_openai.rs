@@ -92,7 +92,11 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn EmbeddingModel>, Error> {
-        let above_zero = [("batch_size", self.batch_size), ("max_tokens", self.max_tokens), ("dimensions", self.dimensions.unwrap_or(1))];
+        let above_zero = [
+            ("batch_size", self.batch_size),
+            ("max_tokens", self.max_tokens),
+            ("dimensions", self.dimensions.unwrap_or(1)),
+        ];
         if let Some((name, _)) = above_zero.iter().find(|(_, value)| *value == 0) {
             return Err(Error::Config(format!("{}: `{name}` must be above 0", self.model)));
         }
@@ -202,21 +206,28 @@ impl Remote {
         }
         let answer = self.endpoint.post("embeddings", &body).await?;
         let matrix = self.matrix(&answer, texts.len())?;
-        let counted = answer.pointer("/usage/prompt_tokens").or_else(|| answer.pointer("/usage/total_tokens")).and_then(Value::as_u64);
+        let counted = answer
+            .pointer("/usage/prompt_tokens")
+            .or_else(|| answer.pointer("/usage/total_tokens"))
+            .and_then(Value::as_u64);
         let estimated = || input.iter().map(|text| estimated_tokens(text) as u64).sum();
         Ok((matrix, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
     }
 
     fn matrix(&self, answer: &Value, n_texts: usize) -> Result<Matrix, Error> {
         let malformed = |reason: String| self.endpoint.malformed(reason);
-        let data = answer.get("data").and_then(Value::as_array).ok_or_else(|| malformed("there is no `data`".to_owned()))?;
+        let data =
+            answer.get("data").and_then(Value::as_array).ok_or_else(|| malformed("there is no `data`".to_owned()))?;
         if data.len() != n_texts {
             return Err(malformed(format!("{} vectors for {n_texts} texts", data.len())));
         }
         let mut rows: Vec<Option<Vec<f32>>> = vec![None; n_texts];
         for (position, item) in data.iter().enumerate() {
             let index = item.get("index").and_then(Value::as_u64).map_or(position, |index| index as usize);
-            let row = item.get("embedding").and_then(vector).ok_or_else(|| malformed(format!("`data[{position}].embedding` is no vector")))?;
+            let row = item
+                .get("embedding")
+                .and_then(vector)
+                .ok_or_else(|| malformed(format!("`data[{position}].embedding` is no vector")))?;
             match rows.get_mut(index) {
                 Some(place @ None) => *place = Some(row),
                 _ => return Err(malformed(format!("index {index} is not that of one text"))),
@@ -243,7 +254,9 @@ fn vector(value: &Value) -> Option<Vec<f32>> {
             let (numbers, rest) = bytes.as_chunks::<4>();
             rest.is_empty().then(|| numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())?
         }
-        Value::Array(numbers) => numbers.iter().map(|number| number.as_f64().map(|number| number as f32)).collect::<Option<_>>()?,
+        Value::Array(numbers) => {
+            numbers.iter().map(|number| number.as_f64().map(|number| number as f32)).collect::<Option<_>>()?
+        }
         _ => return None,
     };
     row.iter().all(|number| number.is_finite()).then_some(row)

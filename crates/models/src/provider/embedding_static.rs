@@ -6,7 +6,7 @@ use super::{
     Context,
     onnx::weights::{Tensor, Weights},
 };
-use crate::{EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Usage, pull::ModelFiles};
+use crate::{CpuBudget, EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Usage, pull::ModelFiles};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -42,7 +42,8 @@ impl Config {
         // A word that the vocabulary does not know says nothing of the text.
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
-        Ok(Arc::new(Model { identity: self.identity_of(&files), max_tokens: self.limit(), table, tokenizer, unknown }))
+        let reader = Reader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
+        Ok(Arc::new(Model { identity: self.identity_of(&files), cpu: cx.cpu.clone(), reader: Arc::new(reader) }))
     }
 
     pub(super) fn identity(&self, cx: &Context) -> Result<Identity, Error> {
@@ -122,34 +123,28 @@ impl Table {
 
 struct Model {
     identity: Identity,
+    cpu: CpuBudget,
+    reader: Arc<Reader>,
+}
+
+/// What reads texts, on a thread that may block.
+struct Reader {
+    name: String,
     max_tokens: usize,
     table: Table,
     tokenizer: Tokenizer,
     unknown: Option<u32>,
 }
 
-#[async_trait]
-impl EmbeddingModel for Model {
-    fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
-    fn dimensions(&self) -> usize {
-        self.table.columns
-    }
-
-    fn max_tokens(&self) -> usize {
-        self.max_tokens
-    }
-
-    async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), Error> {
+impl Reader {
+    fn embed(&self, texts: &[String]) -> Result<(Matrix, Usage), Error> {
         let columns = self.table.columns;
         let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
         let mut usage = Usage::default();
         for (text, sum) in texts.iter().zip(matrix.data.chunks_exact_mut(columns.max(1))) {
             let encoding = self.tokenizer.encode_fast(text.as_str(), false);
-            let encoding = encoding
-                .map_err(|error| Error::Runtime { model: self.identity.model.clone(), reason: error.to_string() })?;
+            let encoding =
+                encoding.map_err(|error| Error::Runtime { model: self.name.clone(), reason: error.to_string() })?;
             let ids = &encoding.get_ids()[..encoding.len().min(self.max_tokens)];
             usage.prompt_tokens += ids.len() as u64;
             // Only the direction counts, so the sum serves as the mean.
@@ -160,10 +155,43 @@ impl EmbeddingModel for Model {
     }
 }
 
+#[async_trait]
+impl EmbeddingModel for Model {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn dimensions(&self) -> usize {
+        self.reader.table.columns
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.reader.max_tokens
+    }
+
+    fn concurrency(&self) -> usize {
+        self.cpu.cores()
+    }
+
+    async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let thread = self.cpu.acquire(1).await.ok_or(Error::Cancelled)?;
+        let (reader, texts) = (self.reader.clone(), texts.to_vec());
+        let work = move || {
+            let _held = thread;
+            reader.embed(&texts)
+        };
+        let failed = |error: tokio::task::JoinError| Error::Runtime {
+            model: self.reader.name.clone(),
+            reason: error.to_string(),
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(failed(error)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CpuBudget, ModelDirectory, testing::write_tiny_model};
+    use crate::{ModelDirectory, testing::write_tiny_model};
 
     fn context(folder: &Path) -> Context {
         let directory = ModelDirectory::new(folder.join("models"), Vec::new());

@@ -2,7 +2,7 @@
 //! out, typed errors back, and no secret in either.
 
 use super::Context;
-use crate::Error;
+use crate::{Error, error::innermost};
 use reqwest::{
     StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -38,10 +38,15 @@ impl Settings<'_> {
     /// The base URL in its one spelling: what an identity shows.
     pub(super) fn base(&self) -> Result<String, Error> {
         if self.model.trim().is_empty() {
-            return Err(Error::Config("`model` is empty: give the name by which the endpoint knows the model".to_owned()));
+            return Err(Error::Config(
+                "`model` is empty: give the name by which the endpoint knows the model".to_owned(),
+            ));
         }
         if self.base_url.is_empty() {
-            return Err(Error::Config(format!("{}: `base_url` is missing, such as http://127.0.0.1:8000/v1", self.model)));
+            return Err(Error::Config(format!(
+                "{}: `base_url` is missing, such as http://127.0.0.1:8000/v1",
+                self.model
+            )));
         }
         let problem = |reason: &str| Error::Config(format!("{}: `base_url` {reason}", self.model));
         let url = Url::parse(self.base_url).map_err(|error| problem(&format!("is no address: {error}")))?;
@@ -49,7 +54,9 @@ impl Settings<'_> {
             return Err(problem("must begin with http:// or https://"));
         }
         if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
-            return Err(problem("must hold no user, password or query: name the variable that holds the key in `api_key_env`"));
+            return Err(problem(
+                "must hold no user, password or query: name the variable that holds the key in `api_key_env`",
+            ));
         }
         Ok(url.as_str().trim_end_matches('/').to_owned())
     }
@@ -72,7 +79,8 @@ impl Settings<'_> {
                 Some(variable) => self.secret(cx, variable, &mut secrets)?,
                 None if SECRET_HEADERS.contains(&header.as_str()) => {
                     return Err(Error::Config(format!(
-                        "{}: the value of the header `{name}` is a secret: put it into a variable and write \"env:VARIABLE\"",
+                        "{}: the value of the header `{name}` is a secret: put it into a variable and write \
+                         \"env:VARIABLE\"",
                         self.model
                     )));
                 }
@@ -96,7 +104,8 @@ impl Settings<'_> {
     pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
         let endpoint = self.connect(cx)?;
         let started = Instant::now();
-        let probe = endpoint.client.get(format!("{}/models", endpoint.base)).timeout(PROBE.min(endpoint.timeout)).send();
+        let probe =
+            endpoint.client.get(format!("{}/models", endpoint.base)).timeout(PROBE.min(endpoint.timeout)).send();
         let response = probe.await.map_err(|error| endpoint.broken(&error, started))?;
         // Not every server lists its models, so any answer is a sign of life
         // but one about the key or about its own health.
@@ -109,7 +118,8 @@ impl Settings<'_> {
 
     fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
         let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
-        duration.ok_or_else(|| Error::Config(format!("{}: `{name}` must be above 0 seconds, not {seconds}", self.model)))
+        duration
+            .ok_or_else(|| Error::Config(format!("{}: `{name}` must be above 0 seconds, not {seconds}", self.model)))
     }
 
     fn secret(&self, cx: &Context, variable: &str, secrets: &mut Vec<String>) -> Result<String, Error> {
@@ -155,7 +165,8 @@ impl Endpoint {
             return Err(self.refusal(response).await);
         }
         let text = response.text().await.map_err(|error| self.broken(&error, started))?;
-        let answer: Value = serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
+        let answer: Value =
+            serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
         // Some gateways report errors under status 200.
         match answer.get("error").filter(|error| !error.is_null()) {
             Some(_) => {
@@ -255,21 +266,24 @@ impl Said {
             _ => None,
         };
         let plain = body.get("error").and_then(Value::as_str).map(str::to_owned);
-        let detail = || error.get("detail").map(|detail| detail.as_str().map_or_else(|| detail.to_string(), str::to_owned));
+        let detail =
+            || error.get("detail").map(|detail| detail.as_str().map_or_else(|| detail.to_string(), str::to_owned));
         let message = plain.or_else(|| field("message")).or_else(detail).unwrap_or_else(|| text.to_owned());
         let kind = field("type").or_else(|| field("error_type")).unwrap_or_default();
         Self { message, kind, code: field("code").unwrap_or_default(), body: error }
     }
 
     fn is_content_filter(&self) -> bool {
-        let is_filter = |text: &String| ["content_filter", "content_policy_violation"].iter().any(|known| text.contains(known));
+        let is_filter =
+            |text: &String| ["content_filter", "content_policy_violation"].iter().any(|known| text.contains(known));
         is_filter(&self.code) || is_filter(&self.kind)
     }
 
     /// A used-up account looks like a rate limit, but waiting does not help.
     fn is_quota(&self) -> bool {
         let known = ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance"];
-        known.iter().any(|known| self.code == *known || self.kind == *known) || self.message.contains("exceeded your current quota")
+        known.iter().any(|known| self.code == *known || self.kind == *known)
+            || self.message.contains("exceeded your current quota")
     }
 
     /// Tokens asked for and tokens that fit, if that is what was refused;
@@ -295,7 +309,11 @@ impl Said {
 /// The whole numbers of a text that can be counts of tokens.
 fn numbers(text: &str) -> Vec<usize> {
     let digits = text.replace(',', "");
-    digits.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).filter(|number| *number >= 16).collect()
+    digits
+        .split(|c: char| !c.is_ascii_digit())
+        .filter_map(|number| number.parse().ok())
+        .filter(|number| *number >= 16)
+        .collect()
 }
 
 /// When to come back: milliseconds, seconds, or a date.
@@ -312,15 +330,6 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     // Measured by the other side's clock where it tells its time.
     let now = text("date").and_then(|now| httpdate::parse_http_date(now).ok()).unwrap_or_else(SystemTime::now);
     Some(date.duration_since(now).unwrap_or_default())
-}
-
-/// The cause at the bottom: what is above it repeats the address.
-fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }
 
 /// A rough count for models whose tokenizer is not here: 4 Latin characters

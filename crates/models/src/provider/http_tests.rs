@@ -70,8 +70,18 @@ fn headers() -> BTreeMap<String, String> {
 }
 
 fn settings<'a>(base_url: &'a str, headers: &'a BTreeMap<String, String>) -> Settings<'a> {
-    Settings { model: "m", base_url, api_key_env: Some("KEY"), headers, timeout_seconds: 2.0, connect_timeout_seconds: 1.0 }
+    Settings {
+        model: "m",
+        base_url,
+        api_key_env: Some("KEY"),
+        headers,
+        timeout_seconds: 2.0,
+        connect_timeout_seconds: 1.0,
+    }
 }
+
+type Expected = fn(&Error) -> bool;
+type Headers = &'static [(&'static str, &'static str)];
 
 async fn refused(response: ResponseTemplate) -> Error {
     let bench = Bench::new().await;
@@ -86,7 +96,7 @@ fn json_refusal(status: u16, body: Value) -> ResponseTemplate {
 #[tokio::test]
 async fn every_envelope_is_understood() {
     let bodies = [
-        json!({ "error": { "message": "no such model", "type": "invalid_request_error", "param": null, "code": "model_not_found" } }),
+        json!({ "error": { "message": "no such model", "type": "invalid_request_error", "code": "model_not_found" } }),
         json!({ "error": { "message": "no such model", "type": "NotFoundError", "code": 404 } }),
         json!({ "object": "error", "message": "no such model", "type": "NotFoundError", "code": 404 }),
         json!({ "error": "no such model" }),
@@ -95,7 +105,10 @@ async fn every_envelope_is_understood() {
     ];
     for body in bodies {
         let error = refused(json_refusal(404, body)).await;
-        assert!(matches!(&error, Error::Refused { status: 404, message, .. } if message.contains("no such model")), "{error:?}");
+        assert!(
+            matches!(&error, Error::Refused { status: 404, message, .. } if message.contains("no such model")),
+            "{error:?}"
+        );
     }
     let error = refused(ResponseTemplate::new(404).set_body_string("no such\n  model")).await;
     assert!(matches!(&error, Error::Refused { message, .. } if message == "no such model"), "{error:?}");
@@ -104,7 +117,7 @@ async fn every_envelope_is_understood() {
 #[tokio::test]
 async fn each_refusal_has_its_type() {
     let coded = |code: &str| json!({ "error": { "message": "said", "code": code } });
-    let is: [(u16, Value, fn(&Error) -> bool); 11] = [
+    let is: [(u16, Value, Expected); 11] = [
         (401, coded("invalid_api_key"), |e| matches!(e, Error::Authentication { .. })),
         (403, coded(""), |e| matches!(e, Error::Authentication { .. })),
         (402, coded(""), |e| matches!(e, Error::QuotaExhausted { .. })),
@@ -121,15 +134,15 @@ async fn each_refusal_has_its_type() {
         let error = refused(json_refusal(status, body.clone())).await;
         assert!(expected(&error), "{status} {body}: {error:?}");
     }
-    let llama = json!({ "error": { "type": "exceed_context_size_error", "message": "too big", "n_prompt_tokens": 900, "n_ctx": 512 } });
-    let error = refused(json_refusal(400, llama)).await;
+    let llama = json!({ "type": "exceed_context_size_error", "message": "big", "n_prompt_tokens": 900, "n_ctx": 512 });
+    let error = refused(json_refusal(400, json!({ "error": llama }))).await;
     assert!(matches!(error, Error::ContextTooLong { tokens: 900, limit: 512, .. }), "{error:?}");
 }
 
 #[tokio::test]
 async fn the_wish_to_come_back_later_is_read_in_each_form() {
     let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
-    let cases: [(&[(&str, &str)], Option<Duration>); 5] = [
+    let cases: [(Headers, Option<Duration>); 5] = [
         (&[("retry-after", "7")], seconds(7.0)),
         (&[("retry-after", "1.5")], seconds(1.5)),
         (&[("retry-after", "9"), ("retry-after-ms", "250")], seconds(0.25)),
@@ -181,7 +194,10 @@ async fn a_missing_key_and_a_written_one_are_refused() {
     assert!(matches!(bench.call(unset).await, Err(Error::MissingKey { variable, .. }) if variable == "UNSET"));
     let written = BTreeMap::from([("Authorization".to_owned(), "Bearer sk-1".to_owned())]);
     let error = bench.call(Settings { headers: &written, ..settings(&base_url, &headers) }).await.expect_err("refused");
-    assert!(matches!(&error, Error::Config(text) if text.contains("env:VARIABLE") && !text.contains("sk-1")), "{error:?}");
+    assert!(
+        matches!(&error, Error::Config(text) if text.contains("env:VARIABLE") && !text.contains("sk-1")),
+        "{error:?}"
+    );
     assert_eq!(bench.n_requests().await, 0);
 }
 

@@ -153,7 +153,7 @@ mod tests {
             [models.minilm]
             embedding.local = { model = "all-minilm-l6-v2" }
             [models.judge]
-            chat.openai = { model = "m", base_url = "http://h/v1", api_key_env = "KEY", price = { input = 0.25, output = 2.0 } }
+            chat.openai = { model = "m", base_url = "http://h/v1", api_key_env = "KEY", price = { input = 0.25 } }
         "#;
         let experiment: Experiment = toml::from_str(text).expect("the design's form");
         assert_eq!(experiment.models["minilm"].kind(), Kind::Embedding);

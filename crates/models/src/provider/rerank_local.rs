@@ -57,6 +57,10 @@ impl Config {
         let located = self.locate(cx)?;
         let file = located.onnx(&cx.directory)?;
         let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[2, 1])?;
+        if let Some(n_labels) = pool.width().filter(|n_labels| *n_labels > 2) {
+            let reason = format!("has {n_labels} labels; a reranker has 1, or 2 of which the second says relevant");
+            return Err(Error::BadFile { path: file.display().to_string(), reason });
+        }
         let alone = located.runs_alone(&file)?;
         Ok(Arc::new(Model {
             identity: self.identity_of(&located),

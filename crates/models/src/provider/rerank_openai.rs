@@ -73,7 +73,11 @@ impl Config {
         if !self.price.is_finite() || self.price < 0.0 {
             return Err(Error::Config(format!("{}: `price` must not be below 0", self.model)));
         }
-        Ok(Arc::new(Remote { identity: self.identity(cx)?, endpoint: self.settings().connect(cx)?, config: self.clone() }))
+        Ok(Arc::new(Remote {
+            identity: self.identity(cx)?,
+            endpoint: self.settings().connect(cx)?,
+            config: self.clone(),
+        }))
     }
 
     pub(super) fn identity(&self, _cx: &Context) -> Result<Identity, Error> {
@@ -127,15 +131,21 @@ impl RerankModel for Remote {
         }
         let model = &self.config.model;
         let body = match self.config.shape {
-            Shape::Jina => {
-                json!({ "model": model, "query": query, "documents": passages, "top_n": passages.len(), "return_documents": false })
-            }
+            Shape::Jina => json!({
+                "model": model,
+                "query": query,
+                "documents": passages,
+                "top_n": passages.len(),
+                "return_documents": false,
+            }),
             Shape::Cohere => json!({ "model": model, "query": query, "documents": passages, "top_n": passages.len() }),
             Shape::Tei => json!({ "query": query, "texts": passages, "truncate": true, "return_text": false }),
         };
         let answer = self.endpoint.post("rerank", &body).await?;
         let scores = self.scores(&answer, passages.len())?;
-        let counted = ["/usage/total_tokens", "/meta/tokens/input_tokens"].iter().find_map(|pointer| answer.pointer(pointer)?.as_u64());
+        let counted = ["/usage/total_tokens", "/meta/tokens/input_tokens"]
+            .iter()
+            .find_map(|pointer| answer.pointer(pointer)?.as_u64());
         let estimated = || {
             let query = estimated_tokens(query);
             passages.iter().map(|passage| (query + estimated_tokens(passage)) as u64).sum()
@@ -188,7 +198,8 @@ mod tests {
 
     #[tokio::test]
     async fn each_shape_is_spoken() {
-        let jina = json!({ "model": "m", "query": "q", "documents": ["a", "b"], "top_n": 2, "return_documents": false });
+        let jina =
+            json!({ "model": "m", "query": "q", "documents": ["a", "b"], "top_n": 2, "return_documents": false });
         let cohere = json!({ "model": "m", "query": "q", "documents": ["a", "b"], "top_n": 2 });
         let tei = json!({ "query": "q", "texts": ["a", "b"], "truncate": true, "return_text": false });
         let scored = json!([{ "index": 1, "relevance_score": 0.75 }, { "index": 0, "relevance_score": 0.25 }]);

@@ -115,7 +115,8 @@ impl ModelDirectory {
     /// If it is neither in the folder nor in one of the others.
     pub fn library(&self, library: Library) -> Result<PathBuf, Error> {
         let entry = Catalogue::embedded().find(library.name());
-        let pulled = entry.and_then(|entry| entry.files_here().first().map(|file| self.root.join(&entry.name).join(&file.name)));
+        let pulled =
+            entry.and_then(|entry| entry.files_here().first().map(|file| self.root.join(&entry.name).join(&file.name)));
         if let Some(path) = pulled.filter(|path| path.is_file()) {
             return Ok(path);
         }
@@ -129,7 +130,10 @@ impl ModelDirectory {
             }
             for folder in [place.clone(), place.join(library.package_folder())] {
                 // The longest name is the real file; the others are links to it.
-                let found = listed(&folder).into_iter().filter(|path| is_library(path)).max_by_key(|path| path.as_os_str().len());
+                let found = listed(&folder)
+                    .into_iter()
+                    .filter(|path| is_library(path))
+                    .max_by_key(|path| path.as_os_str().len());
                 if let Some(path) = found {
                     return Ok(path);
                 }

@@ -1,6 +1,7 @@
 //! Downloads that can be interrupted at any byte and go on there the next time.
 
 use super::digest::sha256_of;
+use crate::error::innermost;
 use futures::StreamExt;
 use reqwest::{StatusCode, header};
 use std::{
@@ -100,7 +101,12 @@ impl Downloader {
 
     /// Downloads into `part`, from where an earlier try ended, and checks
     /// what it got. A file that is not what it must be is removed.
-    pub(super) async fn fetch(&self, wanted: Wanted<'_>, part: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), Failure> {
+    pub(super) async fn fetch(
+        &self,
+        wanted: Wanted<'_>,
+        part: &Path,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Failure> {
         let resumed = length(part) > 0;
         self.fill(wanted, part, progress).await?;
         match check(wanted, part).await {
@@ -183,13 +189,21 @@ impl Downloader {
         file.flush().await.map_err(for_good)?;
         outcome?;
         match wanted.bytes {
-            Some(bytes) if done < bytes => Err(Broken::ForNow(Failure::new(format!("the download ended after {done} of {bytes} bytes")))),
+            Some(bytes) if done < bytes => {
+                Err(Broken::ForNow(Failure::new(format!("the download ended after {done} of {bytes} bytes"))))
+            }
             _ => Ok(()),
         }
     }
 
-    async fn send(&self, url: &str, token: Option<&str>, headers: &[(header::HeaderName, &str)]) -> Result<reqwest::Response, Broken> {
-        let parsed = reqwest::Url::parse(url).map_err(|error| Broken::ForGood(Failure::new(format!("not an address: {error}"))))?;
+    async fn send(
+        &self,
+        url: &str,
+        token: Option<&str>,
+        headers: &[(header::HeaderName, &str)],
+    ) -> Result<reqwest::Response, Broken> {
+        let parsed = reqwest::Url::parse(url)
+            .map_err(|error| Broken::ForGood(Failure::new(format!("not an address: {error}"))))?;
         let host = host(&parsed);
         if self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).contains(&host) {
             return Err(Broken::ForGood(Failure::new(format!("{host} did not answer before"))));
@@ -231,7 +245,8 @@ fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Broken> {
         }
         _ => format!("{host} answered {status}"),
     });
-    let passing = status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+    let passing =
+        status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
     Err(if passing { Broken::ForNow(failure) } else { Broken::ForGood(failure) })
 }
 
@@ -274,15 +289,6 @@ async fn pause(attempts: u32) {
     tokio::time::sleep(Duration::from_millis(200 * u64::from(2u32.pow(attempts.min(4))))).await;
 }
 
-/// The cause at the bottom: what is above it only repeats the address.
-pub(super) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -292,9 +298,11 @@ mod tests {
 
     /// A host that serves ranges.
     fn ranged(request: &Request) -> ResponseTemplate {
-        let start = request.headers.get("range").and_then(|range| range.to_str().ok()).and_then(|range| {
-            range.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok()
-        });
+        let start = request
+            .headers
+            .get("range")
+            .and_then(|range| range.to_str().ok())
+            .and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
         match start {
             None => ResponseTemplate::new(200).set_body_bytes(BODY),
             Some(start) if start >= BODY.len() => ResponseTemplate::new(416),
@@ -320,7 +328,8 @@ mod tests {
 
         async fn fetch(&self, sha256: &str) -> Result<Vec<u8>, Failure> {
             let part = self.folder.path().join("file.part");
-            let wanted = Wanted { url: &self.server.uri(), token: None, bytes: Some(BODY.len() as u64), sha256: Some(sha256) };
+            let wanted =
+                Wanted { url: &self.server.uri(), token: None, bytes: Some(BODY.len() as u64), sha256: Some(sha256) };
             self.downloader.fetch(wanted, &part, &|_| {}).await?;
             std::fs::read(&part).map_err(|error| Failure::file(&part, &error))
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 const MANIFEST: &str = "reverie.json";
+const NAME_IT: &str = "name the file, as hf:OWNER/REPOSITORY/FILE";
 
 /// Small files that belong to a model, where a repository has them.
 const BESIDE: [&str; 6] = [
@@ -84,28 +85,40 @@ impl Manifest {
         let path = folder.join(MANIFEST);
         let text = serde_json::to_vec_pretty(self).map_err(|error| Failure::new(error.to_string()))?;
         let draft = path.with_extension("part");
-        std::fs::write(&draft, text).and_then(|()| std::fs::rename(&draft, &path)).map_err(|error| Failure::file(&path, &error))
+        std::fs::write(&draft, text)
+            .and_then(|()| std::fs::rename(&draft, &path))
+            .map_err(|error| Failure::file(&path, &error))
     }
 
     /// Asks the hub what the reference means now.
-    pub(super) async fn ask(downloader: &Downloader, hub: &str, token: Option<&str>, reference: &HubReference) -> Result<Self, Failure> {
+    pub(super) async fn ask(
+        downloader: &Downloader,
+        hub: &str,
+        token: Option<&str>,
+        reference: &HubReference,
+    ) -> Result<Self, Failure> {
         let HubReference { repository, file } = reference;
-        let unreadable = |error: serde_json::Error| Failure::new(format!("the answer about {repository} cannot be read: {error}"));
+        let unreadable =
+            |error: serde_json::Error| Failure::new(format!("the answer about {repository} cannot be read: {error}"));
         let page = downloader.page(&format!("{hub}/api/models/{repository}"), "application/json", token).await?;
         let answer: RepositoryAnswer = serde_json::from_str(&page.body).map_err(unreadable)?;
         let tree = format!("{hub}/api/models/{repository}/tree/{}?recursive=true", answer.sha);
         let page = downloader.page(&tree, "application/json", token).await?;
         let entries: Vec<TreeEntry> = serde_json::from_str(&page.body).map_err(unreadable)?;
-        let present = entries.into_iter().filter(|entry| entry.kind == "file" && is_harmless(&entry.path)).map(|entry| ManifestFile {
-            path: entry.path,
-            bytes: entry.size,
-            sha256: entry.lfs.map(|large| large.oid.trim_start_matches("sha256:").to_owned()),
-        });
+        let present =
+            entries.into_iter().filter(|entry| entry.kind == "file" && is_harmless(&entry.path)).map(|entry| {
+                ManifestFile {
+                    path: entry.path,
+                    bytes: entry.size,
+                    sha256: entry.lfs.map(|large| large.oid.trim_start_matches("sha256:").to_owned()),
+                }
+            });
         let licence = answer.card.and_then(|card| card.license).and_then(|licence| match licence {
             serde_json::Value::String(name) => Some(name),
             _ => None,
         });
-        let files = choose(present.collect(), file.as_deref()).map_err(|reason| Failure::new(format!("{repository} {reason}")))?;
+        let files = choose(present.collect(), file.as_deref())
+            .map_err(|reason| Failure::new(format!("{repository} {reason}")))?;
         Ok(Self { repository: repository.clone(), revision: answer.sha, licence, files })
     }
 
@@ -130,7 +143,9 @@ fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<Manife
     // The values of a large ONNX model lie in a file beside it.
     let values = [format!("{weights}_data"), format!("{weights}.data")];
     let is_part = |path: &str| {
-        path == weights || values.iter().any(|values| values == path) || (!weights.ends_with(".gguf") && BESIDE.contains(&path))
+        path == weights
+            || values.iter().any(|values| values == path)
+            || (!weights.ends_with(".gguf") && BESIDE.contains(&path))
     };
     Ok(present.into_iter().filter(|file| is_part(&file.path)).collect())
 }
@@ -141,15 +156,16 @@ fn weights(present: &[ManifestFile]) -> Result<String, String> {
             return Ok(path.to_owned());
         }
     }
-    let gguf: Vec<&str> = present.iter().map(|file| file.path.as_str()).filter(|path| path.ends_with(".gguf")).collect();
+    let gguf: Vec<&str> =
+        present.iter().map(|file| file.path.as_str()).filter(|path| path.ends_with(".gguf")).collect();
     let preferred = QUANTISATIONS.iter().find_map(|quantisation| {
         // A model in numbered parts cannot be meant by one name.
         gguf.iter().find(|path| path.to_lowercase().contains(quantisation) && !path.contains("-of-"))
     });
     match (preferred, gguf.as_slice()) {
         (Some(path), _) | (None, [path]) => Ok((*path).to_owned()),
-        (None, []) => Err("has none of onnx/model.onnx, model.onnx, model.safetensors, *.gguf: name the file (hf:OWNER/REPOSITORY/FILE)".to_owned()),
-        (None, several) => Err(format!("has several models, name one of them (hf:OWNER/REPOSITORY/FILE): {}", several.join(", "))),
+        (None, []) => Err(format!("has none of onnx/model.onnx, model.onnx, model.safetensors, *.gguf: {NAME_IT}")),
+        (None, several) => Err(format!("has several models ({}): {NAME_IT}", several.join(", "))),
     }
 }
 
@@ -158,14 +174,25 @@ mod tests {
     use super::*;
 
     fn chosen(paths: &[&str], wanted: Option<&str>) -> Result<Vec<String>, String> {
-        let present = paths.iter().map(|path| ManifestFile { path: (*path).to_owned(), bytes: 1, sha256: None }).collect();
+        let present =
+            paths.iter().map(|path| ManifestFile { path: (*path).to_owned(), bytes: 1, sha256: None }).collect();
         choose(present, wanted).map(|files| files.into_iter().map(|file| file.path).collect())
     }
 
     #[test]
     fn onnx_is_preferred_and_brings_its_values_and_tokenizer() {
-        let paths = ["README.md", "model.safetensors", "onnx/model.onnx", "onnx/model.onnx_data", "onnx/model_O4.onnx", "tokenizer.json"];
-        assert_eq!(chosen(&paths, None), Ok(vec!["onnx/model.onnx".to_owned(), "onnx/model.onnx_data".to_owned(), "tokenizer.json".to_owned()]));
+        let paths = [
+            "README.md",
+            "model.safetensors",
+            "onnx/model.onnx",
+            "onnx/model.onnx_data",
+            "onnx/model_O4.onnx",
+            "tokenizer.json",
+        ];
+        assert_eq!(
+            chosen(&paths, None),
+            Ok(vec!["onnx/model.onnx".to_owned(), "onnx/model.onnx_data".to_owned(), "tokenizer.json".to_owned()])
+        );
     }
 
     #[test]
@@ -178,7 +205,7 @@ mod tests {
     #[test]
     fn what_cannot_be_chosen_is_said() {
         assert!(chosen(&["a.gguf", "b.gguf"], None).is_err_and(|reason| reason.contains("a.gguf, b.gguf")));
-        assert!(chosen(&["pytorch_model.bin"], None).is_err_and(|reason| reason.contains("name the file")));
+        assert!(chosen(&["pytorch_model.bin"], None).is_err_and(|reason| reason.contains(NAME_IT)));
         assert!(chosen(&["a.gguf"], Some("c.gguf")).is_err_and(|reason| reason.contains("no file c.gguf")));
     }
 

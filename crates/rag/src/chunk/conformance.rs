@@ -31,7 +31,11 @@ fn nasty_texts() -> Vec<String> {
         prose.repeat(300),
         format!("\u{feff}{}\u{1c}\u{1d}", prose),
         (1..40).map(|i| format!("{} Level {i}\n\n{prose}\n", "#".repeat(i.min(9)))).collect(),
-        format!("# Head\n```\n{}```\n| a | b |\n|---|---|\n{}\n## Tail\n- # item\n> # quote\n", prose.repeat(90), "| c | d |\n".repeat(400)),
+        format!(
+            "# Head\n```\n{}```\n| a | b |\n|---|---|\n{}\n## Tail\n- # item\n> # quote\n",
+            prose.repeat(90),
+            "| c | d |\n".repeat(400)
+        ),
         "# \n## \n#\n```\nnever closed\n# x\n".repeat(20),
         "word\n\n".repeat(3000),
         "<|endoftext|>'s 's <b>&amp;</b> 1234567890\u{85}".repeat(100),
@@ -95,7 +99,11 @@ fn check(document: &Document, chunks: &[Chunk], size: Option<usize>, name: &str)
 fn chunks_of_any_text_are_sound() {
     for (config, size) in configs() {
         let chunker = config.build(()).unwrap();
-        for text in nasty_texts() {
+        for mut text in nasty_texts() {
+            // Tiny chunks of a megabyte would only take time.
+            if size.is_some() {
+                text = text.chars().take(40_000).collect();
+            }
             for format in [Format::Text, Format::Markdown] {
                 let mut document = Document { format, ..text_document(&text) };
                 let half = (text.len() / 2..).find(|at| text.is_char_boundary(*at)).unwrap_or(0);

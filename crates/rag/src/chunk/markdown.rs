@@ -11,7 +11,7 @@
 use super::{
     Chunker,
     outline::{Outline, keeps_headings, link},
-    split::{Counter, Cut, Joiner, Splitter, check_sizes, trim},
+    split::{Cut, Joiner, Splitter, check_sizes, trim},
     tokens::TokenCounter,
 };
 use crate::{Chunk, Document, Error, Span};
@@ -265,7 +265,8 @@ mod tests {
         chunks.iter().map(|chunk| chunk.heading.as_deref().unwrap_or("")).collect()
     }
 
-    const MANUAL: &str = "Preface.\n\n# Install\n\n## Linux\n\nRun apt.\n\n## Windows\n\nRun setup.\n\nUse\n===\n\nStart it.";
+    const MANUAL: &str =
+        "Preface.\n\n# Install\n\n## Linux\n\nRun apt.\n\n## Windows\n\nRun setup.\n\nUse\n===\n\nStart it.";
 
     #[test]
     fn each_section_is_a_chunk_with_its_headings() {
@@ -298,7 +299,8 @@ mod tests {
     #[test]
     fn code_that_does_not_fit_is_cut_between_lines() {
         let lines: String = (0..40).map(|i| format!("command number {i} with words\n")).collect();
-        let chunks = chunks(&Config { chunk_size: 40, chunk_overlap: 0, merge_sections: true }, &format!("```\n{lines}```"));
+        let chunks =
+            chunks(&Config { chunk_size: 40, chunk_overlap: 0, merge_sections: true }, &format!("```\n{lines}```"));
         assert!(chunks.len() > 3);
         assert!(chunks.iter().all(|chunk| chunk.text.starts_with("command") || chunk.text.starts_with("```")));
     }

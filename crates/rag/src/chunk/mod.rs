@@ -5,6 +5,7 @@ mod outline;
 mod punkt;
 mod split;
 mod tokens;
+mod vocabulary;
 
 #[cfg(test)]
 mod conformance;

@@ -60,7 +60,8 @@ impl<'a> Outline<'a> {
     /// The chapter of the page and the headings above the byte within it.
     fn heading(&self, byte: usize) -> Option<String> {
         let above = self.headings.partition_point(|(start, _)| *start <= byte).checked_sub(1);
-        let (start, path) = above.map_or((0, &[][..]), |above| (self.headings[above].0, self.headings[above].1.as_slice()));
+        let (start, path) =
+            above.map_or((0, &[][..]), |above| (self.headings[above].0, self.headings[above].1.as_slice()));
         self.path(byte, start, path)
     }
 

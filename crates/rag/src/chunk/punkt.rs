@@ -164,10 +164,7 @@ fn next_token(line: &str, at: usize) -> Option<(usize, usize)> {
         return Some((start, start + length));
     }
     let mut end = start + first.len_utf8();
-    if matches!(
-        first,
-        '(' | '"' | '`' | '{' | '[' | ':' | ';' | '&' | '#' | '*' | '@' | ')' | '}' | ']' | '-' | ','
-    ) {
+    if matches!(first, '(' | '"' | '`' | '{' | '[' | ':' | ';' | '&' | '#' | '*' | '@' | ')' | '}' | ']' | '-' | ',') {
         return Some((start, end));
     }
     while let Some(character) = line[end..].chars().next() {
@@ -218,7 +215,25 @@ fn marks_length(rest: &str) -> Option<usize> {
 fn ends_word(character: char) -> bool {
     matches!(
         character,
-        ')' | '"' | ';' | '}' | ']' | '*' | ':' | '@' | '\'' | '(' | '{' | '[' | '‘' | '’' | '“' | '”' | '«' | '»' | '?' | '!'
+        ')' | '"'
+            | ';'
+            | '}'
+            | ']'
+            | '*'
+            | ':'
+            | '@'
+            | '\''
+            | '('
+            | '{'
+            | '['
+            | '‘'
+            | '’'
+            | '“'
+            | '”'
+            | '«'
+            | '»'
+            | '?'
+            | '!'
     )
 }
 
@@ -255,7 +270,9 @@ mod tests {
     #[test]
     fn sentences_tile_the_text() {
         assert!(sentences("").is_empty() && sentences(" \n\t").is_empty());
-        for text in ["  a. b?\u{1c} ", ".", "...", ". . . . a", "a.\u{a0}.\u{a0}. B. c.", "!!!! x", "x.)\n--y", "a. \u{1c}"] {
+        for text in
+            ["  a. b?\u{1c} ", ".", "...", ". . . . a", "a.\u{a0}.\u{a0}. B. c.", "!!!! x", "x.)\n--y", "a. \u{1c}"]
+        {
             let found = sentences(text);
             assert_eq!(found.first().map(|span| span.start), Some(0), "{text:?}");
             assert_eq!(found.last().map(|span| span.end), Some(text.len()), "{text:?}");

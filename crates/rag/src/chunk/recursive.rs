@@ -9,7 +9,7 @@
 use super::{
     Chunker,
     outline::Outline,
-    split::{Counter, Joiner, check_sizes},
+    split::{Joiner, check_sizes},
     tokens::TokenCounter,
 };
 use crate::{Chunk, Document, Error, Span};
@@ -145,10 +145,10 @@ mod tests {
     #[test]
     fn short_paragraphs_are_joined() {
         let config = Config { chunk_size: 8, chunk_overlap: 0, ..Config::default() };
-        assert_eq!(texts(&config, "One.\n\nTwo.\n\nThree four five six seven."), [
-            "One.\n\nTwo.",
-            "Three four five six seven."
-        ]);
+        assert_eq!(
+            texts(&config, "One.\n\nTwo.\n\nThree four five six seven."),
+            ["One.\n\nTwo.", "Three four five six seven."]
+        );
     }
 
     #[test]

@@ -77,18 +77,11 @@ mod tests {
 
     #[test]
     fn chunks_are_neighbours_and_overlap() {
-        let config = Config { chunk_size: 10, chunk_overlap: 5, ..Config::default() };
+        let config = Config { chunk_size: 12, chunk_overlap: 5, ..Config::default() };
         let document = text_document("One two three. Four five six. Seven eight nine ten. Eleven twelve.");
         let chunks = config.build(()).unwrap().chunk(&document);
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
-        assert_eq!(
-            texts,
-            [
-                "One two three. Four five six.",
-                "Four five six. Seven eight nine ten.",
-                "Eleven twelve."
-            ]
-        );
+        assert_eq!(texts, ["One two three. Four five six.", "Four five six. Seven eight nine ten.", "Eleven twelve."]);
         assert_eq!((chunks[1].previous, chunks[1].next, chunks[2].next), (Some(0), Some(2), None));
     }
 

@@ -117,9 +117,12 @@ impl<C: Counter> Splitter<C> {
             }
             let cuts = self.cuts.iter().filter(|cut| depth < MOST_SENTENCE_CUTS || **cut != Cut::Sentences);
             match cuts.map(|cut| cut.pieces(piece)).find(|pieces| pieces.len() > 1) {
-                Some(pieces) => stack.extend(pieces.into_iter().rev().map(|part| {
-                    (Span { start: span.start + part.start, end: span.start + part.end }, depth + 1)
-                })),
+                Some(pieces) => stack.extend(
+                    pieces
+                        .into_iter()
+                        .rev()
+                        .map(|part| (Span { start: span.start + part.start, end: span.start + part.end }, depth + 1)),
+                ),
                 // A single character over the size: it cannot be cut.
                 None => joiner.push(span, self.size),
             }

@@ -2,39 +2,29 @@
 //! sentence of a corpus.
 //!
 //! Chunk sizes are given in these tokens because LlamaIndex counts in them.
-//! The vocabulary comes from `tiktoken-rs`; cutting text into words and merging
-//! byte pairs is done here, since only the number is wanted: no backtracking
-//! regex, no list of ids, and counting stops as soon as a limit is passed.
+//! Text is cut into words by hand, since only the number is wanted: no
+//! backtracking regex, no list of ids, and a stop as soon as a limit is passed.
 //! Source: the published `cl100k_base` pattern and ranks (OpenAI tiktoken).
 
-use super::classes::{ASCII, Kind, kind};
-use std::{cmp::Reverse, collections::BinaryHeap, sync::OnceLock};
+use super::{
+    classes::{ASCII, Kind, kind},
+    vocabulary::Vocabulary,
+};
+use std::sync::OnceLock;
 
-/// How many ordinary tokens `cl100k_base` has; they are numbered without gaps.
-const N_TOKENS: u32 = 100_256;
-/// Slots of the hash table: a power of two, at most 40 % full.
-const SLOT_BITS: u32 = 18;
 /// Tokens that stand for a whole marker and are never cut.
-const MARKERS: [&str; 5] =
-    ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|endofprompt|>"];
+const MARKERS: [&str; 5] = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|endofprompt|>"];
 
 /// Counts tokens of `cl100k_base`.
 pub struct TokenCounter {
-    /// The bytes of all tokens, one after another.
-    bytes: Vec<u8>,
-    /// Where each token starts in `bytes`, and the end of the last.
-    starts: Vec<u32>,
-    /// An open hash table of token numbers plus one; 0 is a free slot.
-    slots: Vec<u32>,
-    /// The longest token, in bytes.
-    longest: usize,
+    vocabulary: Vocabulary,
 }
 
 impl TokenCounter {
     /// The one counter of the process, loaded at first use.
     pub fn shared() -> &'static Self {
         static SHARED: OnceLock<TokenCounter> = OnceLock::new();
-        SHARED.get_or_init(Self::load)
+        SHARED.get_or_init(|| Self { vocabulary: Vocabulary::load() })
     }
 
     /// How many tokens the text has.
@@ -47,7 +37,7 @@ impl TokenCounter {
     pub fn at_most(&self, text: &str, limit: usize) -> Option<usize> {
         // No token is longer than the longest, so a very long text needs no
         // look, nor does a word of a megabyte.
-        if text.len() / self.longest > limit {
+        if text.len() / self.vocabulary.longest > limit {
             return None;
         }
         let mut count = 0;
@@ -57,7 +47,7 @@ impl TokenCounter {
             let mut at = 0;
             while at < plain.len() {
                 let end = word_end(plain, at);
-                count += self.count_word(&plain.as_bytes()[at..end]);
+                count += self.vocabulary.count(plain.as_bytes(), at, end);
                 if count > limit {
                     return None;
                 }
@@ -68,105 +58,12 @@ impl TokenCounter {
         }
         (count <= limit).then_some(count)
     }
-
-    fn load() -> Self {
-        let mut counter =
-            Self { bytes: Vec::new(), starts: vec![0], slots: vec![0; 1 << SLOT_BITS], longest: 1 };
-        // The vocabulary is compiled in, so loading it cannot fail. If it did,
-        // every byte would count as a token: chunks too small, never too large.
-        let Ok(vocabulary) = tiktoken_rs::cl100k_base() else { return counter };
-        for number in 0..N_TOKENS {
-            let token = vocabulary.decode_bytes(&[number]).unwrap_or_default();
-            counter.insert(number, &token);
-        }
-        counter
-    }
-
-    fn insert(&mut self, number: u32, token: &[u8]) {
-        self.bytes.extend_from_slice(token);
-        self.starts.push(u32::try_from(self.bytes.len()).unwrap_or(u32::MAX));
-        self.longest = self.longest.max(token.len());
-        let mut slot = slot_of(token);
-        while self.slots[slot] != 0 {
-            slot = (slot + 1) % self.slots.len();
-        }
-        self.slots[slot] = number + 1;
-    }
-
-    /// The number of the token with exactly these bytes. A smaller number is
-    /// merged earlier.
-    fn rank(&self, bytes: &[u8]) -> Option<u32> {
-        if bytes.len() > self.longest {
-            return None;
-        }
-        let mut slot = slot_of(bytes);
-        loop {
-            let entry = self.slots[slot];
-            if entry == 0 {
-                return None;
-            }
-            let number = entry as usize - 1;
-            if &self.bytes[self.starts[number] as usize..self.starts[number + 1] as usize] == bytes {
-                return Some(entry - 1);
-            }
-            slot = (slot + 1) % self.slots.len();
-        }
-    }
-
-    fn count_word(&self, word: &[u8]) -> usize {
-        if word.len() < 2 || self.rank(word).is_some() { 1 } else { self.merge(word) }
-    }
-
-    /// Merges the pair with the smallest rank, leftmost first, until none is
-    /// left. A heap keeps this quick for words of a megabyte.
-    fn merge(&self, word: &[u8]) -> usize {
-        let n = word.len();
-        // Parts are named by their first byte: `ends[i]` is where part `i`
-        // ends, 0 once it was merged away, `before[i]` the part before it.
-        let mut ends: Vec<usize> = (1..=n).collect();
-        let mut before: Vec<usize> = (0..n).map(|i| i.saturating_sub(1)).collect();
-        let mut heap: BinaryHeap<Reverse<(u32, usize, usize)>> = (0..n - 1)
-            .filter_map(|start| self.rank(&word[start..start + 2]).map(|rank| Reverse((rank, start, start + 2))))
-            .collect();
-        let mut count = n;
-        while let Some(Reverse((_, start, end))) = heap.pop() {
-            // An entry is stale if its left part is gone, or if either part
-            // has grown since: then the two do not end where they did.
-            let middle = ends[start];
-            if middle == 0 || middle >= n || ends[middle] != end {
-                continue;
-            }
-            ends[start] = end;
-            ends[middle] = 0;
-            count -= 1;
-            if let Some(after) = ends.get(end).copied() {
-                before[end] = start;
-                if let Some(rank) = self.rank(&word[start..after]) {
-                    heap.push(Reverse((rank, start, after)));
-                }
-            }
-            if start > 0 && let Some(rank) = self.rank(&word[before[start]..end]) {
-                heap.push(Reverse((rank, before[start], end)));
-            }
-        }
-        count
-    }
 }
 
 impl std::fmt::Debug for TokenCounter {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("TokenCounter").field("tokens", &(self.starts.len() - 1)).finish()
+        formatter.debug_struct("TokenCounter").finish_non_exhaustive()
     }
-}
-
-fn slot_of(bytes: &[u8]) -> usize {
-    let mut hash = bytes.len() as u64;
-    for part in bytes.chunks(8) {
-        let mut word = [0; 8];
-        word[..part.len()].copy_from_slice(part);
-        hash = (hash.rotate_left(23) ^ u64::from_le_bytes(word)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    }
-    (hash >> (64 - SLOT_BITS)) as usize
 }
 
 /// The text before the next marker, and the marker's length (0 at the end).
@@ -190,7 +87,9 @@ fn next_marker(text: &str) -> (&str, usize) {
 fn word_end(text: &str, at: usize) -> usize {
     let bytes = text.as_bytes();
     let Some((first, length)) = kind_at(text, at) else { return bytes.len() };
-    if bytes[at] == b'\'' && let Some(end) = contraction_end(text, at) {
+    if bytes[at] == b'\''
+        && let Some(end) = contraction_end(text, at)
+    {
         return end;
     }
     let next = at + length;
@@ -292,10 +191,57 @@ mod tests {
         let tiktoken = tiktoken_rs::cl100k_base().unwrap();
         let all: HashSet<&str> = tiktoken.special_tokens();
         let pieces = [
-            "a", "the", "Word", "é", "naïve", "中文", "日本語", "🦀", "👩‍👩‍👧", "\u{301}", " ", "  ", "\n", "\r\n", "\t",
-            "\u{a0}", "\u{3000}", "1", "12", "1234567", "½", "Ⅳ", "٣", "'s", "'LL", "'ſ", "'x", "'", ".", "...", "?!",
-            "--", "(", "<", "<|", "<|endoftext|>", "<|fim_prefix|>", "|>", "_", "supercalifragilistic", "qzxv",
-            "http://example.org/a?b=c", "\u{85}", "\u{1c}", "ﬁ", "ß", "АБВ", "привет", "नमस्ते", "مرحبا", "한국어",
+            "a",
+            "the",
+            "Word",
+            "é",
+            "naïve",
+            "中文",
+            "日本語",
+            "🦀",
+            "👩‍👩‍👧",
+            "\u{301}",
+            " ",
+            "  ",
+            "\n",
+            "\r\n",
+            "\t",
+            "\u{a0}",
+            "\u{3000}",
+            "1",
+            "12",
+            "1234567",
+            "½",
+            "Ⅳ",
+            "٣",
+            "'s",
+            "'LL",
+            "'ſ",
+            "'x",
+            "'",
+            ".",
+            "...",
+            "?!",
+            "--",
+            "(",
+            "<",
+            "<|",
+            "<|endoftext|>",
+            "<|fim_prefix|>",
+            "|>",
+            "_",
+            "supercalifragilistic",
+            "qzxv",
+            "http://example.org/a?b=c",
+            "\u{85}",
+            "\u{1c}",
+            "ﬁ",
+            "ß",
+            "АБВ",
+            "привет",
+            "नमस्ते",
+            "مرحبا",
+            "한국어",
         ];
         let mut next = numbers(7);
         for _ in 0..4000 {
