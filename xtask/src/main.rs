@@ -73,7 +73,10 @@ fn direction(root: &Path, complaints: &mut Vec<String>) {
 }
 
 fn tracked(root: &Path, pattern: &str) -> Vec<PathBuf> {
-    let output = Command::new("git").args(["ls-files", "--cached", "--others", "--exclude-standard", pattern]).current_dir(root).output();
+    let output = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard", pattern])
+        .current_dir(root)
+        .output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     text.lines().map(|line| root.join(line)).filter(|path| path.is_file()).collect()
 }
@@ -112,7 +115,8 @@ fn files(root: &Path, complaints: &mut Vec<String>) {
 /// `cargo fmt` does not see modules that macros declare, so every file is given to rustfmt.
 fn formatting(root: &Path, complaints: &mut Vec<String>) {
     let files = tracked(root, "*.rs");
-    let output = Command::new("rustfmt").args(["--check", "-l", "--edition", "2024"]).args(&files).current_dir(root).output();
+    let output =
+        Command::new("rustfmt").args(["--check", "-l", "--edition", "2024"]).args(&files).current_dir(root).output();
     match output {
         Ok(output) if output.status.success() => {}
         Ok(output) => {

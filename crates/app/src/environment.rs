@@ -68,7 +68,11 @@ pub fn open(path: &Path, setup: Setup) -> Result<Session, Failure> {
             format!("{}:{error}\n    {}\n    {mark}", path.display(), error.source_line)
         });
         let count = errors.len();
-        Failure::usage(format!("{}\n{count} mistake{} in the experiment file; nothing was run", shown.collect::<Vec<_>>().join("\n"), if count == 1 { "" } else { "s" }))
+        Failure::usage(format!(
+            "{}\n{count} mistake{} in the experiment file; nothing was run",
+            shown.collect::<Vec<_>>().join("\n"),
+            if count == 1 { "" } else { "s" }
+        ))
     })?;
     Ok(Session::open(experiment, setup)?)
 }

@@ -319,7 +319,9 @@ impl Plan {
         let mut shards: Vec<Vec<&(SourceFile, Key)>> = Vec::new();
         let mut bytes = 0;
         for file in inputs.files {
-            let full = shards.last().is_none_or(|shard| shard.len() >= FILES_PER_TASK || bytes + file.0.bytes > BYTES_PER_TASK);
+            let full = shards
+                .last()
+                .is_none_or(|shard| shard.len() >= FILES_PER_TASK || bytes + file.0.bytes > BYTES_PER_TASK);
             if full {
                 shards.push(Vec::new());
                 bytes = 0;

@@ -83,7 +83,8 @@ impl Progress {
         states.clear();
         for &id in to_run {
             let task = &plan.tasks[id];
-            let state = states.entry(task.operator).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
+            let state =
+                states.entry(task.operator).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
             state.queued += 1;
             state.known_rows = state.known_rows.zip(task.rows).map(|(sum, rows)| sum + rows);
         }

@@ -42,7 +42,10 @@ impl Session {
         for id in inputs.chunks.iter().copied().chain(inputs.dense).chain(inputs.bm25) {
             let name = plan.tasks[id].artifact();
             if !execution.store.exists(&name).await? {
-                return Err(Error::NotFound(format!("trial `{}` has not been indexed yet: start `reverie run` first", trial.id)));
+                return Err(Error::NotFound(format!(
+                    "trial `{}` has not been indexed yet: start `reverie run` first",
+                    trial.id
+                )));
             }
             outputs.insert(id, name);
         }

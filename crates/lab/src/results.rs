@@ -9,7 +9,7 @@ use crate::{
     trial::Trial,
 };
 use eval::{
-    Missing, MetricConfig, Question, Score, Scored,
+    MetricConfig, Missing, Question, Score, Scored,
     statistics::{self, Summary},
 };
 use models::Spending;
@@ -144,7 +144,8 @@ impl Results {
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("results.json");
         let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
-        serde_json::from_slice(&bytes).map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))
+        serde_json::from_slice(&bytes)
+            .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))
     }
 
     /// One trial by its id.
@@ -160,7 +161,8 @@ impl Results {
 
     pub(crate) async fn gather(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Result<Self, Error> {
         let experiment = &session.experiment;
-        let metrics: Vec<MetricResult> = experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
+        let metrics: Vec<MetricResult> =
+            experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
         let mut trials = Vec::new();
         for (i, trial) in prepared.trials.iter().enumerate() {
             trials.push(gather_trial(prepared, outcome, i, trial, &metrics).await?);
@@ -245,7 +247,9 @@ async fn gather_trial(
         let scores = scores
             .iter_mut()
             .map(|(name, by_question)| {
-                let not_asked = || Scored::missing(Missing::NotAsked("limited by `answered` or `judged` under [evaluate]".to_owned()));
+                let not_asked = || {
+                    Scored::missing(Missing::NotAsked("limited by `answered` or `judged` under [evaluate]".to_owned()))
+                };
                 ((*name).to_owned(), by_question.remove(&question.id).unwrap_or_else(not_asked))
             })
             .collect();
@@ -253,14 +257,21 @@ async fn gather_trial(
         questions.push(QuestionResult { question: question.id.clone(), passages, answer, error, scores });
     }
     let failed = std::iter::once(&tasks.passages).chain(&tasks.answers).chain(tasks.scores.iter().map(|(_, id)| id));
-    let mut failures: Vec<String> = failed.filter_map(|id| Some(format!("{}: {}", prepared.plan.tasks[*id].label, failure(id)?))).collect();
+    let mut failures: Vec<String> =
+        failed.filter_map(|id| Some(format!("{}: {}", prepared.plan.tasks[*id].label, failure(id)?))).collect();
     failures.dedup();
     let given: Vec<&Answer> = questions.iter().filter_map(|question| question.answer.as_ref()).collect();
     let mut seconds: Vec<f64> = given.iter().map(|answer| answer.seconds).collect();
     seconds.sort_by(f64::total_cmp);
     let tokens: u64 = given.iter().map(|answer| answer.usage.prompt_tokens + answer.usage.completion_tokens).sum();
-    let price = trial.generator.as_ref().and_then(|generator| execution.models().chat(generator.model()).ok()).map_or((0.0, 0.0), |chat| chat.price());
-    let cost = |answer: &&Answer| answer.usage.prompt_tokens as f64 * price.0 + answer.usage.completion_tokens as f64 * price.1;
+    let price = trial
+        .generator
+        .as_ref()
+        .and_then(|generator| execution.models().chat(generator.model()).ok())
+        .map_or((0.0, 0.0), |chat| chat.price());
+    let cost = |answer: &&Answer| {
+        answer.usage.prompt_tokens as f64 * price.0 + answer.usage.completion_tokens as f64 * price.1
+    };
     Ok(TrialResult {
         trial: trial.clone(),
         objective: None,
@@ -295,7 +306,9 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
 /// score that is missing though it was asked for.
 fn contributions(trial: &TrialResult, metrics: &[&MetricResult], fill: impl Fn(&MetricResult) -> f64) -> Vec<f64> {
     let asked = |metric: &MetricResult| {
-        let not_asked = |question: &&QuestionResult| !matches!(question.scores[&metric.name].score, Score::Missing(Missing::NotAsked(_)));
+        let not_asked = |question: &&QuestionResult| {
+            !matches!(question.scores[&metric.name].score, Score::Missing(Missing::NotAsked(_)))
+        };
         trial.questions.iter().filter(not_asked).count()
     };
     let counts: Vec<usize> = metrics.iter().map(|metric| asked(metric)).collect();
@@ -303,10 +316,14 @@ fn contributions(trial: &TrialResult, metrics: &[&MetricResult], fill: impl Fn(&
         .questions
         .iter()
         .map(|question| {
-            let parts = metrics.iter().zip(&counts).map(|(metric, &count)| match &question.scores[&metric.name].score {
-                Score::Missing(Missing::NotAsked(_)) => 0.0,
-                score => scaled(metric, score.value().unwrap_or_else(|| fill(metric))) * trial.questions.len() as f64 / count.max(1) as f64,
-            });
+            let parts =
+                metrics.iter().zip(&counts).map(|(metric, &count)| match &question.scores[&metric.name].score {
+                    Score::Missing(Missing::NotAsked(_)) => 0.0,
+                    score => {
+                        scaled(metric, score.value().unwrap_or_else(|| fill(metric))) * trial.questions.len() as f64
+                            / count.max(1) as f64
+                    }
+                });
             parts.sum::<f64>() / metrics.len().max(1) as f64
         })
         .collect()
@@ -332,14 +349,19 @@ fn best(metric: &MetricResult) -> f64 {
 fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objective: &[String]) -> Winner {
     let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
     if metrics.is_empty() || trials.iter().all(|trial| trial.questions.is_empty()) {
-        return Winner::Refused("no golden questions, or no metric that may choose: see `objective` under [evaluate]".to_owned());
+        return Winner::Refused(
+            "no golden questions, or no metric that may choose: see `objective` under [evaluate]".to_owned(),
+        );
     }
     for trial in trials.iter_mut() {
-        let scored = |metric: &&&MetricResult| trial.metrics.get(&metric.name).is_some_and(|summary| summary.n_scored > 0);
+        let scored =
+            |metric: &&&MetricResult| trial.metrics.get(&metric.name).is_some_and(|summary| summary.n_scored > 0);
         if metrics.iter().filter(scored).count() == metrics.len() {
             // A missing score counts as the mean of those that are there: the
             // bounds below say whether that could matter.
-            let values = contributions(trial, &metrics, |metric| trial.metrics[&metric.name].mean.unwrap_or_else(|| worst(metric)));
+            let values = contributions(trial, &metrics, |metric| {
+                trial.metrics[&metric.name].mean.unwrap_or_else(|| worst(metric))
+            });
             let scores: Vec<Score> = values.into_iter().map(Score::finite).collect();
             let mut summary = Summary::of(&scores, (0.0, 1.0), SEED);
             let parts = || metrics.iter().map(|metric| &trial.metrics[&metric.name]);
@@ -351,26 +373,45 @@ fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objective: &[Str
             trial.objective = Some(summary);
         }
     }
-    let value = |trial: &TrialResult| trial.objective.as_ref().and_then(|summary| summary.mean).unwrap_or(f64::NEG_INFINITY);
+    let value =
+        |trial: &TrialResult| trial.objective.as_ref().and_then(|summary| summary.mean).unwrap_or(f64::NEG_INFINITY);
     trials.sort_by(|a, b| value(b).total_cmp(&value(a)).then_with(|| a.trial.id.cmp(&b.trial.id)));
     let Some(first) = trials.first().filter(|trial| trial.objective.is_some()) else {
         return Winner::Refused(format!("no trial has scores for {}", objective.join(", ")));
     };
 
     let fill = |trial: &TrialResult| {
-        let means: BTreeMap<String, f64> = trial.metrics.iter().filter_map(|(name, summary)| Some((name.clone(), summary.mean?))).collect();
+        let means: BTreeMap<String, f64> =
+            trial.metrics.iter().filter_map(|(name, summary)| Some((name.clone(), summary.mean?))).collect();
         contributions(trial, &metrics, |metric| means.get(&metric.name).copied().unwrap_or_else(|| worst(metric)))
     };
     let winning = fill(first);
-    let raw: Vec<f64> = trials[1..].iter().filter(|trial| trial.objective.is_some()).map(|trial| p_value(&winning, &fill(trial))).collect();
-    let (id, floor) = (first.trial.id.clone(), first.objective.as_ref().and_then(|summary| summary.worst).unwrap_or(0.0));
-    for (trial, p_value) in trials[1..].iter_mut().filter(|trial| trial.objective.is_some()).zip(statistics::holm(&raw)) {
+    let raw: Vec<f64> = trials[1..]
+        .iter()
+        .filter(|trial| trial.objective.is_some())
+        .map(|trial| p_value(&winning, &fill(trial)))
+        .collect();
+    let (id, floor) =
+        (first.trial.id.clone(), first.objective.as_ref().and_then(|summary| summary.worst).unwrap_or(0.0));
+    for (trial, p_value) in trials[1..].iter_mut().filter(|trial| trial.objective.is_some()).zip(statistics::holm(&raw))
+    {
         trial.p_value = Some(p_value);
         trial.tied = p_value > SIGNIFICANT;
     }
-    let rival = trials[1..].iter().filter(|trial| trial.objective.as_ref().is_none_or(|summary| has_missing(summary) && summary.best.is_none_or(|best| best > floor))).map(|trial| trial.trial.id.clone()).next();
+    let rival = trials[1..]
+        .iter()
+        .filter(|trial| {
+            trial
+                .objective
+                .as_ref()
+                .is_none_or(|summary| has_missing(summary) && summary.best.is_none_or(|best| best > floor))
+        })
+        .map(|trial| trial.trial.id.clone())
+        .next();
     let first_misses = trials[0].objective.as_ref().is_some_and(has_missing);
-    let overtaken = first_misses.then(|| trials[1..].iter().find(|trial| value(trial) > floor).map(|trial| trial.trial.id.clone())).flatten();
+    let overtaken = first_misses
+        .then(|| trials[1..].iter().find(|trial| value(trial) > floor).map(|trial| trial.trial.id.clone()))
+        .flatten();
     match rival.or(overtaken) {
         Some(other) => Winner::Refused(format!(
             "scores are missing, and with them `{other}` could be better than `{id}`: run again to ask for them, or see `show {other}`"

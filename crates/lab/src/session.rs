@@ -102,7 +102,10 @@ impl Session {
         let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
         let run = std::fs::read_to_string(&pointer).map_err(|_| {
             let name = &self.experiment.name;
-            Error::NotFound(format!("`{name}` has no finished run in {}: start one with `reverie run`", self.root.display()))
+            Error::NotFound(format!(
+                "`{name}` has no finished run in {}: start one with `reverie run`",
+                self.root.display()
+            ))
         })?;
         Results::read(&self.run_folder(run.trim()))
     }
@@ -122,9 +125,9 @@ impl Session {
         let mut mistakes = Vec::new();
         let identities = self.identities(&mut mistakes).await;
         let source = self.source(&mut mistakes);
-        let files = match &source {
+        let (files, unlisted) = match &source {
             Some(source) => self.files(source, &mut mistakes).await,
-            None => Vec::new(),
+            None => Default::default(),
         };
         let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
         let mut imported = self.import(&mut mistakes)?;
@@ -174,7 +177,8 @@ impl Session {
         let plan = Arc::new(Plan::new(&inputs));
         let run = format!("{}-{}", experiment.name, plan.key().short());
         let execution = Arc::new(self.execution(source, questions.clone(), &run)?);
-        let Corpus { documents, text_bytes, rejected } = corpus;
+        let Corpus { documents, text_bytes, mut rejected } = corpus;
+        rejected.extend(unlisted);
         Ok(Prepared { trials, plan, questions, documents, text_bytes, rejected, run, execution })
     }
 
@@ -190,11 +194,17 @@ impl Session {
         };
         write("experiment.toml", self.experiment.text.as_bytes())?;
         let execution = &prepared.execution;
-        execution.log("run_started", serde_json::json!({
-            "run": prepared.run, "trials": prepared.trials.len(), "tasks": prepared.plan.tasks.len(),
-        }));
+        execution.log(
+            "run_started",
+            serde_json::json!({
+                "run": prepared.run, "trials": prepared.trials.len(), "tasks": prepared.plan.tasks.len(),
+            }),
+        );
         for rejected in &prepared.rejected {
-            execution.log("document_rejected", serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }));
+            execution.log(
+                "document_rejected",
+                serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }),
+            );
         }
         let outcome = self.execute(&prepared.plan, execution).await?;
         let results = Results::gather(self, prepared, &outcome).await?;
@@ -202,10 +212,13 @@ impl Session {
         write("results.json", &json)?;
         let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
         std::fs::write(&pointer, &prepared.run).map_err(|source| Error::file("write", &pointer, source))?;
-        execution.log("run_finished", serde_json::json!({
-            "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),
-            "provider_errors": outcome.provider_errors, "winner": results.winner,
-        }));
+        execution.log(
+            "run_finished",
+            serde_json::json!({
+                "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),
+                "provider_errors": outcome.provider_errors, "winner": results.winner,
+            }),
+        );
         Ok(results)
     }
 
@@ -289,11 +302,11 @@ impl Session {
 
     /// The corpus' files with the keys of their bytes. A file that cannot be
     /// read has a key of its own and is reported by the load task.
-    async fn files(&self, source: &Source, mistakes: &mut Vec<String>) -> Vec<(SourceFile, Key)> {
+    async fn files(&self, source: &Source, mistakes: &mut Vec<String>) -> (Vec<(SourceFile, Key)>, Vec<Rejected>) {
         let limits = &self.experiment.corpus.limits;
-        match source.list().await {
-            Ok(files) => {
-                let reads = files.into_iter().map(|file| {
+        match source.survey().await {
+            Ok(listing) => {
+                let reads = listing.files.into_iter().map(|file| {
                     let (source, limits) = (source.clone(), limits.clone());
                     async move {
                         let key = match source.read(&file, &limits).await {
@@ -303,17 +316,18 @@ impl Session {
                         (file, key)
                     }
                 });
-                stream::iter(reads).buffered(4).collect().await
+                (stream::iter(reads).buffered(4).collect().await, listing.unreadable)
             }
             Err(error) => {
                 mistakes.push(error_chain(&error));
-                Vec::new()
+                Default::default()
             }
         }
     }
 
     fn bind_pdf_library(&self, files: &[(SourceFile, Key)], mistakes: &mut Vec<String>) -> Result<String, Error> {
-        let is_pdf = |path: &str| Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"));
+        let is_pdf =
+            |path: &str| Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"));
         match self.setup.directory.library(Library::Pdfium) {
             Ok(path) => {
                 if let Err(error) = load::bind_pdfium(&path) {

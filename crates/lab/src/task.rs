@@ -152,7 +152,9 @@ impl Models {
         }
         let model = match self.configs.get(name) {
             Some(ModelConfig::Chat(config)) => Built::Chat(self.client.chat(config.build(&self.context)?)),
-            Some(ModelConfig::Embedding(config)) => Built::Embedding(self.client.embedder(config.build(&self.context)?)),
+            Some(ModelConfig::Embedding(config)) => {
+                Built::Embedding(self.client.embedder(config.build(&self.context)?))
+            }
             Some(ModelConfig::Rerank(config)) => Built::Rerank(self.client.reranker(config.build(&self.context)?)),
             None => return Err(Error::NotFound(format!("there is no model `{name}`"))),
         };
@@ -205,7 +207,12 @@ impl Models {
         let evaluate = &experiment.evaluate;
         Ok(metric::Context {
             judge: evaluate.judge.as_ref().filter(|_| needs.judge).map(|name| self.chat(name)).transpose()?,
-            embedder: evaluate.embedder.as_ref().filter(|_| needs.embedder).map(|name| self.embedder(name)).transpose()?,
+            embedder: evaluate
+                .embedder
+                .as_ref()
+                .filter(|_| needs.embedder)
+                .map(|name| self.embedder(name))
+                .transpose()?,
         })
     }
 }
@@ -221,7 +228,11 @@ impl<T> Cache<T> {
         Self { entries: Mutex::default(), size }
     }
 
-    async fn get<F: Future<Output = Result<T, Error>>>(&self, key: Vec<String>, load: impl FnOnce() -> F) -> Result<Arc<T>, Error> {
+    async fn get<F: Future<Output = Result<T, Error>>>(
+        &self,
+        key: Vec<String>,
+        load: impl FnOnce() -> F,
+    ) -> Result<Arc<T>, Error> {
         let cell = {
             let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = match entries.iter().position(|(other, _)| *other == key) {
@@ -264,7 +275,10 @@ pub(crate) async fn execute(
             }
             for row in &made {
                 if let DocumentRow::Rejected(rejected) = row {
-                    cx.log("document_rejected", serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }));
+                    cx.log(
+                        "document_rejected",
+                        serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }),
+                    );
                 }
             }
             (artifact::encode(&made)?, made.len(), 0)
@@ -289,7 +303,8 @@ pub(crate) async fn execute(
         }
         Work::Embed(model, chunks) => {
             let chunks: Vec<Chunk> = artifact::decode(cx.read(inputs, *chunks).await?)?;
-            let texts: Vec<String> = chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect();
+            let texts: Vec<String> =
+                chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect();
             let matrix = embed(&cx.models.embedder(model)?, &texts, InputKind::Document, rows).await?;
             (encode_vectors(&matrix)?, texts.len(), 0)
         }
@@ -325,7 +340,10 @@ pub(crate) async fn execute(
                 let queries: Vec<Query<'_>> = questions
                     .iter()
                     .enumerate()
-                    .map(|(i, (_, text))| Query { text, embedding: corpus.queries.as_ref().map(|matrix| matrix.row(i)) })
+                    .map(|(i, (_, text))| Query {
+                        text,
+                        embedding: corpus.queries.as_ref().map(|matrix| matrix.row(i)),
+                    })
                     .collect();
                 let found = retriever.retrieve(&queries, &corpus.corpus())?;
                 let mut made = Vec::new();
@@ -344,8 +362,10 @@ pub(crate) async fn execute(
             let reranker = config.build(&cx.models.rerank_context(config, embedder.as_deref())?)?;
             let mut made = Vec::new();
             for (i, question) in cx.questions.iter().enumerate() {
-                let query = Query { text: &question.question, embedding: corpus.queries.as_ref().map(|matrix| matrix.row(i)) };
-                let ranked = reranker.rerank(query, corpus.corpus(), passages.remove(&question.id).unwrap_or_default()).await?;
+                let query =
+                    Query { text: &question.question, embedding: corpus.queries.as_ref().map(|matrix| matrix.row(i)) };
+                let ranked =
+                    reranker.rerank(query, corpus.corpus(), passages.remove(&question.id).unwrap_or_default()).await?;
                 made.extend(passage_rows(&question.id, ranked));
                 rows(1);
             }
@@ -563,7 +583,11 @@ pub(crate) async fn answers_by_question(
 }
 
 /// One metric's scores by question.
-pub(crate) async fn scores_by_question(cx: &Execution, inputs: &Outputs, scores: TaskId) -> Result<HashMap<String, Scored>, Error> {
+pub(crate) async fn scores_by_question(
+    cx: &Execution,
+    inputs: &Outputs,
+    scores: TaskId,
+) -> Result<HashMap<String, Scored>, Error> {
     let rows = artifact::decode::<ScoreRow>(cx.read(inputs, scores).await?)?;
     Ok(rows.into_iter().map(|row| (row.question, row.scored)).collect())
 }

@@ -1,9 +1,7 @@
 //! A trial: one point of the search space, fully resolved.
 
 use crate::spec::{Experiment, Space};
-use rag::{
-    chunk::ChunkerConfig, generate::GeneratorConfig, rerank::RerankerConfig, retrieve::RetrieverConfig,
-};
+use rag::{chunk::ChunkerConfig, generate::GeneratorConfig, rerank::RerankerConfig, retrieve::RetrieverConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,7 +45,8 @@ pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
                     for generator in &generators {
                         // Only what needs vectors distinguishes embedders: BM25
                         // alone would run once per embedder for nothing.
-                        let vectors = retriever.build(()).is_ok_and(|built| built.needs().dense) || reranker.uses_embedder();
+                        let vectors =
+                            retriever.build(()).is_ok_and(|built| built.needs().dense) || reranker.uses_embedder();
                         let embedder = embedder.filter(|_| vectors).cloned();
                         let mut labels = BTreeMap::from([
                             ("chunker".to_owned(), chunker_labels[c].clone()),
@@ -92,7 +91,8 @@ fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
     values
         .iter()
         .map(|(name, settings)| {
-            let same: Vec<&Value> = values.iter().filter(|(other, _)| other == name).map(|(_, settings)| settings).collect();
+            let same: Vec<&Value> =
+                values.iter().filter(|(other, _)| other == name).map(|(_, settings)| settings).collect();
             let Value::Object(map) = settings else { return name.clone() };
             let differing: Vec<String> = map
                 .iter()

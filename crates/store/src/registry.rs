@@ -25,7 +25,11 @@ macro_rules! registry {
         #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
         $visibility enum $Enum {
-            $( $(#[$variant_meta])* $Variant($module::Config), )+
+            $(
+                #[doc = concat!("The component `", stringify!($module), "`.")]
+                $(#[$variant_meta])*
+                $Variant($module::Config),
+            )+
         }
 
         impl $Enum {

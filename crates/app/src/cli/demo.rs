@@ -115,11 +115,18 @@ fn find(folder: &Path, package: &str) -> Result<String, Failure> {
     let entries = std::fs::read_dir(folder).map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     let prefix = format!("{package}_");
-    names.into_iter().find(|name| name.starts_with(&prefix) && name.ends_with(".deb")).ok_or_else(|| Failure::work(format!("no package file of {package} in {}", folder.display())))
+    names
+        .into_iter()
+        .find(|name| name.starts_with(&prefix) && name.ends_with(".deb"))
+        .ok_or_else(|| Failure::work(format!("no package file of {package} in {}", folder.display())))
 }
 
 fn command(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Failure> {
-    let output = Command::new(program).args(arguments).current_dir(folder).output().map_err(|error| Failure::work(format!("{program}: {error}")))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .map_err(|error| Failure::work(format!("{program}: {error}")))?;
     if output.status.success() {
         return Ok(());
     }

@@ -19,11 +19,8 @@ struct Check {
 
 pub async fn run(cx: &Context, _: Arguments) -> Result<u8, Failure> {
     let directory = environment::model_directory();
-    let mut checks = vec![Check {
-        what: "home".to_owned(),
-        ok: true,
-        found: environment::home().display().to_string(),
-    }];
+    let mut checks =
+        vec![Check { what: "home".to_owned(), ok: true, found: environment::home().display().to_string() }];
     let cores = models::CpuBudget::machine().cores();
     checks.push(Check { what: "cores".to_owned(), ok: true, found: cores.to_string() });
     for (library, what) in [(Library::OnnxRuntime, "ONNX Runtime"), (Library::Pdfium, "PDFium")] {

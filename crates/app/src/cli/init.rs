@@ -24,14 +24,20 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         return Err(Failure::usage(format!("{} is not a folder", folder.display())));
     }
     if arguments.output.exists() {
-        return Err(Failure::usage(format!("{} is there already; name another with --output", arguments.output.display())));
+        return Err(Failure::usage(format!(
+            "{} is there already; name another with --output",
+            arguments.output.display()
+        )));
     }
     let absolute = folder.canonicalize().map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
-    let name: String = absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
-    let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
+    let name: String =
+        absolute.file_name().map_or_else(|| "experiment".to_owned(), |name| name.to_string_lossy().into_owned());
+    let name: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
     let source = serde_json::Value::String(absolute.display().to_string()).to_string();
     let text = TEMPLATE.replace("{name}", &name).replace("{source}", &source);
-    std::fs::write(&arguments.output, text).map_err(|error| Failure::work(format!("{}: {error}", arguments.output.display())))?;
+    std::fs::write(&arguments.output, text)
+        .map_err(|error| Failure::work(format!("{}: {error}", arguments.output.display())))?;
     let output = arguments.output.display();
     cx.print(format_args!("wrote {output}\nnext: reverie models pull all-minilm-l6-v2 onnxruntime pdfium && reverie plan {output} && reverie run {output}"));
     Ok(0)

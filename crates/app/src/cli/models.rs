@@ -45,7 +45,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
         }
         Verb::Show { name } => {
-            let entry = catalogue.find(&name).ok_or_else(|| Failure::usage(format!("there is no model `{name}` in the catalogue; `reverie models` lists it")))?;
+            let entry = catalogue.find(&name).ok_or_else(|| {
+                Failure::usage(format!("there is no model `{name}` in the catalogue; `reverie models` lists it"))
+            })?;
             if cx.json {
                 cx.print_json(entry)?;
             } else {

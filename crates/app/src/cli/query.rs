@@ -35,7 +35,12 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 }
 
 /// Answers with the given trial, else the winner, else the best one.
-pub async fn answer(cx: &Context, session: &lab::Session, question: &str, trial: Option<String>) -> Result<lab::Answered, Failure> {
+pub async fn answer(
+    cx: &Context,
+    session: &lab::Session,
+    question: &str,
+    trial: Option<String>,
+) -> Result<lab::Answered, Failure> {
     let trial = match trial {
         Some(trial) => trial,
         None => {

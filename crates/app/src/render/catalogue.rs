@@ -19,7 +19,9 @@ pub fn catalogue(catalogue: &Catalogue, directory: &ModelDirectory) -> String {
             aligned(number(entry.max_tokens), true),
         ]);
     }
-    format!("{rows}\nget one with `reverie models pull NAME`; a model can also be a file, a folder, or hf:owner/repository")
+    format!(
+        "{rows}\nget one with `reverie models pull NAME`; a model can also be a file, a folder, or hf:owner/repository"
+    )
 }
 
 /// The licence in few words; an unknown one is marked so.

@@ -2,7 +2,7 @@
 
 use super::{aligned, count, table};
 use eval::statistics::Summary;
-use lab::{Results, TrialResult, Winner};
+use lab::{MetricResult, Results, TrialResult, Winner};
 use std::fmt::Write;
 
 const AXES: [&str; 5] = ["chunker", "embedder", "retriever", "reranker", "generator"];
@@ -23,11 +23,15 @@ pub fn leaderboard(results: &Results) -> String {
     // An axis with one value tells nothing.
     let axes: Vec<&str> = AXES
         .into_iter()
-        .filter(|axis| results.trials.windows(2).any(|pair| pair[0].trial.labels.get(*axis) != pair[1].trial.labels.get(*axis)))
+        .filter(|axis| {
+            results.trials.windows(2).any(|pair| pair[0].trial.labels.get(*axis) != pair[1].trial.labels.get(*axis))
+        })
         .collect();
     let mut header = vec!["", "trial"];
     header.extend(&axes);
-    let names: Vec<String> = results.metrics.iter().map(|metric| if metric.judged { format!("{}*", metric.name) } else { metric.name.clone() }).collect();
+    // Words below each other keep the table narrow enough for a terminal.
+    let name = |metric: &MetricResult| metric.name.replace('_', "\n") + if metric.judged { "*" } else { "" };
+    let names: Vec<String> = results.metrics.iter().map(name).collect();
     if !results.objective.is_empty() {
         header.push("objective [95 %]");
     }
@@ -52,7 +56,12 @@ pub fn leaderboard(results: &Results) -> String {
         if !results.objective.is_empty() {
             row.push(aligned(trial.objective.as_ref().map_or_else(|| "–".to_owned(), interval), true));
         }
-        row.extend(results.metrics.iter().map(|metric| aligned(trial.metrics.get(&metric.name).map_or_else(String::new, value), true)));
+        row.extend(
+            results
+                .metrics
+                .iter()
+                .map(|metric| aligned(trial.metrics.get(&metric.name).map_or_else(String::new, value), true)),
+        );
         if answers {
             let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
             row.push(aligned(seconds(trial.latency_p50), true));
@@ -70,22 +79,37 @@ pub fn leaderboard(results: &Results) -> String {
             let tied = results.trials.iter().filter(|trial| trial.tied).count();
             let _ = write!(text, "\n★ winner: {id}, by the mean of {}", results.objective.join(", "));
             if tied > 0 {
-                let _ = write!(text, "\n= {tied} trials cannot be told from it: paired test, p > 0.05 after Holm's correction; more questions would tell");
+                let _ = write!(
+                    text,
+                    "\n= {tied} trials cannot be told from it: paired test, p > 0.05 after Holm's correction; more questions would tell"
+                );
             }
         }
         Winner::Refused(reason) => _ = write!(text, "\nno winner: {reason}"),
     }
     if results.metrics.iter().any(|metric| metric.judged) {
-        let _ = write!(text, "\n* given by a judge that has not been qualified on labelled data: shown, but never used to choose");
+        let _ = write!(
+            text,
+            "\n* given by a judge that has not been qualified on labelled data: shown, but never used to choose"
+        );
     }
-    let failures: Vec<String> = results.trials.iter().flat_map(|trial| trial.failures.iter().map(|failure| format!("{}: {failure}", trial.trial.id))).collect();
+    let failures: Vec<String> = results
+        .trials
+        .iter()
+        .flat_map(|trial| trial.failures.iter().map(|failure| format!("{}: {failure}", trial.trial.id)))
+        .collect();
     if !failures.is_empty() {
         let _ = write!(text, "\nfailed:\n  {}", failures.join("\n  "));
     }
     if results.provider_errors > 0 {
-        let _ = write!(text, "\n{} answers or verdicts are missing because a model failed: run again to ask for them", results.provider_errors);
+        let _ = write!(
+            text,
+            "\n{} answers or verdicts are missing because a model failed: run again to ask for them",
+            results.provider_errors
+        );
     }
-    let _ = write!(text, "\n{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
+    let _ =
+        write!(text, "\n{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
     for (model, spending) in &results.spending {
         let _ = write!(
             text,

@@ -86,7 +86,14 @@ impl Drawer {
     fn table(&self, operators: &[OperatorProgress]) -> Vec<String> {
         let mut lines = vec![format!(
             "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}   {:.0} s",
-            "operator", "status", "rows", "queued", "active", "stored", "rows/s", "average",
+            "operator",
+            "status",
+            "rows",
+            "queued",
+            "active",
+            "stored",
+            "rows/s",
+            "average",
             self.started.elapsed().as_secs_f64()
         )];
         lines.extend(operators.iter().map(line));

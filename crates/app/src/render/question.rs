@@ -51,7 +51,15 @@ pub fn question(results: &Results, trial: &TrialResult, result: &QuestionResult)
     passages(&mut text, &result.passages, 300);
     match (&result.answer, &result.error) {
         (Some(answer), _) => {
-            let _ = write!(text, "\nanswer: {}\n  cites {:?}, {:.2} s, {} tokens read, {} written", answer.text, answer.citations, answer.seconds, answer.usage.prompt_tokens, answer.usage.completion_tokens);
+            let _ = write!(
+                text,
+                "\nanswer: {}\n  cites {:?}, {:.2} s, {} tokens read, {} written",
+                answer.text,
+                answer.citations,
+                answer.seconds,
+                answer.usage.prompt_tokens,
+                answer.usage.completion_tokens
+            );
         }
         (None, Some(error)) => _ = write!(text, "\nno answer: {error}"),
         (None, None) => {}

@@ -11,7 +11,10 @@ const SCRIPT: &str = include_str!("report/script.js");
 pub fn report(results: &Results) -> Result<String, serde_json::Error> {
     // `<` could end the script element, so it is written as an escape that
     // JSON knows too: retrieved text is data.
-    let data = serde_json::to_string(results)?.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+    let data = serde_json::to_string(results)?
+        .replace('<', "\\u003c")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029");
     let (before, rest) = PAGE.split_once("/*style*/").unwrap_or((PAGE, ""));
     let (middle, rest) = rest.split_once("/*data*/").unwrap_or((rest, ""));
     let (inner, after) = rest.split_once("/*script*/").unwrap_or((rest, ""));

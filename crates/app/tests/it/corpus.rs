@@ -13,10 +13,34 @@ pub const WHALES: &str = "<html><head><title>Whales</title></head><body><main><h
 has ever lived. Its heart weighs as much as a small car.</p><p>Humpback whales sing songs that last for twenty minutes.</p></main></body></html>";
 
 const GOLDEN: [(&str, &str, &str, &str, &str); 4] = [
-    ("owl", "By how many degrees does an owl turn its head?", "By up to 270 degrees.", "owls.txt", "turns its head by up to 270 degrees"),
-    ("dam", "What do beavers build dams from?", "From branches and mud.", "otters.md", "Beavers build dams from branches and mud."),
-    ("whale", "How much does the heart of the blue whale weigh?", "As much as a small car.", "whales.html", "Its heart weighs as much as a small car."),
-    ("song", "How long do songs of humpback whales last?", "Twenty minutes.", "whales.html", "sing songs that last for twenty minutes"),
+    (
+        "owl",
+        "By how many degrees does an owl turn its head?",
+        "By up to 270 degrees.",
+        "owls.txt",
+        "turns its head by up to 270 degrees",
+    ),
+    (
+        "dam",
+        "What do beavers build dams from?",
+        "From branches and mud.",
+        "otters.md",
+        "Beavers build dams from branches and mud.",
+    ),
+    (
+        "whale",
+        "How much does the heart of the blue whale weigh?",
+        "As much as a small car.",
+        "whales.html",
+        "Its heart weighs as much as a small car.",
+    ),
+    (
+        "song",
+        "How long do songs of humpback whales last?",
+        "Twenty minutes.",
+        "whales.html",
+        "sing songs that last for twenty minutes",
+    ),
 ];
 
 /// Writes `documents/` and `golden.jsonl`.
@@ -34,5 +58,10 @@ pub fn write(folder: &Path) {
 
 /// The words that the static model knows.
 pub fn words() -> Vec<&'static str> {
-    [OTTERS, OWLS, WHALES].into_iter().chain(GOLDEN.iter().flat_map(|golden| [golden.1, golden.2])).flat_map(|text| text.split(|c: char| !c.is_alphanumeric())).filter(|word| !word.is_empty()).collect()
+    [OTTERS, OWLS, WHALES]
+        .into_iter()
+        .chain(GOLDEN.iter().flat_map(|golden| [golden.1, golden.2]))
+        .flat_map(|text| text.split(|c: char| !c.is_alphanumeric()))
+        .filter(|word| !word.is_empty())
+        .collect()
 }

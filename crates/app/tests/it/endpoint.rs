@@ -25,7 +25,10 @@ impl Respond for Echo {
 pub async fn start(delay: Duration) -> MockServer {
     let server = MockServer::start().await;
     Mock::given(path_regex("/chat/completions$")).respond_with(Echo(delay)).mount(&server).await;
-    Mock::given(path_regex("/models$")).respond_with(ResponseTemplate::new(200).set_body_json(json!({ "object": "list", "data": [] }))).mount(&server).await;
+    Mock::given(path_regex("/models$"))
+        .respond_with(ResponseTemplate::new(200).set_body_json(json!({ "object": "list", "data": [] })))
+        .mount(&server)
+        .await;
     server
 }
 

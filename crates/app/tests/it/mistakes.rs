@@ -43,7 +43,10 @@ fn a_judge_that_is_not_qualified_cannot_choose() {
 #[test]
 fn evidence_that_is_not_in_its_document_is_refused() {
     let workspace = Workspace::new();
-    workspace.write("golden.jsonl", r#"{"id": "q", "question": "Why?", "evidence": [{"document": "owls.txt", "quote": "Owls read newspapers."}]}"#);
+    workspace.write(
+        "golden.jsonl",
+        r#"{"id": "q", "question": "Why?", "evidence": [{"document": "owls.txt", "quote": "Owls read newspapers."}]}"#,
+    );
     workspace.experiment(SPACE, "[dataset]\npath = \"golden.jsonl\"\n");
     workspace.run(&["run"]).is_refused_with(&["question `q`", "owls.txt", "Owls read newspapers."]);
     assert!(!workspace.file("store/runs/animals.latest").exists());
@@ -55,7 +58,13 @@ fn a_missing_key_an_unreachable_endpoint_and_a_missing_model_are_refused_togethe
     let rest = "[models.far]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:9/v1\" }\n[models.locked]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:9/v1\", api_key_env = \"REVERIE_NO_SUCH_KEY\" }\n[models.gone]\nembedding.local = { model = \"all-minilm-l6-v2\" }\n";
     let space = "chunker = [\"sentence\"]\nembedder = [\"tiny\", \"gone\"]\nretriever = [\"dense\"]\ngenerator = [{ compact = { model = \"far\" } }, { refine = { model = \"locked\" } }]";
     workspace.experiment(space, rest);
-    workspace.run(&["run"]).is_refused_with(&["models.far", "cannot be reached", "REVERIE_NO_SUCH_KEY", "models.gone", "reverie models pull"]);
+    workspace.run(&["run"]).is_refused_with(&[
+        "models.far",
+        "cannot be reached",
+        "REVERIE_NO_SUCH_KEY",
+        "models.gone",
+        "reverie models pull",
+    ]);
 }
 
 #[test]

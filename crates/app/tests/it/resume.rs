@@ -16,7 +16,13 @@ fn experiment(workspace: &Workspace, server: &MockServer) {
 }
 
 async fn calls(server: &MockServer) -> usize {
-    server.received_requests().await.unwrap().iter().filter(|request| request.url.path().ends_with("/chat/completions")).count()
+    server
+        .received_requests()
+        .await
+        .unwrap()
+        .iter()
+        .filter(|request| request.url.path().ends_with("/chat/completions"))
+        .count()
 }
 
 /// Starts a run and waits until the endpoint has been asked a few times.
@@ -59,7 +65,11 @@ async fn after_kill_9_the_next_run_has_the_same_leaderboard_and_repeats_no_finis
 /// Everything of the leaderboard but the times and the model's address.
 fn scores(results: &serde_json::Value) -> Vec<(String, serde_json::Value, serde_json::Value)> {
     let trials = results["trials"].as_array().unwrap().iter();
-    trials.map(|trial| (trial["trial"]["id"].as_str().unwrap().to_owned(), trial["objective"].clone(), trial["metrics"].clone())).collect()
+    trials
+        .map(|trial| {
+            (trial["trial"]["id"].as_str().unwrap().to_owned(), trial["objective"].clone(), trial["metrics"].clone())
+        })
+        .collect()
 }
 
 #[tokio::test]

@@ -11,8 +11,13 @@ fn trials_share_their_prefixes_and_a_second_run_does_nothing() {
     let workspace = Workspace::new();
     workspace.experiment(SPACE, DATASET);
     let plan = workspace.run(&["plan", "--json"]).succeeds().json();
-    let embed = plan["operators"].as_array().unwrap().iter().find(|operator| operator["operator"] == "embed").unwrap().clone();
-    assert_eq!((embed["planned"].as_u64(), embed["unique"].as_u64()), (Some(4), Some(2)), "two chunkers share one embedder");
+    let embed =
+        plan["operators"].as_array().unwrap().iter().find(|operator| operator["operator"] == "embed").unwrap().clone();
+    assert_eq!(
+        (embed["planned"].as_u64(), embed["unique"].as_u64()),
+        (Some(4), Some(2)),
+        "two chunkers share one embedder"
+    );
 
     let first = workspace.run(&["run", "--json"]).succeeds().json();
     assert_eq!(first["trials"].as_array().unwrap().len(), 4);
@@ -63,7 +68,10 @@ async fn answers_are_scored_shown_and_reported() {
     assert!(board.out.contains("★ winner: "), "{}", board.out);
     let report = board.out.lines().find_map(|line| line.strip_prefix("report: ")).unwrap();
     let page = std::fs::read_to_string(report).unwrap();
-    assert!(page.contains("application/json") && !page.contains("http://") || page.contains("www.w3.org"), "one file without outside parts");
+    assert!(
+        page.contains("application/json") && !page.contains("http://") || page.contains("www.w3.org"),
+        "one file without outside parts"
+    );
     let answered = workspace.run(&["query", "What do barn owls swallow?"]).succeeds();
     assert!(answered.out.contains("sources (trial ") && answered.out.contains("owls.txt"), "{}", answered.out);
 }

@@ -28,7 +28,8 @@ pub fn encode_vectors(matrix: &Matrix) -> Result<Bytes, Error> {
 pub fn decode_vectors(bytes: Bytes) -> Result<Matrix, Error> {
     let mut matrix = Matrix::default();
     for batch in read(bytes)? {
-        let list = batch.column_by_name("vector").and_then(|column| column.as_any().downcast_ref::<FixedSizeListArray>());
+        let list =
+            batch.column_by_name("vector").and_then(|column| column.as_any().downcast_ref::<FixedSizeListArray>());
         let list = list.ok_or_else(|| Error::table("the column `vector` is missing or of another type"))?;
         let values = list.values().as_any().downcast_ref::<Float32Array>();
         let values = values.ok_or_else(|| Error::table("the vectors are not float32"))?;

@@ -75,7 +75,8 @@ impl Engine for Local {
         let mut ready = Ready::new();
         let running: HashSet<TaskId> = to_run.iter().copied().collect();
         for &id in &to_run {
-            let open: HashSet<TaskId> = plan.tasks[id].inputs.iter().copied().filter(|input| running.contains(input)).collect();
+            let open: HashSet<TaskId> =
+                plan.tasks[id].inputs.iter().copied().filter(|input| running.contains(input)).collect();
             for &input in &open {
                 users.entry(input).or_default().push(id);
             }
@@ -96,8 +97,11 @@ impl Engine for Local {
                 let task = &plan.tasks[id];
                 *active.entry(task.operator).or_default() += 1;
                 progress.start(task.operator);
-                let inputs: Outputs =
-                    task.inputs.iter().filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone()))).collect();
+                let inputs: Outputs = task
+                    .inputs
+                    .iter()
+                    .filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone())))
+                    .collect();
                 let partial = task.inputs.iter().any(|input| tainted.contains(input));
                 let (plan, execution, progress) = (plan.clone(), execution.clone(), progress.clone());
                 set.spawn(async move { (id, run(&plan, id, inputs, partial, &execution, &progress).await) });
@@ -111,7 +115,8 @@ impl Engine for Local {
                 }
             };
             let Some(joined) = joined else { break };
-            let (id, result) = joined.map_err(|error| Error::Task { label: "a task".to_owned(), reason: error.to_string() })?;
+            let (id, result) =
+                joined.map_err(|error| Error::Task { label: "a task".to_owned(), reason: error.to_string() })?;
             let operator = plan.tasks[id].operator;
             active.entry(operator).and_modify(|count| *count -= 1);
             match result {

@@ -111,7 +111,10 @@ fn remove_at<'a>(value: &mut Spanned<DeValue<'a>>, span: &Range<usize>) -> Optio
                 })
             });
             let (name, here) = found?;
-            if !here && let Some(inner) = table.get_mut(name.as_str()) && let Some(removed) = remove_at(inner, span) {
+            if !here
+                && let Some(inner) = table.get_mut(name.as_str())
+                && let Some(removed) = remove_at(inner, span)
+            {
                 return Some(removed);
             }
             table.remove(name.as_str());
@@ -194,7 +197,9 @@ mod tests {
 
     #[test]
     fn every_mistake_is_reported_with_its_place_and_a_suggestion() {
-        let errors = check("[a]\nsise = 1\nsize = \"x\"\ncolour = 3\n\n[b]\nsize = 1\ncolour = \"red\"\ndeep = { size = 2, colur = \"x\" }\n");
+        let errors = check(
+            "[a]\nsise = 1\nsize = \"x\"\ncolour = 3\n\n[b]\nsize = 1\ncolour = \"red\"\ndeep = { size = 2, colur = \"x\" }\n",
+        );
         assert_eq!(errors.len(), 5, "{errors:#?}");
         assert!(errors[0].starts_with("2:1: a: unknown field `sise`") && errors[0].contains("did you mean `size`"));
         assert!(errors[1].starts_with("3:8: a: invalid type"));

@@ -14,8 +14,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-const SECTIONS: &[&str] =
-    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
+const SECTIONS: &[&str] = &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
 const AXES: &[&str] = &["chunker", "embedder", "retriever", "reranker", "generator"];
 const EVALUATE: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective"];
 const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
@@ -39,7 +38,10 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
     let store = optional::<String>(&mut reader, &root, "store").unwrap_or_else(|| "./.reverie".to_owned());
     let corpus = required::<CorpusSpec>(&mut reader, &root, "corpus").unwrap_or_default();
     if root.get("corpus").is_some() && corpus.source.is_empty() && reader.is_clean() {
-        reader.error(start(&root, "corpus"), "corpus: `source` is missing: a folder, a glob, a file or an object-store URL");
+        reader.error(
+            start(&root, "corpus"),
+            "corpus: `source` is missing: a folder, a glob, a file or an object-store URL",
+        );
     }
     let dataset = optional::<DatasetSpec>(&mut reader, &root, "dataset");
     let models = read_models(&mut reader, &root);
@@ -59,12 +61,27 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
         check_model(&mut reader, &models, &model, at, kind, place);
     }
     if !evaluate.metrics.is_empty() && dataset.is_none() && root.get("evaluate").is_some() {
-        reader.error(start(&root, "evaluate"), "evaluate: metrics need questions: add [dataset] with `path = \"golden.jsonl\"`");
+        reader.error(
+            start(&root, "evaluate"),
+            "evaluate: metrics need questions: add [dataset] with `path = \"golden.jsonl\"`",
+        );
     }
     match name {
         Some(name) if reader.is_clean() => {
             let models = models.into_iter().filter_map(|(name, config)| Some((name, config?))).collect();
-            Ok(Experiment { name, base, store, corpus, dataset, models, space, search, evaluate, engine, text: text.to_owned() })
+            Ok(Experiment {
+                name,
+                base,
+                store,
+                corpus,
+                dataset,
+                models,
+                space,
+                search,
+                evaluate,
+                engine,
+                text: text.to_owned(),
+            })
         }
         _ => Err(reader.finish()),
     }
@@ -133,7 +150,8 @@ fn check_model(
         }
         Some(Some(config)) if config.kind() != kind => {
             let (found, kind) = (config.kind().name(), kind.name());
-            reader.error(at, format!("{place}: model `{name}` is of kind {found}, but a model of kind {kind} is needed"));
+            reader
+                .error(at, format!("{place}: model `{name}` is of kind {found}, but a model of kind {kind} is needed"));
         }
         Some(_) => {}
     }
@@ -211,7 +229,9 @@ fn read_space<'a>(
     }
     let mut reranker = read_axis::<RerankerConfig>(reader, space, "reranker", true);
     if space.get("reranker").is_none() {
-        reranker.extend(RerankerConfig::defaults().into_iter().find(|config| config.name() == "none").map(|none| (none, 0)));
+        reranker.extend(
+            RerankerConfig::defaults().into_iter().find(|config| config.name() == "none").map(|none| (none, 0)),
+        );
     }
     for (config, at) in &reranker {
         if let Some(model) = config.model() {
@@ -314,7 +334,10 @@ fn read_evaluate<'a>(
         for (missing, message) in [
             (names.contains(&name), "is listed twice".to_owned()),
             (needs.judge && judge.is_none(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]".to_owned()),
-            (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]".to_owned()),
+            (
+                needs.embedder && embedder.is_none(),
+                "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]".to_owned(),
+            ),
             (needs.answer && space.generator.is_empty(), "scores answers, but [space] has no `generator`".to_owned()),
         ] {
             if missing {
@@ -348,7 +371,10 @@ fn read_evaluate<'a>(
     }
     let answered: Option<usize> = optional(reader, table, "answered");
     if answered == Some(0) {
-        reader.error(start(table, "answered"), "evaluate.answered: must be at least 1; leave it out to answer all questions");
+        reader.error(
+            start(table, "answered"),
+            "evaluate.answered: must be at least 1; leave it out to answer all questions",
+        );
     }
     EvaluateSpec { metrics, judge, embedder, answered, judged: optional(reader, table, "judged"), objective }
 }

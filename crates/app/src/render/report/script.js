@@ -84,9 +84,9 @@ function kept(trial) {
   });
 }
 function drawPlot() {
-  const width = Math.max(900, columns.length * 128);
-  const [top, bottom, left] = [46, 348, 90];
-  const gap = (width - left - 90) / Math.max(1, columns.length - 1);
+  const width = Math.max(900, columns.length * 96);
+  const [top, bottom, left] = [46, 348, 60];
+  const gap = (width - left - 60) / Math.max(1, columns.length - 1);
   const root = svg("svg", { viewBox: `0 0 ${width} 372`, role: "img", "aria-label": "Parallel coordinates of all trials" });
   columns.forEach((column, i) => {
     column.x = left + i * gap;
