@@ -13,6 +13,10 @@ export GGML_AVX512 ?= $(call avx512,avx512bw)
 export GGML_AVX512_VNNI ?= $(call avx512,avx512_vnni)
 export GGML_AVX512_VBMI ?= $(call avx512,avx512_vbmi)
 
+LIBRARIES := $(REVERIE_HOME)/libraries
+# A process per test where nextest is installed: native libraries keep global state.
+TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
+
 .PHONY: demo build test check format bench clean
 
 ## The whole way: tools, build, models, manuals, twelve trials, an answer.
@@ -25,9 +29,9 @@ build: $(TOOLS)
 ## All tests, against the real libraries (28 MB).
 test: build
 	target/release/reverie models pull onnxruntime pdfium
-	REVERIE_TEST_LIBRARIES=$(REVERIE_HOME)/models/libraries cargo nextest --version >/dev/null 2>&1 \
-	  && REVERIE_TEST_LIBRARIES=$(REVERIE_HOME)/models/libraries cargo nextest run --release --workspace --no-fail-fast \
-	  || REVERIE_TEST_LIBRARIES=$(REVERIE_HOME)/models/libraries cargo test --release --workspace
+	mkdir -p $(LIBRARIES)
+	ln -sf $(REVERIE_HOME)/models/onnxruntime/lib* $(REVERIE_HOME)/models/pdfium/lib* $(LIBRARIES)/
+	REVERIE_TEST_LIBRARIES=$(LIBRARIES) $(TEST)
 	cargo xtask tidy
 
 ## What a reviewer runs: formatting, lints, invariants.

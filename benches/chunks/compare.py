@@ -8,9 +8,11 @@ packages (.deb) of documentation. They are stripped to plain text once, and both
 sides read the same files. Build ours first:
 
     cargo build --release -p rag --example chunk
- LlamaIndex runs with the very token ranks that we
-compile in, so both count alike and nothing is downloaded but Python packages:
-they go into `.tools/venv-chunks`, made here at the first run.
+
+LlamaIndex runs with the very token ranks that we compile in, so both count
+alike and nothing is downloaded but Python packages: they go into
+`.tools/venv-chunks`, made here at the first run. CHUNKS_HERE=1 uses the Python
+that runs this instead.
 
 Exit status 1 if any list of chunks differs.
 """

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so and end")]
 
+use futures::StreamExt;
 use llama_cpp_2::{
     context::params::LlamaContextParams,
     llama_backend::LlamaBackend,
@@ -32,7 +33,7 @@ const SENTENCES: &[&str] = &[
 
 /// A request such as a RAG pipeline makes: about 450 tokens, 80 of them shared.
 fn request(number: usize, max_tokens: u32) -> ChatRequest {
-    let sources: String = (0..17)
+    let sources: String = (0..13)
         .map(|i| {
             format!(
                 "[{}] {} (section {})\n",
@@ -48,7 +49,7 @@ fn request(number: usize, max_tokens: u32) -> ChatRequest {
 }
 
 /// llama.cpp alone: the same template, prompt and greedy sampling.
-fn bare(path: &Path, threads: i32, max_tokens: usize, flash: i32) -> (usize, f64, f64) {
+fn bare(path: &Path, threads: i32, max_tokens: usize) -> (usize, f64, f64) {
     let mut backend = LlamaBackend::init().expect("llama.cpp");
     backend.void_logs();
     let model = LlamaModel::load_from_file(&backend, path, &LlamaModelParams::default()).expect("a model");
@@ -64,8 +65,7 @@ fn bare(path: &Path, threads: i32, max_tokens: usize, flash: i32) -> (usize, f64
     let parameters = LlamaContextParams::default()
         .with_n_ctx(NonZeroU32::new(4096))
         .with_n_threads(threads)
-        .with_n_threads_batch(threads)
-        .with_flash_attention_policy(flash);
+        .with_n_threads_batch(threads);
     let mut context = model.new_context(&backend, parameters).expect("a context");
     let mut batch = LlamaBatch::new(tokens.len(), 1);
     let mut sampler = LlamaSampler::greedy();
@@ -111,53 +111,50 @@ async fn main() {
     let all = CpuBudget::machine().cores();
 
     const WRITTEN: u32 = 64;
-    for (threads, flash) in [(threads.unwrap_or(all), 1), (threads.unwrap_or(all), 0), (1, 1)] {
-        let (tokens, prefill, decode) = bare(&path, threads as i32, WRITTEN as usize, flash);
+    for threads in [threads.unwrap_or(all), 1] {
+        let (tokens, prefill, decode) = bare(&path, threads as i32, WRITTEN as usize);
         println!(
-            "llama.cpp alone, {threads} threads, flash attention {flash}: {tokens} prompt tokens, prefill {prefill:.0}, decode {decode:.1} tokens/s"
+            "llama.cpp alone, {threads} threads: prefill {prefill:.0}, decode {decode:.1} tokens/s ({tokens} prompt tokens)"
         );
     }
 
-    // Time to the first token is taken with one token, the rest with many.
-    let mut best = (f64::MAX, f64::MAX, 0, 0);
-    for _ in 0..3 {
-        let model = build(&path, 1, threads);
-        model.chat(&ChatRequest::new(vec![Message::user("Hello")], 1)).await.expect("an answer");
-        let first = model.chat(&request(0, 1)).await.expect("an answer");
-        let whole = model.chat(&request(0, WRITTEN)).await.expect("an answer");
-        // The prompt is cached now but for one token, which counts as written.
-        best = (
-            best.0.min(first.seconds),
-            best.1.min(whole.seconds),
-            first.usage.prompt_tokens,
-            whole.usage.completion_tokens,
-        );
+    for threads in [threads.unwrap_or(all), 1] {
+        let (mut prefill, mut decode) = (0.0f64, 0.0f64);
+        for _ in 0..3 {
+            let model = build(&path, 1, Some(threads));
+            model.chat(&request(1000, 1)).await.expect("an answer");
+            let first = model.chat(&request(0, 1)).await.expect("an answer");
+            let computed = first.usage.prompt_tokens - first.usage.cached_tokens;
+            prefill = prefill.max(computed as f64 / first.seconds);
+            // The prompt is there now but for its end, which takes as long again.
+            let start = model.chat(&request(0, 1)).await.expect("an answer");
+            let whole = model.chat(&request(0, WRITTEN)).await.expect("an answer");
+            decode = decode.max((whole.usage.completion_tokens - 1) as f64 / (whole.seconds - start.seconds));
+        }
+        println!("this crate, one call on {threads} threads: prefill {prefill:.0}, decode {decode:.1} tokens/s");
     }
-    println!(
-        "this crate, 1 sequence: prefill {:.0}, decode {:.1} tokens/s ({} written)",
-        best.2 as f64 / best.0,
-        best.3 as f64 / best.1,
-        best.3
-    );
 
     for parallel in [1, 2, 4, 6] {
-        let model = build(&path, parallel, threads);
+        let model = build(&path, 4, threads);
         model.chat(&request(1000, 1)).await.expect("an answer");
         let requests: Vec<ChatRequest> = (1..=12).map(|number| request(number, 48)).collect();
         let started = Instant::now();
-        let answers = futures::future::join_all(requests.iter().map(|request| model.chat(request))).await;
+        let answers: Vec<_> = futures::stream::iter(requests.iter().map(|request| model.chat(request)))
+            .buffer_unordered(parallel)
+            .map(|answer| answer.expect("an answer").usage)
+            .collect()
+            .await;
         let seconds = started.elapsed().as_secs_f64();
         let (mut prompt, mut cached, mut written) = (0, 0, 0);
-        for answer in answers {
-            let usage = answer.expect("an answer").usage;
+        for usage in &answers {
             prompt += usage.prompt_tokens;
             cached += usage.cached_tokens;
             written += usage.completion_tokens;
         }
         println!(
-            "{parallel} sequences: {} answers in {seconds:.1} s = {:.2}/s ({prompt} prompt tokens, {cached} cached, {written} written)",
-            requests.len(),
-            requests.len() as f64 / seconds
+            "{parallel} calls at once: {} answers in {seconds:.1} s = {:.2}/s ({prompt} prompt tokens, {cached} cached, {written} written)",
+            answers.len(),
+            answers.len() as f64 / seconds
         );
     }
 }

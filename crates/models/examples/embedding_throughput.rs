@@ -55,7 +55,7 @@ fn main() -> Outcome<()> {
     // What a row costs alone is the fair comparison for models that run texts
     // alone; the others get the batches that ours makes of equal texts.
     let alone = identity.parameters["quantization"].as_str().is_some_and(|name| name != "none");
-    let rows = if alone { 1 } else { (1024 / n_tokens).max(1) };
+    let rows = if alone { 1 } else { (512 / n_tokens).max(1) };
     let folder = cx.directory.locate(&model, Kind::Embedding)?.folder;
     let batches = batches(&folder.join("tokenizer.json"), &texts, n_tokens, rows)?;
     let environment = onnx_environment(&cx.directory)?;

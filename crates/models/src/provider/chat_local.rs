@@ -1,10 +1,12 @@
 //! Chat with a GGUF model in this process, by llama.cpp. For answers without
 //! a server or a key, and for verdicts from token probabilities.
 //!
-//! - Overlapping calls are decoded as one batch; put what calls share first
-//!   in the messages (instructions, then context, then the question): a
-//!   prefix that any recent call had is not computed again, and counted in
-//!   [`Usage::cached_tokens`].
+//! - Overlapping calls are computed side by side, one per core; a call that
+//!   is alone has all cores. Put what calls share first in the messages
+//!   (instructions, then context, then the question): a prefix that a recent
+//!   call had is not computed again, and counted in [`Usage::cached_tokens`].
+//! - An answer is a function of the request: the same with and without a
+//!   reused prefix, alone and beside others, with a temperature too.
 //! - The conversation is put into the file's own chat template. The text of a
 //!   control token inside a message stays text.
 //! - With a schema the answer is valid JSON whenever it ends with
@@ -43,12 +45,13 @@ pub struct Config {
     /// The longest prompt with its answer, in tokens; never more than the
     /// model was trained with.
     pub context_length: usize,
-    /// How many calls are decoded together, 1 to 64. Each needs memory for
-    /// `context_length` tokens (about 12 KiB per token for a model of half a
-    /// billion parameters).
+    /// How many prompts are kept for what they share with the next, 1 to 64.
+    /// As many calls are computed at once, if there is a core for each. Each
+    /// needs memory for `context_length` tokens (12 KiB per token for a model
+    /// of half a billion parameters).
     pub sequences: usize,
-    /// How many cores to use; all of the budget if not set. While other
-    /// programs want the cores, one is used: it is then the fastest.
+    /// How many cores to use; all of the budget if not set. A call that could
+    /// have several uses one while other programs want them: that is faster.
     pub threads: Option<usize>,
 }
 
@@ -86,7 +89,10 @@ impl Config {
             return Err(Error::Config(format!("`sequences` is {}: it must be 1 to 64", self.sequences)));
         }
         if !(16..=1 << 20).contains(&self.context_length) {
-            return Err(Error::Config(format!("`context_length` is {}: it must be 16 to 1048576", self.context_length)));
+            return Err(Error::Config(format!(
+                "`context_length` is {}: it must be 16 to 1048576",
+                self.context_length
+            )));
         }
         if self.threads == Some(0) {
             return Err(Error::Config("`threads` is 0: it must be at least 1".into()));

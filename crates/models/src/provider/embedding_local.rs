@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub(super) const VERSION: u32 = 1;
 
 /// Padded tokens of a batch. More does not make a CPU faster, only fuller.
-const BATCH_TOKENS: usize = 1024;
+const BATCH_TOKENS: usize = 512;
 
 /// How a local embedding model is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -175,7 +175,7 @@ impl Model {
     async fn run<T, F>(&self, tokens: &[Tokenized], finish: F) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
-        F: Fn(Batch, Output) -> Result<T, String> + Clone + Send + 'static,
+        F: Fn(&Batch, &Output<'_>) -> Result<T, String> + Clone + Send + 'static,
     {
         let n_sessions = self.pool.n_sessions();
         let jobs = jobs(tokens, self.batch_tokens, self.pool.masks(), n_sessions);
@@ -206,7 +206,7 @@ impl EmbeddingModel for Model {
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
         let tokens = self.tokenized(texts, kind).await?;
         let pooling = self.pooling;
-        let pooled = self.run(&tokens, move |batch, output| pooled(&batch, &output, pooling)).await?;
+        let pooled = self.run(&tokens, move |batch, output| pooled(batch, output, pooling)).await?;
         let columns = pooled.first().map_or(self.dimensions, |(_, rows)| rows.columns);
         let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
         for (places, rows) in &pooled {
@@ -220,7 +220,7 @@ impl EmbeddingModel for Model {
 
     async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
         let tokens = self.tokenized(texts, kind).await?;
-        let found = self.run(&tokens, |batch, output| token_rows(&batch, &output)).await?;
+        let found = self.run(&tokens, token_rows).await?;
         let mut matrices = vec![Matrix { columns: self.dimensions, data: Vec::new() }; texts.len()];
         for (place, mut matrix) in found.into_iter().flatten() {
             matrix.normalize();
@@ -235,11 +235,11 @@ fn usage(tokens: &[Tokenized]) -> Usage {
 }
 
 /// One vector per text of a batch, not yet normalised, and where each belongs.
-fn pooled(batch: &Batch, output: &Output, pooling: Pooling) -> Result<(Vec<usize>, Matrix), String> {
+fn pooled(batch: &Batch, output: &Output<'_>, pooling: Pooling) -> Result<(Vec<usize>, Matrix), String> {
     if let [rows, columns] = *output.shape
         && rows == batch.rows()
     {
-        return Ok((batch.texts.clone(), Matrix { columns, data: output.values.clone() }));
+        return Ok((batch.texts.clone(), Matrix { columns, data: output.values.to_vec() }));
     }
     let columns = token_columns(batch, output)?;
     let mut data = vec![0.0_f32; batch.rows() * columns];
@@ -254,7 +254,7 @@ fn pooled(batch: &Batch, output: &Output, pooling: Pooling) -> Result<(Vec<usize
 }
 
 /// The vectors of all real tokens of each text.
-fn token_rows(batch: &Batch, output: &Output) -> Result<Vec<(usize, Matrix)>, String> {
+fn token_rows(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, Matrix)>, String> {
     let columns = token_columns(batch, output)?;
     let rows = batch.texts.iter().zip(&batch.lengths).enumerate().map(|(row, (text, length))| {
         let data = output.values[row * batch.width * columns..][..length * columns].to_vec();
@@ -263,7 +263,7 @@ fn token_rows(batch: &Batch, output: &Output) -> Result<Vec<(usize, Matrix)>, St
     Ok(rows.collect())
 }
 
-fn token_columns(batch: &Batch, output: &Output) -> Result<usize, String> {
+fn token_columns(batch: &Batch, output: &Output<'_>) -> Result<usize, String> {
     match *output.shape {
         [rows, width, columns] if (rows, width) == (batch.rows(), batch.width) && columns > 0 => Ok(columns),
         ref other => {

@@ -2,11 +2,8 @@
 //! real all-MiniLM-L6-v2 where `make test` has brought it.
 
 use super::*;
-use crate::{CpuBudget, ModelDirectory, testing::word_tokenizer};
-use serde_json::{Map, json};
+use crate::{CpuBudget, ModelDirectory, provider::onnx::small_bert::write_small_bert};
 use std::path::{Path, PathBuf};
-
-const WORDS: [&str; 10] = ["[UNK]", "[CLS]", "[SEP]", "how", "to", "change", "engine", "oil", "bake", "cake"];
 
 fn context(models: &Path) -> Option<Context> {
     let libraries = std::env::var_os("REVERIE_TEST_LIBRARIES").map(PathBuf::from);
@@ -16,64 +13,6 @@ fn context(models: &Path) -> Option<Context> {
         return None;
     }
     Some(Context { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) })
-}
-
-/// A BERT of two layers, in safetensors, with weights from a simple generator.
-fn write_small_bert(folder: &Path) {
-    std::fs::create_dir_all(folder).expect("a folder");
-    let (hidden, wide) = (16, 64);
-    let mut shapes: Vec<(String, Vec<usize>)> = vec![
-        ("embeddings.word_embeddings.weight".to_owned(), vec![WORDS.len(), hidden]),
-        ("embeddings.position_embeddings.weight".to_owned(), vec![40, hidden]),
-        ("embeddings.token_type_embeddings.weight".to_owned(), vec![2, hidden]),
-    ];
-    let mut pair = |name: String, weight: Vec<usize>| {
-        shapes.push((format!("{name}.bias"), vec![weight[0]]));
-        shapes.push((format!("{name}.weight"), weight));
-    };
-    pair("embeddings.LayerNorm".to_owned(), vec![hidden]);
-    for layer in 0..2 {
-        let name = format!("encoder.layer.{layer}");
-        for part in ["self.query", "self.key", "self.value", "output.dense"] {
-            pair(format!("{name}.attention.{part}"), vec![hidden, hidden]);
-        }
-        pair(format!("{name}.attention.output.LayerNorm"), vec![hidden]);
-        pair(format!("{name}.intermediate.dense"), vec![wide, hidden]);
-        pair(format!("{name}.output.dense"), vec![hidden, wide]);
-        pair(format!("{name}.output.LayerNorm"), vec![hidden]);
-    }
-    let mut state = 1_u32;
-    let mut data: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
-    for (name, shape) in shapes {
-        let center = if name.ends_with("LayerNorm.weight") { 1.0 } else { 0.0 };
-        let bytes = (0..shape.iter().product::<usize>()).flat_map(|_| {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            (center + ((state >> 8) as f32 / (1 << 24) as f32 - 0.5)).to_le_bytes()
-        });
-        let bytes = bytes.collect();
-        data.push((name, shape, bytes));
-    }
-    let views = data.iter().map(|(name, shape, bytes)| {
-        let view = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.clone(), bytes);
-        (name.as_str(), view.expect("a tensor"))
-    });
-    let model = safetensors::serialize(views, None).expect("a file");
-    std::fs::write(folder.join("model.safetensors"), model).expect("written");
-    let config =
-        json!({ "model_type": "bert", "num_attention_heads": 4, "hidden_size": hidden, "max_position_embeddings": 40 });
-    std::fs::write(folder.join("config.json"), config.to_string()).expect("written");
-    let vocabulary: Map<_, _> = WORDS.iter().enumerate().map(|(id, word)| ((*word).to_owned(), id.into())).collect();
-    let special = |name: &str| json!({ "SpecialToken": { "id": name, "type_id": 0 } });
-    let template = json!({
-        "type": "TemplateProcessing",
-        "single": [special("[CLS]"), { "Sequence": { "id": "A", "type_id": 0 } }, special("[SEP]")],
-        "pair": [special("[CLS]"), { "Sequence": { "id": "A", "type_id": 0 } }, { "Sequence": { "id": "B", "type_id": 1 } }],
-        "special_tokens": {
-            "[CLS]": { "id": "[CLS]", "ids": [1], "tokens": ["[CLS]"] },
-            "[SEP]": { "id": "[SEP]", "ids": [2], "tokens": ["[SEP]"] },
-        },
-    });
-    std::fs::write(folder.join("tokenizer.json"), word_tokenizer(vocabulary, &template).to_string()).expect("written");
 }
 
 fn cosine(a: &[f32], b: &[f32]) -> f32 {
@@ -96,7 +35,7 @@ fn texts() -> Vec<String> {
 async fn batches_change_nothing_and_order_is_kept() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(cx) = context(&folder.path().join("models")) else { return };
-    write_small_bert(folder.path());
+    write_small_bert(folder.path(), 0);
     let base = Config { model: folder.path().display().to_string(), ..Config::default() };
     let exact = Config { quantization: Some(Quantization::None), batch_tokens: Some(1), ..base.clone() };
     let alone = exact.build(&cx).expect("a model");
@@ -124,7 +63,7 @@ async fn batches_change_nothing_and_order_is_kept() {
 async fn token_vectors_are_one_row_per_token() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(cx) = context(&folder.path().join("models")) else { return };
-    write_small_bert(folder.path());
+    write_small_bert(folder.path(), 0);
     let quantization = Some(Quantization::None);
     let config = Config { model: folder.path().display().to_string(), quantization, ..Config::default() };
     let model = config.build(&cx).expect("a model");
@@ -144,7 +83,7 @@ async fn token_vectors_are_one_row_per_token() {
 async fn long_texts_are_cut_and_prefixes_count() {
     let folder = tempfile::tempdir().expect("a folder");
     let Some(cx) = context(&folder.path().join("models")) else { return };
-    write_small_bert(folder.path());
+    write_small_bert(folder.path(), 0);
     let config = Config {
         model: folder.path().display().to_string(),
         max_tokens: Some(8),
@@ -166,7 +105,7 @@ async fn long_texts_are_cut_and_prefixes_count() {
 #[test]
 fn identity_needs_no_library_and_names_what_changes_vectors() {
     let folder = tempfile::tempdir().expect("a folder");
-    write_small_bert(folder.path());
+    write_small_bert(folder.path(), 0);
     let directory = ModelDirectory::new(folder.path().join("models"), Vec::new());
     let cx = Context { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) };
     let config = Config { model: folder.path().display().to_string(), ..Config::default() };

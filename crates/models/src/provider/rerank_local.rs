@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) const VERSION: u32 = 1;
 
 /// Padded tokens of a batch.
-const BATCH_TOKENS: usize = 1024;
+const BATCH_TOKENS: usize = 512;
 
 /// How a local cross-encoder is run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -131,7 +131,7 @@ impl RerankModel for Model {
         let tokens = self.pool.compute(tokenize).await?;
         let n_sessions = self.pool.n_sessions();
         let jobs = jobs(&tokens, self.batch_tokens, self.pool.masks(), n_sessions);
-        let run = |job| self.pool.run(job, |batch, output| scores(&batch, &output));
+        let run = |job| self.pool.run(job, scores);
         let found: Vec<Vec<_>> = stream::iter(jobs).map(run).buffer_unordered(n_sessions).try_collect().await?;
         let mut scores = vec![0.0; passages.len()];
         for (place, score) in found.into_iter().flatten().flatten() {
@@ -144,7 +144,7 @@ impl RerankModel for Model {
 
 /// The score of each pair of a batch, and where it belongs. Of two labels
 /// (irrelevant, relevant) the score is their difference.
-fn scores(batch: &Batch, output: &Output) -> Result<Vec<(usize, f32)>, String> {
+fn scores(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, f32)>, String> {
     let score: fn(&[f32]) -> f32 = match *output.shape {
         [rows] | [rows, 1] if rows == batch.rows() => |labels| labels[0],
         [rows, 2] if rows == batch.rows() => |labels| labels[1] - labels[0],

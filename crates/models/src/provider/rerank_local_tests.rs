@@ -3,7 +3,10 @@
 use super::*;
 use crate::{
     CpuBudget, ModelDirectory,
-    provider::onnx::graph::{Attribute::Int, Dimension, Element, Graph},
+    provider::onnx::{
+        graph::{Attribute::Int, Dimension, Element, Graph},
+        small_bert::write_small_bert,
+    },
     testing::word_tokenizer,
 };
 use serde_json::{Map, json};
@@ -110,6 +113,32 @@ async fn a_sigmoid_keeps_the_order_and_maps_to_one() {
     assert!(scores[0] < scores[1] && scores[1] < scores[2] && scores[2] < 1.0);
     let (none, _) = model.rerank("oil", &[]).await.expect("scores");
     assert!(none.is_empty());
+}
+
+#[tokio::test]
+async fn a_converted_head_scores_a_pair_the_same_in_any_batch() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(cx) = context(folder.path()) else { return };
+    let headless = folder.path().join("headless");
+    write_small_bert(&headless, 0);
+    let none = Config { model: headless.display().to_string(), ..Config::default() };
+    assert!(matches!(none.identity(&cx), Err(Error::BadFile { .. })), "an embedder cannot rerank");
+    let passages = ["bake cake", "change engine oil", "oil", "how to change oil"].map(str::to_owned);
+    for n_labels in [1, 2] {
+        let model = folder.path().join(format!("head_{n_labels}"));
+        write_small_bert(&model, n_labels);
+        let base = Config { model: model.display().to_string(), ..Config::default() };
+        let exact = Config { quantization: Some(Quantization::None), batch_tokens: Some(1), ..base.clone() };
+        let together = Config { batch_tokens: Some(1000), ..exact.clone() };
+        let (expected, _) = exact.build(&cx).expect("a model").rerank("change oil", &passages).await.expect("scores");
+        let (found, _) = together.build(&cx).expect("a model").rerank("change oil", &passages).await.expect("scores");
+        let (near, _) = base.build(&cx).expect("a model").rerank("change oil", &passages).await.expect("scores");
+        for i in 0..passages.len() {
+            assert!((expected[i] - found[i]).abs() < 1e-4, "{expected:?} {found:?}");
+            assert!((expected[i] - near[i]).abs() < 0.1, "{expected:?} {near:?}");
+        }
+        assert!(expected.iter().any(|score| (score - expected[0]).abs() > 1e-3), "{expected:?}");
+    }
 }
 
 #[test]

@@ -139,12 +139,9 @@ impl Vocabulary {
     fn merge_short(&self, word: &[u8]) -> usize {
         // Part `i` starts at `starts[i]`; `ranks[i]` is what it would be
         // together with the next part.
-        let mut starts = [0usize; SHORT_WORD + 1];
+        let mut starts: [usize; SHORT_WORD + 1] = std::array::from_fn(|i| i);
         let mut ranks = [NONE; SHORT_WORD];
         let mut n = word.len();
-        for i in 0..=n {
-            starts[i] = i;
-        }
         for i in 0..n - 1 {
             ranks[i] = self.pairs[pair(word[i], word[i + 1])];
         }

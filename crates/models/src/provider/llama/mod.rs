@@ -3,11 +3,12 @@
 //!
 //! A [`Vocabulary`] checks a request and turns it into a [`Job`] on the
 //! caller's side, so that a request that cannot work costs nothing. The
-//! [`Engine`] is one thread that owns weights and context and decodes all
-//! jobs it has as one batch.
+//! [`Engine`] is a few threads that share the weights and do the jobs.
 
 mod contention;
 mod engine;
+mod load;
+mod queue;
 mod sampler;
 mod schema;
 mod slots;
@@ -16,6 +17,7 @@ mod tests;
 #[cfg(test)]
 mod tiny;
 mod vocabulary;
+mod worker;
 mod writer;
 
 pub(super) use engine::{Engine, Goal, Job, Settings, Writing};

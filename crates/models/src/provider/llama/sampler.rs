@@ -25,10 +25,10 @@ impl Sampler {
     /// The sampler for a request. `model` must outlive it: a grammar keeps a
     /// reference to the vocabulary that the type system does not see.
     pub(crate) fn new(request: &ChatRequest, grammar: Option<&str>, model: &LlamaModel) -> Result<Self, Error> {
-        let grammar = grammar
-            .map(|grammar| LlamaSampler::grammar(model, grammar, "root"))
-            .transpose()
-            .map_err(|error| Error::Config(format!("the JSON Schema cannot be used to constrain an answer: {error}")))?;
+        let grammar =
+            grammar.map(|grammar| LlamaSampler::grammar(model, grammar, "root")).transpose().map_err(|error| {
+                Error::Config(format!("the JSON Schema cannot be used to constrain an answer: {error}"))
+            })?;
         let chance = (request.temperature > 0.0).then(|| {
             // The highest seed means "any" to llama.cpp, and would not repeat.
             let seed = ((request.seed ^ (request.seed >> 32)) as u32).min(u32::MAX - 1);
@@ -53,7 +53,8 @@ impl Sampler {
             (_, Some(token)) => token,
             (None, None) => {
                 let shortlist = allowed(grammar, logits, most_probable(logits));
-                let shortlist = if shortlist.is_empty() { allowed(grammar, logits, 0..logits.len() as i32) } else { shortlist };
+                let shortlist =
+                    if shortlist.is_empty() { allowed(grammar, logits, 0..logits.len() as i32) } else { shortlist };
                 shortlist.iter().max_by(|left, right| left.logit().total_cmp(&right.logit()))?.id()
             }
             (Some(chance), None) => draw(chance, allowed(grammar, logits, 0..logits.len() as i32))?,
@@ -77,11 +78,7 @@ fn draw(chance: &mut LlamaSampler, candidates: Vec<LlamaTokenData>) -> Option<Ll
 }
 
 /// Those of the tokens that the grammar allows next.
-fn allowed(
-    grammar: &mut LlamaSampler,
-    logits: &[f32],
-    tokens: impl IntoIterator<Item = i32>,
-) -> Vec<LlamaTokenData> {
+fn allowed(grammar: &mut LlamaSampler, logits: &[f32], tokens: impl IntoIterator<Item = i32>) -> Vec<LlamaTokenData> {
     let candidates =
         tokens.into_iter().map(|id| LlamaTokenData::new(LlamaToken(id), logits[id as usize], 0.0)).collect();
     let mut candidates = LlamaTokenDataArray::new(candidates, false);
@@ -102,7 +99,11 @@ pub(super) fn greedy(logits: &[f32]) -> LlamaToken {
             *lane = if *logit > *lane { *logit } else { *lane };
         }
     }
-    let highest = lanes.iter().chain(rest).copied().fold(f32::NEG_INFINITY, |left, right| if right > left { right } else { left });
+    let highest = lanes
+        .iter()
+        .chain(rest)
+        .copied()
+        .fold(f32::NEG_INFINITY, |left, right| if right > left { right } else { left });
     LlamaToken(logits.iter().position(|logit| *logit == highest).unwrap_or(0) as i32)
 }
 

@@ -48,7 +48,9 @@ fn check(schema: &Value, path: &str) -> Result<(), Error> {
             return match (whole, value) {
                 ("$ref", Value::String(target)) if target.starts_with("#/") => Ok(()),
                 ("$ref", _) => refuse(path, "`$ref` must point into the same schema (`#/…`)"),
-                ("oneOf" | "anyOf" | "allOf", Value::Array(parts)) if !parts.is_empty() => check_each(parts, whole, path),
+                ("oneOf" | "anyOf" | "allOf", Value::Array(parts)) if !parts.is_empty() => {
+                    check_each(parts, whole, path)
+                }
                 ("enum", Value::Array(values)) if !values.is_empty() => Ok(()),
                 ("const", _) => Ok(()),
                 _ => refuse(path, &format!("`{whole}` must be a list with at least one entry")),
@@ -93,7 +95,8 @@ fn check_object(object: &Map<String, Value>, path: &str) -> Result<(), Error> {
     let Some(required) = object.get("required") else { return Ok(()) };
     let Some(names) = required.as_array() else { return refuse(path, "`required` must be a list of names") };
     for name in names {
-        let declared = name.as_str().is_some_and(|name| object.get("properties").is_some_and(|all| all.get(name).is_some()));
+        let declared =
+            name.as_str().is_some_and(|name| object.get("properties").is_some_and(|all| all.get(name).is_some()));
         if !declared {
             return refuse(path, &format!("{name} is required but not among the properties"));
         }
@@ -108,7 +111,8 @@ fn check_bounds(object: &Map<String, Value>, path: &str) -> Result<(), Error> {
                 return refuse(path, &format!("`{bound}` must be a whole number"));
             }
         }
-        if let (Some(least), Some(most)) = (object.get(low).and_then(Value::as_i64), object.get(high).and_then(Value::as_i64))
+        if let (Some(least), Some(most)) =
+            (object.get(low).and_then(Value::as_i64), object.get(high).and_then(Value::as_i64))
             && least > most
         {
             return refuse(path, &format!("`{low}` is above `{high}`"));

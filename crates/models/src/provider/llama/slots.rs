@@ -1,41 +1,31 @@
-//! Which tokens the context holds, by sequence, so that a request finds the
-//! sequence that shares the longest prefix with it. Plain bookkeeping: the
-//! engine carries out what is decided here.
-
-/// One sequence of the context.
-#[derive(Debug, Default, Clone)]
-pub(super) struct Slot {
-    /// The tokens of its request: prompt, then answer.
-    pub(super) tokens: Vec<i32>,
-    /// How many of them the context holds.
-    pub(super) computed: usize,
-    /// How many more the batch being put together will add.
-    pub(super) scheduled: usize,
-    /// Whether a request is using it.
-    pub(super) active: bool,
-    used: u64,
-}
+//! Which prompts a context still holds, so that a request finds the one that
+//! shares the longest prefix with it. Plain bookkeeping: the engine carries
+//! out what is decided here.
 
 /// Where a request goes, and what it takes over.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Keep the first `reuse` tokens of `slot` and drop the rest.
     Continue { slot: usize, reuse: usize },
-    /// Empty `slot` and share the first `reuse` tokens of `source` with it.
-    Share { slot: usize, source: usize, reuse: usize },
-    /// The batch being put together computes much of the prefix: one step
-    /// later it can be shared.
-    Later,
+    /// Replace `slot` by a copy of the first `reuse` tokens of `source`.
+    Copy { slot: usize, source: usize, reuse: usize },
 }
 
-/// All sequences: those in use and those kept for their prefix.
+/// The sequences of one context.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
     clock: u64,
 }
 
-/// Tokens that are cheaper to compute again than to think about.
+/// The prompt a sequence holds.
+#[derive(Debug, Default, Clone)]
+struct Slot {
+    tokens: Vec<i32>,
+    used: u64,
+}
+
+/// A difference that is not worth a copy.
 const NEGLIGIBLE: usize = 32;
 
 impl Slots {
@@ -43,82 +33,44 @@ impl Slots {
         Self { slots: vec![Slot::default(); count], clock: 0 }
     }
 
-    pub(super) fn get(&self, slot: usize) -> &Slot {
-        &self.slots[slot]
+    /// The prompts that are held.
+    pub(super) fn prompts(&self) -> Vec<Vec<i32>> {
+        self.slots.iter().map(|slot| slot.tokens.clone()).collect()
     }
 
-    pub(super) fn get_mut(&mut self, slot: usize) -> &mut Slot {
-        &mut self.slots[slot]
-    }
-
-    /// Where a request with this prompt goes, if a slot is free. At least
-    /// one token is always left to compute: its logits begin the answer.
-    pub(super) fn place(&self, prompt: &[i32]) -> Option<Place> {
-        let wanted = &prompt[..prompt.len().saturating_sub(1)];
-        let (mut reuse, mut source, mut soon) = (0, None, 0);
-        for (index, slot) in self.slots.iter().enumerate() {
-            let shared = shared_prefix(&slot.tokens, wanted);
-            let ready = shared.min(slot.computed);
-            if ready > reuse {
-                (reuse, source) = (ready, Some(index));
+    /// Where a request goes whose prompt may reuse at most these tokens.
+    pub(super) fn place(&self, wanted: &[i32]) -> Place {
+        let shared = |slot: usize| shared_prefix(&self.slots[slot].tokens, wanted);
+        let all = 0..self.slots.len();
+        let source = all.clone().max_by_key(|&slot| shared(slot)).unwrap_or(0);
+        let reuse = shared(source);
+        let lost = self.slots[source].tokens.len() - reuse;
+        let oldest = all.filter(|&slot| slot != source).min_by_key(|&slot| self.slots[slot].used);
+        match oldest {
+            // The rest of the source is worth keeping only if something
+            // else, used longer ago, can make room.
+            Some(slot) if reuse > NEGLIGIBLE && lost > NEGLIGIBLE => Place::Copy { slot, source, reuse },
+            Some(slot) if reuse <= NEGLIGIBLE && self.slots[slot].used < self.slots[source].used => {
+                Place::Continue { slot, reuse: shared(slot) }
             }
-            soon = soon.max(shared.min(slot.computed + slot.scheduled));
-        }
-        if soon > reuse + NEGLIGIBLE {
-            return Some(Place::Later);
-        }
-        let oldest = self.oldest_idle(source);
-        match (source, oldest) {
-            // A slot that would lose next to nothing is continued, so that
-            // the others keep their prefixes.
-            (Some(source), oldest)
-                if !self.slots[source].active
-                    && (oldest.is_none() || self.slots[source].computed - reuse <= NEGLIGIBLE) =>
-            {
-                Some(Place::Continue { slot: source, reuse })
-            }
-            (Some(source), Some(slot)) => Some(Place::Share { slot, source, reuse }),
-            (None, Some(slot)) => Some(Place::Continue { slot, reuse: 0 }),
-            (_, None) => None,
+            _ => Place::Continue { slot: source, reuse },
         }
     }
 
-    /// The idle slot that was used least recently, other than `except`.
-    fn oldest_idle(&self, except: Option<usize>) -> Option<usize> {
-        (0..self.slots.len())
-            .filter(|&index| !self.slots[index].active && Some(index) != except)
-            .min_by_key(|&index| self.slots[index].used)
-    }
-
-    /// The idle slot that holds something and was used least recently.
-    pub(super) fn evictable(&self) -> Option<usize> {
-        (0..self.slots.len())
-            .filter(|&index| !self.slots[index].active && self.slots[index].computed > 0)
-            .min_by_key(|&index| self.slots[index].used)
-    }
-
-    /// Gives a slot to a request of which `computed` tokens are there already.
-    pub(super) fn occupy(&mut self, slot: usize, tokens: Vec<i32>, computed: usize) {
+    /// Notes that a slot holds a prompt.
+    pub(super) fn hold(&mut self, slot: usize, tokens: Vec<i32>) {
         self.clock += 1;
-        self.slots[slot] = Slot { tokens, computed, scheduled: 0, active: true, used: self.clock };
+        self.slots[slot] = Slot { tokens, used: self.clock };
     }
 
-    /// Ends a slot's request; what is computed stays for the next.
-    pub(super) fn release(&mut self, slot: usize) {
-        self.clock += 1;
-        let slot = &mut self.slots[slot];
-        slot.tokens.truncate(slot.computed);
-        slot.active = false;
-        slot.used = self.clock;
-    }
-
-    /// Forgets what a slot holds.
+    /// Notes that a slot holds nothing.
     pub(super) fn clear(&mut self, slot: usize) {
         self.slots[slot] = Slot::default();
     }
 }
 
-fn shared_prefix(left: &[i32], right: &[i32]) -> usize {
+/// How many tokens two prompts have in common at their beginning.
+pub(super) fn shared_prefix(left: &[i32], right: &[i32]) -> usize {
     left.iter().zip(right).take_while(|(left, right)| left == right).count()
 }
 
@@ -126,79 +78,43 @@ fn shared_prefix(left: &[i32], right: &[i32]) -> usize {
 mod tests {
     use super::*;
 
-    fn tokens(range: std::ops::Range<i32>) -> Vec<i32> {
-        range.collect()
+    fn prompt(shared: i32, own: i32) -> Vec<i32> {
+        (0..shared).chain((0..100).map(|i| own * 1000 + i)).collect()
     }
 
     #[test]
-    fn an_empty_context_offers_its_first_slot() {
-        assert_eq!(Slots::new(2).place(&tokens(0..10)), Some(Place::Continue { slot: 0, reuse: 0 }));
+    fn an_empty_context_has_nothing_to_reuse() {
+        assert!(matches!(Slots::new(2).place(&prompt(0, 1)), Place::Continue { reuse: 0, .. }));
     }
 
     #[test]
-    fn the_same_prompt_again_leaves_one_token_to_compute() {
+    fn the_same_prompt_again_is_continued() {
         let mut slots = Slots::new(2);
-        slots.occupy(0, tokens(0..10), 10);
-        slots.release(0);
-        assert_eq!(slots.place(&tokens(0..10)), Some(Place::Continue { slot: 0, reuse: 9 }));
+        slots.hold(1, prompt(80, 1));
+        assert_eq!(slots.place(&prompt(80, 1)[..170]), Place::Continue { slot: 1, reuse: 170 });
     }
 
     #[test]
-    fn a_prefix_in_use_is_shared() {
-        let mut slots = Slots::new(2);
-        slots.occupy(0, tokens(0..100), 100);
-        let mut prompt = tokens(0..80);
-        prompt.extend(500..520);
-        assert_eq!(slots.place(&prompt), Some(Place::Share { slot: 1, source: 0, reuse: 80 }));
+    fn a_shared_prefix_is_copied_so_that_both_prompts_stay() {
+        let mut slots = Slots::new(3);
+        slots.hold(0, prompt(80, 1));
+        slots.hold(1, prompt(0, 2));
+        assert_eq!(slots.place(&prompt(80, 3)), Place::Copy { slot: 2, source: 0, reuse: 80 });
     }
 
     #[test]
-    fn a_kept_answer_is_not_dropped_while_an_older_slot_is_free() {
-        let mut slots = Slots::new(2);
-        slots.occupy(0, tokens(0..300), 300);
-        slots.release(0);
-        let mut prompt = tokens(0..80);
-        prompt.extend(500..520);
-        assert_eq!(slots.place(&prompt), Some(Place::Share { slot: 1, source: 0, reuse: 80 }));
-    }
-
-    #[test]
-    fn a_prefix_being_computed_is_waited_for() {
-        let mut slots = Slots::new(2);
-        slots.occupy(0, tokens(0..100), 0);
-        slots.get_mut(0).scheduled = 100;
-        assert_eq!(slots.place(&tokens(0..100)), Some(Place::Later));
-        let slot = slots.get_mut(0);
-        (slot.computed, slot.scheduled) = (100, 0);
-        assert_eq!(slots.place(&tokens(0..100)), Some(Place::Share { slot: 1, source: 0, reuse: 99 }));
-    }
-
-    #[test]
-    fn nothing_is_offered_while_all_slots_are_in_use() {
-        let mut slots = Slots::new(1);
-        slots.occupy(0, tokens(0..100), 100);
-        assert_eq!(slots.place(&tokens(0..100)), None);
-    }
-
-    #[test]
-    fn the_slot_used_least_recently_is_taken_and_evicted_first() {
+    fn an_unknown_prompt_replaces_the_one_used_longest_ago() {
         let mut slots = Slots::new(3);
         for slot in [2, 0, 1] {
-            let start = slot as i32 * 1000;
-            slots.occupy(slot, tokens(start..start + 50), 50);
+            slots.hold(slot, prompt(0, slot as i32 + 1));
         }
-        for slot in [2, 0, 1] {
-            slots.release(slot);
-        }
-        assert_eq!(slots.evictable(), Some(2));
-        assert_eq!(slots.place(&tokens(9000..9010)), Some(Place::Continue { slot: 2, reuse: 0 }));
+        assert_eq!(slots.place(&prompt(0, 9)), Place::Continue { slot: 2, reuse: 0 });
     }
 
     #[test]
-    fn a_token_that_was_not_computed_is_not_kept() {
+    fn a_single_slot_is_always_continued() {
         let mut slots = Slots::new(1);
-        slots.occupy(0, tokens(0..10), 9);
-        slots.release(0);
-        assert_eq!(slots.get(0).tokens.len(), 9);
+        slots.hold(0, prompt(80, 1));
+        assert_eq!(slots.place(&prompt(80, 2)), Place::Continue { slot: 0, reuse: 80 });
     }
 }

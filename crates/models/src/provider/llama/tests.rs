@@ -1,7 +1,7 @@
 //! The whole way from a request to an answer, with a model of random weights
 //! that the test writes; and once more with a real one where there is one.
 
-use super::{super::chat_local::Config, super::Context, tiny};
+use super::{super::Context, super::chat_local::Config, tiny};
 use crate::{ChatModel, ChatRequest, ChatResponse, CpuBudget, Error, Finish, Message, ModelDirectory};
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc};
@@ -20,7 +20,10 @@ impl Tiny {
     fn chat(&self, settings: Value) -> Arc<dyn ChatModel> {
         let mut settings = settings;
         settings["model"] = json!(self.folder.path().join("tiny.gguf"));
-        settings["threads"] = json!(1);
+        // Threads that spin for each other are slow on a busy machine.
+        if settings.get("threads").is_none() && settings["sequences"].as_u64().is_none_or(|sequences| sequences == 1) {
+            settings["threads"] = json!(1);
+        }
         build(self.folder.path(), settings).expect("a model")
     }
 }
@@ -53,7 +56,7 @@ async fn a_greedy_answer_is_repeated_and_counted() {
     assert_eq!(first.text, second.text);
     assert!(!first.text.is_empty());
     assert_eq!(first.usage.cached_tokens, 0);
-    assert_eq!(second.usage.cached_tokens, second.usage.prompt_tokens - 1);
+    assert!(second.usage.cached_tokens + 32 > second.usage.prompt_tokens, "{:?}", second.usage);
     if first.finish == Finish::Length {
         assert_eq!(first.usage.completion_tokens, 12);
     }
@@ -62,7 +65,8 @@ async fn a_greedy_answer_is_repeated_and_counted() {
 #[tokio::test]
 async fn a_shared_prefix_changes_no_answer() {
     let tiny = Tiny::new();
-    let requests: Vec<ChatRequest> = (0..6).map(|i| ask(&format!("Passage: {} Question {i}?", "abc ".repeat(40)), 16)).collect();
+    let requests: Vec<ChatRequest> =
+        (0..6).map(|i| ask(&format!("Passage: {} Question {i}?", "abc ".repeat(40)), 16)).collect();
     let warm = tiny.chat(json!({"sequences": 2}));
     for request in &requests {
         let answer = warm.chat(request).await.expect("an answer");
@@ -76,26 +80,21 @@ async fn a_shared_prefix_changes_no_answer() {
 }
 
 #[tokio::test]
-async fn requests_decoded_together_share_the_prefix_and_answer_as_alone() {
+async fn requests_at_once_answer_exactly_as_alone() {
     let tiny = Tiny::new();
-    let requests: Vec<ChatRequest> = (0..9).map(|i| ask(&format!("Passage: {} {i}?", "xyz ".repeat(30 + i)), 10 + i as u32)).collect();
-    let model = tiny.chat(json!({"sequences": 3}));
+    let requests: Vec<ChatRequest> = (0..9)
+        .map(|i| ChatRequest {
+            choices: vec!["Yes".into(), "No".into()],
+            ..ask(&format!("Passage: {} {i}?", "xyz ".repeat(30 + i)), 1)
+        })
+        .collect();
+    let model = tiny.chat(json!({"sequences": 4}));
     let answers = together(&*model, &requests).await;
-    for (index, (request, answer)) in requests.iter().zip(&answers).enumerate() {
-        let alone = tiny.chat(json!({"sequences": 1})).chat(request).await.expect("an answer");
-        assert_eq!(alone.text, answer.text, "request {index}");
-        assert!(index == 0 || answer.usage.cached_tokens > 100, "request {index}: {:?}", answer.usage);
+    for (request, answer) in requests.iter().zip(&answers) {
+        let alone = tiny.chat(json!({"sequences": 1, "threads": 2})).chat(request).await.expect("an answer");
+        assert_eq!(alone.choices, answer.choices, "to the last bit");
     }
-}
-
-#[tokio::test]
-async fn kept_prefixes_give_way_when_the_context_is_full() {
-    let tiny = Tiny::new();
-    let model = tiny.chat(json!({"sequences": 1, "context_length": 256}));
-    for i in 0..8 {
-        let answer = model.chat(&ask(&format!("{i} {}", "q".repeat(140)), 20)).await.expect("an answer");
-        assert!(answer.usage.completion_tokens <= 20);
-    }
+    assert!(answers.iter().filter(|answer| answer.usage.cached_tokens > 100).count() >= 7, "{answers:?}");
 }
 
 #[tokio::test]
@@ -103,12 +102,14 @@ async fn an_answer_ends_before_a_stop_text() {
     let tiny = Tiny::new();
     let model = tiny.chat(json!({}));
     let whole = model.chat(&ask("Say something.", 24)).await.expect("an answer").text;
-    let stop: String = whole.chars().skip(5).take(3).collect();
-    let at = whole.find(&stop).expect("it was taken from there");
+    // Bytes that are no text were replaced, and cannot be a stop text.
+    let stop = whole.split('\u{fffd}').max_by_key(|part| part.len()).expect("some text");
+    let at = whole.find(stop).expect("it was taken from there");
     let mut request = ask("Say something.", 24);
-    request.stop = vec!["never said".into(), stop];
+    request.stop = vec!["never said".into(), stop.into()];
     let answer = model.chat(&request).await.expect("an answer");
-    assert_eq!((answer.text.as_str(), answer.finish), (&whole[..at], Finish::Stop));
+    assert!(!stop.is_empty() && whole.starts_with(&answer.text), "{whole:?} {answer:?}");
+    assert_eq!((answer.text.len(), answer.finish), (at, Finish::Stop));
 }
 
 #[tokio::test]
@@ -177,11 +178,11 @@ async fn choices_are_probabilities_and_write_nothing() {
     assert_eq!(answer.usage.completion_tokens, 0);
     request.choices.reverse();
     let reversed = model.chat(&request).await.expect("an answer");
-    assert!((reversed.choices[0] - answer.choices[1]).abs() < 1e-9);
+    assert!((reversed.choices[0] - answer.choices[1]).abs() < 1e-12);
 }
 
 #[tokio::test]
-async fn a_call_nobody_waits_for_makes_room() {
+async fn a_call_nobody_waits_for_harms_no_other() {
     let tiny = Tiny::new();
     let model = tiny.chat(json!({"sequences": 1}));
     let expected = tiny.chat(json!({})).chat(&ask("second", 5)).await.expect("an answer").text;
@@ -236,24 +237,43 @@ fn tokens_are_counted_without_weights() {
 /// The same with a real model: `REVERIE_TEST_MODELS` names a folder of GGUF files.
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "a skipped test says why")]
-async fn a_real_model_answers_the_same_with_and_without_a_shared_prefix() {
+async fn a_real_model_answers_at_once_and_again_exactly_as_alone() {
     let Some(folder) = std::env::var_os("REVERIE_TEST_MODELS") else {
         return eprintln!("skipped: REVERIE_TEST_MODELS is not set");
     };
     let folder = Path::new(&folder);
     let files = std::fs::read_dir(folder).expect("the folder").flatten().map(|entry| entry.path());
-    let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|extension| extension == "gguf")).collect();
+    let mut files: Vec<_> =
+        files.filter(|path| path.extension().is_some_and(|extension| extension == "gguf")).collect();
     files.sort();
-    let context = "The lighthouse at Skerryvore was built by Alan Stevenson between 1838 and 1844. It is 48 metres high.";
-    let questions = ["Who built it?", "How high is it?", "When was it finished?", "Where is it?"];
-    let requests: Vec<ChatRequest> = questions.iter().map(|question| ask(&format!("{context}\n\nQuestion: {question}"), 32)).collect();
+    let passage =
+        "The lighthouse at Skerryvore was built by Alan Stevenson between 1838 and 1844. It is 48 metres high. ";
+    let questions = ["Who built it?", "How high is it, and is that high?", "When was it finished?", "Where is it?"];
+    let mut requests: Vec<ChatRequest> = Vec::new();
+    for (index, question) in questions.iter().enumerate() {
+        let request = ask(&format!("{}\n\nQuestion: {question}", passage.repeat(index + 2)), 32);
+        requests.push(ChatRequest { choices: vec!["Yes".into(), "No".into()], ..request.clone() });
+        requests.push(request);
+    }
     for path in files {
-        let warm = build(folder, json!({"model": path})).expect("a model");
-        let answers = together(&*warm, &requests).await;
-        for (request, answer) in requests.iter().zip(&answers) {
-            let cold = build(folder, json!({"model": path, "sequences": 1})).expect("a model");
-            assert_eq!(cold.chat(request).await.expect("an answer").text, answer.text, "{}", path.display());
+        let several = build(folder, json!({"model": path})).expect("a model");
+        let mut answers = together(&*several, &requests).await;
+        answers.extend(together(&*several, &requests).await);
+        for (request, answer) in requests.iter().cycle().zip(&answers) {
+            let alone = build(folder, json!({"model": path, "sequences": 1}))
+                .expect("a model")
+                .chat(request)
+                .await
+                .expect("an answer");
+            assert_eq!(
+                (&alone.text, &alone.choices),
+                (&answer.text, &answer.choices),
+                "{} {request:?}",
+                path.display()
+            );
         }
-        assert!(answers[1..].iter().all(|answer| answer.usage.cached_tokens > 40), "{answers:?}");
+        let cached = answers.iter().filter(|answer| answer.usage.cached_tokens > 20).count();
+        // Each of the threads computes the prefix once.
+        assert!(cached + 2 >= answers.len(), "{answers:?}");
     }
 }

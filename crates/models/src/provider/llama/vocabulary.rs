@@ -73,7 +73,8 @@ impl Vocabulary {
 
     /// The file's own template, or ChatML where it has none that llama.cpp knows.
     fn render(&self, messages: &[Message]) -> Result<String, Error> {
-        let unusable = |reason: String| Error::Config(format!("the messages cannot be put into the chat template: {reason}"));
+        let unusable =
+            |reason: String| Error::Config(format!("the messages cannot be put into the chat template: {reason}"));
         let messages: Vec<LlamaChatMessage> = messages
             .iter()
             .map(|message| LlamaChatMessage::new(role(message.role).into(), self.inert(&message.content)))

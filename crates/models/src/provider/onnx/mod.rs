@@ -6,6 +6,8 @@ mod bert;
 mod files;
 pub(crate) mod graph;
 mod runtime;
+#[cfg(test)]
+pub(crate) mod small_bert;
 mod tokens;
 pub(crate) mod weights;
 

@@ -53,11 +53,12 @@ fn environment(library: &Path) -> Result<Environment, Error> {
     Ok(environment)
 }
 
-/// What a batch gives: the tensor that was asked for.
+/// What a batch gives: the tensor that was asked for, still in the runtime's
+/// memory, because copying it costs more than pooling it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Output {
+pub(crate) struct Output<'a> {
     pub(crate) shape: Vec<usize>,
-    pub(crate) values: Vec<f32>,
+    pub(crate) values: &'a [f32],
 }
 
 /// Sessions of one model, made when they are first needed.
@@ -141,7 +142,7 @@ impl SessionPool {
     pub(crate) async fn run<T, F>(&self, batches: Vec<Batch>, finish: F) -> Result<Vec<T>, Error>
     where
         T: Send + 'static,
-        F: Fn(Batch, Output) -> Result<T, String> + Send + 'static,
+        F: Fn(&Batch, &Output<'_>) -> Result<T, String> + Send + 'static,
     {
         let slot = self.slots.clone().acquire_owned().await.map_err(|_| Error::Cancelled)?;
         let threads = self.cpu.acquire(self.shared.threads).await.ok_or(Error::Cancelled)?;
@@ -149,10 +150,7 @@ impl SessionPool {
         self.blocking(move || {
             let _held = (slot, threads);
             let mut session = shared.take()?;
-            let results = batches.into_iter().map(|batch| {
-                let output = shared.run(&mut session, &batch)?;
-                finish(batch, output).map_err(|reason| shared.failure(reason))
-            });
+            let results = batches.iter().map(|batch| shared.run(&mut session, batch, &finish));
             let results = results.collect();
             shared.idle.lock().unwrap_or_else(PoisonError::into_inner).push(session);
             results
@@ -191,11 +189,22 @@ impl Shared {
         idle.map_or_else(|| session(&self.environment, &self.file, self.threads), Ok)
     }
 
-    fn run(&self, session: &mut Session, batch: &Batch) -> Result<Output, Error> {
-        self.try_run(session, batch).map_err(|error| self.failure(error.to_string()))
+    fn run<T>(
+        &self,
+        session: &mut Session,
+        batch: &Batch,
+        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, String>,
+    ) -> Result<T, Error> {
+        let finished = self.try_run(session, batch, finish);
+        finished.unwrap_or_else(|error| Err(error.to_string())).map_err(|reason| self.failure(reason))
     }
 
-    fn try_run(&self, session: &mut Session, batch: &Batch) -> ort::Result<Output> {
+    fn try_run<T>(
+        &self,
+        session: &mut Session,
+        batch: &Batch,
+        finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, String>,
+    ) -> ort::Result<Result<T, String>> {
         let mut inputs: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(self.inputs.len());
         for input in &self.inputs {
             let values: Vec<i64> = match input.role {
@@ -213,11 +222,11 @@ impl Shared {
             };
             inputs.push((&input.name, value.into()));
         }
-        let selected = OutputSelector::no_default().with(self.output.as_str());
-        let options = RunOptions::new()?.with_outputs(selected);
+        let options = RunOptions::new()?.with_outputs(OutputSelector::no_default().with(self.output.as_str()));
         let outputs = session.run_with_options(inputs, &options)?;
         let (shape, values) = outputs[self.output.as_str()].try_extract_tensor::<f32>()?;
-        Ok(Output { shape: shape.iter().map(|size| *size as usize).collect(), values: values.to_vec() })
+        let shape = shape.iter().map(|size| *size as usize).collect();
+        Ok(finish(batch, &Output { shape, values }))
     }
 }
 

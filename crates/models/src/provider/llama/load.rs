@@ -1,0 +1,82 @@
+//! How many calls there are at present: one alone gets all cores.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// Counts calls, waiting ones too.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    calls: usize,
+    single_since: Option<Instant>,
+}
+
+/// Between an answer and the next question of the same caller a second call
+/// is alone, which is not worth a change.
+const SETTLED: Duration = Duration::from_millis(300);
+
+impl Load {
+    /// Counts a call until the guard is dropped.
+    pub(super) fn enter(&self) -> Call<'_> {
+        self.lock().calls += 1;
+        Call { load: self }
+    }
+
+    /// Whether there has been no more than one call for a while.
+    pub(super) fn is_single(&self) -> bool {
+        let state = self.lock();
+        state.calls <= 1 && state.single_since.is_none_or(|since| since.elapsed() >= SETTLED)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Two numbers are whole at every point at which a thread can fail.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that is counted.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    load: &'a Load,
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        let mut state = self.load.lock();
+        state.calls -= 1;
+        if state.calls == 1 {
+            state.single_since = Some(Instant::now());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_call_is_single_at_once() {
+        let load = Load::default();
+        let _call = load.enter();
+        assert!(load.is_single());
+    }
+
+    #[test]
+    fn of_two_calls_none_is_single_nor_is_the_one_that_just_remained() {
+        let load = Load::default();
+        let first = load.enter();
+        let second = load.enter();
+        assert!(!load.is_single());
+        drop(second);
+        assert!(!load.is_single());
+        load.lock().single_since = Instant::now().checked_sub(SETTLED);
+        assert!(load.is_single());
+        drop(first);
+    }
+}
