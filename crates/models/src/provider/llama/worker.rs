@@ -35,6 +35,8 @@ pub(super) struct Worker<'a> {
     context: LlamaContext<'a>,
     batch: LlamaBatch<'static>,
     slots: Slots,
+    /// A copied sequence holds nothing until the next step carries it out.
+    copying: bool,
     threads: usize,
     contention: Contention,
 }
@@ -49,6 +51,7 @@ impl<'a> Worker<'a> {
             context: context(shared, model, threads)?,
             batch: LlamaBatch::new(MOST, 1),
             slots: Slots::new(shared.settings.slots_each()),
+            copying: false,
             threads,
             contention: Contention::new(),
         })
@@ -161,7 +164,9 @@ impl<'a> Worker<'a> {
         self.adapt(slot);
         let cores = self.shared.settings.cpu.acquire(self.threads);
         let _cores = self.runtime.block_on(cores);
-        self.context.decode(&mut self.batch).map_err(|error| self.shared.failure(&error.to_string()))
+        self.context.decode(&mut self.batch).map_err(|error| self.shared.failure(&error.to_string()))?;
+        self.copying = false;
+        Ok(())
     }
 
     /// Keeps the beginning of a slot; returns how much of it is there. A model
@@ -181,7 +186,10 @@ impl<'a> Worker<'a> {
         }
         // Sequences with their own memory can only be copied whole.
         match self.context.kv_cache_seq_cp(source as i32, slot as i32, None, None) {
-            Ok(()) => self.keep(slot, reuse),
+            Ok(()) => {
+                self.copying = true;
+                self.keep(slot, reuse)
+            }
             Err(_) => 0,
         }
     }
@@ -197,7 +205,7 @@ impl<'a> Worker<'a> {
     fn adapt(&mut self, current: usize) {
         let crowded = self.contention.crowded();
         let threads = if crowded { 1 } else { self.shared.threads_for_a_call() };
-        if threads == self.threads {
+        if threads == self.threads || self.copying {
             return;
         }
         let Ok(mut context) = context(self.shared, self.model, threads) else { return };
