@@ -18,7 +18,17 @@ pub fn leaderboard(results: &Results) -> String {
         results.trials.len()
     );
     if !results.rejected.is_empty() {
-        let _ = write!(text, ", {} files not read", results.rejected.len());
+        let _ = write!(text, ", not read: {}", count(results.rejected.len()));
+    }
+    if results.questions.is_empty() {
+        let ids: Vec<&str> = results.trials.iter().map(|trial| trial.trial.id.as_str()).collect();
+        let _ = write!(
+            text,
+            "\neverything is indexed by {}; without golden questions there is nothing to score\nask: reverie query \"…\" --trial {}",
+            ids.join(", "),
+            ids.first().copied().unwrap_or("t01")
+        );
+        return text;
     }
     // An axis with one value tells nothing.
     let axes: Vec<&str> = AXES

@@ -42,7 +42,7 @@ fn a_broken_file_is_named_and_the_others_are_indexed() {
     assert!(outcome.err.contains("not read: broken.epub: "), "{}", outcome.err);
     assert!(outcome.err.contains("not read: empty.txt: "), "{}", outcome.err);
     assert!(outcome.out.contains("3 documents"), "{}", outcome.out);
-    assert!(outcome.out.contains("2 files not read"), "{}", outcome.out);
+    assert!(outcome.out.contains("not read: 2"), "{}", outcome.out);
     let found = workspace.run(&["query", "How do beavers build dams?", "--trial", "t01", "--json"]).succeeds().json();
     assert_eq!(found["passages"][0]["document"], "otters.md");
     assert!(found["passages"][0]["text"].as_str().unwrap().contains("Beavers build dams"));
