@@ -304,8 +304,10 @@ function drawDetail() {
 }
 
 // ---- linking
-function chooseTrial(id) { state.trial = id; update(); drawQuestions(); drawDetail(); }
-function chooseQuestion(id) { state.question = id; drawQuestions(); drawDetail(); byId("detail-heading").scrollIntoView({ behavior: "smooth", block: "nearest" }); }
+// The address names what is shown (#t08/urgency), so that it can be sent to somebody.
+function remember() { history.replaceState(null, "", `#${[state.trial, state.question].filter(Boolean).map(encodeURIComponent).join("/")}`); }
+function chooseTrial(id) { state.trial = id; remember(); update(); drawQuestions(); drawDetail(); }
+function chooseQuestion(id) { state.question = id; remember(); drawQuestions(); drawDetail(); byId("detail-heading").scrollIntoView({ behavior: "smooth", block: "nearest" }); }
 function update() {
   for (const path of document.querySelectorAll("#plot path.trial")) {
     const trial = results.trials.find((other) => other.trial.id === path.dataset.trial);
@@ -326,6 +328,9 @@ for (const rejected of results.rejected) {
   const reason = typeof rejected.reason === "string" ? rejected.reason : Object.entries(rejected.reason).map(([kind, detail]) => `${kind.replaceAll("_", " ")}${detail ? `: ${typeof detail === "string" ? detail : JSON.stringify(detail)}` : ""}`).join();
   byId("rejected").append(element("li", {}, `${rejected.path}: ${reason}`));
 }
+const [linkedTrial, linkedQuestion] = location.hash.slice(1).split("/").map(decodeURIComponent);
+if (results.trials.some((trial) => trial.trial.id === linkedTrial)) state.trial = linkedTrial;
+if (results.questions.some((question) => question.id === linkedQuestion)) state.question = linkedQuestion;
 drawPlot();
 update();
 drawQuestions();

@@ -236,7 +236,6 @@ fn tokens_are_counted_without_weights() {
 
 /// The same with a real model: `REVERIE_TEST_MODELS` names a folder of GGUF files.
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "a skipped test says why")]
 async fn a_real_model_answers_at_once_and_again_exactly_as_alone() {
     let Some(folder) = std::env::var_os("REVERIE_TEST_MODELS") else {
         return eprintln!("skipped: REVERIE_TEST_MODELS is not set");
