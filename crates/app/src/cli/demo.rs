@@ -32,7 +32,7 @@ const MANUALS: [(&str, &str, &str); 7] = [
   reverie demo
   reverie demo --folder /tmp/reverie-demo
 
-Downloads about 680 MB the first time. On 2 cores the comparison takes under
+Downloads about 680 MB the first time. On 2 cores the comparison takes about
 five minutes; a second demo takes seconds, because everything is kept.")]
 pub struct Arguments {
     /// Where the corpus, the experiment and its store are put. Default: `demo` in reverie's home.
