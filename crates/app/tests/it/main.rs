@@ -1,6 +1,8 @@
 //! The real binary, as a person uses it: on small documents, with a static
 //! embedding model made here and a chat model behind a real HTTP endpoint.
 
+#![expect(unreachable_pub, reason = "in a binary, `pub` marks what a module offers to the others")]
+
 mod corpus;
 mod endpoint;
 mod mistakes;
