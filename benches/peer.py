@@ -39,7 +39,7 @@ def load_chunk(folder):
 
     def work():
         start = time.perf_counter()
-        documents = SimpleDirectoryReader(folder, recursive=True).load_data()
+        documents = SimpleDirectoryReader(folder, recursive=True, exclude_hidden=False).load_data()
         loaded = time.perf_counter()
         nodes = splitter.get_nodes_from_documents(documents)
         seconds = time.perf_counter() - start
