@@ -4,8 +4,8 @@
 use crate::{
     Error,
     engine::Outcome,
-    session::{Prepared, Session, run_time},
-    task::{answers_by_question, passages_by_question, scores_by_question},
+    session::{Prepared, Session},
+    task::{answers_by_question, now_ms, passages_by_question, scores_by_question},
     trial::Trial,
 };
 use eval::{
@@ -173,7 +173,7 @@ impl Results {
             version: 1,
             experiment: experiment.name.clone(),
             run: prepared.run.clone(),
-            time_ms: run_time(),
+            time_ms: now_ms(),
             documents: prepared.documents,
             text_bytes: prepared.text_bytes,
             rejected: prepared.rejected.clone(),

@@ -10,7 +10,7 @@ use crate::{
     progress::Progress,
     results::Results,
     spec::Experiment,
-    task::{Execution, Models, now_ms},
+    task::{Execution, Models},
     trial::{self, Trial},
 };
 use eval::{Dataset, Question, dataset};
@@ -450,9 +450,4 @@ async fn read_corpus(
     }
     mistakes.extend(anchoring.finish().iter().map(ToString::to_string));
     Ok(corpus)
-}
-
-/// The time of a run, in milliseconds since 1970.
-pub(crate) fn run_time() -> i64 {
-    now_ms()
 }
