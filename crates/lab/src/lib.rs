@@ -83,3 +83,17 @@ impl Error {
         Self::File { operation, path: path.display().to_string(), source }
     }
 }
+
+/// An error with everything that caused it, in one line.
+pub fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

@@ -5,7 +5,8 @@
 use crate::{
     Error,
     artifact::{self, DocumentRow},
-    engine::{Engine, Local, Outcome, Outputs, error_chain, stored},
+    engine::{Engine, Local, Outcome, Outputs, stored},
+    error_chain,
     plan::{Inputs, Plan, PlanSummary},
     progress::Progress,
     results::Results,

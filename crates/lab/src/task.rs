@@ -391,7 +391,7 @@ pub(crate) async fn execute(
                 if let Err(rag::Error::Model(models::Error::Cancelled)) = answer {
                     return Err(models::Error::Cancelled.into());
                 }
-                let answer = answer.map_err(|error| crate::engine::error_chain(&error));
+                let answer = answer.map_err(|error| crate::error_chain(&error));
                 made.push(AnswerRow { question: question.id.clone(), answer });
             }
             let errors = made.iter().filter(|row| row.answer.is_err()).count();

@@ -79,7 +79,7 @@ impl Failure {
 
 impl From<lab::Error> for Failure {
     fn from(error: lab::Error) -> Self {
-        let message = chain(&error);
+        let message = lab::error_chain(&error);
         match error {
             lab::Error::Refused(mistakes) => {
                 let list: Vec<String> = mistakes.iter().map(|mistake| format!("  - {mistake}")).collect();
@@ -93,22 +93,8 @@ impl From<lab::Error> for Failure {
 
 impl From<::models::Error> for Failure {
     fn from(error: ::models::Error) -> Self {
-        Self::work(chain(&error))
+        Self::work(lab::error_chain(&error))
     }
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }
 
 /// What every command is given.

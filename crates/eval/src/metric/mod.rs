@@ -7,6 +7,7 @@
 
 mod evidence;
 pub(crate) mod judge;
+mod retrieval;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod words;

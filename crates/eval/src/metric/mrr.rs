@@ -8,59 +8,27 @@
 //!
 //! Source: E. M. Voorhees, "The TREC-8 Question Answering Track Report", 1999.
 
-use super::evidence::{Cutoff, Walk};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::{Score, Scored};
-use async_trait::async_trait;
+use super::evidence::Walk;
+use super::retrieval::{NEEDS, Settings};
+use super::{Context, Describe, Error, Metric, Needs};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of this metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Only the first k passages count; all retrieved ones if left out.
-    pub k: Option<u32>,
-    /// The share of an evidence item's bytes that must be retrieved, above 0
-    /// and at most 1.
-    pub min_overlap: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { k: None, min_overlap: 0.5 }
-    }
-}
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
 
 impl Config {
     pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(Mrr { cutoff: Cutoff::new("mrr", self.k, self.min_overlap)?, needs: self.needs() }))
+        self.0.build("mrr", formula)
     }
 }
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
-        Needs { evidence: true, passages: true, ..Needs::NOTHING }
-    }
-}
-
-struct Mrr {
-    cutoff: Cutoff,
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for Mrr {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        match self.cutoff.walk(sample) {
-            Ok(walk) => Scored { score: Score::finite(formula(&walk)), detail: walk.detail() },
-            Err(missing) => Scored::missing(missing),
-        }
+        NEEDS
     }
 }
 
@@ -78,7 +46,7 @@ mod tests {
     }
 
     fn at(k: u32) -> Config {
-        Config { k: Some(k), ..Config::default() }
+        Config(Settings::at(k))
     }
 
     #[test]

@@ -14,59 +14,27 @@
 //! Source: C. D. Manning et al., "Introduction to Information Retrieval", 2008,
 //! chapter 8, on spans instead of documents.
 
-use super::evidence::{Cutoff, Walk};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::{Score, Scored};
-use async_trait::async_trait;
+use super::evidence::Walk;
+use super::retrieval::{NEEDS, Settings};
+use super::{Context, Describe, Error, Metric, Needs};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of this metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Only the first k passages count; all retrieved ones if left out.
-    pub k: Option<u32>,
-    /// The share of an evidence item's bytes that must be retrieved, above 0
-    /// and at most 1.
-    pub min_overlap: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { k: None, min_overlap: 0.5 }
-    }
-}
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
 
 impl Config {
     pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(Precision { cutoff: Cutoff::new("precision", self.k, self.min_overlap)?, needs: self.needs() }))
+        self.0.build("precision", formula)
     }
 }
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
-        Needs { evidence: true, passages: true, ..Needs::NOTHING }
-    }
-}
-
-struct Precision {
-    cutoff: Cutoff,
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for Precision {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        match self.cutoff.walk(sample) {
-            Ok(walk) => Scored { score: Score::finite(formula(&walk)), detail: walk.detail() },
-            Err(missing) => Scored::missing(missing),
-        }
+        NEEDS
     }
 }
 
@@ -85,7 +53,7 @@ mod tests {
     }
 
     fn at(k: u32) -> Config {
-        Config { k: Some(k), ..Config::default() }
+        Config(Settings::at(k))
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use super::{Engine, Outcome, Outputs};
 use crate::{
-    Error,
+    Error, error_chain,
     plan::{Operator, Plan, Task, TaskId},
     progress::Progress,
     task::{self, Execution, Output},
@@ -141,7 +141,7 @@ impl Engine for Local {
                 Err(Error::Model(models::Error::Cancelled)) if cancel.is_cancelled() => {}
                 Err(error) => {
                     progress.fail(operator, true);
-                    fail(plan, id, chain(&error), &users, &mut waiting, &mut outcome, progress);
+                    fail(plan, id, error_chain(&error), &users, &mut waiting, &mut outcome, progress);
                 }
             }
         }
@@ -171,20 +171,6 @@ fn fail(
     }
 }
 
-/// An error with everything that caused it, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
 async fn run(
     plan: &Plan,
     id: TaskId,
@@ -208,7 +194,7 @@ async fn run(
             execution.log(if output.partial { "task_partial" } else { "task_finished" }, fields);
         }
         Err(error) => {
-            fields["error"] = serde_json::json!(chain(error));
+            fields["error"] = serde_json::json!(error_chain(error));
             execution.log("task_failed", fields);
         }
     }

@@ -4,7 +4,7 @@
 mod local;
 
 pub use local::Local;
-pub(crate) use local::{chain as error_chain, stored};
+pub(crate) use local::stored;
 
 use crate::{
     Error,

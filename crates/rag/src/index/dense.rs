@@ -2,13 +2,15 @@
 //! recall is 1.0 and there is nothing to tune or to train.
 //!
 //! Use it up to about a million rows; beyond that a query takes longer than
-//! people wait. One query reads the whole matrix once at the speed of memory;
-//! many queries at once are a blocked matrix product that reads it once for
-//! all of them.
+//! people wait. One query reads the whole matrix once at the speed of memory,
+//! or, once a large index has been asked a few times, a [copy](super::coarse)
+//! of a sixth of the size that says which rows have to be read; many queries
+//! at once are a blocked matrix product that reads it once for all of them.
 //!
 //! Its file is described in [`dense_file`](super::dense_file).
 
 use super::{
+    coarse::Coarse,
     dense_file::{DenseWriter, HEADER_BYTES, Header, append_row, bad, checksum},
     kernel::{self, Kernel, QUERIES, ROWS},
     top::Top,
@@ -17,13 +19,27 @@ use crate::Error;
 use memmap2::Mmap;
 use models::Matrix;
 use rayon::prelude::*;
-use std::{fs::File, path::Path};
+use std::{
+    fs::File,
+    path::Path,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 /// A task of the search holds about this many bytes of rows: half of a small
 /// second-level cache, so that they are still there for the next queries.
 const TASK_BYTES: usize = 512 << 10;
 /// So many queries are scored against a task's rows before the next so many.
 const QUERY_BLOCK: usize = 64;
+/// Below this size the rows stay in the caches, and a copy would not help.
+const COARSE_BYTES: usize = 64 << 20;
+/// Making the copy takes as long as about four scans, so an index that is
+/// opened for one question does without.
+const COARSE_AFTER: usize = 4;
+/// With more candidates than one in so many, reading all rows in order is faster.
+const CANDIDATES: usize = 8;
 
 /// Vectors in a fixed order: entry `i` belongs to the `i`-th searchable chunk.
 ///
@@ -34,6 +50,9 @@ pub struct DenseIndex {
     header: Header,
     data: Data,
     kernel: Kernel,
+    /// Searches with a single query so far.
+    asked: AtomicUsize,
+    coarse: OnceLock<Coarse>,
 }
 
 #[derive(Debug)]
@@ -67,7 +86,7 @@ impl DenseIndex {
         let file = File::open(path).map_err(|error| bad(&origin, error))?;
         let map = kernel::map(&file).map_err(|error| bad(&origin, error))?;
         let header = Header::read(&map, &origin)?;
-        Ok(Self { origin, header, data: Data::Mapped(map), kernel: Kernel::detect() })
+        Ok(Self::new(origin, header, Data::Mapped(map)))
     }
 
     /// Reads the bytes of a file that is not on this machine's disk, and
@@ -79,7 +98,7 @@ impl DenseIndex {
         let origin = "dense index".to_owned();
         let header = Header::read(bytes, &origin)?;
         let data = bytes[HEADER_BYTES..].as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        let index = Self { origin, header, data: Data::Owned(data), kernel: Kernel::detect() };
+        let index = Self::new(origin, header, Data::Owned(data));
         index.verify()?;
         Ok(index)
     }
@@ -97,7 +116,12 @@ impl DenseIndex {
         let mut header = Header::new(matrix.columns, origin)?;
         header.rows = matrix.rows() as u64;
         header.checksum = checksum(&data);
-        Ok(Self { origin: origin.to_owned(), header, data: Data::Owned(data), kernel: Kernel::detect() })
+        Ok(Self::new(origin.to_owned(), header, Data::Owned(data)))
+    }
+
+    fn new(origin: String, header: Header, data: Data) -> Self {
+        let kernel = Kernel::detect();
+        Self { origin, header, data, kernel, asked: AtomicUsize::new(0), coarse: OnceLock::new() }
     }
 
     /// How many vectors there are.
@@ -148,6 +172,12 @@ impl DenseIndex {
         if self.is_empty() || k == 0 || columns == 0 {
             return Ok(vec![Vec::new(); queries.len()]);
         }
+        if let [query] = queries[..]
+            && let Some(coarse) = self.coarse()
+            && let Some(found) = self.search_coarse(coarse, query, k)
+        {
+            return Ok(vec![found]);
+        }
         let task_rows = (TASK_BYTES / (columns * size_of::<f32>())).next_multiple_of(ROWS);
         let none = || vec![Top::new(k); queries.len()];
         let tops = self
@@ -172,15 +202,49 @@ impl DenseIndex {
     /// # Panics
     /// If there is no such entry.
     pub fn scores(&self, query: &[f32], entries: &[u32]) -> Result<Vec<f32>, Error> {
-        let columns = self.header.columns();
         let query = self.padded(query)?;
-        let mut scores = [[0.0; ROWS]; QUERIES];
-        let score = |&entry: &u32| {
-            let start = entry as usize * columns;
-            self.kernel.scores(&self.data()[start..start + columns], columns, &[&query], &mut scores);
-            scores[0][0]
+        Ok(entries.iter().map(|&entry| self.score(entry, &query)).collect())
+    }
+
+    /// The coarse copy, made when it begins to pay. Whoever asks while it is
+    /// being made searches without it: waiting here inside of a rayon task
+    /// could wait for the very thread that makes it.
+    fn coarse(&self) -> Option<&Coarse> {
+        let bytes = self.len() * self.header.columns() * size_of::<f32>();
+        if bytes < COARSE_BYTES || !Coarse::is_fast_here() {
+            return None;
+        }
+        if self.asked.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER {
+            drop(self.coarse.set(Coarse::new(self.data(), self.header.columns())));
+        }
+        self.coarse.get()
+    }
+
+    /// The same as the plain scan, unless there is no point in it: too many
+    /// rows could be among the best.
+    fn search_coarse(&self, coarse: &Coarse, query: &[f32], k: usize) -> Option<Vec<(u32, f32)>> {
+        let bounds = coarse.bounds(query, k);
+        // The k-th best score is at least the worst of any k exact scores.
+        let known = bounds.likely.iter().map(|&entry| self.score(entry, query));
+        let least = if bounds.likely.len() < k { f32::NEG_INFINITY } else { known.fold(f32::INFINITY, f32::min) };
+        let candidates: Vec<u32> =
+            (0u32..).zip(&bounds.upper).filter(|(_, upper)| !(**upper < least)).map(|(entry, _)| entry).collect();
+        if candidates.len() > self.len() / CANDIDATES {
+            return None;
+        }
+        let push = |mut top: Top, &entry: &u32| {
+            top.push(entry, self.score(entry, query));
+            top
         };
-        Ok(entries.iter().map(score).collect())
+        let best = candidates.par_iter().with_min_len(256).fold(|| Top::new(k), push);
+        Some(best.reduce(|| Top::new(k), Top::merge).into_sorted())
+    }
+
+    /// The inner product with a padded query.
+    fn score(&self, entry: u32, query: &[f32]) -> f32 {
+        let columns = self.header.columns();
+        let start = entry as usize * columns;
+        self.kernel.score(&self.data()[start..start + columns], query)
     }
 
     fn scan(&self, first: usize, rows: &[f32], queries: &[&[f32]], tops: &mut [Top]) {
@@ -280,6 +344,36 @@ pub(crate) mod tests {
                 assert_eq!(index.scores(query, &entries).unwrap(), scores);
             }
         }
+    }
+
+    #[test]
+    fn the_coarse_copy_changes_no_bit_of_the_result() {
+        for (rows, columns) in [(5000, 384), (5000, 40), (7, 20)] {
+            let matrix = matrix(rows, columns, 13);
+            let index = DenseIndex::from_matrix(&matrix).unwrap();
+            let coarse = Coarse::new(index.data(), index.header.columns());
+            let others = self::matrix(5, columns, 14);
+            let mut used = 0;
+            for query in others.iter().chain([matrix.row(3)]) {
+                let expected = index.search(&[query], 5).unwrap().remove(0);
+                if let Some(found) = index.search_coarse(&coarse, &index.padded(query).unwrap(), 5) {
+                    assert_eq!(found, expected, "{rows}×{columns}");
+                    used += 1;
+                }
+            }
+            assert!(used > 0 || rows < 100, "{rows}×{columns}: the copy was never of use");
+        }
+    }
+
+    #[test]
+    fn a_large_index_makes_the_copy_when_it_has_been_asked_a_few_times() {
+        let matrix = matrix(180_000, 96, 15);
+        let index = DenseIndex::from_matrix(&matrix).unwrap();
+        let first = index.search(&[matrix.row(5)], 10).unwrap();
+        for _ in 0..=COARSE_AFTER {
+            assert_eq!(index.search(&[matrix.row(5)], 10).unwrap(), first);
+        }
+        assert_eq!(index.coarse.get().is_some(), Coarse::is_fast_here());
     }
 
     #[test]

@@ -52,10 +52,10 @@ impl Kernel {
         let mut kernels = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx512f") {
-                kernels.push(Self::Avx512);
-            }
             if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+                if is_x86_feature_detected!("avx512f") {
+                    kernels.push(Self::Avx512);
+                }
                 kernels.push(Self::Avx2);
             }
         }
@@ -81,6 +81,32 @@ impl Kernel {
             Self::Portable => scores_body(rows, columns, queries, scores),
         }
     }
+
+    /// The inner product of one row and one query, with the bits that
+    /// [`scores`](Self::scores) gives. Both hold whole [`LANES`].
+    pub(super) fn score(self, row: &[f32], query: &[f32]) -> f32 {
+        let (row, query) = (row.as_chunks::<LANES>().0, query.as_chunks::<LANES>().0);
+        match self {
+            // SAFETY: these two variants come only from `available`, which saw
+            // the instructions; the asked-for ones include AVX2 and FMA.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 | Self::Avx2 => unsafe { score_avx2(row, query) },
+            Self::Portable => score_body(row, query),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma")]
+fn score_avx2(row: &[Lanes], query: &[Lanes]) -> f32 {
+    score_body(row, query)
+}
+
+/// One row and one query.
+#[inline(always)]
+fn score_body(row: &[Lanes], query: &[Lanes]) -> f32 {
+    let [[score]] = tile([query], [row], row.len());
+    score
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -310,6 +336,8 @@ mod tests {
                         let mut alone = [[0.0; ROWS]; QUERIES];
                         Kernel::Portable.scores(&rows, columns, &queries[q..=q], &mut alone);
                         for kernel in Kernel::available() {
+                            let one = kernel.score(&rows[..columns], queries[q]);
+                            assert_eq!(one.to_bits(), alone[0][0].to_bits(), "{kernel:?} {columns}, one row");
                             let mut batch = [[0.0; ROWS]; QUERIES];
                             kernel.scores(&rows, columns, &queries[..n_queries], &mut batch);
                             assert_eq!(

@@ -1,6 +1,7 @@
 //! `index`: what retrievers search.
 
 mod bm25;
+mod coarse;
 mod dense;
 mod dense_file;
 mod kernel;

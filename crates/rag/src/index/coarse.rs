@@ -1,0 +1,292 @@
+//! A copy of the rows in five bits per number: what a single query reads
+//! first, so that it reads the exact rows only where they could matter.
+//!
+//! One query over exact rows is bound by the memory. The copy is 6.4 times
+//! smaller, and what it leaves out is known: a row `x` is `x' + r` with `x'`
+//! in the copy, a query `q` is `q' + e` with `q'` in eight bits, so by Cauchy
+//! and Schwarz
+//!
+//! > |x·q − x'·q'| ≤ ‖r‖·‖q‖ + ‖x'‖·‖e‖
+//!
+//! with `‖r‖` kept for every row. Every entry whose score could reach the
+//! `k`-th best is then scored on its exact row, so the result is that of the
+//! plain scan, bit by bit: nothing is approximate but the way.
+//!
+//! A number is `(v − 15.5) · scale` with `v` in 0..32 and a scale for each row,
+//! and is kept as four high bits and one low bit in two planes. Rows are
+//! filled up to a multiple of [`GROUP`] columns, where the query is zero.
+
+#![expect(unsafe_code, reason = "run-time dispatch to AVX-512 and loads of whole registers; see `avx512`")]
+
+use super::top::Top;
+use rayon::prelude::*;
+
+/// Columns that are kept together: 64 bytes of high bits, 16 of low bits.
+const GROUP: usize = 128;
+const HIGH_BYTES: usize = GROUP / 2;
+const GROUP_BYTES: usize = HIGH_BYTES + GROUP / 8;
+/// The middle of the 32 values.
+const MIDDLE: f32 = 15.5;
+/// The greatest absolute value of a number of the query.
+const QUERY_MAX: f32 = 127.0;
+/// A task scores so many rows.
+const TASK_ROWS: usize = 2048;
+
+/// Rows in five bits per number, and how far each is from its exact row.
+#[derive(Debug)]
+pub(super) struct Coarse {
+    columns: usize,
+    groups: usize,
+    bits: Vec<u8>,
+    rows: Vec<Row>,
+    /// The greatest length of a row, exact or coarse.
+    longest: f64,
+}
+
+/// What a row's bits do not say.
+#[derive(Debug, Clone, Copy, Default)]
+struct Row {
+    scale: f32,
+    /// The length of the difference to the exact row, rounded up.
+    residual: f32,
+}
+
+/// Entries that could be among the best, and the first guess at them.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    /// An upper bound of each entry's score.
+    pub(super) upper: Vec<f32>,
+    /// Those that look best.
+    pub(super) likely: Vec<u32>,
+}
+
+/// A query in eight bits.
+#[derive(Debug)]
+struct Query {
+    values: Vec<i8>,
+    sum: i32,
+    scale: f32,
+    /// Of the exact query.
+    length: f64,
+    /// Of the difference between the two.
+    residual: f64,
+}
+
+impl Coarse {
+    /// Whether this processor reads the copy faster than the exact rows.
+    /// Without AVX-512's byte products unpacking costs more than it saves.
+    pub(super) fn is_fast_here() -> bool {
+        #[cfg(target_arch = "x86_64")]
+        {
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vnni")
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Makes the copy, on the threads of the current rayon pool. `data` holds
+    /// whole rows of `columns` finite numbers.
+    pub(super) fn new(data: &[f32], columns: usize) -> Self {
+        let groups = columns.div_ceil(GROUP);
+        let n_rows = data.len() / columns.max(1);
+        let mut bits = vec![0; n_rows * groups * GROUP_BYTES];
+        let mut rows = vec![Row::default(); n_rows];
+        let longest = bits
+            .par_chunks_mut((groups * GROUP_BYTES).max(1))
+            .zip(&mut rows)
+            .zip(data.par_chunks(columns.max(1)))
+            .with_min_len(TASK_ROWS)
+            .map(|((bits, row), exact)| {
+                let (made, length) = quantize(exact, bits);
+                *row = made;
+                length
+            })
+            .reduce(|| 0.0, f64::max);
+        Self { columns, groups, bits, rows, longest }
+    }
+
+    /// Bounds for all entries, and the `k` that look best.
+    pub(super) fn bounds(&self, query: &[f32], k: usize) -> Bounds {
+        let query = Query::new(query, self.groups * GROUP);
+        // What rounding adds: the exact score is a sum of `columns` products in
+        // `f32`, the coarse one a product of three numbers.
+        let rounding = (self.columns + 8) as f64 * f64::from(f32::EPSILON);
+        let slack = self.longest * (query.residual + 2.0 * rounding * (query.length + query.residual));
+        let (slack, length) = (round_up(slack), round_up(query.length));
+        let mut upper = vec![0.0; self.rows.len()];
+        let likely = upper
+            .par_chunks_mut(TASK_ROWS)
+            .enumerate()
+            .fold(
+                || Top::new(k),
+                |mut top, (task, upper)| {
+                    let first = task * TASK_ROWS;
+                    let bits = &self.bits[first * self.groups * GROUP_BYTES..];
+                    for (i, (upper, row)) in upper.iter_mut().zip(&self.rows[first..]).enumerate() {
+                        let bits = &bits[i * self.groups * GROUP_BYTES..][..self.groups * GROUP_BYTES];
+                        // Doubled, so that the middle is whole.
+                        let product = 2 * product(bits, &query.values) - 31 * query.sum;
+                        let score = product as f32 * (0.5 * row.scale * query.scale);
+                        *upper = (score + row.residual * length + slack).next_up().next_up();
+                        if score >= top.threshold() {
+                            top.push((first + i) as u32, score);
+                        }
+                    }
+                    top
+                },
+            )
+            .reduce(|| Top::new(k), Top::merge);
+        Bounds { upper, likely: likely.into_sorted().into_iter().map(|(entry, _)| entry).collect() }
+    }
+}
+
+/// Writes a row's bits; with them the greater of the two rows' lengths.
+fn quantize(exact: &[f32], bits: &mut [u8]) -> (Row, f64) {
+    let most = exact.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+    let scale = most / MIDDLE;
+    let (mut residual, mut exact_length, mut coarse_length) = (0.0, 0.0, 0.0);
+    for (exact, bits) in exact.chunks(GROUP).zip(bits.chunks_exact_mut(GROUP_BYTES)) {
+        let (high, low) = bits.split_at_mut(HIGH_BYTES);
+        for (i, &value) in exact.iter().enumerate() {
+            // A row of zeros, or of numbers too small to divide, gives no
+            // number here, which the cast turns into 0.
+            let level = (value / scale + MIDDLE).round().clamp(0.0, 31.0) as u8;
+            let coarse = (f64::from(level) - f64::from(MIDDLE)) * f64::from(scale);
+            residual += (f64::from(value) - coarse).powi(2);
+            exact_length += f64::from(value).powi(2);
+            coarse_length += coarse.powi(2);
+            high[i % HIGH_BYTES] |= (level >> 1) << (4 * (i / HIGH_BYTES));
+            low[i / 8] |= (level & 1) << (i % 8);
+        }
+    }
+    let length = f64::max(exact_length, coarse_length).sqrt();
+    (Row { scale, residual: round_up(residual.sqrt()) }, length)
+}
+
+impl Query {
+    fn new(exact: &[f32], columns: usize) -> Self {
+        let most = exact.iter().fold(0.0f32, |most, value| most.max(value.abs()));
+        let scale = most / QUERY_MAX;
+        let (mut length, mut residual) = (0.0, 0.0);
+        let mut values = vec![0i8; columns];
+        for (coarse, &value) in values.iter_mut().zip(exact) {
+            *coarse = (value / scale).round().clamp(-QUERY_MAX, QUERY_MAX) as i8;
+            length += f64::from(value).powi(2);
+            residual += (f64::from(value) - f64::from(*coarse) * f64::from(scale)).powi(2);
+        }
+        let sum = values.iter().map(|&value| i32::from(value)).sum();
+        Self { values, sum, scale, length: f64::sqrt(length), residual: f64::sqrt(residual) }
+    }
+}
+
+fn round_up(value: f64) -> f32 {
+    (value as f32).next_up()
+}
+
+/// The sum of `v · q'` over all columns.
+#[inline(always)]
+fn product(bits: &[u8], query: &[i8]) -> i32 {
+    #[cfg(target_arch = "x86_64")]
+    if Coarse::is_fast_here() {
+        // SAFETY: the instructions were just seen.
+        return unsafe { avx512::product(bits, query) };
+    }
+    plain_product(bits, query)
+}
+
+fn plain_product(bits: &[u8], query: &[i8]) -> i32 {
+    let group = |(bits, query): (&[u8], &[i8])| -> i32 {
+        let (high, low) = bits.split_at(HIGH_BYTES);
+        let level = |i: usize| {
+            i32::from(high[i % HIGH_BYTES] >> (4 * (i / HIGH_BYTES)) & 15) << 1 | i32::from(low[i / 8] >> (i % 8) & 1)
+        };
+        query.iter().enumerate().map(|(i, &query)| level(i) * i32::from(query)).sum()
+    };
+    bits.chunks_exact(GROUP_BYTES).zip(query.chunks_exact(GROUP)).map(group).sum()
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512 {
+    use super::{GROUP, GROUP_BYTES, HIGH_BYTES};
+    use std::arch::x86_64::{
+        __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_dpbusd_epi32, _mm512_loadu_si512,
+        _mm512_mask_add_epi8, _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_setzero_si512, _mm512_slli_epi16,
+        _mm512_srli_epi16,
+    };
+
+    /// How far ahead of the scan memory is asked for; as in `kernel`.
+    const AHEAD: usize = 2048;
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    pub(super) fn product(bits: &[u8], query: &[i8]) -> i32 {
+        let (one, mask) = (_mm512_set1_epi8(1), _mm512_set1_epi8(0b1_1110));
+        let mut sum = _mm512_setzero_si512();
+        for (bits, query) in bits.as_chunks::<GROUP_BYTES>().0.iter().zip(query.as_chunks::<GROUP>().0) {
+            _mm_prefetch::<_MM_HINT_T0>(bits.as_ptr().cast::<i8>().wrapping_add(AHEAD));
+            let high = load(bits[..HIGH_BYTES].as_ptr().cast());
+            let low = |at: usize| u64::from_le_bytes(*bits[at..].first_chunk::<8>().unwrap_or(&[0; 8]));
+            let first = _mm512_and_si512(_mm512_slli_epi16::<1>(high), mask);
+            let second = _mm512_and_si512(_mm512_srli_epi16::<3>(high), mask);
+            let first = _mm512_mask_add_epi8(first, low(HIGH_BYTES), first, one);
+            let second = _mm512_mask_add_epi8(second, low(HIGH_BYTES + 8), second, one);
+            sum = _mm512_dpbusd_epi32(sum, first, load(query.as_ptr()));
+            sum = _mm512_dpbusd_epi32(sum, second, load(query[GROUP / 2..].as_ptr()));
+        }
+        _mm512_reduce_add_epi32(sum)
+    }
+
+    /// Loads 64 bytes.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn load(bytes: *const i8) -> __m512i {
+        // SAFETY: all callers pass the start of at least 64 bytes of a slice.
+        unsafe { _mm512_loadu_si512(bytes.cast()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::dense::tests::matrix;
+
+    #[test]
+    fn no_score_is_above_its_bound() {
+        for columns in [16, 128, 384, 400] {
+            let rows = matrix(3000, columns, 11);
+            let coarse = Coarse::new(&rows.data, columns);
+            for query in matrix(5, columns, 12).iter() {
+                let bounds = coarse.bounds(query, 10);
+                for (row, upper) in rows.iter().zip(&bounds.upper) {
+                    let score: f64 = row.iter().zip(query).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
+                    assert!(f64::from(*upper) >= score, "{columns}: {score} is above {upper}");
+                    assert!(f64::from(*upper) < score + 0.3, "{columns}: {upper} says nothing about {score}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rows_of_zeros_huge_and_tiny_numbers_are_bounded_too() {
+        let rows = [[0.0f32; 16], [1e30; 16], [1e-42; 16], [-3.0; 16]].concat();
+        let coarse = Coarse::new(&rows, 16);
+        for query in [[1.0f32; 16], [-1.0; 16], [0.0; 16], [1e-40; 16]] {
+            let bounds = coarse.bounds(&query, 2);
+            for (row, upper) in rows.chunks(16).zip(bounds.upper) {
+                let score: f32 = row.iter().zip(&query).map(|(a, b)| a * b).sum();
+                assert!(upper >= score, "{score} is above {upper}");
+            }
+        }
+    }
+
+    #[test]
+    fn vector_instructions_find_what_plain_code_finds() {
+        let rows = matrix(50, 256, 3);
+        let coarse = Coarse::new(&rows.data, 256);
+        let query = Query::new(rows.row(7), 256);
+        for bits in coarse.bits.chunks(2 * GROUP_BYTES) {
+            assert_eq!(product(bits, &query.values), plain_product(bits, &query.values));
+        }
+    }
+}
