@@ -19,7 +19,12 @@
 #![expect(unsafe_code, reason = "run-time dispatch to AVX-512 and loads of whole registers; see `avx512`")]
 
 use super::top::Top;
+use memmap2::MmapMut;
 use rayon::prelude::*;
+use std::{
+    io,
+    sync::{Mutex, PoisonError},
+};
 
 /// Columns that are kept together: 64 bytes of high bits, 16 of low bits.
 const GROUP: usize = 128;
@@ -30,17 +35,20 @@ const MIDDLE: f32 = 15.5;
 /// The greatest absolute value of a number of the query.
 const QUERY_MAX: f32 = 127.0;
 /// A task scores so many rows.
-const TASK_ROWS: usize = 2048;
+const TASK_ROWS: usize = 1024;
 
 /// Rows in five bits per number, and how far each is from its exact row.
 #[derive(Debug)]
 pub(super) struct Coarse {
     columns: usize,
     groups: usize,
-    bits: Vec<u8>,
+    bits: MmapMut,
     rows: Vec<Row>,
     /// The greatest length of a row, exact or coarse.
     longest: f64,
+    /// Bounds that nobody reads any more: new memory for each query would cost
+    /// a page fault for every thousand of them.
+    spare: Mutex<Vec<f32>>,
 }
 
 /// What a row's bits do not say.
@@ -88,10 +96,16 @@ impl Coarse {
 
     /// Makes the copy, on the threads of the current rayon pool. `data` holds
     /// whole rows of `columns` finite numbers.
-    pub(super) fn new(data: &[f32], columns: usize) -> Self {
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    pub(super) fn new(data: &[f32], columns: usize) -> io::Result<Self> {
         let groups = columns.div_ceil(GROUP);
         let n_rows = data.len() / columns.max(1);
-        let mut bits = vec![0; n_rows * groups * GROUP_BYTES];
+        // A map instead of a vector, since a map can ask for large pages.
+        let mut bits = MmapMut::map_anon((n_rows * groups * GROUP_BYTES).max(1))?;
+        #[cfg(target_os = "linux")]
+        drop(bits.advise(memmap2::Advice::HugePage));
         let mut rows = vec![Row::default(); n_rows];
         let longest = bits
             .par_chunks_mut((groups * GROUP_BYTES).max(1))
@@ -104,7 +118,7 @@ impl Coarse {
                 length
             })
             .reduce(|| 0.0, f64::max);
-        Self { columns, groups, bits, rows, longest }
+        Ok(Self { columns, groups, bits, rows, longest, spare: Mutex::default() })
     }
 
     /// Bounds for all entries, and the `k` that look best.
@@ -114,8 +128,9 @@ impl Coarse {
         // `f32`, the coarse one a product of three numbers.
         let rounding = (self.columns + 8) as f64 * f64::from(f32::EPSILON);
         let slack = self.longest * (query.residual + 2.0 * rounding * (query.length + query.residual));
-        let (slack, length) = (round_up(slack), round_up(query.length));
-        let mut upper = vec![0.0; self.rows.len()];
+        let (slack, length, half) = (round_up(slack), round_up(query.length), 0.5 * query.scale);
+        let mut upper = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
+        upper.resize(self.rows.len(), 0.0);
         let likely = upper
             .par_chunks_mut(TASK_ROWS)
             .enumerate()
@@ -124,12 +139,14 @@ impl Coarse {
                 |mut top, (task, upper)| {
                     let first = task * TASK_ROWS;
                     let bits = &self.bits[first * self.groups * GROUP_BYTES..];
-                    for (i, (upper, row)) in upper.iter_mut().zip(&self.rows[first..]).enumerate() {
-                        let bits = &bits[i * self.groups * GROUP_BYTES..][..self.groups * GROUP_BYTES];
+                    let mut products = [0; TASK_ROWS];
+                    let products = &mut products[..upper.len()];
+                    self.products(bits, &query.values, products);
+                    let rows = self.rows[first..].iter().zip(products);
+                    for (i, (upper, (row, product))) in upper.iter_mut().zip(rows).enumerate() {
                         // Doubled, so that the middle is whole.
-                        let product = 2 * product(bits, &query.values) - 31 * query.sum;
-                        let score = product as f32 * (0.5 * row.scale * query.scale);
-                        *upper = (score + row.residual * length + slack).next_up().next_up();
+                        let score = (2 * *product - 31 * query.sum) as f32 * (row.scale * half);
+                        *upper = score + row.residual * length + slack;
                         if score >= top.threshold() {
                             top.push((first + i) as u32, score);
                         }
@@ -139,6 +156,24 @@ impl Coarse {
             )
             .reduce(|| Top::new(k), Top::merge);
         Bounds { upper, likely: likely.into_sorted().into_iter().map(|(entry, _)| entry).collect() }
+    }
+
+    /// Takes bounds back that are no longer needed.
+    pub(super) fn recycle(&self, bounds: Bounds) {
+        *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = bounds.upper;
+    }
+
+    /// The sums of `v · q'` of as many rows as there is room for.
+    fn products(&self, bits: &[u8], query: &[i8], products: &mut [i32]) {
+        #[cfg(target_arch = "x86_64")]
+        if Self::is_fast_here() {
+            // SAFETY: the instructions were just seen.
+            unsafe { avx512::products(bits, self.groups, query, products) };
+            return;
+        }
+        for (product, bits) in products.iter_mut().zip(bits.chunks_exact((self.groups * GROUP_BYTES).max(1))) {
+            *product = plain_product(bits, query);
+        }
     }
 }
 
@@ -185,17 +220,7 @@ fn round_up(value: f64) -> f32 {
     (value as f32).next_up()
 }
 
-/// The sum of `v · q'` over all columns.
-#[inline(always)]
-fn product(bits: &[u8], query: &[i8]) -> i32 {
-    #[cfg(target_arch = "x86_64")]
-    if Coarse::is_fast_here() {
-        // SAFETY: the instructions were just seen.
-        return unsafe { avx512::product(bits, query) };
-    }
-    plain_product(bits, query)
-}
-
+/// The sum of `v · q'` over all columns of a row.
 fn plain_product(bits: &[u8], query: &[i8]) -> i32 {
     let group = |(bits, query): (&[u8], &[i8])| -> i32 {
         let (high, low) = bits.split_at(HIGH_BYTES);
@@ -211,30 +236,37 @@ fn plain_product(bits: &[u8], query: &[i8]) -> i32 {
 mod avx512 {
     use super::{GROUP, GROUP_BYTES, HIGH_BYTES};
     use std::arch::x86_64::{
-        __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_and_si512, _mm512_dpbusd_epi32, _mm512_loadu_si512,
-        _mm512_mask_add_epi8, _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_setzero_si512, _mm512_slli_epi16,
-        _mm512_srli_epi16,
+        __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32, _mm512_and_si512, _mm512_dpbusd_epi32,
+        _mm512_loadu_si512, _mm512_mask_add_epi8, _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_setzero_si512,
+        _mm512_slli_epi16, _mm512_srli_epi16,
     };
 
     /// How far ahead of the scan memory is asked for; as in `kernel`.
     const AHEAD: usize = 2048;
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) fn product(bits: &[u8], query: &[i8]) -> i32 {
+    pub(super) fn products(bits: &[u8], groups: usize, query: &[i8], products: &mut [i32]) {
         let (one, mask) = (_mm512_set1_epi8(1), _mm512_set1_epi8(0b1_1110));
-        let mut sum = _mm512_setzero_si512();
-        for (bits, query) in bits.as_chunks::<GROUP_BYTES>().0.iter().zip(query.as_chunks::<GROUP>().0) {
-            _mm_prefetch::<_MM_HINT_T0>(bits.as_ptr().cast::<i8>().wrapping_add(AHEAD));
-            let high = load(bits[..HIGH_BYTES].as_ptr().cast());
-            let low = |at: usize| u64::from_le_bytes(*bits[at..].first_chunk::<8>().unwrap_or(&[0; 8]));
-            let first = _mm512_and_si512(_mm512_slli_epi16::<1>(high), mask);
-            let second = _mm512_and_si512(_mm512_srli_epi16::<3>(high), mask);
-            let first = _mm512_mask_add_epi8(first, low(HIGH_BYTES), first, one);
-            let second = _mm512_mask_add_epi8(second, low(HIGH_BYTES + 8), second, one);
-            sum = _mm512_dpbusd_epi32(sum, first, load(query.as_ptr()));
-            sum = _mm512_dpbusd_epi32(sum, second, load(query[GROUP / 2..].as_ptr()));
+        let query = &query.as_chunks::<GROUP>().0[..groups];
+        let rows = bits.as_chunks::<GROUP_BYTES>().0.chunks_exact(groups.max(1));
+        for (product, row) in products.iter_mut().zip(rows) {
+            // Two sums, so that no product waits for the one before it.
+            for line in (0..row.len() * GROUP_BYTES).step_by(64) {
+                _mm_prefetch::<_MM_HINT_T0>(row.as_ptr().cast::<i8>().wrapping_add(AHEAD + line));
+            }
+            let (mut left, mut right) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+            for (bits, query) in row.iter().zip(query) {
+                let high = load(bits[..HIGH_BYTES].as_ptr().cast());
+                let low = |at: usize| bits[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+                let first = _mm512_and_si512(_mm512_slli_epi16::<1>(high), mask);
+                let second = _mm512_and_si512(_mm512_srli_epi16::<3>(high), mask);
+                let first = _mm512_mask_add_epi8(first, low(HIGH_BYTES), first, one);
+                let second = _mm512_mask_add_epi8(second, low(HIGH_BYTES + 8), second, one);
+                left = _mm512_dpbusd_epi32(left, first, load(query.as_ptr()));
+                right = _mm512_dpbusd_epi32(right, second, load(query[GROUP / 2..].as_ptr()));
+            }
+            *product = _mm512_reduce_add_epi32(_mm512_add_epi32(left, right));
         }
-        _mm512_reduce_add_epi32(sum)
     }
 
     /// Loads 64 bytes.
@@ -255,7 +287,7 @@ mod tests {
     fn no_score_is_above_its_bound() {
         for columns in [16, 128, 384, 400] {
             let rows = matrix(3000, columns, 11);
-            let coarse = Coarse::new(&rows.data, columns);
+            let coarse = Coarse::new(&rows.data, columns).unwrap();
             for query in matrix(5, columns, 12).iter() {
                 let bounds = coarse.bounds(query, 10);
                 for (row, upper) in rows.iter().zip(&bounds.upper) {
@@ -270,7 +302,7 @@ mod tests {
     #[test]
     fn rows_of_zeros_huge_and_tiny_numbers_are_bounded_too() {
         let rows = [[0.0f32; 16], [1e30; 16], [1e-42; 16], [-3.0; 16]].concat();
-        let coarse = Coarse::new(&rows, 16);
+        let coarse = Coarse::new(&rows, 16).unwrap();
         for query in [[1.0f32; 16], [-1.0; 16], [0.0; 16], [1e-40; 16]] {
             let bounds = coarse.bounds(&query, 2);
             for (row, upper) in rows.chunks(16).zip(bounds.upper) {
@@ -283,10 +315,12 @@ mod tests {
     #[test]
     fn vector_instructions_find_what_plain_code_finds() {
         let rows = matrix(50, 256, 3);
-        let coarse = Coarse::new(&rows.data, 256);
+        let coarse = Coarse::new(&rows.data, 256).unwrap();
         let query = Query::new(rows.row(7), 256);
-        for bits in coarse.bits.chunks(2 * GROUP_BYTES) {
-            assert_eq!(product(bits, &query.values), plain_product(bits, &query.values));
+        let mut products = [0; 50];
+        coarse.products(&coarse.bits, &query.values, &mut products);
+        for (product, bits) in products.iter().zip(coarse.bits.chunks(2 * GROUP_BYTES)) {
+            assert_eq!(*product, plain_product(bits, &query.values));
         }
     }
 }

@@ -215,7 +215,10 @@ impl DenseIndex {
             return None;
         }
         if self.asked.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER {
-            drop(self.coarse.set(Coarse::new(self.data(), self.header.columns())));
+            // Without memory for a copy, the plain scan goes on.
+            if let Ok(coarse) = Coarse::new(self.data(), self.header.columns()) {
+                drop(self.coarse.set(coarse));
+            }
         }
         self.coarse.get()
     }
@@ -229,6 +232,7 @@ impl DenseIndex {
         let least = if bounds.likely.len() < k { f32::NEG_INFINITY } else { known.fold(f32::INFINITY, f32::min) };
         let candidates: Vec<u32> =
             (0u32..).zip(&bounds.upper).filter(|(_, upper)| !(**upper < least)).map(|(entry, _)| entry).collect();
+        coarse.recycle(bounds);
         if candidates.len() > self.len() / CANDIDATES {
             return None;
         }
@@ -351,7 +355,7 @@ pub(crate) mod tests {
         for (rows, columns) in [(5000, 384), (5000, 40), (7, 20)] {
             let matrix = matrix(rows, columns, 13);
             let index = DenseIndex::from_matrix(&matrix).unwrap();
-            let coarse = Coarse::new(index.data(), index.header.columns());
+            let coarse = Coarse::new(index.data(), index.header.columns()).unwrap();
             let others = self::matrix(5, columns, 14);
             let mut used = 0;
             for query in others.iter().chain([matrix.row(3)]) {
