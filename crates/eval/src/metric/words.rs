@@ -19,12 +19,13 @@ pub(crate) fn without_citations(text: &str, citations: &[u32]) -> String {
     let mut in_code = false;
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
-        if next == '[' && !in_code {
-            if let Some(length) = citation_length(rest, citations) {
-                out.truncate(out.trim_end().len());
-                rest = &rest[length..];
-                continue;
-            }
+        if next == '['
+            && !in_code
+            && let Some(length) = citation_length(rest, citations)
+        {
+            out.truncate(out.trim_end().len());
+            rest = &rest[length..];
+            continue;
         }
         in_code ^= next == '`';
         out.push(next);

@@ -44,7 +44,7 @@ pub(super) fn source_of<'a>(text: &str, sources: impl Iterator<Item = &'a str>) 
         terms
     };
     let answer = terms(text);
-    let sources: Vec<BTreeSet<String>> = sources.map(|source| terms(source)).collect();
+    let sources: Vec<BTreeSet<String>> = sources.map(terms).collect();
     let weight = |term: &String| {
         let holding = sources.iter().filter(|source| source.contains(term)).count();
         (1.0 + sources.len() as f64 / holding.max(1) as f64).ln()

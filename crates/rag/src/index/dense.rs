@@ -230,8 +230,10 @@ impl DenseIndex {
         // The k-th best score is at least the worst of any k exact scores.
         let known = bounds.likely.iter().map(|&entry| self.score(entry, query));
         let least = if bounds.likely.len() < k { f32::NEG_INFINITY } else { known.fold(f32::INFINITY, f32::min) };
+        // A bound that is not a number, from numbers too large to add, excludes nothing.
+        let possible = |upper: f32| upper >= least || upper.is_nan();
         let candidates: Vec<u32> =
-            (0u32..).zip(&bounds.upper).filter(|(_, upper)| !(**upper < least)).map(|(entry, _)| entry).collect();
+            (0u32..).zip(&bounds.upper).filter(|(_, upper)| possible(**upper)).map(|(entry, _)| entry).collect();
         coarse.recycle(bounds);
         if candidates.len() > self.len() / CANDIDATES {
             return None;
