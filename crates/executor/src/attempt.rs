@@ -2,7 +2,11 @@
 //! time limit, or with a panic that is caught here.
 
 use futures::FutureExt;
-use std::{any::Any, panic::AssertUnwindSafe, time::Duration};
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 /// How an attempt ended.
 pub(crate) enum Attempt<T, E> {
@@ -12,21 +16,33 @@ pub(crate) enum Attempt<T, E> {
 }
 
 /// Makes an attempt. A future that takes too long is dropped.
-pub(crate) async fn attempt<T, E, F>(task: &mut impl FnMut() -> F, limit: Option<Duration>) -> Attempt<T, E>
+///
+/// The future is made before this is awaited, so that a second attempt can
+/// begin while the first still runs.
+pub(crate) fn attempt<T, E, F>(
+    task: &mut dyn FnMut() -> F,
+    limit: Option<Duration>,
+) -> impl Future<Output = Attempt<T, E>> + use<T, E, F>
 where
     F: Future<Output = Result<T, E>>,
 {
     // What a panic leaves half-done is not looked at again: the task is not
     // retried, and its future is dropped.
-    let guarded = AssertUnwindSafe(async { task().await }).catch_unwind();
-    let ended = match limit {
-        Some(limit) => match tokio::time::timeout(limit, guarded).await {
-            Ok(ended) => ended,
-            Err(_) => return Attempt::TimedOut(limit),
-        },
-        None => guarded.await,
-    };
-    ended.map_or_else(|payload| Attempt::Panicked(panic_message(&*payload)), Attempt::Finished)
+    let begun = catch_unwind(AssertUnwindSafe(task));
+    async move {
+        let guarded = match begun {
+            Ok(future) => AssertUnwindSafe(future).catch_unwind(),
+            Err(payload) => return Attempt::Panicked(panic_message(&*payload)),
+        };
+        let ended = match limit {
+            Some(limit) => match tokio::time::timeout(limit, guarded).await {
+                Ok(ended) => ended,
+                Err(_) => return Attempt::TimedOut(limit),
+            },
+            None => guarded.await,
+        };
+        ended.map_or_else(|payload| Attempt::Panicked(panic_message(&*payload)), Attempt::Finished)
+    }
 }
 
 /// What a panic said.

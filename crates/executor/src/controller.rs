@@ -1,9 +1,11 @@
-//! How many calls may be in flight at once.
+//! How many calls may be in flight at once, and how many may start.
 
-use crate::Outcome;
+use crate::{Outcome, RateHints};
 use std::{fmt, sync::Arc};
+use tokio::time::Instant;
 
-/// Decides how many calls may be in flight, from what became of earlier ones.
+/// Decides how many calls may be in flight and how fast they may start, from
+/// what became of earlier ones and from what the other side says of itself.
 ///
 /// It is asked before each start, from many threads, so the answer must be
 /// ready: a controller computes in [`Controller::record`] and reads in
@@ -20,8 +22,27 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// Hears how an attempt ended. The target is read again afterwards.
     fn record(&self, outcome: &Outcome);
 
-    /// Keeps a listener, to be called whenever the target changes outside of
-    /// [`Controller::record`], such as when a person raises it.
+    /// Takes what a call needs out of the rate limits, or says when to ask
+    /// again. `cost` is in the unit of the limit besides calls: for a model,
+    /// tokens. Asked only for calls for which [`Controller::target`] has room,
+    /// so whoever is admitted starts.
+    ///
+    /// # Errors
+    /// The earliest time at which it could be admitted, later than `now`.
+    fn admit(&self, cost: u64, now: Instant) -> Result<(), Instant> {
+        let _ = (cost, now);
+        Ok(())
+    }
+
+    /// Hears what the other side says of its limits. The target is read, and
+    /// those who wait are asked for, again afterwards.
+    fn hear(&self, hints: &RateHints) {
+        let _ = hints;
+    }
+
+    /// Keeps a listener, to be called whenever the target or a rate changes
+    /// outside of [`Controller::record`] and [`Controller::hear`], such as
+    /// when a person raises it.
     fn on_change(&self, listener: Arc<dyn Fn() + Send + Sync>) {
         drop(listener);
     }

@@ -15,6 +15,12 @@ pub enum Error<E> {
         /// The limit of one attempt.
         after: Duration,
     },
+    /// Its deadline passed before there was a result.
+    #[error("no result before its deadline{}", .last.as_ref().map(|last| format!("; the last attempt said: {last}")).unwrap_or_default())]
+    DeadlineExceeded {
+        /// What the last failed attempt said.
+        last: Option<String>,
+    },
     /// The task panicked. That is a bug, so it is not tried again.
     #[error("the task panicked: {message}")]
     Panicked {

@@ -5,7 +5,9 @@
 //!   shared by all who use it. [`Limiter::call`] makes one call.
 //! - [`Executor`]: a whole run over a list, an iterator or an endless stream,
 //!   on top of a limiter.
-//! - [`Controller`]: how many calls may be in flight, learned or fixed.
+//! - [`Controller`]: how many calls may be in flight and how fast they may
+//!   start: [`Adaptive`] learns it, [`Fixed`] does not.
+//! - [`Hedge`]: a second attempt beside one that is late.
 //! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when.
 //!
 //! Everything waits for events. Nothing polls, and nothing sleeps but a
@@ -25,19 +27,27 @@
 //! # }));
 //! ```
 
+mod adaptive;
 mod attempt;
+mod call;
 mod completions;
 mod controller;
 mod error;
+mod hedge;
+mod hints;
 mod limiter;
 mod outcome;
 mod retry;
 mod run;
 mod slots;
 
+pub use adaptive::{Adaptive, AdaptiveSettings};
+pub use call::Call;
 pub use completions::{Completed, Completions};
 pub use controller::{Controller, Fixed};
 pub use error::{Error, ErrorClass, Retryable};
+pub use hedge::Hedge;
+pub use hints::{RateHint, RateHints};
 pub use limiter::{Limiter, LimiterStatus};
 pub use outcome::{ExecutionDetails, ExecutionStatus, Outcome, OutcomeKind};
 pub use retry::RetryPolicy;

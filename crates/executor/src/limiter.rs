@@ -1,30 +1,44 @@
 //! Calls of one kind, by many callers, within one limit.
 
 use crate::{
-    Controller, Error, ErrorClass, ExecutionDetails, Fixed, Outcome, OutcomeKind, RetryPolicy, Retryable,
+    Call, Controller, Error, ErrorClass, ExecutionDetails, Fixed, Hedge, Outcome, OutcomeKind, RateHints, RetryPolicy,
+    Retryable,
     attempt::{Attempt, attempt},
-    slots::Slots,
+    hedge::Latencies,
+    slots::{Slot, Slots},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Lets calls through as its [`Controller`] allows, and tries again what
 /// failed for a passing reason. There is one for each thing that is limited.
 ///
-/// Clones share the limit; how to retry and how long to wait for an attempt
-/// belong to each handle.
+/// Clones share the limit; how to retry, how long to wait for an attempt and
+/// when to make a second one belong to each handle.
 #[derive(Debug, Clone)]
 pub struct Limiter {
     slots: Arc<Slots>,
+    latencies: Arc<Latencies>,
     retry: RetryPolicy,
     attempt_timeout: Option<Duration>,
+    hedge: Option<Hedge>,
 }
 
 impl Limiter {
-    /// A limiter with the default [`RetryPolicy`] and no time limit.
+    /// A limiter with the default [`RetryPolicy`], no time limit and no second attempts.
     pub fn new(controller: Arc<dyn Controller>) -> Self {
-        Self { slots: Slots::new(controller), retry: RetryPolicy::default(), attempt_timeout: None }
+        Self {
+            slots: Slots::new(controller),
+            latencies: Arc::default(),
+            retry: RetryPolicy::default(),
+            attempt_timeout: None,
+            hedge: None,
+        }
     }
 
     /// At most this many calls in flight.
@@ -45,34 +59,62 @@ impl Limiter {
         Self { attempt_timeout: Some(limit), ..self }
     }
 
-    /// What is going on now.
+    /// This handle, with a second attempt beside one that is late.
+    #[must_use]
+    pub fn with_hedge(self, hedge: Hedge) -> Self {
+        Self { hedge: Some(hedge), ..self }
+    }
+
+    /// What is going on now, and what happened so far.
     pub fn status(&self) -> LimiterStatus {
         let (in_flight, waiting) = self.slots.counts();
-        LimiterStatus { in_flight, waiting, target: self.slots.controller().target() }
+        let counters = &self.slots.counters;
+        LimiterStatus {
+            in_flight,
+            waiting,
+            target: self.slots.controller().target(),
+            completed: counters.completed.load(Ordering::Relaxed),
+            failed: counters.failed.load(Ordering::Relaxed),
+            refused: counters.refused.load(Ordering::Relaxed),
+            timed_out: counters.timed_out.load(Ordering::Relaxed),
+            hedged: counters.hedged.load(Ordering::Relaxed),
+            cost: counters.cost.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Tells the controller what the other side says of its limits. A task
+    /// does so as soon as it has its answer, before it ends.
+    pub fn hear(&self, hints: &RateHints) {
+        self.slots.hear(hints);
     }
 
     /// Makes a call: waits for a slot, makes an attempt, and where that fails
     /// for a passing reason gives the slot back, waits, and tries again.
     ///
     /// A higher priority goes first; within one, retries go before first
-    /// attempts, and those before the ones that came later. A cancellation
+    /// attempts, then groups take turns, then who came first. A cancellation
     /// drops the attempt in flight. So does dropping the future.
     ///
     /// # Errors
     /// The error of the last attempt, or why there was none.
-    pub async fn call<T, E, F, Fut>(&self, priority: i32, cancel: &CancellationToken, task: F) -> Result<T, Error<E>>
+    pub async fn call<T, E, F, Fut>(
+        &self,
+        call: impl Into<Call>,
+        cancel: &CancellationToken,
+        task: F,
+    ) -> Result<T, Error<E>>
     where
         E: Retryable,
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.call_with_details(priority, cancel, task).await.0
+        self.call_with_details(call, cancel, task).await.0
     }
 
     /// [`Limiter::call`], and how it went.
     pub async fn call_with_details<T, E, F, Fut>(
         &self,
-        priority: i32,
+        call: impl Into<Call>,
         cancel: &CancellationToken,
         task: F,
     ) -> (Result<T, Error<E>>, ExecutionDetails)
@@ -81,49 +123,85 @@ impl Limiter {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.call_unless_stopped(priority, cancel, cancel, task).await
+        self.call_unless_stopped(call.into(), cancel, cancel, task).await
     }
 
     /// A call that `stop` prevents as long as it has not begun, and `cancel`
     /// ends at any time.
     pub(crate) async fn call_unless_stopped<T, E, F, Fut>(
         &self,
-        priority: i32,
+        call: Call,
         stop: &CancellationToken,
         cancel: &CancellationToken,
-        mut task: F,
+        task: F,
     ) -> (Result<T, Error<E>>, ExecutionDetails)
     where
         E: Retryable,
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let call = self.slots.next_call();
         let mut details = ExecutionDetails::default();
+        let attempts = self.attempts(call, stop, cancel, task, &mut details);
+        let result = match call.deadline {
+            None => attempts.await,
+            Some(deadline) => match tokio::time::timeout_at(deadline, attempts).await {
+                Ok(result) => result,
+                Err(_) => {
+                    details.fail();
+                    Err(Error::DeadlineExceeded { last: details.errors.last().cloned() })
+                }
+            },
+        };
+        (result, details)
+    }
+
+    async fn attempts<T, E, F, Fut>(
+        &self,
+        call: Call,
+        stop: &CancellationToken,
+        cancel: &CancellationToken,
+        mut task: F,
+        details: &mut ExecutionDetails,
+    ) -> Result<T, Error<E>>
+    where
+        E: Retryable,
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let number = self.slots.next_call();
         let mut attempts = 0;
         loop {
-            let slot = tokio::select! {
-                biased;
-                () = cancel.cancelled() => return (Err(Error::Cancelled), details),
-                () = stop.cancelled(), if attempts == 0 => return (Err(Error::Cancelled), details),
-                slot = self.slots.acquire(priority, attempts) => slot,
+            if cancel.is_cancelled() || (attempts == 0 && stop.is_cancelled()) {
+                return Err(Error::Cancelled);
+            }
+            let slot = match self.slots.try_acquire(&call) {
+                Some(slot) => slot,
+                None => tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => return Err(Error::Cancelled),
+                    () = stop.cancelled(), if attempts == 0 => return Err(Error::Cancelled),
+                    slot = self.slots.acquire(&call, attempts) => slot,
+                },
             };
             attempts += 1;
-            let started = Instant::now();
+            let started = slot.since();
             // A result that is there at the moment of a cancellation wins.
             let ended = tokio::select! {
                 biased;
-                ended = attempt(&mut task, self.attempt_timeout) => Some(ended),
+                ended = self.attempt(&call, &mut task) => Some(ended),
                 () = cancel.cancelled() => None,
             };
             let latency = started.elapsed();
             details.execution_seconds += latency.as_secs_f64();
             let failure = match ended {
-                None => return (Err(Error::Cancelled), details),
+                None => return Err(Error::Cancelled),
                 Some(Attempt::Finished(Ok(output))) => {
-                    slot.finish(&Outcome::new(OutcomeKind::Completed, latency));
+                    if self.hedge.is_some() {
+                        self.latencies.record(latency);
+                    }
+                    slot.finish(Outcome::new(OutcomeKind::Completed, latency));
                     details.complete();
-                    return (Ok(output), details);
+                    return Ok(output);
                 }
                 Some(Attempt::Finished(Err(error))) => Failure {
                     kind: OutcomeKind::Failed(error.class()),
@@ -148,24 +226,67 @@ impl Limiter {
                 },
             };
             details.errors.push(failure.text);
-            let delay = self.retry.delay(failure.class, failure.retry_after, attempts, call);
+            let delay = self.retry.delay(failure.class, failure.retry_after, attempts, number);
+            // A wait that ends behind the deadline would be in vain.
+            let delay = delay.filter(|delay| call.deadline.is_none_or(|deadline| Instant::now() + *delay < deadline));
             // The slot is given back here: nobody holds one while waiting.
-            slot.finish(&Outcome {
-                kind: failure.kind,
-                latency,
+            slot.finish(Outcome {
                 retry_after: failure.retry_after,
                 will_retry: delay.is_some(),
+                ..Outcome::new(failure.kind, latency)
             });
             let Some(delay) = delay else {
                 details.fail();
-                return (Err(failure.error), details);
+                return Err(failure.error);
             };
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return (Err(Error::Cancelled), details),
+                () = cancel.cancelled() => return Err(Error::Cancelled),
                 () = tokio::time::sleep(delay) => {}
             }
         }
+    }
+
+    /// One attempt, and where it is late a second one beside it.
+    async fn attempt<T, E, F, Fut>(&self, call: &Call, task: &mut F) -> Attempt<T, E>
+    where
+        F: FnMut() -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let late = self.hedge.and_then(|hedge| Some((hedge, self.latencies.late(&hedge)?)));
+        let Some((hedge, late)) = late else {
+            return attempt(task, self.attempt_timeout).await;
+        };
+        let mut first = pin!(attempt(task, self.attempt_timeout));
+        tokio::select! {
+            biased;
+            ended = &mut first => return ended,
+            () = tokio::time::sleep(late) => {}
+        }
+        let Some(_slot) = self.second_slot(call, &hedge) else {
+            return first.await;
+        };
+        let mut second = pin!(attempt(task, self.attempt_timeout));
+        tokio::select! {
+            biased;
+            ended = &mut first => match ended {
+                Attempt::Finished(Ok(_)) => ended,
+                _ => second.await,
+            },
+            ended = &mut second => match ended {
+                Attempt::Finished(Ok(_)) => ended,
+                _ => first.await,
+            },
+        }
+    }
+
+    fn second_slot(&self, call: &Call, hedge: &Hedge) -> Option<Slot> {
+        let slot = self.slots.try_acquire(call)?;
+        if !self.latencies.take(hedge) {
+            return None;
+        }
+        self.slots.counters.hedged.fetch_add(1, Ordering::Relaxed);
+        Some(slot)
     }
 
     /// The most calls that will ever be in flight.
@@ -183,8 +304,9 @@ struct Failure<E> {
     error: Error<E>,
 }
 
-/// What a limiter is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a limiter is doing, and how attempts ended so far. Two of them, some
+/// time apart, give the rates between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimiterStatus {
     /// Calls in flight.
     pub in_flight: usize,
@@ -192,6 +314,26 @@ pub struct LimiterStatus {
     pub waiting: usize,
     /// How many the controller allows in flight.
     pub target: usize,
+    /// Attempts with a result.
+    pub completed: u64,
+    /// Attempts that failed without being refused or late.
+    pub failed: u64,
+    /// Attempts that the other side refused for want of room.
+    pub refused: u64,
+    /// Attempts that took too long.
+    pub timed_out: u64,
+    /// Second attempts beside late ones.
+    pub hedged: u64,
+    /// What those with a result were said to cost.
+    pub cost: u64,
+}
+
+impl LimiterStatus {
+    /// The share of all attempts that were refused, or 0 before the first.
+    pub fn refused_share(&self) -> f64 {
+        let attempts = self.completed + self.failed + self.refused + self.timed_out;
+        if attempts == 0 { 0.0 } else { self.refused as f64 / attempts as f64 }
+    }
 }
 
 #[cfg(test)]
@@ -227,6 +369,12 @@ mod tests {
         }
     }
 
+    /// Calls in flight, calls waiting, and the target.
+    fn places(limiter: &Limiter) -> (usize, usize, usize) {
+        let status = limiter.status();
+        (status.in_flight, status.waiting, status.target)
+    }
+
     const TRANSIENT: Fault = Fault(ErrorClass::Transient, None);
 
     /// A task that fails with each of these in turn, then succeeds.
@@ -257,7 +405,7 @@ mod tests {
         let slow = limiter.call(0, &cancel, task);
         let quick = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert_eq!(limiter.status(), LimiterStatus { in_flight: 0, waiting: 0, target: 1 });
+            assert_eq!(places(&limiter), (0, 0, 1));
             let output = limiter.call(0, &cancel, failing(&[])).await;
             (output, Instant::now())
         };
@@ -334,14 +482,14 @@ mod tests {
         let waiting = limiter.call(0, &cancel, failing(&[]));
         let canceller = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            assert_eq!(limiter.status(), LimiterStatus { in_flight: 1, waiting: 1, target: 1 });
+            assert_eq!(places(&limiter), (1, 1, 1));
             cancel.cancel();
         };
         let started = Instant::now();
         let outputs = tokio::join!(backing_off, running, waiting, canceller);
         assert_eq!(outputs, (Err(Error::Cancelled), Err(Error::Cancelled), Err(Error::Cancelled), ()));
         assert_eq!(started.elapsed(), Duration::from_secs(1));
-        assert_eq!(limiter.status(), LimiterStatus { in_flight: 0, waiting: 0, target: 1 });
+        assert_eq!(places(&limiter), (0, 0, 1));
         assert_eq!(limiter.call(0, &cancel, failing(&[])).await, Err(Error::Cancelled), "and nothing starts after it");
     }
 

@@ -16,6 +16,12 @@ pub struct Outcome {
     pub retry_after: Option<Duration>,
     /// Whether the task will be tried again.
     pub will_retry: bool,
+    /// How many attempts were in flight once it had started, itself included.
+    pub in_flight: usize,
+    /// How many others were in flight when it ended.
+    pub others: usize,
+    /// What it was said to cost.
+    pub cost: u64,
 }
 
 /// How an attempt ended.
@@ -29,10 +35,18 @@ pub enum OutcomeKind {
     TimedOut,
 }
 
+impl OutcomeKind {
+    /// Whether the other side refused the call for want of room.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::Failed(ErrorClass::RateLimited | ErrorClass::Overloaded))
+    }
+}
+
 impl Outcome {
-    /// An outcome without a wish to be left alone and without another attempt.
+    /// An outcome of an attempt that was alone, without a wish to be left
+    /// alone and without another attempt.
     pub fn new(kind: OutcomeKind, latency: Duration) -> Self {
-        Self { kind, latency, retry_after: None, will_retry: false }
+        Self { kind, latency, retry_after: None, will_retry: false, in_flight: 1, others: 0, cost: 0 }
     }
 }
 

@@ -1,11 +1,11 @@
 //! A whole run: many inputs, one task for each, results as they come.
 
 use crate::{
-    Completed, Completions, Error, ExecutionDetails, Limiter, Retryable,
+    Call, Completed, Completions, Error, ExecutionDetails, Limiter, Retryable,
     attempt::panic_message,
     completions::{Delivery, Order},
 };
-use futures::{FutureExt, Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt, poll};
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::{
     sync::{
@@ -13,6 +13,7 @@ use tokio::{
         mpsc::{UnboundedSender, unbounded_channel},
     },
     task::JoinSet,
+    time::Instant,
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -21,12 +22,17 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 /// leave slots empty.
 const WINDOW_PER_SLOT: usize = 4;
 
+/// A task that does not wait, but takes longer than this, computes.
+const COMPUTES: Duration = Duration::from_micros(50);
+/// After so many tasks that did not wait, others have a turn.
+const TURN: u32 = 64;
+
 /// Runs a task for each of many inputs. Cheap to clone; each run is its own.
 #[derive(Debug, Clone)]
 pub struct Executor {
     limiter: Limiter,
     window: usize,
-    priority: i32,
+    call: Call,
     on_failure: OnFailure,
     stop: CancellationToken,
     cancel: CancellationToken,
@@ -50,7 +56,7 @@ impl Executor {
         let (stop, cancel) = (CancellationToken::new(), CancellationToken::new());
         let on_failure = OnFailure::default();
         let grace = Duration::from_secs(1);
-        ExecutorBuilder(Self { limiter, window, priority: 0, on_failure, stop, cancel, grace })
+        ExecutorBuilder(Self { limiter, window, call: Call::default(), on_failure, stop, cancel, grace })
     }
 
     /// Runs a task for each input, and gives the results as they come. The
@@ -152,6 +158,9 @@ impl Executor {
         let window = Arc::new(Semaphore::new(executor.window));
         // Dropped with this future, and with it every task in flight.
         let mut in_flight = JoinSet::new();
+        let (mut computes, mut polled) = (false, 0u32);
+        let mut cancelled = std::pin::pin!(executor.cancel.cancelled());
+        let mut stopped = std::pin::pin!(executor.stop.cancelled());
         for index in 0.. {
             while in_flight.try_join_next().is_some() {}
             let next = async {
@@ -161,8 +170,8 @@ impl Executor {
             };
             let taken = tokio::select! {
                 biased;
-                () = executor.cancel.cancelled() => break,
-                () = executor.stop.cancelled() => break,
+                () = &mut cancelled => break,
+                () = &mut stopped => break,
                 taken = next => taken,
             };
             let (place, input) = match taken {
@@ -176,18 +185,33 @@ impl Executor {
                     break;
                 }
             };
-            let (executor, task, sender) = (executor.clone(), task.clone(), sender.clone());
-            in_flight.spawn(async move {
-                let Self { limiter, priority, stop, cancel, .. } = &*executor;
+            let (run, task, results) = (executor.clone(), task.clone(), sender.clone());
+            let mut call = Box::pin(async move {
+                let Self { limiter, call, stop, cancel, .. } = &*run;
                 let attempt = move || task(input.clone());
-                let (output, details) = limiter.call_unless_stopped(*priority, stop, cancel, attempt).await;
+                let (output, details) = limiter.call_unless_stopped(*call, stop, cancel, attempt).await;
                 let failed = !matches!(output, Ok(_) | Err(Error::Cancelled));
-                if failed && executor.on_failure == OnFailure::Cancel {
-                    executor.cancel.cancel();
+                if failed && run.on_failure == OnFailure::Cancel {
+                    run.cancel.cancel();
                 }
                 // Fails only if the reader is gone, and then nobody misses it.
-                let _ = sender.send(Delivery { completed: Completed { index, output, details }, place });
+                let _ = results.send(Delivery { completed: Completed { index, output, details }, place });
             });
+            // A task of its own costs more than many a call; one that does
+            // not wait needs none. But what computes belongs on its own thread.
+            let poll_here = !computes;
+            if poll_here {
+                let began = Instant::now();
+                if poll!(&mut call).is_ready() {
+                    computes = began.elapsed() > COMPUTES;
+                    polled += 1;
+                    if polled % TURN == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                    continue;
+                }
+            }
+            in_flight.spawn(call);
         }
         drop(sender);
         while in_flight.join_next().await.is_some() {}
@@ -209,7 +233,19 @@ impl ExecutorBuilder {
 
     /// The priority of the run's calls at the limiter; a higher one goes first.
     pub fn priority(mut self, priority: i32) -> Self {
-        self.0.priority = priority;
+        self.0.call = self.0.call.with_priority(priority);
+        self
+    }
+
+    /// The group of the run's calls at the limiter: groups take turns.
+    pub fn group(mut self, group: u64) -> Self {
+        self.0.call = self.0.call.with_group(group);
+        self
+    }
+
+    /// What each of the run's calls costs of the limit besides the number of calls.
+    pub fn cost(mut self, cost: u64) -> Self {
+        self.0.call = self.0.call.with_cost(cost);
         self
     }
 

@@ -1,46 +1,92 @@
 //! The places of calls in flight, and the line of those who wait for one.
 //!
 //! A semaphore of our own, because the number of places changes while it
-//! runs, and those who wait have priorities.
+//! runs, those who wait have priorities, and a place alone is not enough
+//! where the other side also limits how many calls may start.
 
-use crate::{Controller, Outcome};
+use crate::{Call, Controller, Outcome, OutcomeKind, RateHints};
 use std::{
     cmp::Reverse,
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
-use tokio::sync::oneshot;
+use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 
 /// Shared by all handles of a limiter.
 #[derive(Debug)]
 pub(crate) struct Slots {
     controller: Arc<dyn Controller>,
     line: Mutex<Line>,
+    /// Changed only by who holds the line.
+    in_flight: AtomicUsize,
+    calls: AtomicU64,
+    pub(crate) counters: Counters,
+    this: Weak<Self>,
+}
+
+/// How attempts ended so far.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) completed: AtomicU64,
+    pub(crate) failed: AtomicU64,
+    pub(crate) refused: AtomicU64,
+    pub(crate) timed_out: AtomicU64,
+    pub(crate) hedged: AtomicU64,
+    pub(crate) cost: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct Line {
-    in_flight: usize,
-    calls: u64,
     sequence: u64,
-    waiting: BTreeMap<Place, oneshot::Sender<()>>,
+    /// Whose turn it is among groups: grows with each call that is let in.
+    round: u64,
+    /// In which round the next call of a group has its turn.
+    turns: HashMap<u64, u64>,
+    waiting: BTreeMap<Place, Waiter>,
+    /// When the line is looked at again, and by which runtime.
+    wake: Option<Instant>,
+    runtime: Option<Handle>,
 }
 
 /// The order of the line: higher priority first; then who has tried more
-/// often, so that a task begun is finished before new ones start; then who
-/// came first.
+/// often, so that a task begun is finished before new ones start; then the
+/// groups by turns; then who came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     priority: Reverse<i32>,
     attempts: Reverse<u32>,
+    round: u64,
     sequence: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    cost: u64,
+    sender: oneshot::Sender<Admitted>,
+}
+
+/// What holds at the moment a call is let in.
+#[derive(Debug, Clone, Copy)]
+struct Admitted {
+    at: Instant,
+    in_flight: usize,
 }
 
 impl Slots {
     pub(crate) fn new(controller: Arc<dyn Controller>) -> Arc<Self> {
-        let slots = Arc::new(Self { controller, line: Mutex::default() });
+        let slots = Arc::new_cyclic(|this: &Weak<Self>| Self {
+            controller,
+            line: Mutex::default(),
+            in_flight: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            counters: Counters::default(),
+            this: this.clone(),
+        });
         // Weak, or controller and slots would keep each other for ever.
-        let weak: Weak<Self> = Arc::downgrade(&slots);
+        let weak = slots.this.clone();
         slots.controller.on_change(Arc::new(move || {
             if let Some(slots) = weak.upgrade() {
                 slots.admit(&mut slots.line());
@@ -55,58 +101,122 @@ impl Slots {
 
     /// A number for each call, from 0.
     pub(crate) fn next_call(&self) -> u64 {
-        let mut line = self.line();
-        line.calls += 1;
-        line.calls - 1
+        self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Calls in flight, and calls in line.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let line = self.line();
-        (line.in_flight, line.waiting.len())
+        (self.in_flight.load(Ordering::Relaxed), line.waiting.len())
+    }
+
+    /// Passes on what the other side says of its limits.
+    pub(crate) fn hear(&self, hints: &RateHints) {
+        self.controller.hear(hints);
+        self.admit(&mut self.line());
     }
 
     /// Waits for a slot. Whoever stops waiting leaves the line.
-    pub(crate) async fn acquire(self: &Arc<Self>, priority: i32, attempts: u32) -> Slot {
+    pub(crate) async fn acquire(self: &Arc<Self>, call: &Call, attempts: u32) -> Slot {
         let mut waiting = {
             let mut line = self.line();
-            if line.waiting.is_empty() && line.in_flight < self.target() {
-                line.in_flight += 1;
-                return Slot { slots: self.clone() };
+            if line.waiting.is_empty()
+                && let Some(admitted) = self.try_admit(call.cost)
+            {
+                return Slot::new(self.clone(), call.cost, admitted);
             }
-            let place = Place { priority: Reverse(priority), attempts: Reverse(attempts), sequence: line.sequence };
+            let round = line.turns.get(&call.group).copied().unwrap_or_default().max(line.round);
+            line.turns.insert(call.group, round + 1);
+            let place =
+                Place { priority: Reverse(call.priority), attempts: Reverse(attempts), round, sequence: line.sequence };
             line.sequence += 1;
+            line.runtime = Handle::try_current().ok();
             let (sender, receiver) = oneshot::channel();
-            line.waiting.insert(place, sender);
+            line.waiting.insert(place, Waiter { cost: call.cost, sender });
             self.admit(&mut line);
             Waiting { slots: self, place, receiver, admitted: false }
         };
         // The sender is never dropped unsent while someone waits.
-        let _ = (&mut waiting.receiver).await;
+        let admitted = (&mut waiting.receiver).await;
         waiting.admitted = true;
-        Slot { slots: self.clone() }
+        let admitted = admitted.unwrap_or_else(|_| Admitted { at: Instant::now(), in_flight: 1 });
+        Slot::new(self.clone(), call.cost, admitted)
+    }
+
+    /// A slot, if there is one for nobody else.
+    pub(crate) fn try_acquire(self: &Arc<Self>, call: &Call) -> Option<Slot> {
+        let line = self.line();
+        let admitted = line.waiting.is_empty().then(|| self.try_admit(call.cost))??;
+        drop(line);
+        Some(Slot::new(self.clone(), call.cost, admitted))
     }
 
     fn target(&self) -> usize {
         self.controller.target().max(1)
     }
 
+    /// Takes a place for a call, by who holds the line.
+    fn try_admit(&self, cost: u64) -> Option<Admitted> {
+        let in_flight = self.in_flight.load(Ordering::Relaxed);
+        if in_flight >= self.target() {
+            return None;
+        }
+        let at = Instant::now();
+        self.controller.admit(cost, at).ok()?;
+        self.in_flight.store(in_flight + 1, Ordering::Relaxed);
+        Some(Admitted { at, in_flight: in_flight + 1 })
+    }
+
     /// Lets in as many as there is room for.
     fn admit(&self, line: &mut Line) {
-        let target = self.target();
-        while line.in_flight < target
-            && let Some((_, sender)) = line.waiting.pop_first()
+        if line.waiting.is_empty() {
+            return;
+        }
+        let (target, now) = (self.target(), Instant::now());
+        while self.in_flight.load(Ordering::Relaxed) < target
+            && let Some(first) = line.waiting.first_entry()
         {
+            if let Err(at) = self.controller.admit(first.get().cost, now) {
+                self.wake_at(line, at.max(now));
+                return;
+            }
+            let (place, waiter) = first.remove_entry();
+            line.round = line.round.max(place.round);
+            let in_flight = self.in_flight.load(Ordering::Relaxed) + 1;
             // Never fails: who stops waiting leaves the line first.
-            if sender.send(()).is_ok() {
-                line.in_flight += 1;
+            if waiter.sender.send(Admitted { at: now, in_flight }).is_ok() {
+                self.in_flight.store(in_flight, Ordering::Relaxed);
             }
         }
+        if line.waiting.is_empty() {
+            line.turns.clear();
+            line.round = 0;
+        }
+    }
+
+    /// Looks at the line again at that time, unless it will earlier.
+    fn wake_at(&self, line: &mut Line, at: Instant) {
+        if line.wake.is_some_and(|wake| wake <= at) {
+            return;
+        }
+        let Some(runtime) = &line.runtime else { return };
+        line.wake = Some(at);
+        let weak = self.this.clone();
+        drop(runtime.spawn(async move {
+            tokio::time::sleep_until(at).await;
+            if let Some(slots) = weak.upgrade() {
+                let mut line = slots.line();
+                if line.wake.is_some_and(|wake| wake <= at) {
+                    line.wake = None;
+                }
+                slots.admit(&mut line);
+            }
+        }));
     }
 
     fn release(&self) {
         let mut line = self.line();
-        line.in_flight -= 1;
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
         self.admit(&mut line);
     }
 
@@ -119,12 +229,42 @@ impl Slots {
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Arc<Slots>,
+    cost: u64,
+    admitted: Admitted,
 }
 
 impl Slot {
+    fn new(slots: Arc<Slots>, cost: u64, admitted: Admitted) -> Self {
+        Self { slots, cost, admitted }
+    }
+
+    /// When the right was given.
+    pub(crate) fn since(&self) -> Instant {
+        self.admitted.at
+    }
+
     /// Tells the controller how the call ended, and gives the slot back.
-    pub(crate) fn finish(self, outcome: &Outcome) {
-        self.slots.controller.record(outcome);
+    pub(crate) fn finish(self, outcome: Outcome) {
+        let slots = &self.slots;
+        let others = slots.in_flight.load(Ordering::Relaxed).saturating_sub(1);
+        let outcome = Outcome { in_flight: self.admitted.in_flight, others, cost: self.cost, ..outcome };
+        slots.counters.count(&outcome);
+        slots.controller.record(&outcome);
+    }
+}
+
+impl Counters {
+    fn count(&self, outcome: &Outcome) {
+        let counter = match outcome.kind {
+            OutcomeKind::Completed => {
+                self.cost.fetch_add(outcome.cost, Ordering::Relaxed);
+                &self.completed
+            }
+            kind if kind.is_refusal() => &self.refused,
+            OutcomeKind::Failed(_) => &self.failed,
+            OutcomeKind::TimedOut => &self.timed_out,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -138,7 +278,7 @@ impl Drop for Slot {
 struct Waiting<'a> {
     slots: &'a Slots,
     place: Place,
-    receiver: oneshot::Receiver<()>,
+    receiver: oneshot::Receiver<Admitted>,
     admitted: bool,
 }
 
@@ -166,6 +306,9 @@ mod tests {
         task::Poll,
     };
 
+    const CALL: Call = Call { priority: 0, group: 0, cost: 0, deadline: None };
+    const URGENT: Call = Call { priority: 1, ..CALL };
+
     fn fixed(concurrency: usize) -> Arc<Slots> {
         Slots::new(Arc::new(Fixed::new(concurrency)))
     }
@@ -173,7 +316,7 @@ mod tests {
     #[tokio::test]
     async fn the_line_is_ordered_by_priority_then_attempts_then_arrival() {
         let slots = fixed(1);
-        let mut held = slots.acquire(0, 0).now_or_never();
+        let mut held = slots.acquire(&CALL, 0).now_or_never();
         assert!(held.is_some());
         let (order_sender, order) = std::sync::mpsc::channel();
         let mut line: Vec<_> = [(0, 0), (0, 0), (5, 0), (0, 1), (-1, 9), (5, 0)]
@@ -182,7 +325,7 @@ mod tests {
             .map(|(number, (priority, attempts))| {
                 let (slots, order_sender) = (slots.clone(), order_sender.clone());
                 Box::pin(async move {
-                    let slot = slots.acquire(priority, attempts).await;
+                    let slot = slots.acquire(&Call::from(priority), attempts).await;
                     let _ = order_sender.send(number);
                     slot
                 })
@@ -204,9 +347,9 @@ mod tests {
     #[tokio::test]
     async fn who_stops_waiting_takes_no_slot_along() {
         let slots = fixed(1);
-        let held = slots.acquire(0, 0).await;
-        let mut in_line = Box::pin(slots.acquire(0, 0));
-        let mut admitted = Box::pin(slots.acquire(1, 0));
+        let held = slots.acquire(&CALL, 0).await;
+        let mut in_line = Box::pin(slots.acquire(&CALL, 0));
+        let mut admitted = Box::pin(slots.acquire(&URGENT, 0));
         assert!(poll!(&mut in_line).is_pending());
         assert!(poll!(&mut admitted).is_pending());
         drop(held);
@@ -216,7 +359,7 @@ mod tests {
         assert_eq!(slots.counts(), (1, 0));
         drop(in_line);
         assert_eq!(slots.counts(), (0, 0));
-        let mut left = Box::pin(slots.acquire(0, 0));
+        let mut left = Box::pin(slots.acquire(&CALL, 0));
         let held = poll!(&mut left);
         assert!(matches!(held, Poll::Ready(_)));
     }
@@ -250,9 +393,9 @@ mod tests {
     async fn a_raised_target_lets_waiting_calls_in_at_once() {
         let dial = Arc::new(Dial::default());
         let slots = Slots::new(dial.clone());
-        let held = slots.acquire(0, 0).await;
-        let mut second = pin!(slots.acquire(0, 0));
-        let mut third = pin!(slots.acquire(0, 0));
+        let held = slots.acquire(&CALL, 0).await;
+        let mut second = pin!(slots.acquire(&CALL, 0));
+        let mut third = pin!(slots.acquire(&CALL, 0));
         assert!(poll!(&mut second).is_pending());
         assert!(poll!(&mut third).is_pending());
         dial.target.store(3, Ordering::SeqCst);

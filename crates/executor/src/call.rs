@@ -1,0 +1,47 @@
+//! What a limiter should know of a call.
+
+use tokio::time::Instant;
+
+/// What a limiter should know of a call. The default has priority 0, no
+/// group, costs nothing and has all the time in the world.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Call {
+    pub(crate) priority: i32,
+    pub(crate) group: u64,
+    pub(crate) cost: u64,
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Call {
+    /// A call that goes before those of a lower priority.
+    #[must_use]
+    pub fn with_priority(self, priority: i32) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// A call of a group, such as a trial: within a priority, groups take
+    /// turns, however many calls each of them has in line.
+    #[must_use]
+    pub fn with_group(self, group: u64) -> Self {
+        Self { group, ..self }
+    }
+
+    /// A call that costs this much of the limit besides the number of calls:
+    /// for a model, about so many tokens.
+    #[must_use]
+    pub fn with_cost(self, cost: u64) -> Self {
+        Self { cost, ..self }
+    }
+
+    /// A call that has to have its result by then, retries included.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Instant) -> Self {
+        Self { deadline: Some(deadline), ..self }
+    }
+}
+
+impl From<i32> for Call {
+    fn from(priority: i32) -> Self {
+        Self::default().with_priority(priority)
+    }
+}
