@@ -17,7 +17,7 @@ pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
 pub use progress::{OperatorProgress, OperatorStatus, Progress};
 pub use query::Answered;
 pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
-pub use session::{Prepared, Session, Setup};
+pub use session::{Environment, Prepared, Session, Setup};
 pub use spec::{
     CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, SearchSpec, Space, SpecError,
 };

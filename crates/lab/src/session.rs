@@ -11,7 +11,7 @@ use crate::{
     progress::Progress,
     results::Results,
     spec::Experiment,
-    task::{Execution, Models},
+    task::{Execution, Material, Models},
     trial::{self, Trial},
 };
 use eval::{Dataset, Question, dataset};
@@ -26,13 +26,16 @@ use std::{
 use store::{ArtifactStore, EventLog, Journal, Key};
 use tokio_util::sync::CancellationToken;
 
+/// Looks up an environment variable by name.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// What a session is given by whoever starts it: libraries read no environment.
 #[derive(Clone)]
 pub struct Setup {
     /// Where models and libraries are.
     pub directory: ModelDirectory,
     /// Looks up an environment variable by name.
-    pub environment: Arc<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    pub environment: Environment,
     /// Options for object stores (`aws_access_key_id`, …).
     pub store_options: Vec<(String, String)>,
     /// Ends the run.
@@ -83,7 +86,7 @@ impl Session {
         let address = if is_url { experiment.store.clone() } else { root.display().to_string() };
         let store = ArtifactStore::open(&address, &setup.store_options)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
-        let journal = Arc::new(Journal::open(&root.join("journal.db"))?);
+        let journal = Arc::new(Journal::open(root.join("journal.db"))?);
         let cpu = experiment.engine.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
         let context =
             provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
@@ -240,13 +243,12 @@ impl Session {
     fn execution(&self, source: Source, questions: Vec<Question>, run: &str) -> Result<Execution, Error> {
         let folder = self.run_folder(run);
         std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
-        let log = EventLog::open(&folder.join("events.jsonl"))?;
+        let log = EventLog::open(folder.join("events.jsonl"))?;
         let scratch = self.root.join("scratch");
         Ok(Execution::new(
             self.experiment.clone(),
             self.store.clone(),
-            source,
-            questions,
+            Material { source, questions },
             scratch,
             run.to_owned(),
             log,

@@ -67,18 +67,24 @@ pub struct Execution {
     bm25: Cache<Bm25Index>,
 }
 
+/// What the tasks work on.
+pub(crate) struct Material {
+    pub(crate) source: Source,
+    pub(crate) questions: Vec<Question>,
+}
+
 impl Execution {
     /// Puts together what tasks share.
     pub(crate) fn new(
         experiment: Arc<Experiment>,
         store: ArtifactStore,
-        source: Source,
-        questions: Vec<Question>,
+        material: Material,
         scratch: PathBuf,
         run: String,
         log: EventLog,
         models: Models,
     ) -> Self {
+        let Material { source, questions } = material;
         // A few corpora stay in memory: trials that share one follow each other.
         let (tables, dense, bm25) = (Cache::new(4), Cache::new(8), Cache::new(4));
         Self { experiment, store, source, questions, scratch, run, log, models, tables, dense, bm25 }
@@ -217,9 +223,12 @@ impl Models {
     }
 }
 
+/// Loaded once, however many wait for it.
+type Entry<T> = Arc<OnceCell<Arc<T>>>;
+
 /// A small cache of things that are dear to load; the one used longest ago goes first.
 struct Cache<T> {
-    entries: Mutex<VecDeque<(Vec<String>, Arc<OnceCell<Arc<T>>>)>>,
+    entries: Mutex<VecDeque<(Vec<String>, Entry<T>)>>,
     size: usize,
 }
 

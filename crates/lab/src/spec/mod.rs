@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// Where the documents are.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CorpusSpec {
     /// A folder, a glob, a file, or an object-store URL; relative paths are
@@ -27,12 +27,6 @@ pub struct CorpusSpec {
     pub exclude: Vec<String>,
     /// What is refused.
     pub limits: Limits,
-}
-
-impl Default for CorpusSpec {
-    fn default() -> Self {
-        Self { source: String::new(), include: Vec::new(), exclude: Vec::new(), limits: Limits::default() }
-    }
 }
 
 /// Golden questions: a file, or generated once and kept there.
