@@ -2,6 +2,7 @@
 //! embedding model made here and a chat model behind a real HTTP endpoint.
 
 #![expect(unreachable_pub, reason = "in a binary, `pub` marks what a module offers to the others")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on ends, and says where")]
 
 mod corpus;
 mod endpoint;

@@ -11,7 +11,7 @@ fn all_mistakes_of_a_file_are_reported_with_place_and_suggestion() {
         "experiment.toml",
         "name = \"x\"\n[corpus]\nsource = \"documents\"\nincluse = []\n[space]\nchunker = [{ sentense = {} }, { sentence = { chunk_size = \"big\" } }]\nembedder = [\"minilm\"]\nretriever = [{ dense = { top_k = 2 } }]\n[evaluate]\nmetrics = [\"faithfulness\"]\n",
     );
-    workspace.run(&["run"]).is_refused_with(&[
+    workspace.run(&["run"]).refused_with(&[
         "experiment.toml:4:1: corpus: unknown field `incluse`",
         "did you mean `include`?",
         "unknown variant `sentense`",
@@ -27,9 +27,9 @@ fn all_mistakes_of_a_file_are_reported_with_place_and_suggestion() {
 fn settings_that_cannot_work_together_are_refused() {
     let workspace = Workspace::new();
     workspace.experiment("chunker = [{ sentence = { chunk_size = 10, chunk_overlap = 20 } }]\nembedder = [\"tiny\"]\nretriever = [\"dense\"]", "");
-    workspace.run(&["plan"]).is_refused_with(&["space.chunker", "chunk_overlap"]);
+    workspace.run(&["plan"]).refused_with(&["space.chunker", "chunk_overlap"]);
     workspace.experiment("chunker = [\"sentence\"]\nretriever = [\"dense\"]", "");
-    workspace.run(&["plan"]).is_refused_with(&["a retriever searches vectors, but the axis `embedder` is missing"]);
+    workspace.run(&["plan"]).refused_with(&["a retriever searches vectors, but the axis `embedder` is missing"]);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_judge_that_is_not_qualified_cannot_choose() {
     let workspace = Workspace::new();
     let rest = "[dataset]\npath = \"golden.jsonl\"\n[models.gpt]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:1/v1\" }\n[evaluate]\nmetrics = [\"faithfulness\"]\njudge = \"gpt\"\nobjective = [\"faithfulness\"]\n";
     workspace.experiment(&format!("{SPACE}\ngenerator = [{{ compact = {{ model = \"gpt\" }} }}]"), rest);
-    workspace.run(&["plan"]).is_refused_with(&["cannot choose a winner"]);
+    workspace.run(&["plan"]).refused_with(&["cannot choose a winner"]);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn evidence_that_is_not_in_its_document_is_refused() {
         r#"{"id": "q", "question": "Why?", "evidence": [{"document": "owls.txt", "quote": "Owls read newspapers."}]}"#,
     );
     workspace.experiment(SPACE, "[dataset]\npath = \"golden.jsonl\"\n");
-    workspace.run(&["run"]).is_refused_with(&["question `q`", "owls.txt", "Owls read newspapers."]);
+    workspace.run(&["run"]).refused_with(&["question `q`", "owls.txt", "Owls read newspapers."]);
     assert!(!workspace.file("store/runs/animals.latest").exists());
 }
 
@@ -58,7 +58,7 @@ fn a_missing_key_an_unreachable_endpoint_and_a_missing_model_are_refused_togethe
     let rest = "[models.far]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:9/v1\" }\n[models.locked]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:9/v1\", api_key_env = \"REVERIE_NO_SUCH_KEY\" }\n[models.gone]\nembedding.local = { model = \"all-minilm-l6-v2\" }\n";
     let space = "chunker = [\"sentence\"]\nembedder = [\"tiny\", \"gone\"]\nretriever = [\"dense\"]\ngenerator = [{ compact = { model = \"far\" } }, { refine = { model = \"locked\" } }]";
     workspace.experiment(space, rest);
-    workspace.run(&["run"]).is_refused_with(&[
+    workspace.run(&["run"]).refused_with(&[
         "models.far",
         "cannot be reached",
         "REVERIE_NO_SUCH_KEY",
@@ -75,11 +75,11 @@ fn an_empty_corpus_is_refused() {
     }
     workspace.write("documents/picture.png", b"\x89PNG");
     workspace.experiment(SPACE, "");
-    workspace.run(&["run"]).is_refused_with(&["png"]);
+    workspace.run(&["run"]).refused_with(&["png"]);
 }
 
 #[test]
 fn an_unknown_experiment_file_says_how_to_make_one() {
     let workspace = Workspace::new();
-    workspace.run(&["run", "none.toml"]).is_refused_with(&["none.toml", "reverie init"]);
+    workspace.run(&["run", "none.toml"]).refused_with(&["none.toml", "reverie init"]);
 }

@@ -91,7 +91,7 @@ impl Outcome {
     }
 
     #[track_caller]
-    pub fn is_refused_with(self, parts: &[&str]) {
+    pub fn refused_with(self, parts: &[&str]) {
         assert_eq!(self.code, Some(2), "{self:#?}");
         for part in parts {
             assert!(self.err.contains(part), "`{part}` is not in:\n{}", self.err);
