@@ -7,6 +7,7 @@
 //!   on top of a limiter.
 //! - [`Controller`]: how many calls may be in flight and how fast they may
 //!   start: [`Adaptive`] learns it, [`Fixed`] does not.
+//! - [`Authority`] and [`Leased`]: one limit, shared by processes.
 //! - [`Hedge`]: a second attempt beside one that is late.
 //! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when.
 //!
@@ -35,6 +36,7 @@ mod controller;
 mod error;
 mod hedge;
 mod hints;
+mod lease;
 mod limiter;
 mod outcome;
 mod retry;
@@ -48,6 +50,7 @@ pub use controller::{Controller, Fixed};
 pub use error::{Error, ErrorClass, Retryable};
 pub use hedge::Hedge;
 pub use hints::{RateHint, RateHints};
+pub use lease::{Authority, Lease, Leased, Report};
 pub use limiter::{Limiter, LimiterStatus};
 pub use outcome::{ExecutionDetails, ExecutionStatus, Outcome, OutcomeKind};
 pub use retry::RetryPolicy;

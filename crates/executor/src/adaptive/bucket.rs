@@ -16,7 +16,7 @@ const JITTER: Duration = Duration::from_millis(4);
 
 /// What may be spent: it fills at a rate, up to a capacity.
 #[derive(Debug)]
-pub(super) struct Bucket {
+pub(crate) struct Bucket {
     /// Per second; nothing is limited while it is unknown.
     rate: Option<f64>,
     level: f64,
@@ -31,19 +31,32 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// With a known limit per minute, or none.
-    pub(super) fn new(per_minute: Option<f64>, now: Instant) -> Self {
+    pub(crate) fn new(per_minute: Option<f64>, now: Instant) -> Self {
         let rate = per_minute.filter(|limit| *limit > 0.0).map(|limit| limit / 60.0);
         let capacity = rate.map_or(0.0, |rate| (rate * BURST.as_secs_f64()).max(1.0));
         Self { rate, level: capacity, capacity, filled: now, heard: None, spent: VecDeque::new(), total: 0.0 }
     }
 
+    /// Another limit per minute, or none, from now on. What was saved stays.
+    pub(crate) fn limit(&mut self, per_minute: Option<f64>, now: Instant) {
+        self.fill(now);
+        match (per_minute, self.rate) {
+            (Some(limit), Some(_)) => {
+                self.rate = Some((limit / 60.0).max(1e-6));
+                self.capacity = (limit / 60.0 * BURST.as_secs_f64()).max(1.0);
+                self.level = self.level.min(self.capacity);
+            }
+            (limit, _) => *self = Self::new(limit, now),
+        }
+    }
+
     /// The rate per second, if one is known.
-    pub(super) fn rate(&self) -> Option<f64> {
+    pub(crate) fn rate(&self) -> Option<f64> {
         self.rate
     }
 
     /// When this much can be spent; `None` for now.
-    pub(super) fn ready(&mut self, cost: f64, now: Instant) -> Option<Instant> {
+    pub(crate) fn ready(&mut self, cost: f64, now: Instant) -> Option<Instant> {
         let rate = self.rate?;
         // What is asked for at once cannot be more than there ever is.
         let reserve = (rate * JITTER.as_secs_f64() + 0.5).min(cost / 2.0);
@@ -55,7 +68,7 @@ impl Bucket {
     }
 
     /// Spends.
-    pub(super) fn spend(&mut self, cost: f64, now: Instant) {
+    pub(crate) fn spend(&mut self, cost: f64, now: Instant) {
         self.fill(now);
         self.level -= cost;
         self.total += cost;
@@ -66,7 +79,7 @@ impl Bucket {
     }
 
     /// Takes over what the other side says.
-    pub(super) fn hear(&mut self, hint: &RateHint, sent: Instant, now: Instant) {
+    pub(crate) fn hear(&mut self, hint: &RateHint, sent: Instant, now: Instant) {
         self.fill(now);
         if let Some(limit) = hint.per_minute.filter(|limit| limit.is_finite() && *limit > 0.0) {
             self.rate = Some(limit / 60.0);
@@ -88,7 +101,7 @@ impl Bucket {
     }
 
     /// Learns a rate that nobody told.
-    pub(super) fn learn(&mut self, per_second: f64, now: Instant) {
+    pub(crate) fn learn(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.rate = Some(per_second.max(1e-3));
         self.capacity = 1.0;
@@ -96,7 +109,7 @@ impl Bucket {
     }
 
     /// Fills faster from now on.
-    pub(super) fn raise(&mut self, per_second: f64, now: Instant) {
+    pub(crate) fn raise(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.rate = Some(per_second);
     }

@@ -22,7 +22,7 @@
 //! (slow start); L. Brakmo, L. Peterson, "TCP Vegas", 1995 (latency as a sign
 //! of a queue).
 
-mod bucket;
+pub(crate) mod bucket;
 
 use crate::{Controller, ErrorClass, Outcome, OutcomeKind, RateHints};
 use bucket::Bucket;
