@@ -3,9 +3,12 @@
 
 #![expect(unreachable_pub, reason = "in a binary, `pub` marks what a module offers to the others")]
 
+mod budget;
 mod corpus;
 mod endpoint;
+mod journal;
 mod mistakes;
 mod resume;
 mod run;
+mod secrets;
 mod workspace;
