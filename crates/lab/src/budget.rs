@@ -27,15 +27,16 @@ impl BudgetResult {
 
     /// What a person is told if the budget ended the run early.
     pub(crate) fn partial(&self) -> Option<String> {
-        let (cap, Spent { usd, calls, .. }) = (self.reached?, self.spent);
+        let (cap, Spent { usd, calls, paid_calls, .. }) = (self.reached?, self.spent);
         let limit = cap.amount(self.limit(cap)?);
-        let needed = Cap::Calls.amount((calls + self.calls_not_made) as f64);
-        let made = Cap::Calls.amount(calls as f64);
-        let made = made.trim_end_matches(" calls");
+        // Money stops only what costs some: models of this process go on.
+        let (made, paid) = if cap == Cap::Usd { (paid_calls, "paid ") } else { (calls, "") };
+        let number = |calls: u64| Cap::Calls.amount(calls as f64).trim_end_matches(" calls").to_owned();
+        let (made, needed) = (number(made), number(made + self.calls_not_made));
         let cost = if usd > 0.0 { format!(", for {}", Cap::Usd.amount(usd)) } else { String::new() };
         Some(format!(
-            "the budget of {limit} was reached: {made} of at least {needed} were made{cost}; everything finished is \
-             kept, and a run with a larger budget goes on from there"
+            "the budget of {limit} was reached: {made} of at least {needed} {paid}calls were made{cost}; everything \
+             finished is kept, and a run with a larger budget goes on from there"
         ))
     }
 
@@ -74,13 +75,13 @@ mod tests {
     #[test]
     fn a_budget_that_ended_the_run_is_told_in_a_sentence() {
         let caps = Caps { usd: Some(0.5), ..Caps::default() };
-        let spent = Spent { usd: 0.4987, tokens: 9, calls: 812, minutes: 1.0 };
+        let spent = Spent { usd: 0.4987, tokens: 9, calls: 900, paid_calls: 812, minutes: 1.0 };
         let result = BudgetResult { caps, spent, reached: Some(Cap::Usd), calls_not_made: 1188 };
         assert_eq!(
             result.partial().as_deref(),
             Some(
-                "the budget of $0.50 was reached: 812 of at least 2,000 calls were made, for $0.4987; everything \
-                 finished is kept, and a run with a larger budget goes on from there"
+                "the budget of $0.50 was reached: 812 of at least 2,000 paid calls were made, for $0.4987; \
+                 everything finished is kept, and a run with a larger budget goes on from there"
             )
         );
         assert_eq!(BudgetResult { reached: None, ..result }.partial(), None);

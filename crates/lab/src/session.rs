@@ -6,7 +6,7 @@ mod questions;
 
 use crate::{
     Error, budget,
-    engine::{Engine, Local, Outcome, Outputs, required, stored},
+    engine::{Engine, Local, Outcome, required, stored},
     error_chain,
     estimate::CostEstimate,
     plan::{Inputs, Plan, PlanSummary},

@@ -140,7 +140,7 @@ pub fn leaderboard(results: &Results) -> String {
         }
     }
     if let Some(budget) = &results.budget {
-        let Spent { usd, tokens, calls, minutes } = budget.spent;
+        let Spent { usd, tokens, calls, minutes, .. } = budget.spent;
         let amounts =
             [(Cap::Usd, usd), (Cap::Tokens, tokens as f64), (Cap::Calls, calls as f64), (Cap::Minutes, minutes)];
         let spent = amounts.map(|(cap, amount)| cap.amount(amount)).join(", ");

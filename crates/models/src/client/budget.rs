@@ -118,6 +118,8 @@ pub struct Spent {
     pub tokens: u64,
     /// Attempts that were begun.
     pub calls: u64,
+    /// Of these, those that cost money.
+    pub paid_calls: u64,
     /// Minutes since the start.
     pub minutes: f64,
 }
@@ -140,6 +142,7 @@ struct State {
     spent: Amount,
     reserved: Amount,
     calls: u64,
+    paid_calls: u64,
     reached: Option<Cap>,
     /// The calls that were not made, those of equal requests once.
     refused: HashSet<Key>,
@@ -218,7 +221,7 @@ impl Budget {
         let minutes = self.minutes();
         let state = self.state();
         let Amount { picodollars, tokens } = state.spent;
-        Spent { usd: dollars(picodollars), tokens, calls: state.calls, minutes }
+        Spent { usd: dollars(picodollars), tokens, calls: state.calls, paid_calls: state.paid_calls, minutes }
     }
 
     /// The cap that was the first to stop a call, if one did.
@@ -346,6 +349,7 @@ impl Reservation<'_> {
         // One lock for both, so that nobody sees the cost twice or not at all.
         let mut state = self.budget.state();
         state.spent = state.spent.plus(cost);
+        state.paid_calls += u64::from(cost.picodollars > 0);
         state.reserved = state.reserved.minus(std::mem::take(&mut self.amount));
         // Locals go before arguments: the drop of the reservation finds the
         // lock free, gives back nothing, and tells those who wait.

@@ -81,7 +81,6 @@ fn settings<'a>(base_url: &'a str, headers: &'a BTreeMap<String, String>) -> Set
 }
 
 type Expected = fn(&Error) -> bool;
-type Headers = &'static [(&'static str, &'static str)];
 
 async fn refused(response: ResponseTemplate) -> Error {
     let bench = Bench::new().await;

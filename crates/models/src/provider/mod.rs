@@ -160,11 +160,15 @@ impl ModelConfig {
     /// Where a price is written in an experiment file, and how: a table under
     /// the model's name, and a setting in it.
     pub fn price_setting(&self) -> (String, &'static str) {
-        match self {
-            Self::Chat(config) => (format!("chat.{}", config.name()), "price = { input = …, output = … }"),
-            Self::Embedding(config) => (format!("embedding.{}", config.name()), "price = …"),
-            Self::Rerank(config) => (format!("rerank.{}", config.name()), "price = …"),
-        }
+        let setting = match self {
+            Self::Chat(_) => "price = { input = …, output = … }",
+            Self::Embedding(_) | Self::Rerank(_) => "price = …",
+        };
+        // `{ kind: { provider: { … } } }`, as it is written.
+        let written = serde_json::to_value(self).unwrap_or_default();
+        let providers = written.as_object().and_then(|kinds| kinds.values().next()).and_then(|kind| kind.as_object());
+        let provider = providers.and_then(|providers| providers.keys().next()).cloned().unwrap_or_default();
+        (format!("{}.{provider}", self.kind().name()), setting)
     }
 }
 
