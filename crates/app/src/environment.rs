@@ -50,6 +50,7 @@ pub fn setup(cancel: CancellationToken) -> Setup {
         directory: model_directory(),
         environment: Arc::new(variable),
         store_options,
+        budget_usd: None,
         cancel,
         progress: Progress::default(),
     }
@@ -57,12 +58,17 @@ pub fn setup(cancel: CancellationToken) -> Setup {
 
 /// Reads an experiment file, and opens its store.
 pub fn open(path: &Path, setup: Setup) -> Result<Session, Failure> {
+    Ok(Session::open(read(path)?, setup)?)
+}
+
+/// Reads an experiment file.
+pub fn read(path: &Path) -> Result<Experiment, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::usage(format!("{}: {error}; `reverie init FOLDER` writes an experiment file", path.display()))
     })?;
     let base = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
     let base = if base.as_os_str().is_empty() { PathBuf::from(".") } else { base };
-    let experiment = Experiment::parse(&text, base).map_err(|errors| {
+    Experiment::parse(&text, base).map_err(|errors| {
         let shown = errors.iter().map(|error| {
             let mark = format!("{}^", " ".repeat(error.column.saturating_sub(1)));
             format!("{}:{error}\n    {}\n    {mark}", path.display(), error.source_line)
@@ -73,8 +79,7 @@ pub fn open(path: &Path, setup: Setup) -> Result<Session, Failure> {
             shown.collect::<Vec<_>>().join("\n"),
             if count == 1 { "" } else { "s" }
         ))
-    })?;
-    Ok(Session::open(experiment, setup)?)
+    })
 }
 
 /// Whether somebody watches standard error.

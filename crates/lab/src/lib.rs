@@ -3,7 +3,9 @@
 //! of HTTP or terminals.
 
 pub mod artifact;
+mod budget;
 pub mod engine;
+mod estimate;
 mod plan;
 mod progress;
 mod query;
@@ -13,6 +15,8 @@ mod spec;
 mod task;
 mod trial;
 
+pub use budget::BudgetResult;
+pub use estimate::{CostEstimate, ModelEstimate};
 pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
 pub use progress::{OperatorProgress, OperatorStatus, Progress};
 pub use query::Answered;

@@ -5,7 +5,7 @@
 //! inputs. Equal keys are the same task, so a prefix that trials share is
 //! planned once.
 
-use crate::{artifact, spec::Experiment, trial::Trial};
+use crate::{artifact, estimate::CostEstimate, spec::Experiment, trial::Trial};
 use eval::{MetricConfig, Question};
 use models::Identity;
 use rag::{
@@ -194,6 +194,8 @@ pub struct PlanSummary {
     pub trials: usize,
     /// Per operator.
     pub operators: Vec<OperatorPlan>,
+    /// What is left to run should cost, beside the budget.
+    pub cost: Option<CostEstimate>,
 }
 
 /// One operator's share of a plan.
@@ -299,7 +301,7 @@ impl Plan {
                 })
             })
             .collect();
-        PlanSummary { trials: self.trials.len(), operators }
+        PlanSummary { trials: self.trials.len(), operators, cost: None }
     }
 
     fn add(&mut self, task: Task) -> TaskId {

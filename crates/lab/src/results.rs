@@ -1,25 +1,22 @@
 //! What a run found: scores with intervals, the winner, and everything a
 //! person needs to check them.
 
+mod winner;
+
 use crate::{
     Error,
+    budget::BudgetResult,
     engine::Outcome,
     session::{Prepared, Session},
     task::{answers_by_question, now_ms, passages_by_question, scores_by_question},
     trial::Trial,
 };
-use eval::{
-    MetricConfig, Missing, Question, Score, Scored,
-    statistics::{self, Summary},
-};
+use eval::{MetricConfig, Missing, Question, Score, Scored, statistics::Summary};
 use models::Spending;
 use rag::{Answer, Passage, load::Rejected};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
-
-/// Below this corrected p-value a difference is called real.
-const SIGNIFICANT: f64 = 0.05;
-const SEED: u64 = 0x5EED;
+use winner::{SEED, choose};
 
 /// A metric as the leaderboard shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -134,6 +131,17 @@ pub struct Results {
     pub provider_errors: usize,
     /// Calls and tokens by model, of this run.
     pub spending: BTreeMap<String, Spending>,
+    /// What became of the budget, if the run had one.
+    #[serde(default)]
+    pub budget: Option<BudgetResult>,
+    /// Why these results are not all that the experiment asks for, if the
+    /// budget ended the run early.
+    #[serde(default)]
+    pub partial: Option<String>,
+    /// Entries of the journal that were damaged, so that their calls were
+    /// made again.
+    #[serde(default)]
+    pub damaged_entries: u64,
 }
 
 impl Results {
@@ -167,7 +175,8 @@ impl Results {
         for (i, trial) in prepared.trials.iter().enumerate() {
             trials.push(gather_trial(prepared, outcome, i, trial, &metrics).await?);
         }
-        let meter = prepared.execution.models().client().meter();
+        let client = prepared.execution.models().client();
+        let budget = BudgetResult::of(client.budget());
         let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective);
         Ok(Self {
             version: 1,
@@ -185,7 +194,10 @@ impl Results {
             executed: outcome.executed,
             reused: outcome.reused,
             provider_errors: outcome.provider_errors,
-            spending: meter.by_model(),
+            spending: client.meter().by_model(),
+            partial: budget.as_ref().and_then(BudgetResult::partial),
+            budget,
+            damaged_entries: session.journal().n_damaged(),
         })
     }
 }
@@ -298,133 +310,4 @@ fn asked(prepared: &Prepared, id: usize) -> &[usize] {
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
-}
-
-/// Per question, how much it adds to the objective: the mean over questions
-/// of these contributions is the mean over metrics of their means, also where
-/// metrics are asked of different numbers of questions. `fill` stands for a
-/// score that is missing though it was asked for.
-fn contributions(trial: &TrialResult, metrics: &[&MetricResult], fill: impl Fn(&MetricResult) -> f64) -> Vec<f64> {
-    let asked = |metric: &MetricResult| {
-        let not_asked = |question: &&QuestionResult| {
-            !matches!(question.scores[&metric.name].score, Score::Missing(Missing::NotAsked(_)))
-        };
-        trial.questions.iter().filter(not_asked).count()
-    };
-    let counts: Vec<usize> = metrics.iter().map(|metric| asked(metric)).collect();
-    trial
-        .questions
-        .iter()
-        .map(|question| {
-            let parts =
-                metrics.iter().zip(&counts).map(|(metric, &count)| match &question.scores[&metric.name].score {
-                    Score::Missing(Missing::NotAsked(_)) => 0.0,
-                    score => {
-                        scaled(metric, score.value().unwrap_or_else(|| fill(metric))) * trial.questions.len() as f64
-                            / count.max(1) as f64
-                    }
-                });
-            parts.sum::<f64>() / metrics.len().max(1) as f64
-        })
-        .collect()
-}
-
-/// A value on a scale where 0 is worst and 1 is best.
-fn scaled(metric: &MetricResult, value: f64) -> f64 {
-    let (low, high) = metric.range;
-    let share = (value - low) / (high - low);
-    if metric.higher_is_better { share } else { 1.0 - share }
-}
-
-fn worst(metric: &MetricResult) -> f64 {
-    if metric.higher_is_better { metric.range.0 } else { metric.range.1 }
-}
-
-fn best(metric: &MetricResult) -> f64 {
-    if metric.higher_is_better { metric.range.1 } else { metric.range.0 }
-}
-
-/// Orders the trials, tests each against the best, and names a winner unless
-/// missing scores could change who that is.
-fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objective: &[String]) -> Winner {
-    let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
-    if metrics.is_empty() || trials.iter().all(|trial| trial.questions.is_empty()) {
-        return Winner::Refused(
-            "no golden questions, or no metric that may choose: see `objective` under [evaluate]".to_owned(),
-        );
-    }
-    for trial in trials.iter_mut() {
-        let scored =
-            |metric: &&&MetricResult| trial.metrics.get(&metric.name).is_some_and(|summary| summary.n_scored > 0);
-        if metrics.iter().filter(scored).count() == metrics.len() {
-            // A missing score counts as the mean of those that are there: the
-            // bounds below say whether that could matter.
-            let values = contributions(trial, &metrics, |metric| {
-                trial.metrics[&metric.name].mean.unwrap_or_else(|| worst(metric))
-            });
-            let scores: Vec<Score> = values.into_iter().map(Score::finite).collect();
-            let mut summary = Summary::of(&scores, (0.0, 1.0), SEED);
-            let parts = || metrics.iter().map(|metric| &trial.metrics[&metric.name]);
-            summary.n_scored = parts().map(|part| part.n_scored).sum();
-            summary.n_failed = parts().map(|part| part.n_failed).sum();
-            summary.n_total = parts().map(|part| part.n_total).sum();
-            summary.worst = statistics::mean(&contributions(trial, &metrics, worst));
-            summary.best = statistics::mean(&contributions(trial, &metrics, best));
-            trial.objective = Some(summary);
-        }
-    }
-    let value =
-        |trial: &TrialResult| trial.objective.as_ref().and_then(|summary| summary.mean).unwrap_or(f64::NEG_INFINITY);
-    trials.sort_by(|a, b| value(b).total_cmp(&value(a)).then_with(|| a.trial.id.cmp(&b.trial.id)));
-    let Some(first) = trials.first().filter(|trial| trial.objective.is_some()) else {
-        return Winner::Refused(format!("no trial has scores for {}", objective.join(", ")));
-    };
-
-    let fill = |trial: &TrialResult| {
-        let means: BTreeMap<String, f64> =
-            trial.metrics.iter().filter_map(|(name, summary)| Some((name.clone(), summary.mean?))).collect();
-        contributions(trial, &metrics, |metric| means.get(&metric.name).copied().unwrap_or_else(|| worst(metric)))
-    };
-    let winning = fill(first);
-    let raw: Vec<f64> = trials[1..]
-        .iter()
-        .filter(|trial| trial.objective.is_some())
-        .map(|trial| p_value(&winning, &fill(trial)))
-        .collect();
-    let (id, floor) =
-        (first.trial.id.clone(), first.objective.as_ref().and_then(|summary| summary.worst).unwrap_or(0.0));
-    for (trial, p_value) in trials[1..].iter_mut().filter(|trial| trial.objective.is_some()).zip(statistics::holm(&raw))
-    {
-        trial.p_value = Some(p_value);
-        trial.tied = p_value > SIGNIFICANT;
-    }
-    let rival = trials[1..]
-        .iter()
-        .filter(|trial| {
-            trial
-                .objective
-                .as_ref()
-                .is_none_or(|summary| has_missing(summary) && summary.best.is_none_or(|best| best > floor))
-        })
-        .map(|trial| trial.trial.id.clone())
-        .next();
-    let first_misses = trials[0].objective.as_ref().is_some_and(has_missing);
-    let overtaken = first_misses
-        .then(|| trials[1..].iter().find(|trial| value(trial) > floor).map(|trial| trial.trial.id.clone()))
-        .flatten();
-    match rival.or(overtaken) {
-        Some(other) => Winner::Refused(format!(
-            "scores are missing, and with them `{other}` could be better than `{id}`: run again to ask for them, or see `show {other}`"
-        )),
-        None => Winner::Trial(id),
-    }
-}
-
-fn has_missing(summary: &Summary) -> bool {
-    summary.n_failed > 0
-}
-
-fn p_value(first: &[f64], second: &[f64]) -> f64 {
-    let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
-    statistics::sign_flip_p_value(&differences, SEED)
 }

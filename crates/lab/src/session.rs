@@ -2,11 +2,13 @@
 //! `prepare` finds every mistake before work or money is spent; `run` does
 //! what is not done yet.
 
+mod questions;
+
 use crate::{
-    Error,
-    artifact::{self, DocumentRow},
-    engine::{Engine, Local, Outcome, Outputs, stored},
+    Error, budget,
+    engine::{Engine, Local, Outcome, required, stored},
     error_chain,
+    estimate::CostEstimate,
     plan::{Inputs, Plan, PlanSummary},
     progress::Progress,
     results::Results,
@@ -14,9 +16,10 @@ use crate::{
     task::{Execution, Material, Models},
     trial::{self, Trial},
 };
-use eval::{Dataset, Question, dataset};
+use eval::Question;
 use futures::{StreamExt, stream};
-use models::{Client, CpuBudget, Identity, Library, ModelDirectory, provider};
+use models::{Budget, Caps, Client, CpuBudget, Identity, Library, ModelDirectory, provider};
+use questions::{Corpus, read_corpus};
 use rag::load::{self, Rejected, Source, SourceFile};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -38,6 +41,8 @@ pub struct Setup {
     pub environment: Environment,
     /// Options for object stores (`aws_access_key_id`, …).
     pub store_options: Vec<(String, String)>,
+    /// What a run may cost in US dollars, instead of what the file says.
+    pub budget_usd: Option<f64>,
     /// Ends the run.
     pub cancel: CancellationToken,
     /// The live table.
@@ -52,6 +57,9 @@ pub struct Session {
     context: provider::Context,
     store: ArtifactStore,
     journal: Arc<Journal>,
+    /// One for all calls, also those that write questions. Its time began
+    /// with the session.
+    budget: Budget,
     root: PathBuf,
 }
 
@@ -81,16 +89,28 @@ impl Session {
     /// # Errors
     /// If the store cannot be used.
     pub fn open(experiment: Experiment, setup: Setup) -> Result<Self, Error> {
+        let root = root(&experiment);
         let is_url = experiment.store.contains("://");
-        let root = if is_url { experiment.path(".reverie") } else { experiment.path(&experiment.store) };
         let address = if is_url { experiment.store.clone() } else { root.display().to_string() };
         let store = ArtifactStore::open(&address, &setup.store_options)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
-        let journal = Arc::new(Journal::open(root.join("journal.db"))?);
+        let journal = Arc::new(Journal::open(Self::journal_path(&experiment))?);
+        let file_caps = experiment.evaluate.budget;
+        let budget = Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps });
         let cpu = experiment.engine.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
         let context =
             provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
-        Ok(Self { experiment: Arc::new(experiment), setup, context, store, journal, root })
+        Ok(Self { experiment: Arc::new(experiment), setup, context, store, journal, budget, root })
+    }
+
+    /// Where an experiment's journal of model calls is.
+    pub fn journal_path(experiment: &Experiment) -> PathBuf {
+        root(experiment).join("journal.db")
+    }
+
+    /// The journal of model calls.
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// The folder of a run.
@@ -115,7 +135,9 @@ impl Session {
     }
 
     fn models(&self) -> Models {
-        let client = Client::new(Some(self.journal.clone())).with_cancellation(self.setup.cancel.clone());
+        let client = Client::new(Some(self.journal.clone()))
+            .with_budget(self.budget.clone())
+            .with_cancellation(self.setup.cancel.clone());
         Models::new(self.experiment.models.clone(), self.context.clone(), client)
     }
 
@@ -126,7 +148,7 @@ impl Session {
     /// [`Error::Refused`] with all mistakes.
     pub async fn prepare(&self) -> Result<Prepared, Error> {
         let experiment = &self.experiment;
-        let mut mistakes = Vec::new();
+        let mut mistakes = budget::unpriced(&self.budget.caps(), &experiment.models, &self.used_models());
         let identities = self.identities(&mut mistakes).await;
         let source = self.source(&mut mistakes);
         let (files, unlisted) = match &source {
@@ -216,11 +238,17 @@ impl Session {
         write("results.json", &json)?;
         let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
         std::fs::write(&pointer, &prepared.run).map_err(|source| Error::file("write", &pointer, source))?;
+        if let Some(budget) = results.budget.as_ref().filter(|budget| budget.reached.is_some()) {
+            execution.log("budget_reached", serde_json::json!(budget));
+        }
+        if results.damaged_entries > 0 {
+            execution.log("journal_damaged", serde_json::json!({ "entries": results.damaged_entries }));
+        }
         execution.log(
             "run_finished",
             serde_json::json!({
                 "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),
-                "provider_errors": outcome.provider_errors, "winner": results.winner,
+                "provider_errors": outcome.provider_errors, "winner": results.winner, "partial": results.partial,
             }),
         );
         Ok(results)
@@ -232,7 +260,10 @@ impl Session {
     /// If the store fails.
     pub async fn summary(&self, prepared: &Prepared) -> Result<PlanSummary, Error> {
         let stored = stored(&prepared.plan, &self.store).await?;
-        Ok(prepared.plan.summary(&|id| stored[id]))
+        let mut summary = prepared.plan.summary(&|id| stored[id]);
+        let (to_run, _) = required(&prepared.plan, &stored);
+        summary.cost = Some(CostEstimate::of(&self.experiment, self.budget.caps(), prepared, &to_run));
+        Ok(summary)
     }
 
     async fn execute(&self, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
@@ -347,110 +378,11 @@ impl Session {
             }
         }
     }
-
-    /// The questions of the dataset's file; none if they are to be generated.
-    fn import(&self, mistakes: &mut Vec<String>) -> Result<Option<Dataset>, Error> {
-        let Some(spec) = &self.experiment.dataset else { return Ok(Some(Dataset::default())) };
-        let path = self.experiment.path(&spec.path);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if spec.generate.is_some() {
-                    return Ok(None);
-                }
-                mistakes.push(format!(
-                    "dataset.path: {} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]",
-                    path.display()
-                ));
-                return Ok(Some(Dataset::default()));
-            }
-            Err(source) => return Err(Error::file("read", &path, source)),
-        };
-        match dataset::import(&spec.path, &bytes) {
-            Ok(dataset) if dataset.questions.is_empty() => {
-                mistakes.push(format!("dataset.path: {} holds no question", path.display()));
-                Ok(Some(Dataset::default()))
-            }
-            Ok(dataset) => Ok(Some(dataset)),
-            Err(errors) => {
-                mistakes.extend(errors.iter().map(|error| format!("{}: {error}", path.display())));
-                Ok(Some(Dataset::default()))
-            }
-        }
-    }
-
-    /// Generates the golden questions and keeps them at the dataset's path.
-    async fn generate(&self, loader: &Execution, outputs: &Outputs) -> Result<Vec<Question>, Error> {
-        let Some((spec, generate)) =
-            self.experiment.dataset.as_ref().and_then(|spec| Some((spec, spec.generate.as_ref()?)))
-        else {
-            return Ok(Vec::new());
-        };
-        let chat = loader.models().chat(&generate.model)?;
-        let Some(chunker) = self.experiment.space.chunker.first() else { return Ok(Vec::new()) };
-        let chunker = chunker.build(())?;
-        let mut chunks = Vec::new();
-        for name in outputs.values().collect::<BTreeSet<_>>() {
-            let Some(bytes) = loader.store.get(name).await? else { continue };
-            for row in artifact::decode::<DocumentRow>(bytes)? {
-                if let DocumentRow::Document(document) = row {
-                    chunks.extend(chunker.chunk(&document));
-                }
-            }
-        }
-        let options = eval::GenerateOptions { size: generate.size, seed: generate.seed, ..Default::default() };
-        let generated = eval::generate(&options, &chunks, &chat, |_| {}).await?;
-        for (reason, count) in generated.counts() {
-            loader.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
-        }
-        if generated.dataset.questions.is_empty() {
-            return Err(Error::Refused(vec![format!(
-                "dataset.generate: the model `{}` wrote no usable question; try a larger model, or write questions by hand",
-                generate.model
-            )]));
-        }
-        let mut text = String::new();
-        for question in &generated.dataset.questions {
-            text.push_str(&serde_json::to_string(question).map_err(Error::table)?);
-            text.push('\n');
-        }
-        let path = self.experiment.path(&spec.path);
-        std::fs::write(&path, text).map_err(|source| Error::file("write", &path, source))?;
-        Ok(generated.dataset.questions)
-    }
 }
 
-struct Corpus {
-    documents: usize,
-    text_bytes: usize,
-    rejected: Vec<Rejected>,
-}
-
-/// Looks through the parsed corpus, one shard at a time: counts it, and
-/// anchors the questions' evidence in it.
-async fn read_corpus(
-    loader: &Execution,
-    outputs: &Outputs,
-    dataset: &mut Dataset,
-    mistakes: &mut Vec<String>,
-) -> Result<Corpus, Error> {
-    let mut corpus = Corpus { documents: 0, text_bytes: 0, rejected: Vec::new() };
-    let mut anchoring = dataset.anchoring();
-    let mut ids: Vec<_> = outputs.keys().copied().collect();
-    ids.sort_unstable();
-    for id in ids {
-        let Some(bytes) = loader.store.get(&outputs[&id]).await? else { continue };
-        for row in artifact::decode::<DocumentRow>(bytes)? {
-            match row {
-                DocumentRow::Document(document) => {
-                    corpus.documents += 1;
-                    corpus.text_bytes += document.text.len();
-                    anchoring.visit(&document.path, &document.text);
-                }
-                DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),
-            }
-        }
-    }
-    mistakes.extend(anchoring.finish().iter().map(ToString::to_string));
-    Ok(corpus)
+/// The folder for what must be on a local disk: the store itself unless it is
+/// an object store.
+fn root(experiment: &Experiment) -> PathBuf {
+    let is_url = experiment.store.contains("://");
+    if is_url { experiment.path(".reverie") } else { experiment.path(&experiment.store) }
 }

@@ -1,17 +1,22 @@
 //! The one way to a model. Every call of a handle passes, in this order:
 //! an identical call that is in flight, the journal, the limiter (concurrency,
-//! retries, cancellation), the model; and its answer is in the journal before
-//! anyone sees it. A budget belongs between journal and limiter: what is in
-//! the journal is free, and what waits for a slot is not paid yet.
+//! retries, cancellation), the budget, the model; and its answer is in the
+//! journal before anyone sees it. What is in the journal is free, and what
+//! waits for a slot is not paid yet, so each attempt asks the budget when it
+//! has its slot: a retry is another call.
 
+mod budget;
+mod estimate;
 mod flight;
 mod handle;
 mod meter;
 
+pub use budget::{Budget, Cap, Caps, Spent};
 pub use handle::{Chat, Embedder, Reranker};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage};
+use budget::Estimate;
 use executor::{ErrorClass, Limiter, RetryPolicy, Retryable};
 use flight::Flights;
 use std::{
@@ -27,11 +32,12 @@ use tokio_util::sync::CancellationToken;
 const ANSWER_VERSION: u32 = 1;
 
 /// Makes handles to models, and remembers what their calls cost. Clones share
-/// journal, limits and meter; cancellation, priority and retries belong to
+/// journal, limits, budget and meter; cancellation, priority and retries belong to
 /// each clone and the handles it makes.
 #[derive(Clone)]
 pub struct Client {
     shared: Arc<Shared>,
+    budget: Budget,
     cancel: CancellationToken,
     priority: i32,
     retry: RetryPolicy,
@@ -56,7 +62,19 @@ impl Client {
     pub fn new(journal: Option<Arc<Journal>>) -> Self {
         let shared =
             Shared { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
-        Self { shared: Arc::new(shared), cancel: CancellationToken::new(), priority: 0, retry: RetryPolicy::default() }
+        Self {
+            shared: Arc::new(shared),
+            budget: Budget::default(),
+            cancel: CancellationToken::new(),
+            priority: 0,
+            retry: RetryPolicy::default(),
+        }
+    }
+
+    /// This client, with calls that are paid from this budget.
+    #[must_use]
+    pub fn with_budget(self, budget: Budget) -> Self {
+        Self { budget, ..self }
     }
 
     /// This client, with calls that end with [`Error::Cancelled`] as soon as
@@ -76,6 +94,11 @@ impl Client {
     #[must_use]
     pub fn with_retry(self, retry: RetryPolicy) -> Self {
         Self { retry, ..self }
+    }
+
+    /// What calls are paid from.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
     }
 
     /// What all calls cost so far.
@@ -151,8 +174,9 @@ impl Caller {
 
     /// The kept form of the answer: from an identical call in flight, from
     /// the journal, or made now and journalled.
-    async fn answer<F, Fut>(&self, key: Key, make: F) -> Result<Arc<str>, Error>
+    async fn answer<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Arc<str>, Error>
     where
+        E: Fn() -> Estimate + Clone + Send + Sync + 'static,
         F: Fn() -> Fut + Clone + Send + Sync + 'static,
         Fut: Future<Output = Result<Answer, Error>> + Send + 'static,
     {
@@ -162,8 +186,8 @@ impl Caller {
                 return Err(Error::Cancelled);
             }
             let flight = self.client.shared.flights.join(key, || {
-                let (caller, make) = (self.clone(), make.clone());
-                async move { caller.journalled(key, make).await }
+                let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
+                async move { caller.journalled(key, estimate, make).await }
             });
             let joined = flight.joined;
             let answer = tokio::select! {
@@ -183,8 +207,9 @@ impl Caller {
         }
     }
 
-    async fn journalled<F, Fut>(&self, key: Key, make: F) -> Result<Arc<str>, Error>
+    async fn journalled<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Arc<str>, Error>
     where
+        E: Fn() -> Estimate,
         F: Fn() -> Fut,
         Fut: Future<Output = Result<Answer, Error>>,
     {
@@ -195,7 +220,7 @@ impl Caller {
             shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
             return Ok(entry.response.into());
         }
-        let answer = self.limited(make).await?;
+        let answer = self.limited(Some(key), estimate, make).await?;
         let response: Arc<str> = answer.response.as_str().into();
         if let Some(journal) = &shared.journal {
             let (journal, entry) = (journal.clone(), self.entry(answer));
@@ -206,14 +231,27 @@ impl Caller {
         Ok(response)
     }
 
-    /// Makes a call within the limits, and counts what it cost.
-    async fn limited<F, Fut>(&self, make: F) -> Result<Answer, Error>
+    /// Makes a call within the limits and the budget, and counts what it cost.
+    async fn limited<E, F, Fut>(&self, key: Option<Key>, estimate: E, make: F) -> Result<Answer, Error>
     where
+        E: Fn() -> Estimate,
         F: Fn() -> Fut,
         Fut: Future<Output = Result<Answer, Error>>,
     {
-        let cancel = &self.client.cancel;
-        let answer = self.limiter.call(self.client.priority, cancel, &make).await.map_err(|error| self.error(error))?;
+        let Client { budget, cancel, priority, .. } = &self.client;
+        let estimate = if budget.needs_estimates() { estimate() } else { Estimate::default() };
+        let make = &make;
+        let attempt = || async move {
+            let reservation = budget.reserve(estimate).await?;
+            let answer = make().await?;
+            reservation.settle(answer.usage, answer.cost_usd);
+            Ok::<_, Error>(answer)
+        };
+        let outcome = self.limiter.call(*priority, cancel, attempt).await.map_err(|error| self.error(error));
+        if let Err(Error::BudgetExhausted { .. }) = &outcome {
+            budget.refused(key);
+        }
+        let answer = outcome?;
         self.client.shared.meter.add(&self.identity.model, |spending| {
             spending.calls += 1;
             spending.prompt_tokens += answer.usage.prompt_tokens;
@@ -263,7 +301,7 @@ impl Retryable for Error {
             Self::RateLimited { .. } => ErrorClass::RateLimited,
             // 529 is what some providers say instead of 503.
             Self::Server { status: 503 | 529, .. } => ErrorClass::Overloaded,
-            Self::QuotaExhausted { .. } => ErrorClass::Budget,
+            Self::QuotaExhausted { .. } | Self::BudgetExhausted { .. } => ErrorClass::Budget,
             error if error.is_transient() => ErrorClass::Transient,
             _ => ErrorClass::Permanent,
         }

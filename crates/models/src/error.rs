@@ -1,5 +1,6 @@
 //! What can go wrong with a model, by what the caller can do about it.
 
+use crate::{Cap, RateHints};
 use std::time::Duration;
 
 /// Why a model gave no answer. Never holds a secret.
@@ -34,7 +35,7 @@ pub enum Error {
         model: String,
     },
     /// No connection, or it broke.
-    #[error("{endpoint} cannot be reached: {reason}")]
+    #[error("{endpoint} cannot be reached: {reason}; check `base_url`, and that the server runs")]
     Connection {
         /// The endpoint.
         endpoint: String,
@@ -42,7 +43,7 @@ pub enum Error {
         reason: String,
     },
     /// No answer in time.
-    #[error("{model} did not answer within {after:?}")]
+    #[error("{model} did not answer within {after:?}; if it is only slow, raise its `timeout_seconds`")]
     Timeout {
         /// The model.
         model: String,
@@ -50,7 +51,7 @@ pub enum Error {
         after: Duration,
     },
     /// The key was refused.
-    #[error("{endpoint} refused the key: {message}")]
+    #[error("{endpoint} refused the key: {message}; check the variable that `api_key_env` names")]
     Authentication {
         /// The endpoint.
         endpoint: String,
@@ -58,7 +59,7 @@ pub enum Error {
         message: String,
     },
     /// Too many requests for now.
-    #[error("{endpoint} is rate limited: {message}")]
+    #[error("{endpoint} is rate limited: {message}; lower `concurrency`, or run again later")]
     RateLimited {
         /// The endpoint.
         endpoint: String,
@@ -66,17 +67,35 @@ pub enum Error {
         message: String,
         /// When to come back, if it said so.
         retry_after: Option<Duration>,
+        /// What its headers said of its limits.
+        hints: Box<RateHints>,
     },
     /// The account has nothing left: waiting does not help.
-    #[error("{endpoint}: the quota is used up: {message}")]
+    #[error(
+        "{endpoint}: the quota is used up: {message}; add credit to the account or raise its limit, and run again: \
+         nothing is paid twice"
+    )]
     QuotaExhausted {
         /// The endpoint.
         endpoint: String,
         /// What it said.
         message: String,
     },
+    /// A cap of the budget was reached, so the call was not made.
+    #[error(
+        "the budget of {} was reached ({} spent); run again with a larger one to go on: nothing is paid twice",
+        shown(.cap, .limit), shown(.cap, .spent)
+    )]
+    BudgetExhausted {
+        /// The cap.
+        cap: Cap,
+        /// What was spent when the call was to be made, in the cap's unit.
+        spent: f64,
+        /// The limit, in the same unit.
+        limit: f64,
+    },
     /// The server failed or is overloaded.
-    #[error("{endpoint} answered {status}: {message}")]
+    #[error("{endpoint} answered {status}: {message}; that often passes: run again")]
     Server {
         /// The endpoint.
         endpoint: String,
@@ -88,7 +107,7 @@ pub enum Error {
         retry_after: Option<Duration>,
     },
     /// The request was refused and would be again.
-    #[error("{endpoint} refused the request ({status}): {message}")]
+    #[error("{endpoint} refused the request ({status}): {message}; check `model`, `base_url`, `omit` and `extra`")]
     Refused {
         /// The endpoint.
         endpoint: String,
@@ -98,7 +117,9 @@ pub enum Error {
         message: String,
     },
     /// Prompt and answer do not fit.
-    #[error("{model}: {tokens} tokens do not fit its context of {limit}")]
+    #[error(
+        "{model}: {tokens} tokens do not fit its context of {limit}; lower `context_tokens`, `top_k` or `max_tokens`"
+    )]
     ContextTooLong {
         /// The model.
         model: String,
@@ -108,7 +129,7 @@ pub enum Error {
         limit: usize,
     },
     /// The provider withheld the answer.
-    #[error("{model} withheld its answer: {reason}")]
+    #[error("{model} withheld its answer: {reason}; only another model or another text can change that")]
     ContentFiltered {
         /// The model.
         model: String,
@@ -116,7 +137,9 @@ pub enum Error {
         reason: String,
     },
     /// The answer is not what the protocol says.
-    #[error("{model} sent an answer that cannot be read: {reason}")]
+    #[error(
+        "{model} sent an answer that cannot be read: {reason}; run again, and if it stays so, check what serves it"
+    )]
     Malformed {
         /// The model.
         model: String,
@@ -167,6 +190,10 @@ impl Error {
             _ => None,
         }
     }
+}
+
+fn shown(cap: &Cap, amount: &f64) -> String {
+    cap.amount(*amount)
 }
 
 /// The cause at the bottom: with network errors, what is above it only

@@ -16,11 +16,11 @@ mod pull;
 pub mod testing;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
-pub use client::{Chat, Client, Embedder, Meter, Reranker, Spending};
+pub use client::{Budget, Cap, Caps, Chat, Client, Embedder, Meter, Reranker, Spending, Spent};
 pub use cpu::CpuBudget;
 pub use error::Error;
 pub use matrix::Matrix;
-pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
+pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RateHints, RerankConfig};
 pub use pull::{Library, ModelDirectory, ModelFiles, PullEvent, PullListener, PullOptions};
 
 use async_trait::async_trait;
@@ -192,6 +192,12 @@ pub trait ChatModel: Send + Sync {
     fn price(&self) -> (f64, f64) {
         (0.0, 0.0)
     }
+    /// What the provider last said of its limits, in any answer or refusal;
+    /// nothing for a model of this process. Not part of an answer, as it must
+    /// not be kept.
+    fn rate_hints(&self) -> Option<RateHints> {
+        None
+    }
     /// Answers one request.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
 }
@@ -218,6 +224,12 @@ pub trait EmbeddingModel: Send + Sync {
     fn price(&self) -> f64 {
         0.0
     }
+    /// What the provider last said of its limits, in any answer or refusal;
+    /// nothing for a model of this process. Not part of an answer, as it must
+    /// not be kept.
+    fn rate_hints(&self) -> Option<RateHints> {
+        None
+    }
     /// One row per text, in order, each of length 1.
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error>;
     /// One matrix per text with a row per token, each row of length 1.
@@ -241,6 +253,12 @@ pub trait RerankModel: Send + Sync {
     /// Price per million tokens, in dollars.
     fn price(&self) -> f64 {
         0.0
+    }
+    /// What the provider last said of its limits, in any answer or refusal;
+    /// nothing for a model of this process. Not part of an answer, as it must
+    /// not be kept.
+    fn rate_hints(&self) -> Option<RateHints> {
+        None
     }
     /// One score per passage, in order; higher is better.
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error>;

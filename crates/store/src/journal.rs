@@ -1,14 +1,25 @@
 //! The journal of model calls: what was asked and paid once is never paid
 //! again. A SQLite file that several processes of one machine may share.
 //!
+//! Each entry carries a checksum over its key and content. One that does not
+//! match is taken for absent, so the call is made again and replaces it. Where
+//! the file itself is damaged (cut off, or its structure overwritten), reading
+//! fails with [`Error::JournalDamaged`], and [`Journal::salvage`] saves what
+//! can still be read.
+//!
 //! An entry is in the operating system's hands when `put` returns (write-ahead
 //! log, `synchronous=NORMAL`): `kill -9` of any process loses none of them and
 //! corrupts nothing. A power cut may lose the last entries, never damage the
 //! file. The write-ahead log needs shared memory, so the file must lie on a
 //! local disk, not on a network file system.
 
+mod maintenance;
+
+pub use maintenance::{DamagedEntry, JournalStatistics, ModelStatistics, Salvage, Selection, Sweep};
+
 use crate::{Error, Key};
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use maintenance::Reuse;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 use std::{
     fs::File,
     path::{Path, PathBuf},
@@ -38,6 +49,14 @@ const CREATE: &str = "
         seconds REAL NOT NULL,
         created_unix_ms INTEGER NOT NULL,
         checksum BLOB NOT NULL
+    ) STRICT";
+
+/// What the journal saved, for people. Older versions do without it.
+const CREATE_REUSE: &str = "
+    CREATE TABLE IF NOT EXISTS reuse (
+        model TEXT NOT NULL PRIMARY KEY,
+        answers INTEGER NOT NULL,
+        saved_usd REAL NOT NULL
     ) STRICT";
 
 const SELECT: &str = "
@@ -76,6 +95,7 @@ struct Inner {
     path: PathBuf,
     connection: Mutex<Connection>,
     damaged: AtomicU64,
+    reuse: Mutex<Reuse>,
 }
 
 impl Journal {
@@ -89,11 +109,7 @@ impl Journal {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
         }
-        // SQLite does not wait its turn while it turns to the write-ahead log,
-        // so processes that open a new journal at once take turns by a lock.
-        let lock_path = path.with_extension("lock");
-        let lock = File::create(&lock_path).map_err(|source| file_error("create", &lock_path, source))?;
-        lock.lock().map_err(|source| file_error("lock", &lock_path, source))?;
+        let lock = lock(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(|source| journal_error(path, source))?;
         let found = prepare(&mut connection).map_err(|source| journal_error(path, source))?;
@@ -101,7 +117,8 @@ impl Journal {
             return Err(Error::Newer { path: path.display().to_string(), found, supported: SCHEMA });
         }
         drop(lock);
-        let inner = Inner { path: path.to_owned(), connection: Mutex::new(connection), damaged: AtomicU64::new(0) };
+        let (connection, damaged, reuse) = (Mutex::new(connection), AtomicU64::new(0), Mutex::default());
+        let inner = Inner { path: path.to_owned(), connection, damaged, reuse };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -117,10 +134,17 @@ impl Journal {
     /// If the database cannot be read.
     pub fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
         let stored = self.with(|connection| stored(connection, key))?;
-        if let Some(Err(_)) = stored {
-            self.inner.damaged.fetch_add(1, Ordering::Relaxed);
+        match &stored {
+            Some(Ok(entry)) => self.reused(entry),
+            Some(Err(_)) => _ = self.inner.damaged.fetch_add(1, Ordering::Relaxed),
+            None => {}
         }
         Ok(stored.and_then(Result::ok))
+    }
+
+    /// How many damaged entries [`Journal::get`] has met since it was opened.
+    pub fn n_damaged(&self) -> u64 {
+        self.inner.damaged.load(Ordering::Relaxed)
     }
 
     /// Keeps a call. The entry survives `kill -9` from the moment this
@@ -156,48 +180,6 @@ impl Journal {
         })
     }
 
-    /// How much the journal holds, and what it would cost to lose it.
-    ///
-    /// # Errors
-    /// If the database cannot be read.
-    pub fn statistics(&self) -> Result<JournalStatistics, Error> {
-        // `total` sums as floating point: it cannot overflow, even over a
-        // damaged entry, and is exact up to 2^53 tokens.
-        let sql = "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(cost_usd) FROM calls";
-        self.with(|connection| {
-            let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-            let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-            connection.query_row(sql, [], |row| {
-                Ok(JournalStatistics {
-                    entries: unsigned(row.get(0)?),
-                    prompt_tokens: row.get::<_, f64>(1)? as u64,
-                    completion_tokens: row.get::<_, f64>(2)? as u64,
-                    cost_usd: row.get(3)?,
-                    bytes: unsigned(pages.saturating_mul(page_bytes)),
-                    damaged: self.inner.damaged.load(Ordering::Relaxed),
-                })
-            })
-        })
-    }
-
-    /// Reads every entry and names those that are not what was written.
-    ///
-    /// # Errors
-    /// If the database cannot be read.
-    pub fn verify(&self) -> Result<Vec<DamagedEntry>, Error> {
-        self.with(|connection| {
-            let mut damaged = Vec::new();
-            let mut statement = connection.prepare(SELECT)?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                if let Err(entry) = intact(row) {
-                    damaged.push(entry);
-                }
-            }
-            Ok(damaged)
-        })
-    }
-
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         // A panic in another thread rolls its transaction back: the
         // connection it leaves is sound.
@@ -207,31 +189,13 @@ impl Journal {
     }
 }
 
-/// What a journal holds.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct JournalStatistics {
-    /// Calls.
-    pub entries: u64,
-    /// Tokens sent, of all calls.
-    pub prompt_tokens: u64,
-    /// Tokens received, of all calls.
-    pub completion_tokens: u64,
-    /// What all calls cost, in US dollars.
-    pub cost_usd: f64,
-    /// The size of the database.
-    pub bytes: u64,
-    /// How many damaged entries [`Journal::get`] has met since it was opened;
-    /// [`Journal::verify`] looks for all of them.
-    pub damaged: u64,
-}
-
-/// An entry that is not what was written.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DamagedEntry {
-    /// Its key, as far as it can be read, in hexadecimal digits.
-    pub key: String,
-    /// What is wrong with it.
-    pub reason: String,
+/// SQLite does not wait its turn while it turns to the write-ahead log, so
+/// processes that open a new journal at once take turns by this lock.
+fn lock(path: &Path) -> Result<File, Error> {
+    let path = path.with_extension("lock");
+    let lock = File::create(&path).map_err(|source| file_error("create", &path, source))?;
+    lock.lock().map_err(|source| file_error("lock", &path, source))?;
+    Ok(lock)
 }
 
 /// Sets the connection up, creates the table in a new file, and returns the
@@ -251,6 +215,7 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<i64> {
         transaction.pragma_update(None, "user_version", SCHEMA)?;
         transaction.commit()?;
     }
+    connection.execute_batch(CREATE_REUSE)?;
     version(connection)
 }
 
@@ -261,7 +226,7 @@ fn stored(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Result<
 
 fn intact(row: &Row<'_>) -> Result<JournalEntry, DamagedEntry> {
     let key: Vec<u8> = row.get(0).unwrap_or_default();
-    let damaged = |reason: String| DamagedEntry { key: key.iter().map(|byte| format!("{byte:02x}")).collect(), reason };
+    let damaged = |reason: String| DamagedEntry { key: hex(&key), reason };
     let read = || {
         Ok(Stored {
             key: &key,
@@ -341,6 +306,10 @@ impl<Text: AsRef<str>> Stored<'_, Text> {
     }
 }
 
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
@@ -350,7 +319,11 @@ fn unsigned(number: i64) -> u64 {
 }
 
 fn journal_error(path: &Path, source: rusqlite::Error) -> Error {
-    Error::Journal { path: path.display().to_string(), source }
+    let path = path.display().to_string();
+    match source.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt) => Error::JournalDamaged { path, source },
+        _ => Error::Journal { path, source },
+    }
 }
 
 fn file_error(operation: &'static str, path: &Path, source: std::io::Error) -> Error {

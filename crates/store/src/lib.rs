@@ -9,7 +9,7 @@ mod registry;
 
 pub use artifact::{ArtifactStore, Location};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
-pub use journal::{DamagedEntry, Journal, JournalEntry, JournalStatistics};
+pub use journal::{DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection, Sweep};
 pub use key::{Key, KeyBuilder};
 
 /// What can go wrong while keeping or finding something.
@@ -38,6 +38,18 @@ pub enum Error {
     /// The journal's database could not be used.
     #[error("the journal {path} cannot be used")]
     Journal {
+        /// The database file.
+        path: String,
+        /// What SQLite said.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// The journal's file is not what SQLite wrote.
+    #[error(
+        "the journal {path} is damaged: `reverie journal gc --yes` saves every answer that can still be read, and the \
+         next run asks for the others"
+    )]
+    JournalDamaged {
         /// The database file.
         path: String,
         /// What SQLite said.

@@ -5,6 +5,7 @@
 mod demo;
 mod doctor;
 mod init;
+mod journal;
 mod leaderboard;
 mod models;
 mod plan;
@@ -22,11 +23,15 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
+/// The exit code of a run that its budget ended.
+pub const BUDGET_REACHED: u8 = 4;
+
 const EXIT_CODES: &str = "Exit codes:
   0    done
   1    something failed; what was finished is kept
   2    the command line or the experiment file has mistakes; nothing was run
   3    done, but some results are missing because a model failed: run again to ask for them
+  4    the budget was reached: the results are partial, and a run with a larger one goes on
   130  interrupted; the next `run` goes on
 
 Environment:
@@ -55,6 +60,7 @@ enum Verb {
     Show(show::Arguments),
     Query(query::Arguments),
     Models(models::Arguments),
+    Journal(journal::Arguments),
     Doctor(doctor::Arguments),
 }
 
@@ -86,8 +92,15 @@ impl From<lab::Error> for Failure {
                 Self::usage(format!("nothing was run, because:\n{}", list.join("\n")))
             }
             lab::Error::Interrupted => Self { message, code: 130 },
+            lab::Error::Model(::models::Error::BudgetExhausted { .. }) => Self { message, code: BUDGET_REACHED },
             _ => Self::work(message),
         }
+    }
+}
+
+impl From<store::Error> for Failure {
+    fn from(error: store::Error) -> Self {
+        Self::work(lab::error_chain(&error))
     }
 }
 
@@ -161,6 +174,7 @@ pub fn main() -> ExitCode {
             Verb::Show(arguments) => show::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Models(arguments) => models::run(&cx, arguments).await,
+            Verb::Journal(arguments) => journal::run(&cx, arguments).await,
             Verb::Doctor(arguments) => doctor::run(&cx, arguments).await,
         }
     });

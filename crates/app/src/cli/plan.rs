@@ -1,6 +1,7 @@
-//! `reverie plan`: what would run, and how much of it is paid already.
+//! `reverie plan`: what would run, how much of it is paid already, and what
+//! the rest should cost.
 
-use super::{Context, Failure};
+use super::{Context, Failure, run};
 use crate::{environment, render};
 use std::path::PathBuf;
 
@@ -8,15 +9,21 @@ use std::path::PathBuf;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie plan experiment.toml
+  reverie plan experiment.toml --budget-usd 2.50
+  reverie plan experiment.toml --json | jq .cost
   reverie plan experiment.toml --json | jq '.operators[] | {operator, unique, stored}'")]
 pub struct Arguments {
     /// The experiment file.
     #[arg(default_value = "experiment.toml")]
     experiment: PathBuf,
+    /// What a run may cost, in US dollars, whatever the file says.
+    #[arg(long, value_name = "DOLLARS", value_parser = run::dollars)]
+    budget_usd: Option<f64>,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let setup = lab::Setup { budget_usd: arguments.budget_usd, ..environment::setup(cx.cancel.clone()) };
+    let session = environment::open(&arguments.experiment, setup)?;
     let prepared = session.prepare().await?;
     let summary = session.summary(&prepared).await?;
     if cx.json {

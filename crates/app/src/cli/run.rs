@@ -1,6 +1,6 @@
 //! `reverie run`: do what is not done yet, and show the leaderboard.
 
-use super::{Context, Failure};
+use super::{BUDGET_REACHED, Context, Failure};
 use crate::{environment, render};
 use lab::{Results, Session};
 use std::path::{Path, PathBuf};
@@ -10,15 +10,31 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie run experiment.toml
-  reverie run experiment.toml --json > results.json")]
+  reverie run experiment.toml --budget-usd 2.50
+  reverie run experiment.toml --json > results.json
+
+At a cap of the budget (`budget = { usd = 5.0, tokens = …, calls = …, minutes = … }`
+under [evaluate]) the run ends with exit code 4: everything finished is kept,
+the results are marked as partial, and a run with a larger budget goes on
+without paying anything twice. A budget is for one run: what was paid before
+takes nothing of it.")]
 pub struct Arguments {
     /// The experiment file.
     #[arg(default_value = "experiment.toml")]
     experiment: PathBuf,
+    /// What this run may cost, in US dollars, whatever the file says.
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    budget_usd: Option<f64>,
+}
+
+/// An amount of money that a cap can be.
+pub fn dollars(text: &str) -> Result<f64, String> {
+    let amount = text.trim_start_matches('$').parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
+    amount.ok_or_else(|| format!("`{text}` is no amount of dollars: write a number that is not below 0, such as 2.50"))
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let (session, results) = execute(cx, &arguments.experiment).await?;
+    let (session, results) = execute(cx, &arguments.experiment, arguments.budget_usd).await?;
     let report = write_report(&session, &results)?;
     if cx.json {
         cx.print_json(&results)?;
@@ -30,8 +46,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 }
 
 /// Prepares and runs an experiment with the live table on standard error.
-pub async fn execute(cx: &Context, experiment: &Path) -> Result<(Session, Results), Failure> {
-    let setup = environment::setup(cx.cancel.clone());
+pub async fn execute(cx: &Context, experiment: &Path, budget_usd: Option<f64>) -> Result<(Session, Results), Failure> {
+    let setup = lab::Setup { budget_usd, ..environment::setup(cx.cancel.clone()) };
     let progress = setup.progress.clone();
     let session = environment::open(experiment, setup)?;
     let table = render::LiveTable::start(progress, environment::watched());
@@ -59,8 +75,12 @@ pub fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Fai
     Ok(path.canonicalize().unwrap_or(path))
 }
 
-/// 3 where results are missing because something failed.
+/// 3 where results are missing because something failed, 4 where the budget
+/// was reached.
 pub fn exit_code(results: &Results) -> u8 {
+    if results.partial.is_some() {
+        return BUDGET_REACHED;
+    }
     let failed = results.provider_errors > 0 || results.trials.iter().any(|trial| !trial.failures.is_empty());
     if failed { 3 } else { 0 }
 }

@@ -3,6 +3,7 @@
 use super::{aligned, count, table};
 use eval::statistics::Summary;
 use lab::{MetricResult, Results, TrialResult, Winner};
+use models::{Cap, Spent};
 use std::fmt::Write;
 
 const AXES: [&str; 5] = ["chunker", "embedder", "retriever", "reranker", "generator"];
@@ -19,6 +20,9 @@ pub fn leaderboard(results: &Results) -> String {
     );
     if !results.rejected.is_empty() {
         let _ = write!(text, ", not read: {}", count(results.rejected.len()));
+    }
+    if let Some(partial) = &results.partial {
+        let _ = write!(text, "\nPARTIAL: {partial} (--budget-usd, or `budget` under [evaluate])");
     }
     if results.questions.is_empty() {
         let ids: Vec<&str> = results.trials.iter().map(|trial| trial.trial.id.as_str()).collect();
@@ -112,11 +116,12 @@ pub fn leaderboard(results: &Results) -> String {
         let _ = write!(text, "\nfailed:\n  {}", failures.join("\n  "));
     }
     if results.provider_errors > 0 {
-        let _ = write!(
-            text,
-            "\n{} answers or verdicts are missing because a model failed: run again to ask for them",
-            results.provider_errors
-        );
+        let reason = match results.partial {
+            Some(_) => "because the budget was reached or a model failed",
+            None => "because a model failed",
+        };
+        let missing = results.provider_errors;
+        let _ = write!(text, "\n{missing} answers or verdicts are missing {reason}: run again to ask for them");
     }
     let _ =
         write!(text, "\n{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
@@ -133,6 +138,20 @@ pub fn leaderboard(results: &Results) -> String {
         if spending.cost_usd > 0.0 {
             let _ = write!(text, ", $ {:.4}", spending.cost_usd);
         }
+    }
+    if let Some(budget) = &results.budget {
+        let Spent { usd, tokens, calls, minutes, .. } = budget.spent;
+        let amounts =
+            [(Cap::Usd, usd), (Cap::Tokens, tokens as f64), (Cap::Calls, calls as f64), (Cap::Minutes, minutes)];
+        let spent = amounts.map(|(cap, amount)| cap.amount(amount)).join(", ");
+        let _ = write!(text, "\nof the budget of {}, this run used {spent}", budget.caps);
+    }
+    if results.damaged_entries > 0 {
+        let _ = write!(
+            text,
+            "\n{} answers in the journal were damaged and were asked for again: see `reverie journal verify`",
+            count(results.damaged_entries as usize)
+        );
     }
     text
 }

@@ -1,6 +1,7 @@
 //! How results look: in the terminal and as a page.
 
 mod catalogue;
+mod journal;
 mod leaderboard;
 mod live;
 mod plan;
@@ -9,6 +10,7 @@ mod question;
 mod report;
 
 pub use catalogue::{catalogue, catalogue_entry};
+pub use journal::{journal, sweep};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;
 pub use plan::plan;
@@ -37,7 +39,8 @@ fn aligned(text: impl ToString, number: bool) -> Cell {
     if number { cell.set_alignment(CellAlignment::Right) } else { cell }
 }
 
-fn count(n: usize) -> String {
+/// A number with a comma after every three digits.
+pub fn count(n: usize) -> String {
     let digits = n.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();

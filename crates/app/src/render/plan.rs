@@ -1,7 +1,8 @@
 //! The plan for people.
 
 use super::{aligned, count, table};
-use lab::{PlanSummary, Prepared};
+use lab::{CostEstimate, PlanSummary, Prepared};
+use models::Cap;
 use std::fmt::Write;
 
 /// What would run.
@@ -33,5 +34,45 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
             let _ = write!(text, "\n  {detail}");
         }
     }
+    if let Some(cost) = &summary.cost {
+        text.push_str(&estimate(cost));
+    }
+    text
+}
+
+/// What it should cost, beside the budget. Nothing where nothing is paid and
+/// nothing is limited.
+fn estimate(cost: &CostEstimate) -> String {
+    let mut text = String::new();
+    if cost.models.is_empty() || (cost.cost_usd == Some(0.0) && cost.budget.is_empty()) {
+        return text;
+    }
+    text.push_str("\nmodel calls to make, roughly and at most:");
+    for model in &cost.models {
+        let money = match model.cost_usd {
+            Some(0.0) => "free".to_owned(),
+            Some(usd) => format!("about {}", Cap::Usd.amount(usd)),
+            None => "its price is not known: write `price` to see what it costs".to_owned(),
+        };
+        let _ = write!(
+            text,
+            "\n  {}: {} calls, {} tokens read, {} written, {money}",
+            model.model,
+            count(model.calls as usize),
+            count(model.prompt_tokens as usize),
+            count(model.completion_tokens as usize)
+        );
+    }
+    let total = cost.cost_usd.map_or_else(
+        || "the cost is not known".to_owned(),
+        |usd| format!("estimated cost: about {}", Cap::Usd.amount(usd)),
+    );
+    let _ = match (cost.budget.is_empty(), cost.exceeds.is_empty()) {
+        (true, _) => write!(text, "\n{total}; no budget: `budget = {{ usd = … }}` under [evaluate] sets one"),
+        (false, true) => write!(text, "\n{total}; the budget is {}", cost.budget),
+        (false, false) => {
+            write!(text, "\n{total}; the budget is {}: a run would end there, with partial results", cost.budget)
+        }
+    };
     text
 }

@@ -23,13 +23,25 @@ impl Respond for Echo {
 
 /// A server whose every answer takes `delay`.
 pub async fn start(delay: Duration) -> MockServer {
+    start_with(Echo(delay)).await
+}
+
+/// A server that answers chat requests in this way.
+pub async fn start_with(respond: impl Respond + 'static) -> MockServer {
     let server = MockServer::start().await;
-    Mock::given(path_regex("/chat/completions$")).respond_with(Echo(delay)).mount(&server).await;
+    Mock::given(path_regex("/chat/completions$")).respond_with(respond).mount(&server).await;
     Mock::given(path_regex("/models$"))
         .respond_with(ResponseTemplate::new(200).set_body_json(json!({ "object": "list", "data": [] })))
         .mount(&server)
         .await;
     server
+}
+
+/// The bodies of all chat requests so far.
+pub async fn asked(server: &MockServer) -> Vec<String> {
+    let requests = server.received_requests().await.unwrap();
+    let chat = requests.iter().filter(|request| request.url.path().ends_with("/chat/completions"));
+    chat.map(|request| String::from_utf8(request.body.clone()).unwrap()).collect()
 }
 
 /// The sections that name the server's model as `gpt`.

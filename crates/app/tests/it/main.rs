@@ -4,9 +4,12 @@
 #![expect(unreachable_pub, reason = "in a binary, `pub` marks what a module offers to the others")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends, and says where")]
 
+mod budget;
 mod corpus;
 mod endpoint;
+mod journal;
 mod mistakes;
 mod resume;
 mod run;
+mod secrets;
 mod workspace;

@@ -67,6 +67,31 @@ fn a_missing_key_an_unreachable_endpoint_and_a_missing_model_are_refused_togethe
     ]);
 }
 
+#[tokio::test]
+async fn a_budget_of_money_without_a_price_is_refused_before_anything_is_asked() {
+    let server = crate::endpoint::start(std::time::Duration::ZERO).await;
+    let workspace = Workspace::new();
+    let space = format!("{SPACE}\ngenerator = [{{ compact = {{ model = \"gpt\" }} }}]");
+    let rest = |budget: &str, price: &str| {
+        let model = format!("chat.openai = {{ model = \"m\", base_url = \"{}/v1\"{price} }}", server.uri());
+        format!(
+            "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\n{budget}\n[models.gpt]\n{model}\n"
+        )
+    };
+    workspace.experiment(&space, &rest("budget = { usd = 0.5 }", ", price = { input = 1.0 }"));
+    let parts = ["models.gpt", "$0.50", "`price = { input = …, output = … }`", "`chat.openai`", "0 where it is free"];
+    for verb in ["plan", "run"] {
+        workspace.run(&[verb]).refused_with(&parts);
+    }
+    workspace.experiment(&space, &rest("", ""));
+    workspace.run(&["run", "--budget-usd", "0.5"]).refused_with(&parts);
+    workspace.run(&["run", "--budget-usd=-1"]).refused_with(&["--budget-usd", "no amount of dollars"]);
+    let requests = server.received_requests().await.unwrap();
+    assert!(requests.iter().all(|request| request.url.path().ends_with("/models")), "only signs of life");
+    workspace.experiment(&space, &rest("budget = { usd = 0 }", ", price = { input = 0, output = 0 }"));
+    workspace.run(&["run"]).succeeds();
+}
+
 #[test]
 fn an_empty_corpus_is_refused() {
     let workspace = Workspace::new();

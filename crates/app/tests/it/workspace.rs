@@ -55,6 +55,26 @@ impl Workspace {
         Outcome::of(self.command(arguments).output().unwrap())
     }
 
+    /// Asks each golden question so many times, in other words each time.
+    pub fn multiply_questions(&self, times: usize) {
+        let text = std::fs::read_to_string(self.file("golden.jsonl")).unwrap();
+        let mut lines = Vec::new();
+        for line in text.lines() {
+            for i in 0..times {
+                let mut question: serde_json::Value = serde_json::from_str(line).unwrap();
+                question["id"] = format!("{}-{i}", question["id"].as_str().unwrap()).into();
+                question["question"] = format!("{} ({i})", question["question"].as_str().unwrap()).into();
+                lines.push(question.to_string());
+            }
+        }
+        self.write("golden.jsonl", lines.join("\n"));
+    }
+
+    /// Forgets what was computed, but not what was paid.
+    pub fn forget_artifacts(&self) {
+        std::fs::remove_dir_all(self.file("store/artifacts")).unwrap();
+    }
+
     /// The lines of the one run's event log.
     pub fn events(&self) -> Vec<serde_json::Value> {
         let runs = std::fs::read_dir(self.file("store/runs")).unwrap();
@@ -87,6 +107,12 @@ impl Outcome {
     #[track_caller]
     pub fn succeeds(self) -> Self {
         assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+
+    #[track_caller]
+    pub fn ends_with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:#?}");
         self
     }
 

@@ -214,7 +214,7 @@ pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<boo
 
 /// Which tasks must run, and which stored ones are needed as they are: what a
 /// stored task was made from is not looked at.
-fn required(plan: &Plan, stored: &[bool]) -> (Vec<TaskId>, Vec<TaskId>) {
+pub(crate) fn required(plan: &Plan, stored: &[bool]) -> (Vec<TaskId>, Vec<TaskId>) {
     let mut seen = vec![false; plan.tasks.len()];
     let (mut to_run, mut reused) = (Vec::new(), Vec::new());
     let mut open = plan.sinks();

@@ -4,7 +4,7 @@
 mod local;
 
 pub use local::Local;
-pub(crate) use local::stored;
+pub(crate) use local::{required, stored};
 
 use crate::{
     Error,

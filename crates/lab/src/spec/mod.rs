@@ -1,5 +1,6 @@
 //! The experiment file: raw TOML in, a resolved and validated [`Experiment`] out.
 
+mod budget;
 mod reader;
 mod resolve;
 
@@ -7,7 +8,7 @@ pub use reader::SpecError;
 pub(crate) use reader::nearest;
 
 use eval::MetricConfig;
-use models::ModelConfig;
+use models::{Caps, ModelConfig};
 use rag::{
     chunk::ChunkerConfig, generate::GeneratorConfig, load::Limits, rerank::RerankerConfig, retrieve::RetrieverConfig,
 };
@@ -77,6 +78,9 @@ pub struct EvaluateSpec {
     pub judged: Option<usize>,
     /// The metrics whose mean chooses the winner: none of them judged.
     pub objective: Vec<String>,
+    /// What one run may cost. What an earlier run paid is not paid again, and
+    /// takes nothing of it.
+    pub budget: Caps,
 }
 
 /// What executes the plan.

@@ -1,7 +1,7 @@
 //! From raw TOML to a checked [`Experiment`].
 
 use super::{
-    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, LocalEngineSpec, SearchSpec, Space, SpecError, nearest,
+    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, LocalEngineSpec, SearchSpec, Space, SpecError, budget, nearest,
     reader::Reader,
 };
 use eval::MetricConfig;
@@ -16,7 +16,7 @@ use toml::{
 
 const SECTIONS: &[&str] = &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
 const AXES: &[&str] = &["chunker", "embedder", "retriever", "reranker", "generator"];
-const EVALUATE: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective"];
+const EVALUATE: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
 const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -376,7 +376,8 @@ fn read_evaluate<'a>(
             "evaluate.answered: must be at least 1; leave it out to answer all questions",
         );
     }
-    EvaluateSpec { metrics, judge, embedder, answered, judged: optional(reader, table, "judged"), objective }
+    let (judged, budget) = (optional(reader, table, "judged"), budget::read(reader, table));
+    EvaluateSpec { metrics, judge, embedder, answered, judged, objective, budget }
 }
 
 /// One retrieval metric and the answer metrics that need no judge.

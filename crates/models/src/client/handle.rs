@@ -1,6 +1,6 @@
 //! Handles: what stages hold instead of models. Cheap to clone.
 
-use super::{Answer, Caller};
+use super::{Answer, Caller, estimate};
 use crate::{
     ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage,
 };
@@ -70,6 +70,8 @@ impl Chat {
     pub async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
         let key = self.caller.key(request);
         let (model, request) = (self.model.clone(), Arc::new(request.clone()));
+        let (estimated, asked) = (model.clone(), request.clone());
+        let estimate = move || estimate::chat(estimated.as_ref(), &asked);
         let make = move || {
             let (model, request) = (model.clone(), request.clone());
             async move {
@@ -80,7 +82,7 @@ impl Chat {
                 Ok(Answer { usage, cost_usd, seconds: response.seconds, response: to_text(&response)? })
             }
         };
-        from_text(&self.caller.answer(key, make).await?)
+        from_text(&self.caller.answer(key, estimate, make).await?)
     }
 }
 
@@ -173,14 +175,18 @@ impl Embedder {
     pub async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
         // Token vectors are made in this process, and are too large to keep.
         let made = Mutex::new(Vec::new());
+        let estimate = || estimate::embedding(self.model.as_ref(), texts);
         let make = || async {
             let started = Instant::now();
             let matrices = self.model.embed_tokens(texts, kind).await?;
+            // As many rows as tokens.
+            let prompt_tokens = matrices.iter().map(|matrix| matrix.rows() as u64).sum();
             *made.lock().unwrap_or_else(PoisonError::into_inner) = matrices;
             let seconds = started.elapsed().as_secs_f64();
-            Ok(Answer { response: String::new(), usage: Usage::default(), cost_usd: 0.0, seconds })
+            let usage = Usage { prompt_tokens, ..Usage::default() };
+            Ok(Answer { response: String::new(), usage, cost_usd: 0.0, seconds })
         };
-        self.caller.limited(make).await?;
+        self.caller.limited(None, estimate, make).await?;
         Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -192,11 +198,14 @@ impl Embedder {
                 *made.lock().unwrap_or_else(PoisonError::into_inner) = matrix;
                 Ok(answer)
             };
-            self.caller.limited(make).await?;
+            let estimate = || estimate::embedding(self.model.as_ref(), texts);
+            self.caller.limited(None, estimate, make).await?;
             return Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner));
         }
         let key = self.caller.key(&EmbeddingRequest { texts, kind });
         let (model, texts): (_, Arc<[String]>) = (self.model.clone(), texts.into());
+        let (estimated, asked) = (model.clone(), texts.clone());
+        let estimate = move || estimate::embedding(estimated.as_ref(), &asked);
         let make = move || {
             let (model, texts) = (model.clone(), texts.clone());
             async move {
@@ -206,7 +215,7 @@ impl Embedder {
                 Ok(Answer { response, ..answer })
             }
         };
-        let kept: EmbeddingResponse = from_text(&self.caller.answer(key, make).await?)?;
+        let kept: EmbeddingResponse = from_text(&self.caller.answer(key, estimate, make).await?)?;
         let bytes = STANDARD.decode(&kept.data).map_err(|error| unreadable(&error))?;
         let (numbers, _) = bytes.as_chunks::<4>();
         Ok(Matrix { columns: kept.columns, data: numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect() })
@@ -278,6 +287,8 @@ impl Reranker {
         let key = self.caller.key(&RerankRequest { query, passages });
         let (model, query, passages): (_, Arc<str>, Arc<[String]>) =
             (self.model.clone(), query.into(), passages.into());
+        let (estimated, asked) = (model.clone(), (query.clone(), passages.clone()));
+        let estimate = move || estimate::rerank(estimated.as_ref(), &asked.0, &asked.1);
         let make = move || {
             let (model, query, passages) = (model.clone(), query.clone(), passages.clone());
             async move {
@@ -293,9 +304,9 @@ impl Reranker {
             }
         };
         if self.caller.is_remote() {
-            return from_text(&self.caller.answer(key, make).await?);
+            return from_text(&self.caller.answer(key, estimate, make).await?);
         }
-        from_text(&self.caller.limited(make).await?.response)
+        from_text(&self.caller.limited(None, estimate, make).await?.response)
     }
 }
 

@@ -227,13 +227,19 @@ async fn passing_errors_are_retried_and_others_are_not() {
 #[test]
 fn errors_have_the_classes_that_a_controller_needs() {
     let endpoint = || "e".to_owned();
-    let rate =
-        Error::RateLimited { endpoint: endpoint(), message: String::new(), retry_after: Some(Duration::from_secs(2)) };
+    let rate = Error::RateLimited {
+        endpoint: endpoint(),
+        message: String::new(),
+        retry_after: Some(Duration::from_secs(2)),
+        hints: Box::default(),
+    };
     assert_eq!(rate.class(), ErrorClass::RateLimited);
     assert_eq!(Retryable::retry_after(&rate), Some(Duration::from_secs(2)));
     assert_eq!(server_error(503).class(), ErrorClass::Overloaded);
     assert_eq!(server_error(500).class(), ErrorClass::Transient);
     assert_eq!(Error::QuotaExhausted { endpoint: endpoint(), message: String::new() }.class(), ErrorClass::Budget);
+    let capped = Error::BudgetExhausted { cap: Cap::Calls, spent: 1.0, limit: 1.0 };
+    assert_eq!((capped.class(), capped.is_transient()), (ErrorClass::Budget, false));
     assert_eq!(Error::Config(String::new()).class(), ErrorClass::Permanent);
 }
 

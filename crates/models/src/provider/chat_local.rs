@@ -79,6 +79,11 @@ impl Config {
         Ok(self.resolve(cx)?.1)
     }
 
+    /// What runs in this process costs no money.
+    pub(super) fn prices(&self) -> Option<(f64, f64)> {
+        Some((0.0, 0.0))
+    }
+
     pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
         let (path, _) = self.resolve(cx)?;
         blocking(&self.model, move || Vocabulary::open(&path).map(drop)).await

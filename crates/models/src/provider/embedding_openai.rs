@@ -7,7 +7,7 @@ use super::{
     Context,
     http::{Endpoint, Settings, estimated_tokens},
 };
-use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, Usage};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, RateHints, Usage};
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -41,8 +41,9 @@ pub struct Config {
     pub connect_timeout_seconds: f64,
     /// How many calls may be in flight at once.
     pub concurrency: usize,
-    /// US dollars per million tokens.
-    pub price: f64,
+    /// US dollars per million tokens; needed where the budget caps money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
     /// The most texts of one call.
     pub batch_size: usize,
     /// Asks for shorter vectors, where the model offers it.
@@ -79,7 +80,7 @@ impl Default for Config {
             timeout_seconds: 60.0,
             connect_timeout_seconds: 5.0,
             concurrency: 8,
-            price: 0.0,
+            price: None,
             batch_size: 128,
             dimensions: None,
             max_tokens: 8191,
@@ -100,7 +101,7 @@ impl Config {
         if let Some((name, _)) = above_zero.iter().find(|(_, value)| *value == 0) {
             return Err(Error::Config(format!("{}: `{name}` must be above 0", self.model)));
         }
-        if !self.price.is_finite() || self.price < 0.0 {
+        if self.price.is_some_and(|price| !price.is_finite() || price < 0.0) {
             return Err(Error::Config(format!("{}: `price` must not be below 0", self.model)));
         }
         Ok(Arc::new(Remote {
@@ -125,6 +126,10 @@ impl Config {
                 "document_prefix": self.document_prefix,
             }),
         })
+    }
+
+    pub(super) fn prices(&self) -> Option<(f64, f64)> {
+        self.price.map(|price| (price, 0.0))
     }
 
     pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
@@ -174,7 +179,11 @@ impl EmbeddingModel for Remote {
     }
 
     fn price(&self) -> f64 {
-        self.config.price
+        self.config.price.unwrap_or_default()
+    }
+
+    fn rate_hints(&self) -> Option<RateHints> {
+        self.endpoint.hints()
     }
 
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {

@@ -50,6 +50,11 @@ impl Config {
         Ok(self.identity_of(&self.locate(cx)?.0))
     }
 
+    /// What runs in this process costs no money.
+    pub(super) fn prices(&self) -> Option<(f64, f64)> {
+        Some((0.0, 0.0))
+    }
+
     pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
         self.locate(cx).map(|_| ())
     }

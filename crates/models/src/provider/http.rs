@@ -1,7 +1,10 @@
 //! One endpoint that speaks OpenAI's protocol, or something near it: requests
 //! out, typed errors back, and no secret in either.
 
-use super::Context;
+use super::{
+    Context,
+    rate_headers::{RateHints, retry_after},
+};
 use crate::{Error, error::innermost};
 use reqwest::{
     StatusCode, Url,
@@ -11,7 +14,8 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     fmt,
-    time::{Duration, Instant, SystemTime},
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 /// A header's value that begins so is the name of a variable.
@@ -20,6 +24,8 @@ const FROM_ENVIRONMENT: &str = "env:";
 const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "cookie"];
 /// The longest message of the other side that an error repeats, in characters.
 const MAX_MESSAGE: usize = 400;
+/// Shorter secrets are not looked for in answers: they may be ordinary words.
+const MIN_SECRET: usize = 8;
 /// How long `ready` waits for a sign of life.
 const PROBE: Duration = Duration::from_secs(10);
 
@@ -88,6 +94,8 @@ impl Settings<'_> {
             };
             headers.insert(header, self.header_value(name, &value)?);
         }
+        // One secret may hold another: the longer one is removed first.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         let client = reqwest::Client::builder()
             .default_headers(headers)
             .connect_timeout(connect_timeout)
@@ -97,7 +105,8 @@ impl Settings<'_> {
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
-        Ok(Endpoint { client, base, model: self.model.to_owned(), timeout, secrets })
+        let hints = Mutex::default();
+        Ok(Endpoint { client, base, model: self.model.to_owned(), timeout, secrets, hints })
     }
 
     /// Whether the endpoint answers and takes the key.
@@ -147,6 +156,9 @@ pub(super) struct Endpoint {
     timeout: Duration,
     /// To be removed from whatever the other side says.
     secrets: Vec<String>,
+    /// What the last answer said of the limits. With calls side by side the
+    /// last word is what counts, so it belongs to the endpoint.
+    hints: Mutex<RateHints>,
 }
 
 impl fmt::Debug for Endpoint {
@@ -164,7 +176,9 @@ impl Endpoint {
         if !response.status().is_success() {
             return Err(self.refusal(response).await);
         }
+        let hints = self.heard(response.headers());
         let text = response.text().await.map_err(|error| self.broken(&error, started))?;
+        let text = self.without_secrets(text);
         let answer: Value =
             serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
         // Some gateways report errors under status 200.
@@ -172,10 +186,34 @@ impl Endpoint {
             Some(_) => {
                 let said = Said::read(&text);
                 let status = said.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(500);
-                Err(self.classified(status, None, said))
+                Err(self.classified(status, None, hints, said))
             }
             None => Ok(answer),
         }
+    }
+
+    /// What the last answer that said anything told of the limits.
+    pub(super) fn hints(&self) -> Option<RateHints> {
+        let hints = *self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        (!hints.is_empty()).then_some(hints)
+    }
+
+    fn heard(&self, headers: &HeaderMap) -> RateHints {
+        let hints = RateHints::read(headers);
+        if !hints.is_empty() {
+            *self.hints.lock().unwrap_or_else(PoisonError::into_inner) = hints;
+        }
+        hints
+    }
+
+    /// An answer as it may be kept: a gateway may send our headers back.
+    fn without_secrets(&self, mut text: String) -> String {
+        for secret in self.secrets.iter().filter(|secret| secret.len() >= MIN_SECRET) {
+            if text.contains(secret.as_str()) {
+                text = text.replace(secret.as_str(), "[redacted]");
+            }
+        }
+        text
     }
 
     /// An answer that is not what the protocol says.
@@ -199,12 +237,13 @@ impl Endpoint {
     async fn refusal(&self, response: reqwest::Response) -> Error {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers());
+        let hints = self.heard(response.headers());
         // A body that breaks off says less, but the status says enough.
         let said = Said::read(&response.text().await.unwrap_or_default());
-        self.classified(status, retry_after, said)
+        self.classified(status, retry_after, hints, said)
     }
 
-    fn classified(&self, status: u16, retry_after: Option<Duration>, said: Said) -> Error {
+    fn classified(&self, status: u16, retry_after: Option<Duration>, hints: RateHints, said: Said) -> Error {
         let endpoint = self.base.clone();
         let message = match self.shown(&said.message) {
             message if message.is_empty() => "no reason given".to_owned(),
@@ -214,10 +253,10 @@ impl Endpoint {
             return Error::ContentFiltered { model: self.model.clone(), reason: message };
         }
         match status {
-            401 | 403 => Error::Authentication { endpoint, message },
             402 => Error::QuotaExhausted { endpoint, message },
-            429 if said.is_quota() => Error::QuotaExhausted { endpoint, message },
-            429 => Error::RateLimited { endpoint, message, retry_after },
+            400 | 403 | 429 if said.is_quota() => Error::QuotaExhausted { endpoint, message },
+            401 | 403 => Error::Authentication { endpoint, message },
+            429 => Error::RateLimited { endpoint, message, retry_after, hints: Box::new(hints) },
             400 | 413 | 422 if let Some((tokens, limit)) = said.context_overflow() => {
                 Error::ContextTooLong { model: self.model.clone(), tokens, limit }
             }
@@ -274,35 +313,60 @@ impl Said {
     }
 
     fn is_content_filter(&self) -> bool {
-        let is_filter =
-            |text: &String| ["content_filter", "content_policy_violation"].iter().any(|known| text.contains(known));
-        is_filter(&self.code) || is_filter(&self.kind)
+        const KNOWN: [&str; 4] =
+            ["content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "moderation_blocked"];
+        let inner = self.body.pointer("/innererror/code").and_then(Value::as_str).unwrap_or_default();
+        [self.code.as_str(), &self.kind, inner].iter().any(|text| KNOWN.iter().any(|known| text.contains(known)))
     }
 
-    /// A used-up account looks like a rate limit, but waiting does not help.
+    /// A used-up account looks like a rate limit or a bad request, but waiting
+    /// does not help.
     fn is_quota(&self) -> bool {
-        let known = ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_balance"];
-        known.iter().any(|known| self.code == *known || self.kind == *known)
-            || self.message.contains("exceeded your current quota")
+        const KNOWN: [&str; 5] = [
+            "insufficient_quota",
+            "billing_hard_limit_reached",
+            "billing_not_active",
+            "insufficient_balance",
+            "quota_exceeded",
+        ];
+        let message = self.message.to_lowercase();
+        KNOWN.iter().any(|known| self.code == *known || self.kind == *known)
+            || ["exceeded your current quota", "credit balance is too low", "out of call volume quota"]
+                .iter()
+                .any(|known| message.contains(known))
     }
 
     /// Tokens asked for and tokens that fit, if that is what was refused;
     /// 0 where the message does not say.
     fn context_overflow(&self) -> Option<(usize, usize)> {
+        const MARKS: [&str; 6] = [
+            "maximum context length",
+            "context_length_exceeded",
+            "exceeds the context",
+            "context size",
+            "prompt is too long",
+            "exceeds the maximum number of tokens",
+        ];
         let message = self.message.to_lowercase();
         // llama.cpp's server says it in fields, the others in words.
         let field = |name: &str| self.body.get(name).and_then(Value::as_u64).map(|number| number as usize);
         if self.kind == "exceed_context_size_error" {
             return Some((field("n_prompt_tokens").unwrap_or_default(), field("n_ctx").unwrap_or_default()));
         }
-        let marks = ["maximum context length", "context_length_exceeded", "exceeds the context", "context size"];
-        if self.code != "context_length_exceeded" && !marks.iter().any(|mark| message.contains(mark)) {
+        if self.code != "context_length_exceeded" && !MARKS.iter().any(|mark| message.contains(mark)) {
             return None;
         }
+        // OpenAI names the limit first, Anthropic, Gemini and Mistral last:
+        // what was asked for is more than what fits.
         let numbers = numbers(&message);
-        let limit = numbers.first().copied().unwrap_or_default();
-        let tokens = numbers.iter().copied().find(|number| *number > limit).unwrap_or_default();
-        Some((tokens, limit))
+        let first = numbers.first().copied().unwrap_or_default();
+        let more = numbers.iter().copied().find(|number| *number > first);
+        let less = numbers.iter().copied().find(|number| *number < first);
+        Some(match (more, less) {
+            (Some(more), _) => (more, first),
+            (None, Some(less)) => (first, less),
+            (None, None) => (0, first),
+        })
     }
 }
 
@@ -316,25 +380,9 @@ fn numbers(text: &str) -> Vec<usize> {
         .collect()
 }
 
-/// When to come back: milliseconds, seconds, or a date.
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(milliseconds) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
-        return Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
-    }
-    let value = text("retry-after")?;
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = httpdate::parse_http_date(value).ok()?;
-    // Measured by the other side's clock where it tells its time.
-    let now = text("date").and_then(|now| httpdate::parse_http_date(now).ok()).unwrap_or_else(SystemTime::now);
-    Some(date.duration_since(now).unwrap_or_default())
-}
-
 /// A rough count for models whose tokenizer is not here: 4 Latin characters
 /// or one and a half others make a token.
-pub(super) fn estimated_tokens(text: &str) -> usize {
+pub(crate) fn estimated_tokens(text: &str) -> usize {
     let n_ascii = text.bytes().filter(u8::is_ascii).count();
     let n_other = text.chars().filter(|c| !c.is_ascii()).count();
     n_ascii.div_ceil(4) + (n_other * 2).div_ceil(3)

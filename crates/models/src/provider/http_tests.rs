@@ -81,7 +81,6 @@ fn settings<'a>(base_url: &'a str, headers: &'a BTreeMap<String, String>) -> Set
 }
 
 type Expected = fn(&Error) -> bool;
-type Headers = &'static [(&'static str, &'static str)];
 
 async fn refused(response: ResponseTemplate) -> Error {
     let bench = Bench::new().await;
@@ -117,12 +116,17 @@ async fn every_envelope_is_understood() {
 #[tokio::test]
 async fn each_refusal_has_its_type() {
     let coded = |code: &str| json!({ "error": { "message": "said", "code": code } });
-    let is: [(u16, Value, Expected); 11] = [
+    let worded = |message: &str| json!({ "error": { "message": message, "type": "invalid_request_error" } });
+    let azure = json!({ "error": { "message": "m", "innererror": { "code": "ResponsibleAIPolicyViolation" } } });
+    let is: [(u16, Value, Expected); 14] = [
         (401, coded("invalid_api_key"), |e| matches!(e, Error::Authentication { .. })),
         (403, coded(""), |e| matches!(e, Error::Authentication { .. })),
         (402, coded(""), |e| matches!(e, Error::QuotaExhausted { .. })),
         (429, coded("insufficient_quota"), |e| matches!(e, Error::QuotaExhausted { .. })),
         (429, coded("rate_limit_exceeded"), |e| matches!(e, Error::RateLimited { retry_after: None, .. })),
+        (403, worded("Out of call volume quota."), |e| matches!(e, Error::QuotaExhausted { .. })),
+        (400, worded("Your credit balance is too low."), |e| matches!(e, Error::QuotaExhausted { .. })),
+        (400, azure, |e| matches!(e, Error::ContentFiltered { .. })),
         (400, coded("content_filter"), |e| matches!(e, Error::ContentFiltered { .. })),
         (400, coded("context_length_exceeded"), |e| matches!(e, Error::ContextTooLong { .. })),
         (422, coded("invalid"), |e| matches!(e, Error::Refused { status: 422, .. })),
@@ -140,24 +144,54 @@ async fn each_refusal_has_its_type() {
 }
 
 #[tokio::test]
-async fn the_wish_to_come_back_later_is_read_in_each_form() {
-    let seconds = |seconds: f64| Some(Duration::from_secs_f64(seconds));
-    let cases: [(Headers, Option<Duration>); 5] = [
-        (&[("retry-after", "7")], seconds(7.0)),
-        (&[("retry-after", "1.5")], seconds(1.5)),
-        (&[("retry-after", "9"), ("retry-after-ms", "250")], seconds(0.25)),
-        (&[("date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")], seconds(30.0)),
-        (&[("retry-after", "soon")], None),
-    ];
-    for (headers, expected) in cases {
-        let mut map = HeaderMap::new();
-        for (name, value) in headers {
-            map.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
-        assert_eq!(retry_after(&map), expected, "{headers:?}");
-    }
+async fn what_headers_say_of_limits_comes_with_answers_and_refusals() {
+    let bench = Bench::new().await;
+    let limited = ResponseTemplate::new(429)
+        .insert_header("retry-after-ms", "1500")
+        .insert_header("x-ratelimit-remaining-requests", "0")
+        .insert_header("x-ratelimit-reset-requests", "6m0s");
+    bench.respond(limited).await;
+    let (base_url, headers) = (bench.base_url(), headers());
+    let endpoint = settings(&base_url, &headers).connect(&bench.context()).expect("an endpoint");
+    assert_eq!(endpoint.hints(), None);
+    let error = endpoint.post("x", &json!({})).await.expect_err("limited");
+    assert_eq!(error.retry_after(), Some(Duration::from_millis(1500)));
+    let Error::RateLimited { hints, .. } = error else { panic!("{error:?}") };
+    assert_eq!((hints.remaining_requests, hints.reset_requests), (Some(0.0), Some(Duration::from_secs(360))));
+    assert_eq!(endpoint.hints(), Some(*hints));
+
+    bench.server.reset().await;
+    bench.respond(json_refusal(200, json!({})).insert_header("x-ratelimit-limit-tokens", "9000")).await;
+    endpoint.post("x", &json!({})).await.expect("an answer");
+    assert_eq!(endpoint.hints().and_then(|hints| hints.limit_tokens), Some(9000.0));
+    bench.server.reset().await;
+    bench.respond(json_refusal(200, json!({}))).await;
+    endpoint.post("x", &json!({})).await.expect("an answer");
+    assert!(endpoint.hints().is_some(), "an answer that says nothing takes nothing back");
     let error = refused(ResponseTemplate::new(503).insert_header("retry-after", "3")).await;
-    assert_eq!(error.retry_after(), seconds(3.0));
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3)));
+}
+
+#[tokio::test]
+async fn every_way_to_say_that_a_text_is_too_long_is_understood() {
+    let cases = [
+        ("This model's maximum context length is 8192 tokens. However, you requested 9001 tokens.", 9001, 8192),
+        ("prompt is too long: 210000 tokens > 200000 maximum", 210_000, 200_000),
+        (
+            "The input token count (1,000,001) exceeds the maximum number of tokens allowed (1000000).",
+            1_000_001,
+            1_000_000,
+        ),
+        ("Prompt contains 40000 tokens, too large for model with 32768 maximum context length", 40_000, 32_768),
+        ("the request exceeds the context of 4096", 0, 4096),
+    ];
+    for (message, asked, fits) in cases {
+        let error = refused(json_refusal(400, json!({ "error": { "message": message } }))).await;
+        assert!(
+            matches!(error, Error::ContextTooLong { tokens, limit, .. } if (tokens, limit) == (asked, fits)),
+            "{error:?}"
+        );
+    }
 }
 
 #[tokio::test]
@@ -184,6 +218,37 @@ async fn a_key_is_shown_nowhere_even_if_it_is_sent_back() {
     let shown = format!("{error} {error:?} {endpoint:?} {settings:?} {:?}", bench.context());
     assert!(shown.contains("the key [redacted] of [redacted] is wrong"), "{shown}");
     assert!(!shown.contains("sk-very-secret") && !shown.contains("team-secret"), "{shown}");
+}
+
+#[tokio::test]
+async fn an_answer_that_repeats_a_key_is_kept_without_it() {
+    let bench = Bench::new().await;
+    bench.answer(200, json!({ "text": "you sent sk-very-secret, said team-secret" })).await;
+    let answer = bench.call(settings(&bench.base_url(), &headers())).await.expect("an answer");
+    assert_eq!(answer, json!({ "text": "you sent [redacted], said [redacted]" }));
+}
+
+#[tokio::test]
+async fn every_error_of_a_provider_says_what_to_do() {
+    let coded = |code: &str| json!({ "error": { "message": "said", "code": code } });
+    let cases = [
+        (401, coded(""), "api_key_env"),
+        (402, coded(""), "add credit"),
+        (429, coded("insufficient_quota"), "add credit"),
+        (429, coded(""), "lower `concurrency`"),
+        (400, coded("context_length_exceeded"), "max_tokens"),
+        (400, coded("content_filter"), "another model"),
+        (404, coded(""), "check `model`"),
+        (500, coded(""), "run again"),
+        (200, json!("no object"), "check what serves it"),
+    ];
+    for (status, body, advice) in cases {
+        let error = match status {
+            200 => refused(ResponseTemplate::new(200).set_body_string("<html>")).await,
+            status => refused(json_refusal(status, body)).await,
+        };
+        assert!(error.to_string().contains(advice), "{status}: {error}");
+    }
 }
 
 #[tokio::test]

@@ -7,6 +7,10 @@ use std::{fmt, sync::Arc};
 mod http;
 mod llama;
 pub(crate) mod onnx;
+mod rate_headers;
+
+pub(crate) use http::estimated_tokens;
+pub use rate_headers::RateHints;
 
 store::registry! {
     /// Which chat model, and its settings.
@@ -62,7 +66,7 @@ impl fmt::Debug for Context {
 }
 
 /// Adds to a registry's enum what can be said of a model before it is built.
-/// Each provider's `Config` has `identity` and `ready`.
+/// Each provider's `Config` has `identity`, `ready` and `prices`.
 macro_rules! before_building {
     ($Enum:ident { $($Variant:ident),+ $(,)? }) => {
         impl $Enum {
@@ -81,6 +85,12 @@ macro_rules! before_building {
             /// What is missing, and what to do about it.
             pub async fn ready(&self, cx: &Context) -> Result<(), Error> {
                 match self { $( Self::$Variant(config) => config.ready(cx).await, )+ }
+            }
+
+            /// Dollars per million tokens read and written, if the settings
+            /// say so; nothing for what runs in this process.
+            pub fn prices(&self) -> Option<(f64, f64)> {
+                match self { $( Self::$Variant(config) => config.prices(), )+ }
             }
         }
     };
@@ -136,6 +146,30 @@ impl ModelConfig {
             Self::Rerank(config) => config.ready(cx).await,
         }
     }
+
+    /// Dollars per million tokens read and written: (0, 0) for what runs in
+    /// this process, `None` where the settings do not say.
+    pub fn prices(&self) -> Option<(f64, f64)> {
+        match self {
+            Self::Chat(config) => config.prices(),
+            Self::Embedding(config) => config.prices(),
+            Self::Rerank(config) => config.prices(),
+        }
+    }
+
+    /// Where a price is written in an experiment file, and how: a table under
+    /// the model's name, and a setting in it.
+    pub fn price_setting(&self) -> (String, &'static str) {
+        let setting = match self {
+            Self::Chat(_) => "price = { input = …, output = … }",
+            Self::Embedding(_) | Self::Rerank(_) => "price = …",
+        };
+        // `{ kind: { provider: { … } } }`, as it is written.
+        let written = serde_json::to_value(self).unwrap_or_default();
+        let providers = written.as_object().and_then(|kinds| kinds.values().next()).and_then(|kind| kind.as_object());
+        let provider = providers.and_then(|providers| providers.keys().next()).cloned().unwrap_or_default();
+        (format!("{}.{provider}", self.kind().name()), setting)
+    }
 }
 
 #[cfg(test)]
@@ -160,6 +194,17 @@ mod tests {
         assert_eq!(experiment.models["judge"].kind(), Kind::Chat);
         let again = toml::to_string(&experiment.models["judge"]).expect("it can be written");
         assert_eq!(toml::from_str::<ModelConfig>(&again).expect("it can be read again"), experiment.models["judge"]);
+    }
+
+    #[test]
+    fn a_price_is_known_only_if_all_of_it_is_written() {
+        let prices = |text: &str| toml::from_str::<ModelConfig>(text).expect("a model").prices();
+        assert_eq!(prices("chat.openai = { price = { input = 0.25, output = 2 } }"), Some((0.25, 2.0)));
+        assert_eq!(prices("chat.openai = { price = { input = 0.25 } }"), None);
+        assert_eq!(prices("chat.openai = {}"), None);
+        assert_eq!(prices("embedding.openai = { price = 0 }"), Some((0.0, 0.0)), "zero, because it is written");
+        assert_eq!(prices("rerank.openai = {}"), None);
+        assert_eq!(prices("chat.local = { model = \"m\" }"), Some((0.0, 0.0)), "what runs here is free");
     }
 
     #[test]

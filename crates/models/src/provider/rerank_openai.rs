@@ -6,7 +6,7 @@ use super::{
     Context,
     http::{Endpoint, Settings, estimated_tokens},
 };
-use crate::{Error, Identity, RerankModel, Usage};
+use crate::{Error, Identity, RateHints, RerankModel, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,8 +35,9 @@ pub struct Config {
     pub connect_timeout_seconds: f64,
     /// How many calls may be in flight at once.
     pub concurrency: usize,
-    /// US dollars per million tokens.
-    pub price: f64,
+    /// US dollars per million tokens; needed where the budget caps money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<f64>,
 }
 
 /// The shape of requests. Answers are understood in any of them.
@@ -63,14 +64,14 @@ impl Default for Config {
             timeout_seconds: 60.0,
             connect_timeout_seconds: 5.0,
             concurrency: 8,
-            price: 0.0,
+            price: None,
         }
     }
 }
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn RerankModel>, Error> {
-        if !self.price.is_finite() || self.price < 0.0 {
+        if self.price.is_some_and(|price| !price.is_finite() || price < 0.0) {
             return Err(Error::Config(format!("{}: `price` must not be below 0", self.model)));
         }
         Ok(Arc::new(Remote {
@@ -87,6 +88,10 @@ impl Config {
             revision: self.settings().base()?,
             parameters: json!({ "kind": "rerank", "version": VERSION, "shape": self.shape }),
         })
+    }
+
+    pub(super) fn prices(&self) -> Option<(f64, f64)> {
+        self.price.map(|price| (price, 0.0))
     }
 
     pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
@@ -122,7 +127,11 @@ impl RerankModel for Remote {
     }
 
     fn price(&self) -> f64 {
-        self.config.price
+        self.config.price.unwrap_or_default()
+    }
+
+    fn rate_hints(&self) -> Option<RateHints> {
+        self.endpoint.hints()
     }
 
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {

@@ -28,6 +28,16 @@ impl GeneratorConfig {
         &self.settings().model
     }
 
+    /// Roughly how many calls an answer from so many passages takes, for an
+    /// estimate of what it costs.
+    pub fn calls(&self, n_passages: usize) -> usize {
+        match self {
+            // As long as the passages fit into one call.
+            Self::Compact(_) | Self::TreeSummarize(_) => 1,
+            Self::Refine(_) => n_passages.max(1),
+        }
+    }
+
     /// What all generators share.
     pub fn settings(&self) -> &Settings {
         match self {

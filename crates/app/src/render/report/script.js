@@ -33,6 +33,10 @@ byId("title").textContent = results.experiment;
 byId("verdict").textContent = winner
   ? `Winner: ${winner}, by the mean of ${results.objective.join(", ")}.`
   : `No winner: ${results.winner.refused}.`;
+if (results.partial) {
+  byId("partial").hidden = false;
+  byId("partial").textContent = `Partial results: ${results.partial}.`;
+}
 const tied = results.trials.filter((trial) => trial.tied).length;
 byId("facts").textContent =
   `${results.documents} documents, ${(results.text_bytes / 1e6).toFixed(2)} MB of text, ${results.questions.length} questions, ` +

@@ -1,0 +1,56 @@
+//! The journal for people.
+
+use super::{aligned, count, table};
+use std::{fmt::Write, path::Path};
+use store::{JournalStatistics, ModelStatistics, Sweep};
+
+/// What a journal holds and has saved.
+pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStatistics]) -> String {
+    let mut text = format!(
+        "{}: {} answers, {:.2} MB, {}",
+        path.display(),
+        count(statistics.entries as usize),
+        statistics.bytes as f64 / 1e6,
+        dollars(statistics.cost_usd),
+    );
+    let mut rows = table(&["model", "kind", "answers", "tokens read", "written", "paid"], 2);
+    for model in models {
+        rows.add_row(vec![
+            aligned(&model.model, false),
+            aligned(&model.kind, false),
+            aligned(count(model.entries as usize), true),
+            aligned(count(model.prompt_tokens as usize), true),
+            aligned(count(model.completion_tokens as usize), true),
+            aligned(dollars(model.cost_usd), true),
+        ]);
+    }
+    let _ = write!(
+        text,
+        "\n{rows}\ngiven again without being paid: {} answers, {} saved",
+        count(statistics.reused as usize),
+        dollars(statistics.saved_usd)
+    );
+    text
+}
+
+/// What was, or would be, taken out.
+pub fn sweep(sweep: &Sweep, removed: bool) -> String {
+    let Sweep { selected, damaged, cost_usd, bytes_before, bytes_after } = *sweep;
+    let what = format!("{} answers and {} damaged entries", count(selected as usize), count(damaged as usize));
+    let again =
+        if cost_usd > 0.0 { format!("; to ask for them again costs {}", dollars(cost_usd)) } else { String::new() };
+    match (removed, selected + damaged) {
+        (_, 0) => "there is nothing to take out".to_owned(),
+        (false, _) => format!("would take out {what}{again}\nnothing was done: add --yes to do it"),
+        (true, _) => format!(
+            "took out {what}{again}\nthe journal had {:.2} MB and now has {:.2} MB",
+            bytes_before as f64 / 1e6,
+            bytes_after as f64 / 1e6
+        ),
+    }
+}
+
+/// Money as short as it can be said.
+fn dollars(usd: f64) -> String {
+    models::Cap::Usd.amount(usd)
+}

@@ -1,0 +1,128 @@
+//! A budget ends a run cleanly, and a larger one goes on where it ended.
+
+use crate::{endpoint, workspace::Workspace};
+use serde_json::{Value, json};
+use std::{collections::HashSet, time::Duration};
+use wiremock::{MockServer, Request, Respond, ResponseTemplate};
+
+const SPACE: &str = "chunker = [{ sentence = { chunk_size = 32, chunk_overlap = 0 } }, { sentence_window = { window_size = 1 } }]\nembedder = [\"tiny\"]\nretriever = [{ dense = { top_k = 2 } }, { bm25 = { top_k = 2 } }]\ngenerator = [{ compact = { model = \"gpt\", max_tokens = 16 } }]";
+const CONCURRENCY: usize = 4;
+/// Dollars per million tokens.
+const PRICE: (f64, f64) = (40.0, 300.0);
+const WRITTEN: u64 = 16;
+
+/// Counts a token for every three characters of a prompt: more than the four
+/// that are expected, so that calls cost more than was reserved for them.
+struct Metered;
+
+fn tokens_read(body: &Value) -> u64 {
+    let messages = body["messages"].as_array().unwrap().iter();
+    messages.map(|message| message["content"].as_str().unwrap().len() as u64).sum::<u64>() / 3
+}
+
+fn cost(body: &str) -> f64 {
+    let read = tokens_read(&serde_json::from_str(body).unwrap());
+    (read as f64 * PRICE.0 + WRITTEN as f64 * PRICE.1) / 1e6
+}
+
+impl Respond for Metered {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        ResponseTemplate::new(200).set_delay(Duration::from_millis(5)).set_body_json(json!({
+            "choices": [{ "message": { "role": "assistant", "content": "So it is [1]." }, "finish_reason": "stop" }],
+            "usage": { "prompt_tokens": tokens_read(&body), "completion_tokens": WRITTEN },
+        }))
+    }
+}
+
+fn experiment(workspace: &Workspace, server: &MockServer, budget: &str) {
+    let (input, output) = PRICE;
+    let model = format!(
+        "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{}/v1\", concurrency = {CONCURRENCY}, price = {{ input = {input}, output = {output} }} }}\n",
+        server.uri()
+    );
+    let evaluate = format!("[evaluate]\nmetrics = [\"recall\", \"token_f1\"]\n{budget}\n");
+    workspace.experiment(SPACE, &format!("[dataset]\npath = \"golden.jsonl\"\n{evaluate}{model}"));
+}
+
+#[tokio::test]
+async fn a_budget_of_fifty_cents_on_a_sweep_of_two_dollars() {
+    let server = endpoint::start_with(Metered).await;
+    let workspace = Workspace::new();
+    workspace.multiply_questions(10);
+    experiment(&workspace, &server, "budget = { usd = 0.5 }");
+
+    let plan = workspace.run(&["plan"]).succeeds();
+    assert!(plan.out.contains("estimated cost: about $"), "{}", plan.out);
+    assert!(plan.out.contains("the budget is $0.50: a run would end there"), "{}", plan.out);
+    let estimate = workspace.run(&["plan", "--json"]).succeeds().json()["cost"].clone();
+    assert_eq!(estimate["exceeds"], json!(["usd"]));
+    assert!(endpoint::asked(&server).await.is_empty(), "a plan spends nothing");
+
+    let first = workspace.run(&["run", "--json"]).ends_with(4).json();
+    let asked = endpoint::asked(&server).await;
+    let paid: f64 = asked.iter().map(|body| cost(body)).sum();
+    let dearest = asked.iter().map(|body| cost(body)).fold(0.0, f64::max);
+    let overshoot = (paid - 0.5).max(0.0);
+    assert!(overshoot <= CONCURRENCY as f64 * dearest, "{overshoot} is more than the calls in flight cost");
+    assert!(paid > 0.5 - 2.0 * dearest, "the budget is used: {paid}");
+    let told = first["budget"]["spent"]["usd"].as_f64().unwrap();
+    assert!((told - paid).abs() < 1e-9, "{told} is told, {paid} was paid");
+    assert_eq!(first["budget"]["spent"]["paid_calls"], asked.len());
+    assert_eq!(first["budget"]["reached"], "usd");
+    let partial = first["partial"].as_str().unwrap();
+    assert!(partial.starts_with("the budget of $0.50 was reached: "), "{partial}");
+    assert!(partial.contains(&format!("{} of at least ", asked.len())), "{partial}");
+    let scored: u64 = scores(&first, "n_scored");
+    assert!(scored > 0, "what was paid for is scored");
+    assert!(scored < scores(&first, "n_total"));
+
+    let board = workspace.run(&["leaderboard"]).succeeds();
+    assert!(board.out.contains(&format!("PARTIAL: {partial}")), "{}", board.out);
+    let report = board.out.lines().find_map(|line| line.strip_prefix("report: ")).unwrap();
+    assert!(std::fs::read_to_string(report).unwrap().contains(partial));
+    let events = workspace.events();
+    assert!(events.iter().any(|event| event["kind"] == "budget_reached" && event["reached"] == "usd"));
+
+    let second = workspace.run(&["run", "--budget-usd", "10", "--json"]).succeeds().json();
+    assert_eq!((&second["partial"], &second["budget"]["reached"]), (&Value::Null, &Value::Null));
+    assert_eq!(scores(&second, "n_scored"), scores(&second, "n_total"));
+    let all = endpoint::asked(&server).await;
+    let different: HashSet<&String> = all.iter().collect();
+    assert_eq!(different.len(), all.len(), "no call was paid twice");
+    let whole: f64 = all.iter().map(|body| cost(body)).sum();
+    assert!((1.0..4.0).contains(&whole), "a sweep of about $2: {whole}");
+    println!(
+        "a sweep of ${whole:.4} ({} calls) with a budget of $0.50: spent ${paid:.4} ({} calls), overshoot ${overshoot:.4}; \
+         the dearest call cost ${dearest:.4}, {CONCURRENCY} in flight; estimated ${:.4}",
+        all.len(),
+        asked.len(),
+        estimate["cost_usd"].as_f64().unwrap()
+    );
+}
+
+/// A count of all trials' answers that have a score.
+fn scores(results: &Value, count: &str) -> u64 {
+    let trials = results["trials"].as_array().unwrap().iter();
+    trials.map(|trial| trial["metrics"]["token_f1"][count].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_cap_on_calls_counts_models_of_this_process_too() {
+    let workspace = Workspace::new();
+    let space = "chunker = [\"sentence\"]\nembedder = [\"tiny\"]\nretriever = [\"dense\", \"bm25\"]";
+    let rest = "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\"]\n";
+    workspace.experiment(space, &format!("{rest}budget = {{ calls = 1 }}\n"));
+    let first = workspace.run(&["run", "--json"]).ends_with(4).json();
+    let partial = first["partial"].as_str().unwrap();
+    assert!(partial.starts_with("the budget of 1 calls was reached: 1 of at least 2 calls"), "{partial}");
+    let complete = |results: &Value| {
+        let trials = results["trials"].as_array().unwrap().iter();
+        trials.filter(|trial| trial["metrics"]["recall"]["n_scored"] == 4).count()
+    };
+    assert_eq!(complete(&first), 1, "what needs no model is done");
+    workspace.experiment(space, &format!("{rest}budget = {{ calls = 100, minutes = 60 }}\n"));
+    let second = workspace.run(&["run", "--json"]).succeeds().json();
+    assert_eq!(complete(&second), 2);
+    assert_eq!(second["budget"]["spent"]["calls"], 1, "one batch was embedded by the first run");
+}

@@ -1,0 +1,162 @@
+//! What the calls of a plan should cost, told before any of them is made.
+//!
+//! Rough on purpose: how long passages are and how many statements a judge
+//! finds is only known once they are there. Answers are taken to be as long as
+//! `max_tokens` allows, and what is in the journal already is not looked into,
+//! so a run mostly costs less.
+
+use crate::{
+    plan::{TaskId, Work},
+    session::Prepared,
+    spec::Experiment,
+};
+use models::{Cap, Caps};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Bytes of text per token.
+const BYTES_PER_TOKEN: u64 = 4;
+/// Tokens of texts that are embedded by one call.
+const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;
+/// Passages of one question, and their tokens together, unless
+/// `context_tokens` says less.
+const PASSAGES: u64 = 4;
+const CONTEXT_TOKENS: u64 = 1024;
+/// Instructions around passages and question.
+const INSTRUCTION_TOKENS: u64 = 200;
+/// What a judge is asked for one score: calls, and tokens of each.
+const JUDGE_CALLS: u64 = 5;
+const JUDGE_TOKENS: u64 = 700;
+const VERDICT_TOKENS: u64 = 60;
+/// What a chat model writes to order passages.
+const RANKING_TOKENS: u64 = 40;
+
+/// What is left to run should cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CostEstimate {
+    /// By model, in alphabetical order.
+    pub models: Vec<ModelEstimate>,
+    /// Calls of all models.
+    pub calls: u64,
+    /// Tokens read and written, of all models.
+    pub tokens: u64,
+    /// Dollars of all models, if every price is known.
+    pub cost_usd: Option<f64>,
+    /// What a run may cost.
+    pub budget: Caps,
+    /// The caps that the run should reach before it is done.
+    pub exceeds: Vec<Cap>,
+}
+
+/// What one model's calls should cost.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelEstimate {
+    /// The model's name in the experiment.
+    pub model: String,
+    /// Calls.
+    pub calls: u64,
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Tokens written, at most.
+    pub completion_tokens: u64,
+    /// Dollars, if the price is known; 0 for what runs in this process.
+    pub cost_usd: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    calls: u64,
+    read: u64,
+    written: u64,
+}
+
+impl Load {
+    fn new(calls: u64, read: u64, written: u64) -> Self {
+        Self { calls, read, written }
+    }
+}
+
+impl CostEstimate {
+    pub(crate) fn of(experiment: &Experiment, budget: Caps, prepared: &Prepared, to_run: &[TaskId]) -> Self {
+        let mut loads: BTreeMap<&str, Load> = BTreeMap::new();
+        for &id in to_run {
+            for (model, load) in loads_of(experiment, prepared, &prepared.plan.tasks[id].work) {
+                let sum = loads.entry(model).or_default();
+                *sum = Load::new(sum.calls + load.calls, sum.read + load.read, sum.written + load.written);
+            }
+        }
+        let models: Vec<ModelEstimate> = loads
+            .into_iter()
+            .filter(|(_, load)| load.calls > 0)
+            .map(|(model, Load { calls, read, written })| {
+                let prices = experiment.models.get(model).and_then(models::ModelConfig::prices);
+                let cost_usd = prices.map(|(input, output)| (read as f64 * input + written as f64 * output) / 1e6);
+                ModelEstimate {
+                    model: model.to_owned(),
+                    calls,
+                    prompt_tokens: read,
+                    completion_tokens: written,
+                    cost_usd,
+                }
+            })
+            .collect();
+        let calls = models.iter().map(|model| model.calls).sum();
+        let tokens = models.iter().map(|model| model.prompt_tokens + model.completion_tokens).sum();
+        let cost_usd = models.iter().map(|model| model.cost_usd).sum::<Option<f64>>();
+        let exceeds = [
+            (Cap::Usd, budget.usd.zip(cost_usd).is_some_and(|(limit, cost)| cost > limit)),
+            (Cap::Tokens, budget.tokens.is_some_and(|limit| tokens > limit)),
+            (Cap::Calls, budget.calls.is_some_and(|limit| calls > limit)),
+        ];
+        let exceeds = exceeds.into_iter().filter(|(_, exceeds)| *exceeds).map(|(cap, _)| cap).collect();
+        Self { models, calls, tokens, cost_usd, budget, exceeds }
+    }
+}
+
+/// The models that a task asks, and how much.
+fn loads_of<'a>(experiment: &'a Experiment, prepared: &Prepared, work: &'a Work) -> Vec<(&'a str, Load)> {
+    let tokens_of = |text: &str| text.len() as u64 / BYTES_PER_TOKEN + 1;
+    let all_questions = || prepared.questions.iter().map(|question| tokens_of(&question.question)).sum::<u64>();
+    let n_questions = prepared.questions.len() as u64;
+    // A small corpus fills no context.
+    let context = CONTEXT_TOKENS.min(prepared.text_bytes as u64 / BYTES_PER_TOKEN);
+    match work {
+        Work::Embed(model, _) => {
+            let n_shards = prepared.plan.tasks.iter().filter(|task| matches!(task.work, Work::Load(_))).count();
+            let tokens = prepared.text_bytes as u64 / BYTES_PER_TOKEN / n_shards.max(1) as u64 + 1;
+            vec![(model.as_str(), Load::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0))]
+        }
+        Work::EmbedQueries(model) => {
+            let tokens = all_questions();
+            vec![(model.as_str(), Load::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0))]
+        }
+        Work::Rerank(config, embedder, _, _) => {
+            let read = n_questions * (context + INSTRUCTION_TOKENS) + all_questions();
+            let load = Load::new(n_questions, read, n_questions * RANKING_TOKENS);
+            let embedder = embedder.as_deref().filter(|_| config.uses_embedder());
+            config.model().into_iter().chain(embedder).map(|model| (model, load)).collect()
+        }
+        Work::Generate(config, _, questions) => {
+            let settings = config.settings();
+            let calls = config.calls(PASSAGES as usize) as u64;
+            let context = settings.context_tokens.map_or(context, |limit| context.min(limit as u64));
+            let asked = questions.iter().map(|&i| tokens_of(&prepared.questions[i].question)).sum::<u64>();
+            let n = questions.len() as u64;
+            // The passages are shared out among the calls of an answer; each
+            // has the instructions and the question.
+            let read = n * context + calls * (n * INSTRUCTION_TOKENS + asked);
+            vec![(config.model(), Load::new(n * calls, read, n * calls * u64::from(settings.max_tokens)))]
+        }
+        Work::Score(metric, _, _, questions) => {
+            let (needs, n) = (metric.needs(), questions.len() as u64);
+            let calls = n * JUDGE_CALLS;
+            let judge = Load::new(calls, calls * JUDGE_TOKENS, calls * VERDICT_TOKENS);
+            let embedder = Load::new(n, n * INSTRUCTION_TOKENS, 0);
+            let evaluate = &experiment.evaluate;
+            let judge = evaluate.judge.as_deref().filter(|_| needs.judge).map(|model| (model, judge));
+            let embedder = evaluate.embedder.as_deref().filter(|_| needs.embedder).map(|model| (model, embedder));
+            judge.into_iter().chain(embedder).collect()
+        }
+        Work::Load(_) | Work::Chunk(..) | Work::IndexDense(_) | Work::IndexBm25(_) | Work::Retrieve(..) => Vec::new(),
+    }
+}

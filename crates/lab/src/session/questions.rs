@@ -1,0 +1,122 @@
+//! Where a session's golden questions come from: a file, or a chat model that
+//! writes them once; and whether their evidence stands in the corpus.
+
+use super::Session;
+use crate::{
+    Error,
+    artifact::{self, DocumentRow},
+    engine::Outputs,
+    task::Execution,
+};
+use eval::{Dataset, Question, dataset};
+use rag::load::Rejected;
+use std::collections::BTreeSet;
+
+impl Session {
+    /// The questions of the dataset's file; none if they are to be generated.
+    pub(super) fn import(&self, mistakes: &mut Vec<String>) -> Result<Option<Dataset>, Error> {
+        let Some(spec) = &self.experiment.dataset else { return Ok(Some(Dataset::default())) };
+        let path = self.experiment.path(&spec.path);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if spec.generate.is_some() {
+                    return Ok(None);
+                }
+                mistakes.push(format!(
+                    "dataset.path: {} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]",
+                    path.display()
+                ));
+                return Ok(Some(Dataset::default()));
+            }
+            Err(source) => return Err(Error::file("read", &path, source)),
+        };
+        match dataset::import(&spec.path, &bytes) {
+            Ok(dataset) if dataset.questions.is_empty() => {
+                mistakes.push(format!("dataset.path: {} holds no question", path.display()));
+                Ok(Some(Dataset::default()))
+            }
+            Ok(dataset) => Ok(Some(dataset)),
+            Err(errors) => {
+                mistakes.extend(errors.iter().map(|error| format!("{}: {error}", path.display())));
+                Ok(Some(Dataset::default()))
+            }
+        }
+    }
+
+    /// Generates the golden questions and keeps them at the dataset's path.
+    pub(super) async fn generate(&self, loader: &Execution, outputs: &Outputs) -> Result<Vec<Question>, Error> {
+        let Some((spec, generate)) =
+            self.experiment.dataset.as_ref().and_then(|spec| Some((spec, spec.generate.as_ref()?)))
+        else {
+            return Ok(Vec::new());
+        };
+        let chat = loader.models().chat(&generate.model)?;
+        let Some(chunker) = self.experiment.space.chunker.first() else { return Ok(Vec::new()) };
+        let chunker = chunker.build(())?;
+        let mut chunks = Vec::new();
+        for name in outputs.values().collect::<BTreeSet<_>>() {
+            let Some(bytes) = loader.store.get(name).await? else { continue };
+            for row in artifact::decode::<DocumentRow>(bytes)? {
+                if let DocumentRow::Document(document) = row {
+                    chunks.extend(chunker.chunk(&document));
+                }
+            }
+        }
+        let options = eval::GenerateOptions { size: generate.size, seed: generate.seed, ..Default::default() };
+        let generated = eval::generate(&options, &chunks, &chat, |_| {}).await?;
+        for (reason, count) in generated.counts() {
+            loader.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
+        }
+        if generated.dataset.questions.is_empty() {
+            return Err(Error::Refused(vec![format!(
+                "dataset.generate: the model `{}` wrote no usable question; try a larger model, or write questions by hand",
+                generate.model
+            )]));
+        }
+        let mut text = String::new();
+        for question in &generated.dataset.questions {
+            text.push_str(&serde_json::to_string(question).map_err(Error::table)?);
+            text.push('\n');
+        }
+        let path = self.experiment.path(&spec.path);
+        std::fs::write(&path, text).map_err(|source| Error::file("write", &path, source))?;
+        Ok(generated.dataset.questions)
+    }
+}
+
+/// What the documents are, in numbers.
+pub(super) struct Corpus {
+    pub(super) documents: usize,
+    pub(super) text_bytes: usize,
+    pub(super) rejected: Vec<Rejected>,
+}
+
+/// Looks through the parsed corpus, one shard at a time: counts it, and
+/// anchors the questions' evidence in it.
+pub(super) async fn read_corpus(
+    loader: &Execution,
+    outputs: &Outputs,
+    dataset: &mut Dataset,
+    mistakes: &mut Vec<String>,
+) -> Result<Corpus, Error> {
+    let mut corpus = Corpus { documents: 0, text_bytes: 0, rejected: Vec::new() };
+    let mut anchoring = dataset.anchoring();
+    let mut ids: Vec<_> = outputs.keys().copied().collect();
+    ids.sort_unstable();
+    for id in ids {
+        let Some(bytes) = loader.store.get(&outputs[&id]).await? else { continue };
+        for row in artifact::decode::<DocumentRow>(bytes)? {
+            match row {
+                DocumentRow::Document(document) => {
+                    corpus.documents += 1;
+                    corpus.text_bytes += document.text.len();
+                    anchoring.visit(&document.path, &document.text);
+                }
+                DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),
+            }
+        }
+    }
+    mistakes.extend(anchoring.finish().iter().map(ToString::to_string));
+    Ok(corpus)
+}

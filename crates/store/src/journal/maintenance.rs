@@ -1,0 +1,368 @@
+//! Looking after a journal: what it holds and has saved, which entries are
+//! damaged, and taking out what is not wanted any more.
+
+use super::{Connection, Error, Inner, Journal, JournalEntry, SELECT, intact, journal_error, lock, unsigned};
+use crate::Key;
+use rusqlite::{ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use serde::Serialize;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{PoisonError, atomic::Ordering},
+};
+
+/// Answers given from the journal between two writes of their count: a count
+/// must not make reading as slow as writing, and a lost one costs nothing.
+const REUSE_PER_WRITE: u64 = 256;
+
+/// What a journal holds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct JournalStatistics {
+    /// Calls.
+    pub entries: u64,
+    /// Tokens sent, of all calls.
+    pub prompt_tokens: u64,
+    /// Tokens received, of all calls.
+    pub completion_tokens: u64,
+    /// What all calls cost, in US dollars.
+    pub cost_usd: f64,
+    /// Answers that were given from the journal instead of being paid again.
+    pub reused: u64,
+    /// What these would have cost, in US dollars.
+    pub saved_usd: f64,
+    /// The size of the database.
+    pub bytes: u64,
+    /// How many damaged entries [`Journal::get`] has met since it was opened;
+    /// [`Journal::verify`] looks for all of them.
+    pub damaged: u64,
+}
+
+/// What a journal holds of one kind of call to one model.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelStatistics {
+    /// The model's name.
+    pub model: String,
+    /// `chat`, `embedding` or `rerank`.
+    pub kind: String,
+    /// Calls.
+    pub entries: u64,
+    /// Tokens sent.
+    pub prompt_tokens: u64,
+    /// Tokens received.
+    pub completion_tokens: u64,
+    /// What the calls cost, in US dollars.
+    pub cost_usd: f64,
+    /// When the first one ended, in milliseconds since 1970.
+    pub oldest_unix_ms: i64,
+    /// When the last one ended.
+    pub newest_unix_ms: i64,
+}
+
+/// An entry that is not what was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DamagedEntry {
+    /// Its key, as far as it can be read, in hexadecimal digits.
+    pub key: String,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Which intact entries to take out: those that meet every condition given,
+/// none if none is given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// Ended before this, in milliseconds since 1970.
+    pub before_unix_ms: Option<i64>,
+    /// Of one of these models.
+    pub models: Vec<String>,
+}
+
+impl Selection {
+    fn holds(&self, entry: &JournalEntry) -> bool {
+        let old = self.before_unix_ms.is_none_or(|before| entry.created_unix_ms < before);
+        let of_model = self.models.is_empty() || self.models.contains(&entry.model);
+        *self != Self::default() && old && of_model
+    }
+}
+
+/// What was, or would be, taken out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Sweep {
+    /// Intact entries that were selected.
+    pub selected: u64,
+    /// Damaged entries.
+    pub damaged: u64,
+    /// What asking for the selected ones again would cost, in US dollars.
+    pub cost_usd: f64,
+    /// The size of the database before.
+    pub bytes_before: u64,
+    /// The size of the database after; the same if nothing was taken out.
+    pub bytes_after: u64,
+}
+
+/// What could be saved of a damaged journal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Salvage {
+    /// Entries that are intact, and in the new journal.
+    pub kept: u64,
+    /// Where the damaged file lies now.
+    pub damaged_file: PathBuf,
+}
+
+/// Answers given from the journal that the database does not know of yet.
+#[derive(Debug, Default)]
+pub(super) struct Reuse {
+    by_model: BTreeMap<String, (u64, f64)>,
+    unwritten: u64,
+}
+
+impl Journal {
+    /// How much the journal holds, and what it would cost to lose it.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn statistics(&self) -> Result<JournalStatistics, Error> {
+        // `total` sums as floating point: it cannot overflow, even over a
+        // damaged entry, and is exact up to 2^53 tokens.
+        let sql = "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(cost_usd),
+                   (SELECT total(answers) FROM reuse), (SELECT total(saved_usd) FROM reuse) FROM calls";
+        self.write_reuse();
+        self.with(|connection| {
+            let bytes = bytes(connection)?;
+            connection.query_row(sql, [], |row| {
+                Ok(JournalStatistics {
+                    entries: unsigned(row.get(0)?),
+                    prompt_tokens: row.get::<_, f64>(1)? as u64,
+                    completion_tokens: row.get::<_, f64>(2)? as u64,
+                    cost_usd: row.get(3)?,
+                    reused: row.get::<_, f64>(4)? as u64,
+                    saved_usd: row.get(5)?,
+                    bytes,
+                    damaged: self.inner.damaged.load(Ordering::Relaxed),
+                })
+            })
+        })
+    }
+
+    /// What the journal holds of each model, in alphabetical order.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn models(&self) -> Result<Vec<ModelStatistics>, Error> {
+        let sql = "SELECT model, kind, count(*), total(prompt_tokens), total(completion_tokens), total(cost_usd),
+                   min(created_unix_ms), max(created_unix_ms) FROM calls GROUP BY model, kind ORDER BY model, kind";
+        self.with(|connection| {
+            let mut statement = connection.prepare(sql)?;
+            let rows = statement.query_map([], |row| {
+                Ok(ModelStatistics {
+                    // Also of a damaged entry, whose name may be no text.
+                    model: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
+                    kind: String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned(),
+                    entries: unsigned(row.get(2)?),
+                    prompt_tokens: row.get::<_, f64>(3)? as u64,
+                    completion_tokens: row.get::<_, f64>(4)? as u64,
+                    cost_usd: row.get(5)?,
+                    oldest_unix_ms: row.get(6)?,
+                    newest_unix_ms: row.get(7)?,
+                })
+            })?;
+            rows.collect()
+        })
+    }
+
+    /// Reads every entry and names those that are not what was written. Where
+    /// the file ends too early or cannot be followed further, that is the last
+    /// one named.
+    ///
+    /// # Errors
+    /// If the database cannot be read for another reason.
+    pub fn verify(&self) -> Result<Vec<DamagedEntry>, Error> {
+        self.with(|connection| {
+            let mut damaged = Vec::new();
+            let mut statement = connection.prepare(SELECT)?;
+            let mut rows = statement.query([])?;
+            loop {
+                match rows.next() {
+                    Ok(Some(row)) => damaged.extend(intact(row).err()),
+                    Ok(None) => return Ok(damaged),
+                    Err(error) if is_corrupt(&error) => {
+                        let reason = format!("the rest of the file cannot be read: {error}");
+                        damaged.push(DamagedEntry { key: String::new(), reason });
+                        return Ok(damaged);
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+
+    /// What [`Journal::remove`] would take out.
+    ///
+    /// # Errors
+    /// If the database cannot be read.
+    pub fn select(&self, selection: &Selection) -> Result<Sweep, Error> {
+        self.with(|connection| Ok(sweep(connection, selection)?.0))
+    }
+
+    /// Takes out the selected entries and every damaged one, and gives the
+    /// space back.
+    ///
+    /// # Errors
+    /// If the database cannot be written.
+    pub fn remove(&self, selection: &Selection) -> Result<Sweep, Error> {
+        self.with(|connection| {
+            // Found and removed in one transaction: nobody can replace a
+            // damaged entry in between.
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let (mut swept, rows) = sweep(&transaction, selection)?;
+            delete(&transaction, &rows)?;
+            transaction.commit()?;
+            if !rows.is_empty() {
+                connection.execute_batch("VACUUM")?;
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            }
+            swept.bytes_after = bytes(connection)?;
+            Ok(swept)
+        })
+    }
+
+    /// Builds a journal of all entries of a damaged one that are intact, and
+    /// puts it in its place. The damaged file stays beside it. Nobody else may
+    /// have the journal open.
+    ///
+    /// # Errors
+    /// If the file cannot be opened, or the new one cannot be written.
+    pub fn salvage(path: impl AsRef<Path>) -> Result<Salvage, Error> {
+        let path = path.as_ref();
+        let file_error = |operation, source| super::file_error(operation, path, source);
+        let aside = (1..)
+            .map(|i: u32| path.with_extension(format!("damaged-{i}")))
+            .find(|aside| !aside.exists())
+            .unwrap_or_else(|| path.with_extension("damaged"));
+        let fresh_path = path.with_extension("salvaged");
+        remove_files(&fresh_path).map_err(|source| file_error("replace", source))?;
+        let fresh = Self::open(&fresh_path)?;
+        let _lock = lock(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let damaged = Connection::open_with_flags(path, flags).map_err(|source| journal_error(path, source))?;
+        // Else SQLite refuses all of a file that is shorter than it says.
+        damaged.pragma_update(None, "writable_schema", true).map_err(|source| journal_error(path, source))?;
+        // From both ends, each as far as it goes: damage is mostly one place.
+        for order in ["ASC", "DESC"] {
+            let sql = format!("{SELECT} ORDER BY rowid {order}");
+            let Ok(mut statement) = damaged.prepare(&sql) else { continue };
+            let mut rows = statement.query([]).map_err(|source| journal_error(path, source))?;
+            while let Ok(Some(row)) = rows.next() {
+                let key = row.get::<_, Vec<u8>>(0).unwrap_or_default();
+                if let (Some(key), Ok(entry)) = (Key::from_hex(&super::hex(&key)), intact(row)) {
+                    fresh.put(&key, &entry)?;
+                }
+            }
+        }
+        let kept = fresh.statistics()?.entries;
+        drop((damaged, fresh));
+        std::fs::rename(path, &aside).map_err(|source| file_error("put aside", source))?;
+        // What the old file's log held was read through it above.
+        remove_files(path).map_err(|source| file_error("replace", source))?;
+        std::fs::rename(&fresh_path, path).map_err(|source| file_error("replace", source))?;
+        Ok(Salvage { kept, damaged_file: aside })
+    }
+
+    /// Notes that an answer was given instead of being paid again.
+    pub(super) fn reused(&self, entry: &JournalEntry) {
+        let mut reuse = self.inner.reuse.lock().unwrap_or_else(PoisonError::into_inner);
+        let (answers, saved) = reuse.by_model.entry(entry.model.clone()).or_default();
+        *answers += 1;
+        *saved += entry.cost_usd;
+        reuse.unwritten += 1;
+        let due = reuse.unwritten >= REUSE_PER_WRITE;
+        drop(reuse);
+        if due {
+            self.write_reuse();
+        }
+    }
+
+    fn write_reuse(&self) {
+        let reuse = std::mem::take(&mut *self.inner.reuse.lock().unwrap_or_else(PoisonError::into_inner));
+        // A count that cannot be written must not fail what it counts.
+        let _ = self.with(|connection| write(connection, &reuse));
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let reuse = std::mem::take(self.reuse.get_mut().unwrap_or_else(PoisonError::into_inner));
+        let connection = self.connection.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = write(connection, &reuse);
+    }
+}
+
+fn write(connection: &mut Connection, reuse: &Reuse) -> rusqlite::Result<()> {
+    if reuse.by_model.is_empty() {
+        return Ok(());
+    }
+    let sql = "INSERT INTO reuse VALUES (?1, ?2, ?3) ON CONFLICT (model) DO UPDATE
+               SET answers = answers + excluded.answers, saved_usd = saved_usd + excluded.saved_usd";
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (model, (answers, saved)) in &reuse.by_model {
+        transaction.execute(sql, params![model, super::signed(*answers), saved])?;
+    }
+    transaction.commit()
+}
+
+/// Counts what a selection holds, and names its rows.
+fn sweep(connection: &Connection, selection: &Selection) -> rusqlite::Result<(Sweep, Vec<i64>)> {
+    let bytes = bytes(connection)?;
+    let mut swept = Sweep { bytes_before: bytes, bytes_after: bytes, ..Sweep::default() };
+    let mut found = Vec::new();
+    let sql = SELECT.replace("FROM calls", ", rowid FROM calls");
+    let mut statement = connection.prepare(&sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        match intact(row) {
+            Err(_) => swept.damaged += 1,
+            Ok(entry) if selection.holds(&entry) => {
+                swept.selected += 1;
+                swept.cost_usd += entry.cost_usd;
+            }
+            Ok(_) => continue,
+        }
+        found.push(row.get(10)?);
+    }
+    Ok((swept, found))
+}
+
+fn delete(transaction: &Transaction<'_>, rows: &[i64]) -> rusqlite::Result<()> {
+    let mut statement = transaction.prepare("DELETE FROM calls WHERE rowid = ?1")?;
+    for row in rows {
+        statement.execute([row])?;
+    }
+    Ok(())
+}
+
+fn bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    Ok(unsigned(pages.saturating_mul(page_bytes)))
+}
+
+fn is_corrupt(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
+}
+
+/// Removes a database and what SQLite keeps beside it, as far as they exist.
+fn remove_files(path: &Path) -> std::io::Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match std::fs::remove_file(PathBuf::from(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "maintenance_tests.rs"]
+mod tests;
