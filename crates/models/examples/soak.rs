@@ -28,9 +28,12 @@ async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let flag = |name: &str, default: f64| {
         let at = arguments.iter().position(|argument| argument == name);
-        at.map_or(default, |at| arguments.get(at + 1).and_then(|text| text.parse().ok()).expect("a number after a flag"))
+        at.map_or(default, |at| {
+            arguments.get(at + 1).and_then(|text| text.parse().ok()).expect("a number after a flag")
+        })
     };
-    let [url, journal] = arguments.first_chunk().expect("usage: soak URL JOURNAL [--calls N] [--timeout S] [--ahead N]");
+    let [url, journal] =
+        arguments.first_chunk().expect("usage: soak URL JOURNAL [--calls N] [--timeout S] [--ahead N]");
     let (calls, ahead) = (flag("--calls", 1e6) as usize, flag("--ahead", 1024.0) as usize);
     let config: ChatConfig = serde_json::from_value(json!({ "openai": {
         "model": "simulated", "base_url": format!("{url}/v1"), "timeout_seconds": flag("--timeout", 2.0),

@@ -15,12 +15,12 @@ pub use budget::{Budget, Cap, Caps, Spent};
 pub use handle::{Chat, Embedder, Reranker};
 pub use meter::{Meter, Spending};
 
-use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage};
+use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
 use budget::Estimate;
-use executor::{ErrorClass, Limiter, RetryPolicy, Retryable};
+use executor::{Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable};
 use flight::Flights;
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -39,21 +39,21 @@ pub struct Client {
     shared: Arc<Shared>,
     budget: Budget,
     cancel: CancellationToken,
-    priority: i32,
+    call: Call,
     retry: RetryPolicy,
 }
 
 struct Shared {
     journal: Option<Arc<Journal>>,
     /// One for each model, whoever calls it.
-    limiters: Mutex<HashMap<Key, Limiter>>,
+    limiters: Mutex<HashMap<Key, Limited>>,
     flights: Flights,
     meter: Meter,
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("priority", &self.priority).field("retry", &self.retry).finish_non_exhaustive()
+        f.debug_struct("Client").field("call", &self.call).field("retry", &self.retry).finish_non_exhaustive()
     }
 }
 
@@ -66,7 +66,7 @@ impl Client {
             shared: Arc::new(shared),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
-            priority: 0,
+            call: Call::default(),
             retry: RetryPolicy::default(),
         }
     }
@@ -87,7 +87,14 @@ impl Client {
     /// This client, with calls that go before those of a lower priority.
     #[must_use]
     pub fn with_priority(self, priority: i32) -> Self {
-        Self { priority, ..self }
+        Self { call: self.call.with_priority(priority), ..self }
+    }
+
+    /// This client, with calls of a group, such as a trial: at each model's
+    /// limit, groups take turns.
+    #[must_use]
+    pub fn with_group(self, group: u64) -> Self {
+        Self { call: self.call.with_group(group), ..self }
     }
 
     /// This client, with another policy for retries.
@@ -108,33 +115,63 @@ impl Client {
 
     /// A handle to a chat model.
     pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
-        let caller = self.caller("chat", model.identity(), model.concurrency());
+        let asked = model.clone();
+        let caller = self.caller("chat", model.identity(), &model.limits(), move || asked.rate_hints());
         Chat::new(caller, model)
     }
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
-        let caller = self.caller("embedding", model.identity(), model.concurrency());
+        let asked = model.clone();
+        let caller = self.caller("embedding", model.identity(), &model.limits(), move || asked.rate_hints());
         Embedder::new(caller, model)
     }
 
     /// A handle to a rerank model.
     pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
-        let caller = self.caller("rerank", model.identity(), model.concurrency());
+        let asked = model.clone();
+        let caller = self.caller("rerank", model.identity(), &model.limits(), move || asked.rate_hints());
         Reranker::new(caller, model)
     }
 
-    fn caller(&self, kind: &'static str, identity: &Identity, concurrency: usize) -> Caller {
-        let key = KeyBuilder::new("limit").field("kind", kind).field("identity", identity).finish();
+    /// What is going on at each model's limit, by kind and name.
+    pub fn limits(&self) -> BTreeMap<String, LimiterStatus> {
+        let limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        limiters.values().map(|limited| (limited.name.clone(), limited.limiter.status())).collect()
+    }
+
+    fn caller(
+        &self,
+        kind: &'static str,
+        identity: &Identity,
+        limits: &Limits,
+        hints: impl Fn() -> Option<RateHints> + Send + Sync + 'static,
+    ) -> Caller {
+        // Providers count by model, whatever the other parameters are.
+        let key = KeyBuilder::new("limit")
+            .field("kind", kind)
+            .field("provider", &identity.provider)
+            .field("model", &identity.model)
+            .field("revision", &identity.revision)
+            .finish();
         let mut limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let limiter = limiters.entry(key).or_insert_with(|| Limiter::fixed(concurrency)).clone();
+        let limited = limiters
+            .entry(key)
+            .or_insert_with(|| Limited { name: format!("{kind} {}", identity.model), limiter: limits.limiter() });
         Caller {
             client: self.clone(),
             kind,
             identity: identity.clone(),
-            limiter: limiter.with_retry(self.retry.clone()),
+            limiter: limited.limiter.clone().with_retry(self.retry.clone()),
+            hints: Arc::new(hints),
         }
     }
+}
+
+/// A limit, and whose it is.
+struct Limited {
+    name: String,
+    limiter: Limiter,
 }
 
 /// A finished call, as a model made it.
@@ -147,13 +184,17 @@ struct Answer {
     seconds: f64,
 }
 
+/// What a model's provider said last of its limits.
+type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
+
 /// The calls of one kind to one model.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Caller {
     client: Client,
     kind: &'static str,
     identity: Identity,
     limiter: Limiter,
+    hints: Hints,
 }
 
 impl Caller {
@@ -238,16 +279,23 @@ impl Caller {
         F: Fn() -> Fut,
         Fut: Future<Output = Result<Answer, Error>>,
     {
-        let Client { budget, cancel, priority, .. } = &self.client;
-        let estimate = if budget.needs_estimates() { estimate() } else { Estimate::default() };
+        let Client { budget, cancel, call, .. } = &self.client;
+        let needed = budget.needs_estimates() || self.is_remote();
+        let estimate = if needed { estimate() } else { Estimate::default() };
         let make = &make;
         let attempt = || async move {
             let reservation = budget.reserve(estimate).await?;
-            let answer = make().await?;
+            let answer = make().await;
+            // Before the slot is given back, so that the next call knows.
+            if let Some(hints) = (self.hints)() {
+                self.limiter.hear(&hints);
+            }
+            let answer = answer?;
             reservation.settle(answer.usage, answer.cost_usd);
             Ok::<_, Error>(answer)
         };
-        let outcome = self.limiter.call(*priority, cancel, attempt).await.map_err(|error| self.error(error));
+        let call = call.with_cost(estimate.tokens);
+        let outcome = self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error));
         if let Err(Error::BudgetExhausted { .. }) = &outcome {
             budget.refused(key);
         }

@@ -20,7 +20,7 @@ pub use client::{Budget, Cap, Caps, Chat, Client, Embedder, Meter, Reranker, Spe
 pub use cpu::CpuBudget;
 pub use error::Error;
 pub use matrix::Matrix;
-pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RateHints, RerankConfig};
+pub use provider::{ChatConfig, EmbeddingConfig, EndpointLimits, Limits, ModelConfig, RateHints, RerankConfig};
 pub use pull::{Library, ModelDirectory, ModelFiles, PullEvent, PullListener, PullOptions};
 
 use async_trait::async_trait;
@@ -195,8 +195,13 @@ pub trait ChatModel: Send + Sync {
     /// What the provider last said of its limits, in any answer or refusal;
     /// nothing for a model of this process. Not part of an answer, as it must
     /// not be kept.
-    fn rate_hints(&self) -> Option<RateHints> {
+    fn rate_hints(&self) -> Option<executor::RateHints> {
         None
+    }
+    /// How many calls it takes: those that it serves best, unless that has
+    /// to be learned.
+    fn limits(&self) -> Limits {
+        Limits::Fixed(self.concurrency())
     }
     /// Answers one request.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
@@ -227,8 +232,13 @@ pub trait EmbeddingModel: Send + Sync {
     /// What the provider last said of its limits, in any answer or refusal;
     /// nothing for a model of this process. Not part of an answer, as it must
     /// not be kept.
-    fn rate_hints(&self) -> Option<RateHints> {
+    fn rate_hints(&self) -> Option<executor::RateHints> {
         None
+    }
+    /// How many calls it takes: those that it serves best, unless that has
+    /// to be learned.
+    fn limits(&self) -> Limits {
+        Limits::Fixed(self.concurrency())
     }
     /// One row per text, in order, each of length 1.
     async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error>;
@@ -257,8 +267,13 @@ pub trait RerankModel: Send + Sync {
     /// What the provider last said of its limits, in any answer or refusal;
     /// nothing for a model of this process. Not part of an answer, as it must
     /// not be kept.
-    fn rate_hints(&self) -> Option<RateHints> {
+    fn rate_hints(&self) -> Option<executor::RateHints> {
         None
+    }
+    /// How many calls it takes: those that it serves best, unless that has
+    /// to be learned.
+    fn limits(&self) -> Limits {
+        Limits::Fixed(self.concurrency())
     }
     /// One score per passage, in order; higher is better.
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error>;

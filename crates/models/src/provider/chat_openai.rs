@@ -7,10 +7,10 @@
 //! adds others.
 
 use super::{
-    Context,
+    Context, EndpointLimits, Limits,
     http::{Endpoint, Settings, estimated_tokens},
 };
-use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, RateHints, Role, Usage};
+use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Role, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -47,8 +47,12 @@ pub struct Config {
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
-    /// How many calls may be in flight at once.
-    pub concurrency: usize,
+    /// How many calls may be in flight at once; up to 256 if left out, as many
+    /// as the endpoint shows to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// What is known of its limits; the rest is learned.
+    pub limits: EndpointLimits,
     /// What tokens cost; needed where the budget caps money.
     pub price: Price,
     /// Prompt and answer together, in tokens.
@@ -80,7 +84,8 @@ impl Default for Config {
             headers: BTreeMap::new(),
             timeout_seconds: 120.0,
             connect_timeout_seconds: 5.0,
-            concurrency: 8,
+            concurrency: None,
+            limits: EndpointLimits::default(),
             price: Price::default(),
             context_length: 32_768,
             omit: Vec::new(),
@@ -154,7 +159,11 @@ impl ChatModel for Remote {
     }
 
     fn concurrency(&self) -> usize {
-        self.config.concurrency.max(1)
+        self.limits().maximum()
+    }
+
+    fn limits(&self) -> Limits {
+        self.config.limits.within(self.config.concurrency)
     }
 
     fn count_tokens(&self, text: &str) -> usize {
@@ -166,7 +175,7 @@ impl ChatModel for Remote {
         (input.unwrap_or_default(), output.unwrap_or_default())
     }
 
-    fn rate_hints(&self) -> Option<RateHints> {
+    fn rate_hints(&self) -> Option<executor::RateHints> {
         self.endpoint.hints()
     }
 

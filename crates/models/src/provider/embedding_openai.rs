@@ -4,10 +4,10 @@
 //! Vectors are scaled to length 1 here, whatever the server does.
 
 use super::{
-    Context,
+    Context, EndpointLimits, Limits,
     http::{Endpoint, Settings, estimated_tokens},
 };
-use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, RateHints, Usage};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, Usage};
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde::{Deserialize, Serialize};
@@ -39,8 +39,12 @@ pub struct Config {
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
-    /// How many calls may be in flight at once.
-    pub concurrency: usize,
+    /// How many calls may be in flight at once; up to 256 if left out, as many
+    /// as the endpoint shows to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// What is known of its limits; the rest is learned.
+    pub limits: EndpointLimits,
     /// US dollars per million tokens; needed where the budget caps money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
@@ -79,7 +83,8 @@ impl Default for Config {
             headers: BTreeMap::new(),
             timeout_seconds: 60.0,
             connect_timeout_seconds: 5.0,
-            concurrency: 8,
+            concurrency: None,
+            limits: EndpointLimits::default(),
             price: None,
             batch_size: 128,
             dimensions: None,
@@ -171,7 +176,11 @@ impl EmbeddingModel for Remote {
     }
 
     fn concurrency(&self) -> usize {
-        self.config.concurrency.max(1)
+        self.limits().maximum()
+    }
+
+    fn limits(&self) -> Limits {
+        self.config.limits.within(self.config.concurrency)
     }
 
     fn batch_size(&self) -> usize {
@@ -182,7 +191,7 @@ impl EmbeddingModel for Remote {
         self.config.price.unwrap_or_default()
     }
 
-    fn rate_hints(&self) -> Option<RateHints> {
+    fn rate_hints(&self) -> Option<executor::RateHints> {
         self.endpoint.hints()
     }
 

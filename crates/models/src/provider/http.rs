@@ -15,8 +15,9 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
+use tokio::time::Instant;
 
 /// A header's value that begins so is the name of a variable.
 const FROM_ENVIRONMENT: &str = "env:";
@@ -158,7 +159,7 @@ pub(super) struct Endpoint {
     secrets: Vec<String>,
     /// What the last answer said of the limits. With calls side by side the
     /// last word is what counts, so it belongs to the endpoint.
-    hints: Mutex<RateHints>,
+    hints: Mutex<Option<executor::RateHints>>,
 }
 
 impl fmt::Debug for Endpoint {
@@ -174,9 +175,9 @@ impl Endpoint {
         let sent = self.client.post(format!("{}/{path}", self.base)).json(body).send().await;
         let response = sent.map_err(|error| self.broken(&error, started))?;
         if !response.status().is_success() {
-            return Err(self.refusal(response).await);
+            return Err(self.refusal(response, started).await);
         }
-        let hints = self.heard(response.headers());
+        let hints = self.heard(response.headers(), started);
         let text = response.text().await.map_err(|error| self.broken(&error, started))?;
         let text = self.without_secrets(text);
         let answer: Value =
@@ -193,15 +194,16 @@ impl Endpoint {
     }
 
     /// What the last answer that said anything told of the limits.
-    pub(super) fn hints(&self) -> Option<RateHints> {
-        let hints = *self.hints.lock().unwrap_or_else(PoisonError::into_inner);
-        (!hints.is_empty()).then_some(hints)
+    pub(super) fn hints(&self) -> Option<executor::RateHints> {
+        *self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn heard(&self, headers: &HeaderMap) -> RateHints {
+    /// Remembers what an answer says, unless that to a later call was faster.
+    fn heard(&self, headers: &HeaderMap, sent: Instant) -> RateHints {
         let hints = RateHints::read(headers);
-        if !hints.is_empty() {
-            *self.hints.lock().unwrap_or_else(PoisonError::into_inner) = hints;
+        let mut last = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        if !hints.is_empty() && last.is_none_or(|last| last.sent <= sent) {
+            *last = Some(hints.of_call(sent));
         }
         hints
     }
@@ -234,10 +236,10 @@ impl Endpoint {
         Error::Connection { endpoint: self.base.clone(), reason: self.shown(&innermost(error)) }
     }
 
-    async fn refusal(&self, response: reqwest::Response) -> Error {
+    async fn refusal(&self, response: reqwest::Response, sent: Instant) -> Error {
         let status = response.status().as_u16();
         let retry_after = retry_after(response.headers());
-        let hints = self.heard(response.headers());
+        let hints = self.heard(response.headers(), sent);
         // A body that breaks off says less, but the status says enough.
         let said = Said::read(&response.text().await.unwrap_or_default());
         self.classified(status, retry_after, hints, said)

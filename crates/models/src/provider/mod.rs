@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
 mod http;
+mod limits;
 mod llama;
 pub(crate) mod onnx;
 mod rate_headers;
 
 pub(crate) use http::estimated_tokens;
+pub use limits::{EndpointLimits, Limits};
 pub use rate_headers::RateHints;
 
 store::registry! {

@@ -5,8 +5,10 @@
 //! `x-ratelimit-*`, Anthropic's `anthropic-ratelimit-*`, and `retry-after`
 //! of HTTP with the `retry-after-ms` of OpenAI and Azure.
 
+use executor::RateHint;
 use reqwest::header::HeaderMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 
 const SECONDS_PER_DAY: i64 = 86_400;
 
@@ -31,6 +33,23 @@ impl RateHints {
     /// Whether nothing was said.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// For a limiter: what came with the answer to a call sent then.
+    pub(super) fn of_call(&self, sent: Instant) -> executor::RateHints {
+        executor::RateHints {
+            sent,
+            requests: RateHint {
+                per_minute: self.limit_requests,
+                remaining: self.remaining_requests,
+                reset: self.reset_requests,
+            },
+            tokens: RateHint {
+                per_minute: self.limit_tokens,
+                remaining: self.remaining_tokens,
+                reset: self.reset_tokens,
+            },
+        }
     }
 
     pub(super) fn read(headers: &HeaderMap) -> Self {

@@ -3,10 +3,10 @@
 //! and that of text-embeddings-inference.
 
 use super::{
-    Context,
+    Context, EndpointLimits, Limits,
     http::{Endpoint, Settings, estimated_tokens},
 };
-use crate::{Error, Identity, RateHints, RerankModel, Usage};
+use crate::{Error, Identity, RerankModel, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,8 +33,12 @@ pub struct Config {
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
-    /// How many calls may be in flight at once.
-    pub concurrency: usize,
+    /// How many calls may be in flight at once; up to 256 if left out, as many
+    /// as the endpoint shows to take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<usize>,
+    /// What is known of its limits; the rest is learned.
+    pub limits: EndpointLimits,
     /// US dollars per million tokens; needed where the budget caps money.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<f64>,
@@ -63,7 +67,8 @@ impl Default for Config {
             headers: BTreeMap::new(),
             timeout_seconds: 60.0,
             connect_timeout_seconds: 5.0,
-            concurrency: 8,
+            concurrency: None,
+            limits: EndpointLimits::default(),
             price: None,
         }
     }
@@ -123,14 +128,18 @@ impl RerankModel for Remote {
     }
 
     fn concurrency(&self) -> usize {
-        self.config.concurrency.max(1)
+        self.limits().maximum()
+    }
+
+    fn limits(&self) -> Limits {
+        self.config.limits.within(self.config.concurrency)
     }
 
     fn price(&self) -> f64 {
         self.config.price.unwrap_or_default()
     }
 
-    fn rate_hints(&self) -> Option<RateHints> {
+    fn rate_hints(&self) -> Option<executor::RateHints> {
         self.endpoint.hints()
     }
 
