@@ -67,7 +67,7 @@ async fn main() {
         }
     }
     let wall_seconds = started.elapsed().as_secs_f64();
-    let kept = journal.stats().expect("counts").entries;
+    let kept = journal.statistics().expect("counts").entries;
     let verified = journal.verify().expect("a look at every entry").len();
     let stats = reqwest::get(format!("{url}/stats")).await.expect("counts").json::<Value>().await.expect("counts");
     let report = json!({

@@ -120,8 +120,8 @@ impl Settings<'_> {
         // Not every server lists its models, so any answer is a sign of life
         // but one about the key or about its own health.
         match response.status() {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(endpoint.refusal(response).await),
-            status if status.is_server_error() => Err(endpoint.refusal(response).await),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(endpoint.refusal(response, started).await),
+            status if status.is_server_error() => Err(endpoint.refusal(response, started).await),
             _ => Ok(()),
         }
     }
