@@ -178,7 +178,7 @@ async fn fulfilled(ticket: Ticket, cutter: Cutter, reply: Reply, body: u128) -> 
     match ticket.fault {
         None => {
             ticket.answered(body, reply.usage.prompt_tokens, reply.usage.completion_tokens);
-            return json_response(StatusCode::OK, bytes);
+            json_response(StatusCode::OK, bytes)
         }
         Some(fault) => {
             ticket.failed();

@@ -106,7 +106,7 @@ fn choice(request: &Request, fingerprint: u128, settings: &Settings) -> Choice {
     };
     let mut tokens: Vec<String> = Vec::new();
     for (i, character) in text.chars().enumerate() {
-        if i % 4 == 0 {
+        if i.is_multiple_of(4) {
             tokens.push(String::new());
         }
         if let Some(token) = tokens.last_mut() {
@@ -134,7 +134,7 @@ fn usage_json(usage: Usage) -> Value {
 /// A token and its alternatives, each half as probable as the one before.
 fn logprob(request: &Request, fingerprint: u128, position: u64, token: &str) -> Value {
     let entry = |token: &str, rank: i32| json!({ "token": token, "logprob": f64::from(rank + 1) * 0.5f64.ln(), "bytes": token.as_bytes() });
-    let judgement = if number(fingerprint, 0) % 2 == 0 { ["Yes", "No"] } else { ["No", "Yes"] };
+    let judgement = if number(fingerprint, 0).is_multiple_of(2) { ["Yes", "No"] } else { ["No", "Yes"] };
     let words = (0..).map(|n| word(fingerprint.rotate_left(64), position.wrapping_add(n)));
     let mut alternatives: Vec<&str> = vec![token];
     // As many words as it takes to find enough different ones, with an end in any case.

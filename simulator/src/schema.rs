@@ -56,7 +56,7 @@ impl<'a> Maker<'a> {
             "string" => json!(self.string(schema)),
             "integer" => json!(self.between(schema, 1.0) as i64),
             "number" => json!(self.between(schema, 0.01)),
-            "boolean" => json!(self.draw() % 2 == 0),
+            "boolean" => json!(self.draw().is_multiple_of(2)),
             _ => Value::Null,
         }
     }

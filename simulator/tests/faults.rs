@@ -1,4 +1,5 @@
 //! Each fault as a client sees it.
+#![expect(clippy::expect_used, reason = "a test that cannot go on should say so")]
 
 use reqwest::{Client, Response};
 use serde_json::{Value, json};

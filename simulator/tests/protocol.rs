@@ -1,5 +1,6 @@
 //! The provider as a client sees it: answers, streams, vectors, limits and
 //! their headers, counts and control.
+#![expect(clippy::expect_used, reason = "a test that cannot go on should say so")]
 
 use reqwest::{Client, Response, header::HeaderMap};
 use serde_json::{Value, json};

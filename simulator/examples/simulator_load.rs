@@ -2,7 +2,7 @@
 //! with one thread, connections that always have a request under way from
 //! another, and the processor time of the server's thread.
 //!
-//! `cargo run --release -p simulator --example load -- [REQUESTS] [CONNECTIONS]`
+//! `cargo run --release -p simulator --example simulator_load -- [REQUESTS] [CONNECTIONS]`
 #![expect(clippy::print_stdout, reason = "a benchmark prints its numbers")]
 #![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so and end")]
 
