@@ -17,6 +17,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("eval", &["models", "rag", "store"]),
     ("lab", &["eval", "executor", "models", "rag", "store"]),
     ("app", &["eval", "lab", "models", "rag", "store"]),
+    ("simulator", &[]),
     ("xtask", &[]),
 ];
 
@@ -60,7 +61,8 @@ fn main() -> ExitCode {
 fn direction(root: &Path, complaints: &mut Vec<String>) {
     let allowed: BTreeMap<_, _> = DIRECTION.iter().copied().collect();
     for (name, _) in DIRECTION {
-        let folder = if *name == "xtask" { root.join(name) } else { root.join("crates").join(name) };
+        let is_tool = matches!(*name, "simulator" | "xtask");
+        let folder = if is_tool { root.join(name) } else { root.join("crates").join(name) };
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
         let dependencies = dependencies.split("\n[").next().unwrap_or_default();

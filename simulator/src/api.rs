@@ -1,0 +1,263 @@
+//! The paths of the provider, and what becomes of a request on each.
+
+use crate::{
+    Fault, Settings, chat, embeddings, headers,
+    limits::Refusal,
+    line::Cutter,
+    reply::{CREATED, Content, Reply, Usage, fingerprint},
+    state::{Decision, State, Ticket, Verdict},
+};
+use axum::{
+    Extension, Router,
+    body::Body,
+    extract::{self, DefaultBodyLimit},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use bytes::Bytes;
+use futures::stream;
+use serde_json::{Map, Value, json};
+use std::{io, sync::Arc, time::Duration};
+
+type Shared = extract::State<Arc<State>>;
+
+pub(crate) fn router(state: Arc<State>) -> Router {
+    Router::new()
+        .route("/v1/chat/completions", post(chat_completions))
+        .route("/v1/embeddings", post(embedding))
+        .route("/v1/models", get(models))
+        .route("/stats", get(stats))
+        .route("/control", post(control))
+        .layer(DefaultBodyLimit::disable())
+        .with_state(state)
+}
+
+async fn chat_completions(
+    extract::State(state): Shared,
+    Extension(cutter): Extension<Cutter>,
+    body: Bytes,
+) -> Response {
+    answer(&state, cutter, &body, chat::reply).await
+}
+
+async fn embedding(extract::State(state): Shared, Extension(cutter): Extension<Cutter>, body: Bytes) -> Response {
+    answer(&state, cutter, &body, embeddings::reply).await
+}
+
+async fn models(extract::State(state): Shared) -> Response {
+    let model = json!({ "id": "simulated", "object": "model", "created": CREATED, "owned_by": "simulator" });
+    let mut response = json_response(StatusCode::OK, json!({ "object": "list", "data": [model] }).to_string());
+    if state.settings().rate_headers {
+        headers::write_rates(response.headers_mut(), state.rates());
+    }
+    response
+}
+
+async fn stats(extract::State(state): Shared) -> Response {
+    json_of(&state.stats())
+}
+
+/// Takes settings by name, and answers with all of them.
+async fn control(extract::State(state): Shared, body: Bytes) -> Response {
+    let changed = serde_json::from_slice::<Map<String, Value>>(&body)
+        .map_err(|error| crate::Error::Settings(format!("settings are given as a JSON object: {error}")))
+        .and_then(|changes| state.set(|settings| settings.merged(&changes)));
+    match changed {
+        Ok(settings) => json_of(&*settings),
+        Err(error) => error_response(StatusCode::BAD_REQUEST, "invalid_request_error", None, &error.to_string()),
+    }
+}
+
+fn json_of(value: &impl serde::Serialize) -> Response {
+    match serde_json::to_string(value) {
+        Ok(text) => json_response(StatusCode::OK, text),
+        Err(error) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "server_error", None, &error.to_string()),
+    }
+}
+
+fn json_response(status: StatusCode, body: impl Into<Body>) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.into()).into_response()
+}
+
+fn error_response(status: StatusCode, kind: &str, code: Option<&str>, message: &str) -> Response {
+    let error = json!({ "error": { "message": message, "type": kind, "param": null, "code": code } });
+    json_response(status, error.to_string())
+}
+
+async fn answer(
+    state: &Arc<State>,
+    cutter: Cutter,
+    body: &[u8],
+    reply: fn(&[u8], u128, &Settings) -> Result<Reply, String>,
+) -> Response {
+    let fingerprint = fingerprint(body);
+    let reply = match reply(body, fingerprint, &state.settings()) {
+        Ok(reply) => reply,
+        Err(message) => {
+            state.not_understood();
+            return error_response(StatusCode::BAD_REQUEST, "invalid_request_error", None, &message);
+        }
+    };
+    let Decision { verdict, rates, settings } = state.admit(reply.usage.total());
+    let mut shows_rates = settings.rate_headers;
+    let mut response = match verdict {
+        Verdict::Admitted(ticket) => fulfilled(ticket, cutter, reply, fingerprint).await,
+        Verdict::Failed(fault) => failed(fault),
+        Verdict::Refused(refusal) => {
+            shows_rates &= refusal != Refusal::Concurrency;
+            refused(refusal, reply.usage.total(), &settings)
+        }
+    };
+    if shows_rates {
+        headers::write_rates(response.headers_mut(), rates);
+    }
+    response
+}
+
+fn refused(refusal: Refusal, tokens: u64, settings: &Settings) -> Response {
+    let requests_per_minute = settings.requests_per_minute.unwrap_or_default();
+    let tokens_per_minute = settings.tokens_per_minute.unwrap_or_default();
+    let (kind, message) = match refusal {
+        Refusal::Concurrency => {
+            ("requests", format!("Too many requests in flight: Limit {}.", settings.concurrency.unwrap_or_default()))
+        }
+        Refusal::Requests(wait) => {
+            let limit = format!("requests per min (RPM): Limit {requests_per_minute}");
+            ("requests", format!("Rate limit reached on {limit}. Please try again in {}.", headers::duration(wait)))
+        }
+        Refusal::Tokens(wait) => {
+            let limit = format!("tokens per min (TPM): Limit {tokens_per_minute}, Requested {tokens}");
+            ("tokens", format!("Rate limit reached on {limit}. Please try again in {}.", headers::duration(wait)))
+        }
+        Refusal::TooLarge => {
+            let most = settings.token_burst.unwrap_or(tokens_per_minute);
+            ("tokens", format!("Request too large on tokens per min (TPM): at once {most}, Requested {tokens}."))
+        }
+    };
+    let mut response = error_response(StatusCode::TOO_MANY_REQUESTS, kind, Some("rate_limit_exceeded"), &message);
+    headers::write_retry_after(response.headers_mut(), refusal, settings);
+    response
+}
+
+fn failed(fault: Fault) -> Response {
+    let (status, kind, code, message) = match fault {
+        Fault::RateLimited => {
+            (StatusCode::TOO_MANY_REQUESTS, "requests", Some("rate_limit_exceeded"), "Too many requests.")
+        }
+        Fault::Overloaded => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "server_error",
+            None,
+            "The engine is currently overloaded, please try again later.",
+        ),
+        _ => (
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            None,
+            "The server had an error while processing your request.",
+        ),
+    };
+    error_response(status, kind, code, message)
+}
+
+/// The end of a request that was let through.
+async fn fulfilled(ticket: Ticket, cutter: Cutter, reply: Reply, body: u128) -> Response {
+    if ticket.fault == Some(Fault::Hang) {
+        // Until the client gives up, and this is dropped.
+        return std::future::pending().await;
+    }
+    let bytes = match (reply.content, ticket.fault) {
+        (Content::Events(events), None | Some(Fault::Truncated | Fault::Malformed)) => {
+            return streamed(ticket, events, body, reply.usage).await;
+        }
+        (Content::Json(bytes), _) => bytes,
+        (Content::Events(_), _) => Bytes::new(),
+    };
+    pause(ticket.latency).await;
+    match ticket.fault {
+        None => {
+            ticket.answered(body, reply.usage.prompt_tokens, reply.usage.completion_tokens);
+            json_response(StatusCode::OK, bytes)
+        }
+        Some(fault) => {
+            ticket.failed();
+            match fault {
+                Fault::Reset => {
+                    cutter.cut();
+                    json_response(StatusCode::OK, Body::empty())
+                }
+                Fault::Truncated => broken_off(&bytes),
+                Fault::Malformed => json_response(StatusCode::OK, bytes.slice(..bytes.len() / 2)),
+                other => failed(other),
+            }
+        }
+    }
+}
+
+async fn pause(duration: Duration) {
+    if !duration.is_zero() {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// The announced length, half of the body, and the end of the connection.
+fn broken_off(bytes: &Bytes) -> Response {
+    let half = bytes.slice(..bytes.len() / 2);
+    let parts = stream::unfold(Some(half), |half| async {
+        match half {
+            Some(half) if !half.is_empty() => Some((Ok(half), Some(Bytes::new()))),
+            Some(_) => {
+                // So that what was written before is really sent.
+                tokio::task::yield_now().await;
+                Some((Err(io::Error::from(io::ErrorKind::BrokenPipe)), None))
+            }
+            None => None,
+        }
+    });
+    let mut response = json_response(StatusCode::OK, Body::from_stream(parts));
+    response.headers_mut().insert(header::CONTENT_LENGTH, bytes.len().into());
+    response
+}
+
+/// A stream of events: half of the latency before the first, the rest evenly
+/// between the others.
+async fn streamed(ticket: Ticket, mut events: Vec<Bytes>, body: u128, usage: Usage) -> Response {
+    let gap = ticket.latency / 2 / u32::try_from(events.len()).unwrap_or(u32::MAX).max(1);
+    let half = events.len() / 2;
+    let breaks = ticket.fault == Some(Fault::Truncated);
+    match ticket.fault {
+        Some(Fault::Truncated) => events.truncate(half),
+        Some(Fault::Malformed) => {
+            let event = &events[half];
+            events[half] = [event.slice(..event.len() / 2), Bytes::from_static(b"\n\n")].concat().into();
+        }
+        _ => {}
+    }
+    pause(ticket.latency / 2).await;
+    let parts = stream::unfold((events.into_iter(), Some(ticket)), move |(mut events, mut ticket)| async move {
+        pause(gap).await;
+        let event = events.next();
+        if events.len() == 0
+            && let Some(ticket) = ticket.take()
+        {
+            match ticket.fault {
+                None => ticket.answered(body, usage.prompt_tokens, usage.completion_tokens),
+                Some(_) => ticket.failed(),
+            }
+        }
+        match event {
+            Some(event) => Some((Ok(event), (events, ticket))),
+            None if breaks => {
+                tokio::task::yield_now().await;
+                Some((Err(io::Error::from(io::ErrorKind::BrokenPipe)), (events, ticket)))
+            }
+            None => None,
+        }
+    });
+    let mut response = Body::from_stream(parts).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}

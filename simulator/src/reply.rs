@@ -1,0 +1,58 @@
+//! What the provider would answer, before limits and faults have their say.
+
+use crate::draw::scramble;
+use bytes::Bytes;
+
+/// Part of every answer, so that equal requests have equal answers.
+pub(crate) const CREATED: u64 = 1_767_225_600;
+
+const WORDS: [&str; 32] = [
+    "the", "limit", "of", "a", "request", "is", "kept", "by", "each", "bucket", "and", "when", "it", "was", "full",
+    "then", "more", "answers", "came", "late", "but", "none", "were", "lost", "or", "paid", "twice", "in", "this",
+    "long", "quiet", "run",
+];
+
+pub(crate) struct Reply {
+    pub(crate) content: Content,
+    pub(crate) usage: Usage,
+}
+
+pub(crate) enum Content {
+    Json(Bytes),
+    /// Events of a stream, ready to be sent.
+    Events(Vec<Bytes>),
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Usage {
+    pub(crate) prompt_tokens: u64,
+    pub(crate) completion_tokens: u64,
+}
+
+impl Usage {
+    pub(crate) fn total(self) -> u64 {
+        self.prompt_tokens + self.completion_tokens
+    }
+}
+
+/// What tells request bodies apart.
+pub(crate) fn fingerprint(body: &[u8]) -> u128 {
+    let hash = blake3::hash(body);
+    let (first, _) = hash.as_bytes().split_at(16);
+    first.iter().fold(0, |number, byte| (number << 8) | u128::from(*byte))
+}
+
+/// The n-th number that belongs to a fingerprint.
+pub(crate) fn number(fingerprint: u128, n: u64) -> u64 {
+    scramble(scramble(fingerprint as u64) ^ scramble((fingerprint >> 64) as u64) ^ n)
+}
+
+/// The n-th word that belongs to a fingerprint.
+pub(crate) fn word(fingerprint: u128, n: u64) -> &'static str {
+    WORDS[(number(fingerprint, n) % WORDS.len() as u64) as usize]
+}
+
+/// A rough count: a token is four bytes.
+pub(crate) fn estimated_tokens(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(4)
+}
