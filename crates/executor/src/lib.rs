@@ -25,6 +25,7 @@
 //! # }));
 //! ```
 
+mod aimd;
 mod attempt;
 mod completions;
 mod controller;
@@ -35,6 +36,7 @@ mod retry;
 mod run;
 mod slots;
 
+pub use aimd::{Aimd, AimdPolicy, Windows};
 pub use completions::{Completed, Completions};
 pub use controller::{Controller, Fixed};
 pub use error::{Error, ErrorClass, Retryable};
