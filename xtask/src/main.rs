@@ -17,6 +17,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("eval", &["models", "rag", "store"]),
     ("lab", &["eval", "executor", "models", "rag", "store"]),
     ("app", &["eval", "lab", "models", "rag", "store"]),
+    ("python", &["eval", "executor", "lab", "models", "rag", "store"]),
     ("xtask", &[]),
 ];
 
