@@ -16,6 +16,7 @@ use pyo3::{
     exceptions::{PyRuntimeError, PyStopIteration, PyTypeError},
     intern,
     prelude::*,
+    types::PyTuple,
 };
 use std::time::Instant;
 
@@ -24,6 +25,7 @@ use std::time::Instant;
 pub(crate) struct Attempt {
     scheduler: Py<Scheduler>,
     worker: Worker,
+    began: Instant,
     state: State,
 }
 
@@ -37,28 +39,27 @@ enum State {
 }
 
 struct Running {
-    context: Py<PyAny>,
+    /// `run` of the context.
+    run: Py<PyAny>,
     coroutine: Py<PyAny>,
-    /// `coroutine.send`, or `__next__` of an iterator that has none.
-    step: Py<PyAny>,
-    sends: bool,
-    /// When it began, as long as it has not waited.
-    unwaited: Option<Instant>,
+    /// What makes `run` step the coroutine: `send` and nothing to send, or
+    /// `__next__` of an iterator that has no `send`.
+    step: Py<PyTuple>,
+    waited: bool,
 }
 
 impl Attempt {
-    pub(crate) fn new(scheduler: Py<Scheduler>, worker: Worker, payload: Py<PyAny>) -> Self {
-        Self { scheduler, worker, state: State::Fresh(payload) }
+    pub(crate) fn new(scheduler: Py<Scheduler>, worker: Worker, payload: Py<PyAny>, began: Instant) -> Self {
+        Self { scheduler, worker, began, state: State::Fresh(payload) }
     }
 
     fn begin(&self, py: Python<'_>, payload: Py<PyAny>) -> PyResult<Running> {
         let scheduler = self.scheduler.get();
-        let context = scheduler.copy_context(py)?;
-        let unwaited = Some(Instant::now());
-        let made = context.call_method1(py, intern!(py, "run"), (scheduler.generate(), payload));
-        let made = made.map_err(|error| not_an_end(py, error))?;
-        if let Ok(step) = made.getattr(py, intern!(py, "send")) {
-            return Ok(Running { context, coroutine: made, step, sends: true, unwaited });
+        let run = scheduler.copy_context(py)?.getattr(py, intern!(py, "run"))?;
+        let made = run.call1(py, (scheduler.generate(), payload)).map_err(|error| not_an_end(py, error))?;
+        if let Ok(send) = made.getattr(py, intern!(py, "send")) {
+            let step = (send, py.None()).into_pyobject(py)?.unbind();
+            return Ok(Running { run, coroutine: made, step, waited: false });
         }
         let Ok(iterate) = made.getattr(py, intern!(py, "__await__")) else {
             let kind = made.bind(py).get_type();
@@ -66,10 +67,9 @@ impl Attempt {
                 "the executor's function gave {kind}, which cannot be awaited: make it an `async def`"
             )));
         };
-        let iterator = context.call_method1(py, intern!(py, "run"), (iterate,));
-        let iterator = iterator.map_err(|error| not_an_end(py, error))?;
-        let step = iterator.getattr(py, intern!(py, "__next__"))?;
-        Ok(Running { context, coroutine: iterator, step, sends: false, unwaited })
+        let iterator = run.call1(py, (iterate,)).map_err(|error| not_an_end(py, error))?;
+        let step = (iterator.getattr(py, intern!(py, "__next__"))?,).into_pyobject(py)?.unbind();
+        Ok(Running { run, coroutine: iterator, step, waited: false })
     }
 
     /// Goes on until the coroutine waits (what it waits for) or ends (none).
@@ -80,11 +80,7 @@ impl Attempt {
             State::GivingWay(kept) => return end(kept),
             State::Over => return Ok(None),
         };
-        let run = intern!(py, "run");
-        let stepped = match running.sends {
-            true => running.context.call_method1(py, run, (&running.step, py.None())),
-            false => running.context.call_method1(py, run, (&running.step,)),
-        };
+        let stepped = running.run.call1(py, &running.step);
         self.stepped(py, running, stepped)
     }
 
@@ -98,13 +94,13 @@ impl Attempt {
         match stepped {
             Ok(awaited) => {
                 scheduler.waits();
-                self.state = State::Running(Running { unwaited: None, ..running });
+                self.state = State::Running(Running { waited: true, ..running });
                 Ok(Some(awaited))
             }
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
                 let value = error.value(py).getattr(intern!(py, "value"))?.unbind();
                 let kept = scheduler.complete(py, self.worker, value)?;
-                if running.unwaited.is_some_and(|began| scheduler.hogs(began)) {
+                if !running.waited && scheduler.hogs(self.began) {
                     self.state = State::GivingWay(kept);
                     return Ok(Some(py.None()));
                 }
@@ -167,7 +163,7 @@ impl Attempt {
         let Ok(throw) = running.coroutine.getattr(py, intern!(py, "throw")) else {
             return Err(PyErr::from_value(error));
         };
-        let stepped = running.context.call_method1(py, intern!(py, "run"), (throw, error));
+        let stepped = running.run.call1(py, (throw, error));
         waits(self.stepped(py, running, stepped)?)
     }
 
@@ -175,7 +171,7 @@ impl Attempt {
         if let State::Running(running) = std::mem::replace(&mut self.state, State::Over)
             && let Ok(close) = running.coroutine.getattr(py, intern!(py, "close"))
         {
-            running.context.call_method1(py, intern!(py, "run"), (close,))?;
+            running.run.call1(py, (close,))?;
         }
         Ok(())
     }
@@ -185,7 +181,7 @@ impl Attempt {
         match &self.state {
             State::Fresh(payload) => visit.call(payload),
             State::Running(running) => {
-                visit.call(&running.context)?;
+                visit.call(&running.run)?;
                 visit.call(&running.coroutine)?;
                 visit.call(&running.step)
             }

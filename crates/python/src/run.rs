@@ -228,9 +228,10 @@ impl Scheduler {
                 },
             };
             let payload = task.payload.clone_ref(py);
+            let began = Instant::now();
             let (begun, room) = {
                 let mut core = this.core();
-                (core.begin(worker, task, this.now()), core.room(target))
+                (core.begin(worker, task, began.duration_since(this.since)), core.room(target))
             };
             if !begun {
                 return Ok(None);
@@ -238,7 +239,7 @@ impl Scheduler {
             if room {
                 this.on_room.call0(py)?;
             }
-            return Ok(Some(Attempt::new(slf.clone().unbind(), worker, payload)));
+            return Ok(Some(Attempt::new(slf.clone().unbind(), worker, payload, began)));
         }
     }
 

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import gc
 import logging
+import random
 import sys
 import threading
 import time
@@ -275,6 +276,34 @@ def test_an_error_of_the_inputs_is_raised_and_what_runs_is_cancelled():
     with pytest.raises(OSError, match="the file ended"):
         AsyncExecutor(task, concurrency=2).run(inputs())
     assert cancelled == [1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hundreds_of_tasks_that_fail_hang_and_cancel_themselves_all_end_with_their_result(seed):
+    chance = random.Random(seed)
+    running = most = 0
+
+    async def task(value):
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            draw = chance.random()
+            await asyncio.sleep(chance.choice([0, 0, 0.0005]))
+            if draw < 0.1:
+                raise chance.choice([ValueError, RateLimitError, asyncio.CancelledError, OSError])
+            if draw < 0.12:
+                await asyncio.sleep(30)
+            return -value
+        finally:
+            running -= 1
+
+    executor = AsyncExecutor(task, concurrency=20, timeout=0.05, enable_dynamic_concurrency=False)
+    outputs, details = executor.run(range(600))
+    assert outputs == [-value for value in range(600)]
+    assert most <= 20
+    for detail in details:
+        assert detail.status is (COMPLETED_WITH_RETRIES if detail.exceptions else COMPLETED)
 
 
 def test_context_variables_set_for_one_input_are_not_seen_by_the_next():

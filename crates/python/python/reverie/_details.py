@@ -57,6 +57,7 @@ _STATUSES = list(ExecutionStatus)
 
 
 def details_of(status: int, seconds: float, exceptions: list[Any]) -> ExecutionDetails:
-    details = ExecutionDetails()
+    # Without `__init__`, whose values would only be overwritten: there is one for every input.
+    details = ExecutionDetails.__new__(ExecutionDetails)
     details.status, details.execution_seconds, details.exceptions = _STATUSES[status], seconds, exceptions
     return details

@@ -4,6 +4,8 @@ The names are those of `phoenix.evals`, so that code which raises them needs no 
 An executor treats Phoenix's own classes in the same way: it knows them by name and module, and does not import Phoenix.
 """
 
+from __future__ import annotations
+
 from functools import lru_cache
 
 
@@ -13,6 +15,19 @@ class PhoenixException(Exception):
 
 class RateLimitError(PhoenixException):
     """The other side asks for fewer calls. It is tried again, and the concurrency is lowered."""
+
+    def __init__(
+        self,
+        message: str = "the other side asks for fewer calls",
+        *,
+        current_rate_tokens_per_sec: float | None = None,
+        initial_rate_tokens_per_sec: float | None = None,
+        enforcement_window_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.current_rate_tokens_per_sec = current_rate_tokens_per_sec
+        self.initial_rate_tokens_per_sec = initial_rate_tokens_per_sec
+        self.enforcement_window_seconds = enforcement_window_seconds
 
 
 class UnavailableTokensError(PhoenixException):
