@@ -1,7 +1,7 @@
 """Runs that Phoenix's executors and ours must do alike. Each takes the module and gives what can be compared.
 
-Attempts take less than a second, and no multiple of half a second: Phoenix's workers give up waiting for work after one
-second, and a run waits for ever if the last one that a collapse has left does so, or does so just as work arrives.
+Attempts take less than a second, and no multiple of half a second. Phoenix's workers give up waiting for work after one
+second; after a collapse, when only the first of them may work, a run whose first worker has given up never ends.
 """
 
 import asyncio
