@@ -56,7 +56,7 @@ impl Attempt {
     fn begin(&self, py: Python<'_>, payload: Py<PyAny>) -> PyResult<Running> {
         let scheduler = self.scheduler.get();
         let run = scheduler.copy_context(py)?.getattr(py, intern!(py, "run"))?;
-        let made = run.call1(py, (scheduler.generate(), payload)).map_err(|error| not_an_end(py, error))?;
+        let made = scheduler.generate().call1(py, (payload,)).map_err(|error| not_an_end(py, error))?;
         if let Ok(send) = made.getattr(py, intern!(py, "send")) {
             let step = (send, py.None()).into_pyobject(py)?.unbind();
             return Ok(Running { run, coroutine: made, step, waited: false });

@@ -12,7 +12,7 @@
 
 use std::{
     cmp::{Ordering, Reverse},
-    collections::{BinaryHeap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
     time::Duration,
 };
 
@@ -149,8 +149,8 @@ pub struct Scheduler<P, E> {
     exhausted: bool,
     stopped: bool,
     hired: Worker,
-    workers: HashSet<Worker>,
-    flights: HashMap<Worker, Flight<P>>,
+    workers: BTreeSet<Worker>,
+    flights: BTreeMap<Worker, Flight<P>>,
     waiting: BinaryHeap<Waiting<P>>,
     records: Vec<Record<E>>,
 }
@@ -165,8 +165,8 @@ impl<P, E> Scheduler<P, E> {
             exhausted: false,
             stopped: false,
             hired: 0,
-            workers: HashSet::new(),
-            flights: HashMap::new(),
+            workers: BTreeSet::new(),
+            flights: BTreeMap::new(),
             waiting: BinaryHeap::new(),
             records: std::iter::repeat_with(Record::default).take(length.unwrap_or(0)).collect(),
         }
@@ -319,7 +319,6 @@ impl<P, E> Scheduler<P, E> {
                 workers.push(*worker);
             }
         }
-        workers.sort_unstable();
         workers
     }
 

@@ -23,7 +23,9 @@ def test_an_example_runs_the_same_with_the_import_changed(phoenix, name):
     changed = changed.replace("from reverie.executors import", "from phoenix.evals.executors import")
     assert changed != code
     # Phoenix writes its messages between the results.
-    theirs = [line for line in output_of(changed).splitlines() if not re.match("(Exception|Requeuing|R[ae]t|Worker)", line)]
+    theirs = [
+        line for line in output_of(changed).splitlines() if not re.match("(Exception|Requeuing|R[ae]t|Worker)", line)
+    ]
     assert output_of(code).splitlines() == theirs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from enum import Enum
-from typing import Any, List
+from typing import Any
 
 
 class Unset:
@@ -30,7 +30,7 @@ class ExecutionDetails:
     """What happened to one input: the exceptions of its attempts in order, its status, and the time spent on it."""
 
     def __init__(self) -> None:
-        self.exceptions: List[Exception] = []
+        self.exceptions: list[Exception] = []
         self.status = ExecutionStatus.DID_NOT_RUN
         self.execution_seconds: float = 0.0
 

@@ -23,11 +23,12 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from typing import Any, List, Optional, Protocol, Tuple, Union
+from typing import Any, Protocol
 
 from reverie._asynchronous import Run
 from reverie._core import Windows
-from reverie._details import ExecutionDetails, ExecutionStatus, Unset, details_of, unset as _unset
+from reverie._details import ExecutionDetails, ExecutionStatus, Unset, details_of
+from reverie._details import unset as _unset
 from reverie._interrupts import interrupts
 from reverie._loop import loop_is_running, loops_are_nested, run_to_end
 from reverie._progress import progress_bar, say
@@ -52,7 +53,7 @@ logger = logging.getLogger(__name__)
 class Executor(Protocol):
     """Whatever runs all inputs and returns outputs and details in their order."""
 
-    def run(self, inputs: Sequence[Any]) -> Tuple[List[Any], List[ExecutionDetails]]: ...
+    def run(self, inputs: Sequence[Any]) -> tuple[list[Any], list[ExecutionDetails]]: ...
 
 
 class ConcurrencyController:
@@ -106,7 +107,7 @@ class ConcurrencyController:
         self._windows.set_target(float(target))
 
     @property
-    def _smoothed_latency_seconds(self) -> Optional[float]:
+    def _smoothed_latency_seconds(self) -> float | None:
         return self._windows.smoothed_latency
 
     def record_success(self, latency_seconds: float) -> None:
@@ -158,15 +159,15 @@ class AsyncExecutor(Executor):
         self,
         generation_fn: Callable[[Any], Coroutine[Any, Any, Any]],
         concurrency: int = 3,
-        tqdm_bar_format: Optional[str] = None,
+        tqdm_bar_format: str | None = None,
         max_retries: int = 10,
         exit_on_error: bool = True,
-        fallback_return_value: Union[Unset, Any] = _unset,
-        termination_signal: Optional[signal.Signals] = signal.SIGINT,
-        timeout: Optional[int] = None,
+        fallback_return_value: Unset | Any = _unset,
+        termination_signal: signal.Signals | None = signal.SIGINT,
+        timeout: int | None = None,
         *,
         enable_dynamic_concurrency: bool = True,
-        dynamic_initial_target: Optional[int] = None,
+        dynamic_initial_target: int | None = None,
         dynamic_window_seconds: float = 5.0,
         dynamic_increase_step: int = 1,
         dynamic_decrease_ratio: float = 0.5,
@@ -211,7 +212,7 @@ class AsyncExecutor(Executor):
         interval = max(0.01, float(getattr(source, "inactive_check_interval", 1.0))) if foreign else None
         run.obey(source, interval)
 
-    async def execute(self, inputs: Sequence[Any]) -> Tuple[List[Any], List[ExecutionDetails]]:
+    async def execute(self, inputs: Sequence[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
         """Outputs and details, in the order of the inputs."""
         run = Run(
             self.generate,
@@ -233,7 +234,7 @@ class AsyncExecutor(Executor):
             self._threads_return = not run.cut_off
         return run.outputs, [details_of(*record) for record in run.records()]
 
-    def run(self, inputs: Sequence[Any]) -> Tuple[List[Any], List[ExecutionDetails]]:
+    def run(self, inputs: Sequence[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
         """`execute`, in an event loop of its own."""
         return run_to_end(self.execute(inputs), lambda: self._threads_return)
 
@@ -257,11 +258,11 @@ class SyncExecutor(Executor):
     def __init__(
         self,
         generation_fn: Callable[[Any], Any],
-        tqdm_bar_format: Optional[str] = None,
+        tqdm_bar_format: str | None = None,
         max_retries: int = 10,
         exit_on_error: bool = True,
-        fallback_return_value: Union[Unset, Any] = _unset,
-        termination_signal: Optional[signal.Signals] = signal.SIGINT,
+        fallback_return_value: Unset | Any = _unset,
+        termination_signal: signal.Signals | None = signal.SIGINT,
     ):
         self.generate = generation_fn
         self.fallback_return_value = fallback_return_value
@@ -276,10 +277,10 @@ class SyncExecutor(Executor):
         if count > 1:
             raise _StopNow
 
-    def run(self, inputs: Iterable[Any]) -> Tuple[List[Any], List[ExecutionDetails]]:
+    def run(self, inputs: Iterable[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
         """Outputs and details, in the order of the inputs."""
         length = len(inputs) if hasattr(inputs, "__len__") else None
-        outputs: List[Any] = [self.fallback_return_value] * (length or 0)
+        outputs: list[Any] = [self.fallback_return_value] * (length or 0)
         details = [ExecutionDetails() for _ in range(length or 0)]
         bar = progress_bar(length, self.tqdm_bar_format)
         self._terminate = False
@@ -300,7 +301,7 @@ class SyncExecutor(Executor):
                 bar.close()
         return outputs, details
 
-    def _settle(self, index: int, value: Any, outputs: List[Any], details: ExecutionDetails) -> bool:
+    def _settle(self, index: int, value: Any, outputs: list[Any], details: ExecutionDetails) -> bool:
         """Makes the attempts at one input. Says whether the run goes on."""
         started = time.time()
         try:
@@ -329,11 +330,11 @@ def get_executor_on_sync_context(
     async_fn: Callable[[Any], Coroutine[Any, Any, Any]],
     run_sync: bool = False,
     concurrency: int = 3,
-    tqdm_bar_format: Optional[str] = None,
+    tqdm_bar_format: str | None = None,
     max_retries: int = 10,
     exit_on_error: bool = True,
-    fallback_return_value: Union[Unset, Any] = _unset,
-    timeout: Optional[int] = None,
+    fallback_return_value: Unset | Any = _unset,
+    timeout: int | None = None,
 ) -> Executor:
     """The executor whose `run` works where this is called: in a script, a thread, or a notebook."""
 
