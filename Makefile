@@ -1,4 +1,4 @@
-# Few verbs: `make demo`, `make test`, `make check`, `make bench`.
+# Few verbs: `make demo`, `make test`, `make python`, `make check`, `make bench`.
 # Tools that the build needs beyond Rust, Python 3 and a C compiler go into .tools.
 
 SHELL := /bin/bash
@@ -17,7 +17,7 @@ LIBRARIES := $(REVERIE_HOME)/libraries
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test check format bench clean
+.PHONY: demo build test python check format bench clean
 
 ## The whole way: tools, build, models, manuals, twelve trials, an answer.
 demo: build
@@ -33,6 +33,14 @@ test: build
 	ln -sf $(REVERIE_HOME)/models/onnxruntime/lib* $(REVERIE_HOME)/models/pdfium/lib* $(LIBRARIES)/
 	REVERIE_TEST_LIBRARIES=$(LIBRARIES) $(TEST)
 	cargo xtask tidy
+
+## The Python package: its wheel, and its tests beside Phoenix's executors (80 MB).
+PYTHON := .tools/python-test
+python:
+	test -x $(PYTHON)/bin/python || python3 -m venv $(PYTHON)
+	$(PYTHON)/bin/pip install --quiet --progress-bar on --requirement crates/python/tests/requirements.txt
+	$(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps .
+	$(PYTHON)/bin/python -m pytest -q
 
 ## What a reviewer runs: formatting, lints, invariants.
 check: $(TOOLS)

@@ -29,6 +29,7 @@
 //! ```
 
 mod adaptive;
+mod aimd;
 mod attempt;
 mod call;
 mod completions;
@@ -45,6 +46,7 @@ mod slots;
 
 pub use adaptive::{Adaptive, AdaptiveSettings};
 pub use call::Call;
+pub use aimd::{Aimd, AimdPolicy, Windows};
 pub use completions::{Completed, Completions};
 pub use controller::{Controller, Fixed};
 pub use error::{Error, ErrorClass, Retryable};

@@ -1,0 +1,397 @@
+//! Phoenix's rule for how many calls may be in flight: one step up after a
+//! window without trouble, a cut after a window with trouble, and down to one
+//! at once when errors come close together.
+//!
+//! Use it where a run must adapt as `phoenix.evals.executors` (3.9) does: the
+//! rules and the defaults are those of its `ConcurrencyController`, save one.
+//! There the target has no bounds, and only what is read from it has: ten good
+//! windows at a maximum of 4 store up a target of 14, so that two bad ones
+//! change nothing, and a long outage is followed by good windows that raise
+//! nothing. Here the target itself stays between 1 and the maximum.
+//!
+//! A window has no timer. It is judged, once however long it was, when the
+//! first outcome after its end arrives.
+
+use crate::{Controller, ErrorClass, Outcome, OutcomeKind};
+use std::{
+    collections::VecDeque,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// How a target is raised and cut.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AimdPolicy {
+    /// The highest target; 0 counts as 1.
+    pub maximum: usize,
+    /// The target at first. What lies outside of 1 and the maximum is moved there.
+    pub initial_target: f64,
+    /// For how long outcomes are gathered before they are judged.
+    pub window: Duration,
+    /// Added after a window without timeouts and errors.
+    pub increase_step: f64,
+    /// The factor after any other window.
+    pub decrease_ratio: f64,
+    /// The weight of the newest latency in the smoothed one.
+    pub smoothing_factor: f64,
+    /// Errors within this time of each other are a collapse.
+    pub collapse_window: Duration,
+    /// So many of them; 0 counts as 1.
+    pub collapse_errors: usize,
+}
+
+impl AimdPolicy {
+    /// What Phoenix's executor starts with at this concurrency.
+    pub fn new(maximum: usize) -> Self {
+        Self {
+            maximum,
+            initial_target: maximum as f64,
+            window: Duration::from_secs(5),
+            increase_step: 1.0,
+            decrease_ratio: 0.5,
+            smoothing_factor: 0.2,
+            collapse_window: Duration::from_secs(30),
+            collapse_errors: 2,
+        }
+    }
+}
+
+/// The rule by itself. Every call says what time it is, counted from any one
+/// moment, so it can be driven by any clock.
+#[derive(Debug, Clone)]
+pub struct Windows {
+    policy: AimdPolicy,
+    target: f64,
+    started: Duration,
+    successes: u64,
+    timeouts: u64,
+    errors: u64,
+    smoothed_latency: Option<f64>,
+    latest_errors: VecDeque<Duration>,
+}
+
+impl Windows {
+    /// A first window that begins now.
+    pub fn new(policy: AimdPolicy, now: Duration) -> Self {
+        let mut windows = Self {
+            target: policy.initial_target,
+            started: now,
+            successes: 0,
+            timeouts: 0,
+            errors: 0,
+            smoothed_latency: None,
+            latest_errors: VecDeque::with_capacity(policy.collapse_errors.clamp(1, 64)),
+            policy,
+        };
+        windows.set_target(windows.target);
+        windows
+    }
+
+    /// How many calls may be in flight: the whole part of the target.
+    pub fn active(&self) -> usize {
+        // Positive and bounded, so the whole part is all that is cut off.
+        (self.target as usize).clamp(1, self.maximum())
+    }
+
+    /// The target itself, from 1 to the maximum.
+    pub fn target(&self) -> f64 {
+        self.target
+    }
+
+    /// Moves the target, as far as the bounds allow.
+    pub fn set_target(&mut self, target: f64) {
+        // In this order, a target that is not a number becomes 1.
+        self.target = target.max(1.0).min(self.maximum() as f64);
+    }
+
+    /// The most calls that will ever be in flight.
+    pub fn maximum(&self) -> usize {
+        self.policy.maximum.max(1)
+    }
+
+    /// Successes, timeouts and errors of the current window.
+    pub fn counts(&self) -> (u64, u64, u64) {
+        (self.successes, self.timeouts, self.errors)
+    }
+
+    /// How long successful calls take, in seconds. It decides nothing.
+    pub fn smoothed_latency(&self) -> Option<f64> {
+        self.smoothed_latency
+    }
+
+    /// A call had a result.
+    pub fn record_success(&mut self, latency: f64, now: Duration) {
+        self.successes += 1;
+        let weight = self.policy.smoothing_factor;
+        self.smoothed_latency =
+            Some(self.smoothed_latency.map_or(latency, |smoothed| (1.0 - weight) * smoothed + weight * latency));
+        self.judge(now);
+    }
+
+    /// A call took too long. That never is a collapse.
+    pub fn record_timeout(&mut self, now: Duration) {
+        self.timeouts += 1;
+        self.judge(now);
+    }
+
+    /// The other side asked for fewer calls, and the call will be made again.
+    pub fn record_error(&mut self, now: Duration) {
+        self.errors += 1;
+        let threshold = self.policy.collapse_errors.max(1);
+        self.latest_errors.push_back(now);
+        while self.latest_errors.len() > threshold {
+            self.latest_errors.pop_front();
+        }
+        if let Some(oldest) = self.latest_errors.front()
+            && self.latest_errors.len() == threshold
+            && now.saturating_sub(*oldest) <= self.policy.collapse_window
+        {
+            self.set_target(1.0);
+        }
+        self.judge(now);
+    }
+
+    /// Judges the window if it is over, and begins the next one.
+    fn judge(&mut self, now: Duration) {
+        if now.saturating_sub(self.started) < self.policy.window {
+            return;
+        }
+        self.set_target(match self.timeouts + self.errors {
+            0 => self.target + self.policy.increase_step,
+            _ => self.target * self.policy.decrease_ratio,
+        });
+        self.started = now;
+        (self.successes, self.timeouts, self.errors) = (0, 0, 0);
+    }
+}
+
+/// [`Windows`] as a [`Controller`].
+///
+/// As in Phoenix, an error is a rate-limited attempt that will be tried again,
+/// a timeout is every timeout, and other failures say nothing of the other
+/// side.
+#[derive(Debug)]
+pub struct Aimd {
+    maximum: usize,
+    active: AtomicUsize,
+    since: Instant,
+    windows: Mutex<Windows>,
+}
+
+impl Aimd {
+    /// A controller whose first window begins now.
+    pub fn new(policy: AimdPolicy) -> Self {
+        let windows = Windows::new(policy, Duration::ZERO);
+        Self {
+            maximum: windows.maximum(),
+            active: AtomicUsize::new(windows.active()),
+            since: Instant::now(),
+            windows: Mutex::new(windows),
+        }
+    }
+}
+
+impl Controller for Aimd {
+    fn target(&self) -> usize {
+        self.active.load(Ordering::Relaxed)
+    }
+
+    fn maximum(&self) -> usize {
+        self.maximum
+    }
+
+    fn record(&self, outcome: &Outcome) {
+        // The time is taken under the lock, so that it never goes backwards.
+        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.since.elapsed();
+        match outcome.kind {
+            OutcomeKind::Completed => windows.record_success(outcome.latency.as_secs_f64(), now),
+            OutcomeKind::TimedOut => windows.record_timeout(now),
+            OutcomeKind::Failed(ErrorClass::RateLimited) if outcome.will_retry => windows.record_error(now),
+            _ => return,
+        }
+        self.active.store(windows.active(), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    /// A controller that is asked at the end of each window of five seconds.
+    struct Clock {
+        windows: Windows,
+        now: f64,
+    }
+
+    impl Clock {
+        fn new(maximum: usize, initial_target: f64) -> Self {
+            let policy = AimdPolicy { initial_target, ..AimdPolicy::new(maximum) };
+            Self { windows: Windows::new(policy, Duration::ZERO), now: 0.0 }
+        }
+
+        fn good(&mut self) -> f64 {
+            self.now += 5.0;
+            self.windows.record_success(0.1, at(self.now));
+            self.windows.target()
+        }
+
+        fn bad(&mut self) -> f64 {
+            self.windows.record_timeout(at(self.now + 1.0));
+            self.good()
+        }
+    }
+
+    #[test]
+    fn the_defaults_are_those_of_phoenix_executor() {
+        let policy = AimdPolicy::new(20);
+        assert_eq!((policy.maximum, policy.initial_target), (20, 20.0));
+        assert_eq!((policy.window, policy.collapse_window), (at(5.0), at(30.0)));
+        assert_eq!((policy.increase_step, policy.decrease_ratio, policy.smoothing_factor), (1.0, 0.5, 0.2));
+        assert_eq!(policy.collapse_errors, 2);
+    }
+
+    #[test]
+    fn only_the_whole_part_of_the_target_is_active() {
+        for (target, active) in [(1.99, 1), (3.5, 3), (0.2, 1), (99.0, 8), (f64::NAN, 1), (-3.0, 1)] {
+            assert_eq!(Clock::new(8, target).windows.active(), active, "target {target}");
+        }
+        assert_eq!(Clock::new(0, 5.0).windows.active(), 1);
+    }
+
+    #[test]
+    fn a_good_window_adds_a_step_and_a_bad_one_halves() {
+        let mut clock = Clock::new(10, 4.0);
+        assert_eq!([clock.bad(), clock.good(), clock.good()], [2.0, 3.0, 4.0]);
+        let mut clock = Clock::new(10, 3.0);
+        assert_eq!([clock.bad(), clock.bad()], [1.5, 1.0]);
+    }
+
+    #[test]
+    fn a_window_is_one_step_however_long_it_was_and_none_before_its_end() {
+        let mut windows = Clock::new(10, 3.0).windows;
+        windows.record_success(0.1, at(4.9));
+        assert_eq!(windows.target(), 3.0);
+        windows.record_success(0.1, at(600.0));
+        assert_eq!(windows.target(), 4.0);
+        assert_eq!(windows.counts(), (0, 0, 0));
+        windows.record_success(0.1, at(604.9));
+        assert_eq!((windows.target(), windows.counts()), (4.0, (1, 0, 0)));
+    }
+
+    #[test]
+    fn the_outcome_that_ends_a_window_belongs_to_it() {
+        let mut windows = Clock::new(10, 8.0).windows;
+        windows.record_timeout(at(5.0));
+        assert_eq!(windows.target(), 4.0);
+    }
+
+    #[test]
+    fn errors_close_together_collapse_the_target_at_once() {
+        let mut windows = Clock::new(10, 6.0).windows;
+        windows.record_error(at(1.0));
+        assert_eq!(windows.active(), 6);
+        windows.record_error(at(1.5));
+        assert_eq!(windows.active(), 1);
+
+        let mut windows = Clock::new(16, 16.0).windows;
+        windows.record_error(at(0.0));
+        windows.record_error(at(30.5));
+        assert_eq!(windows.target(), 8.0, "too far apart for a collapse");
+        windows.record_error(at(31.0));
+        assert_eq!(windows.target(), 1.0, "the two latest ones count");
+    }
+
+    #[test]
+    fn timeouts_never_collapse_the_target() {
+        let mut windows = Clock::new(10, 6.0).windows;
+        (0..100).for_each(|_| windows.record_timeout(at(1.0)));
+        assert_eq!(windows.active(), 6);
+    }
+
+    #[test]
+    fn after_a_collapse_its_window_still_counts_as_bad() {
+        let mut clock = Clock::new(10, 6.0);
+        clock.windows.record_error(at(1.0));
+        clock.windows.record_error(at(1.0));
+        // Phoenix: 0.5, 1.5, 2.5, which read as 1, 1, 2.
+        assert_eq!([clock.good(), clock.good(), clock.good()], [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn good_windows_at_the_maximum_store_up_nothing() {
+        let mut clock = Clock::new(4, 4.0);
+        for _ in 0..10 {
+            assert_eq!(clock.good(), 4.0);
+        }
+        // Phoenix is at 14 here: 7 and 3.5 would follow.
+        assert_eq!([clock.bad(), clock.bad()], [2.0, 1.0]);
+    }
+
+    #[test]
+    fn a_long_outage_is_made_good_by_the_first_good_window() {
+        let mut clock = Clock::new(8, 8.0);
+        for _ in 0..20 {
+            clock.bad();
+        }
+        assert_eq!([clock.good(), clock.good()], [2.0, 3.0]);
+    }
+
+    #[test]
+    fn latency_is_smoothed_from_the_first_one_on() {
+        let mut windows = Clock::new(4, 4.0).windows;
+        assert_eq!(windows.smoothed_latency(), None);
+        windows.record_success(1.0, at(0.1));
+        assert_eq!(windows.smoothed_latency(), Some(1.0));
+        windows.record_success(6.0, at(0.2));
+        assert_eq!(windows.smoothed_latency(), Some(2.0));
+    }
+
+    fn outcome(kind: OutcomeKind, will_retry: bool) -> Outcome {
+        Outcome { will_retry, ..Outcome::new(kind, at(0.1)) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_rate_limits_that_are_retried_and_timeouts_count_against_the_other_side() {
+        let limited = OutcomeKind::Failed(ErrorClass::RateLimited);
+        for (kind, will_retry, active) in [
+            (OutcomeKind::TimedOut, false, 4),
+            (OutcomeKind::TimedOut, true, 4),
+            (limited, true, 4),
+            (limited, false, 9),
+            (OutcomeKind::Failed(ErrorClass::Transient), true, 9),
+            (OutcomeKind::Failed(ErrorClass::Permanent), false, 9),
+        ] {
+            let controller = Aimd::new(AimdPolicy { initial_target: 8.0, ..AimdPolicy::new(20) });
+            controller.record(&outcome(kind, will_retry));
+            tokio::time::advance(at(5.0)).await;
+            controller.record(&outcome(OutcomeKind::Completed, false));
+            assert_eq!(controller.target(), active, "{kind:?}, retried: {will_retry}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_controller_collapses_and_comes_back() {
+        let controller = Aimd::new(AimdPolicy::new(20));
+        assert_eq!((controller.target(), controller.maximum()), (20, 20));
+        let limited = outcome(OutcomeKind::Failed(ErrorClass::RateLimited), true);
+        controller.record(&limited);
+        controller.record(&limited);
+        assert_eq!(controller.target(), 1);
+        let mut targets = Vec::new();
+        for _ in 0..3 {
+            tokio::time::advance(at(5.0)).await;
+            controller.record(&outcome(OutcomeKind::Completed, false));
+            targets.push(controller.target());
+        }
+        assert_eq!(targets, [1, 2, 3]);
+    }
+}

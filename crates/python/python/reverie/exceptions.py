@@ -1,0 +1,72 @@
+"""What a call raises to say whether another attempt is worthwhile.
+
+The names are those of `phoenix.evals`, so that code which raises them needs no change but the import.
+An executor treats Phoenix's own classes in the same way: it knows them by name and module, and does not import Phoenix.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+class PhoenixException(Exception):
+    """The same call would fail again. It is not tried again."""
+
+
+class RateLimitError(PhoenixException):
+    """The other side asks for fewer calls. It is tried again, and the concurrency is lowered."""
+
+    def __init__(
+        self,
+        message: str = "the other side asks for fewer calls",
+        *,
+        current_rate_tokens_per_sec: float | None = None,
+        initial_rate_tokens_per_sec: float | None = None,
+        enforcement_window_seconds: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.current_rate_tokens_per_sec = current_rate_tokens_per_sec
+        self.initial_rate_tokens_per_sec = initial_rate_tokens_per_sec
+        self.enforcement_window_seconds = enforcement_window_seconds
+
+
+class UnavailableTokensError(PhoenixException):
+    """There is nothing left to make the call with."""
+
+
+class PhoenixContextLimitExceeded(PhoenixException):
+    """The prompt is longer than the model can read."""
+
+
+class PhoenixTemplateMappingError(PhoenixException):
+    """The input lacks what the prompt template names."""
+
+
+class PhoenixInvalidPromptTemplateError(PhoenixException):
+    """The prompt template is not one that the evaluator can use."""
+
+
+class PhoenixUnsupportedAudioFormat(PhoenixException):
+    """The model does not take this kind of sound."""
+
+
+class PhoenixUnsupportedImageFormat(PhoenixException):
+    """The model does not take this kind of picture."""
+
+
+@lru_cache(maxsize=512)
+def _names(kind: type) -> frozenset:
+    """The names of those base classes that are Phoenix's or ours."""
+    known = ("phoenix", "reverie")
+    return frozenset(base.__name__ for base in kind.__mro__ if base.__module__.partition(".")[0] in known)
+
+
+def is_rate_limit(error: BaseException) -> bool:
+    """Whether the other side asked for fewer calls."""
+    return "RateLimitError" in _names(type(error))
+
+
+def is_permanent(error: BaseException) -> bool:
+    """Whether another attempt is not worthwhile."""
+    names = _names(type(error))
+    return "PhoenixException" in names and "RateLimitError" not in names

@@ -1,0 +1,195 @@
+//! One attempt at a task, as an awaitable that steps the user's coroutine.
+//!
+//! It does three things that a plain `await` in the worker would not:
+//! - the coroutine runs in its own copy of the context, as in a task of its
+//!   own, so that context variables set for one input are not seen by the next;
+//! - a result goes straight to the scheduler, without a step through Python;
+//! - attempts that never wait give way to the event loop now and then, so that
+//!   a signal is heard.
+//!
+//! Awaiting it gives `None` when the result was kept and `False` when it was
+//! not wanted any more, and raises what the coroutine raises.
+
+use crate::{run::Scheduler, scheduler::Worker};
+use pyo3::{
+    PyTraverseError, PyVisit,
+    exceptions::{PyRuntimeError, PyStopIteration, PyTypeError},
+    intern,
+    prelude::*,
+    types::PyTuple,
+};
+use std::time::Instant;
+
+/// See the module.
+#[pyclass(module = "reverie._core")]
+pub(crate) struct Attempt {
+    scheduler: Py<Scheduler>,
+    worker: Worker,
+    began: Instant,
+    state: State,
+}
+
+enum State {
+    /// Not yet begun.
+    Fresh(Py<PyAny>),
+    Running(Running),
+    /// Over, and letting the loop do something else first.
+    GivingWay(bool),
+    Over,
+}
+
+struct Running {
+    /// `run` of the context.
+    run: Py<PyAny>,
+    coroutine: Py<PyAny>,
+    /// What makes `run` step the coroutine: `send` and nothing to send, or
+    /// `__next__` of an iterator that has no `send`.
+    step: Py<PyTuple>,
+    waited: bool,
+}
+
+impl Attempt {
+    pub(crate) fn new(scheduler: Py<Scheduler>, worker: Worker, payload: Py<PyAny>, began: Instant) -> Self {
+        Self { scheduler, worker, began, state: State::Fresh(payload) }
+    }
+
+    fn begin(&self, py: Python<'_>, payload: Py<PyAny>) -> PyResult<Running> {
+        let scheduler = self.scheduler.get();
+        let run = scheduler.copy_context(py)?.getattr(py, intern!(py, "run"))?;
+        let made = scheduler.generate().call1(py, (payload,)).map_err(|error| not_an_end(py, error))?;
+        if let Ok(send) = made.getattr(py, intern!(py, "send")) {
+            let step = (send, py.None()).into_pyobject(py)?.unbind();
+            return Ok(Running { run, coroutine: made, step, waited: false });
+        }
+        let Ok(iterate) = made.getattr(py, intern!(py, "__await__")) else {
+            let kind = made.bind(py).get_type();
+            return Err(PyTypeError::new_err(format!(
+                "the executor's function gave {kind}, which cannot be awaited: make it an `async def`"
+            )));
+        };
+        let iterator = run.call1(py, (iterate,)).map_err(|error| not_an_end(py, error))?;
+        let step = (iterator.getattr(py, intern!(py, "__next__"))?,).into_pyobject(py)?.unbind();
+        Ok(Running { run, coroutine: iterator, step, waited: false })
+    }
+
+    /// Goes on until the coroutine waits (what it waits for) or ends (none).
+    fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let running = match std::mem::replace(&mut self.state, State::Over) {
+            State::Fresh(payload) => self.begin(py, payload)?,
+            State::Running(running) => running,
+            State::GivingWay(kept) => return end(kept),
+            State::Over => return Ok(None),
+        };
+        let stepped = running.run.call1(py, &running.step);
+        self.stepped(py, running, stepped)
+    }
+
+    fn stepped(
+        &mut self,
+        py: Python<'_>,
+        running: Running,
+        stepped: PyResult<Py<PyAny>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let scheduler = self.scheduler.get();
+        match stepped {
+            Ok(awaited) => {
+                scheduler.waits();
+                self.state = State::Running(Running { waited: true, ..running });
+                Ok(Some(awaited))
+            }
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
+                let value = error.value(py).getattr(intern!(py, "value"))?.unbind();
+                let kept = scheduler.complete(py, self.worker, value)?;
+                if !running.waited && scheduler.hogs(self.began) {
+                    self.state = State::GivingWay(kept);
+                    return Ok(Some(py.None()));
+                }
+                end(kept)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// A function that raises `StopIteration` has failed, not ended.
+fn not_an_end(py: Python<'_>, error: PyErr) -> PyErr {
+    if !error.is_instance_of::<PyStopIteration>(py) {
+        return error;
+    }
+    let failure = PyRuntimeError::new_err("the executor's function raised StopIteration");
+    failure.set_cause(py, Some(error));
+    failure
+}
+
+fn end(kept: bool) -> PyResult<Option<Py<PyAny>>> {
+    if kept { Ok(None) } else { Err(PyStopIteration::new_err(false)) }
+}
+
+/// What a method must raise where a slot may simply have nothing.
+fn waits(waited: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
+    waited.ok_or_else(|| PyStopIteration::new_err(()))
+}
+
+#[pymethods]
+impl Attempt {
+    fn __await__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        self.advance(py)
+    }
+
+    fn send(&mut self, py: Python<'_>, _value: Py<PyAny>) -> PyResult<Py<PyAny>> {
+        waits(self.advance(py)?)
+    }
+
+    #[pyo3(signature = (kind, value=None, _traceback=None))]
+    fn throw(
+        &mut self,
+        py: Python<'_>,
+        kind: Bound<'_, PyAny>,
+        value: Option<Bound<'_, PyAny>>,
+        _traceback: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let error = value.unwrap_or(kind);
+        let State::Running(running) = std::mem::replace(&mut self.state, State::Over) else {
+            return Err(PyErr::from_value(error));
+        };
+        let Ok(throw) = running.coroutine.getattr(py, intern!(py, "throw")) else {
+            return Err(PyErr::from_value(error));
+        };
+        let stepped = running.run.call1(py, (throw, error));
+        waits(self.stepped(py, running, stepped)?)
+    }
+
+    fn close(&mut self, py: Python<'_>) -> PyResult<()> {
+        if let State::Running(running) = std::mem::replace(&mut self.state, State::Over)
+            && let Ok(close) = running.coroutine.getattr(py, intern!(py, "close"))
+        {
+            running.run.call1(py, (close,))?;
+        }
+        Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.scheduler)?;
+        match &self.state {
+            State::Fresh(payload) => visit.call(payload),
+            State::Running(running) => {
+                visit.call(&running.run)?;
+                visit.call(&running.coroutine)?;
+                visit.call(&running.step)
+            }
+            State::GivingWay(_) | State::Over => Ok(()),
+        }
+    }
+
+    fn __clear__(&mut self) {
+        self.state = State::Over;
+    }
+}

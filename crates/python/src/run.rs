@@ -1,0 +1,336 @@
+//! A run's scheduler as Python sees it: the rules of [`crate::scheduler`] with
+//! the inputs, the outputs, the clock and the concurrency controller.
+//!
+//! No lock is held while Python code runs: an input's iterator, a controller
+//! and a signal handler may call back.
+
+use crate::{
+    attempt::Attempt,
+    scheduler::{self, Claim, Cut, Rules, Task, Verdict, Worker},
+    windows::Windows,
+};
+use pyo3::{
+    PyTraverseError, PyVisit, intern,
+    prelude::*,
+    types::{PyIterator, PyList},
+};
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Attempts that end without ever waiting may keep the event loop from
+/// everything else for so long.
+const HOG_MICROSECONDS: u64 = 1000;
+
+/// Who says how many attempts may run.
+enum Control {
+    /// Nobody: as many as the concurrency.
+    Nobody,
+    /// Our own rule, without a detour through Python.
+    Own(Py<Windows>),
+    /// Somebody else's object.
+    Other(Py<PyAny>),
+}
+
+/// One run's state. Python's `asyncio` loop drives it.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Scheduler {
+    core: Mutex<scheduler::Scheduler<Py<PyAny>, Py<PyAny>>>,
+    control: Mutex<Control>,
+    since: Instant,
+    generate: Py<PyAny>,
+    inputs: Py<PyIterator>,
+    outputs: Py<PyList>,
+    fallback: Py<PyAny>,
+    on_room: Py<PyAny>,
+    copy_context: Py<PyAny>,
+    hogged: AtomicU64,
+}
+
+impl Scheduler {
+    fn core(&self) -> MutexGuard<'_, scheduler::Scheduler<Py<PyAny>, Py<PyAny>>> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    fn control(&self, py: Python<'_>) -> Control {
+        match &*self.control.lock().unwrap_or_else(PoisonError::into_inner) {
+            Control::Nobody => Control::Nobody,
+            Control::Own(windows) => Control::Own(windows.clone_ref(py)),
+            Control::Other(other) => Control::Other(other.clone_ref(py)),
+        }
+    }
+
+    fn target(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(match self.control(py) {
+            Control::Nobody => usize::MAX,
+            Control::Own(windows) => windows.get().active(),
+            // Cuts off what is behind the point, and what does not fit.
+            Control::Other(other) => other.getattr(py, intern!(py, "target_concurrency"))?.extract::<f64>(py)? as usize,
+        })
+    }
+
+    /// A controller that raises is reported and otherwise ignored: no result
+    /// is lost over it.
+    fn tell(&self, py: Python<'_>, other: &Py<PyAny>, method: &Bound<'_, pyo3::types::PyString>, latency: Option<f64>) {
+        let told = match latency {
+            Some(latency) => other.call_method1(py, method, (latency,)),
+            None => other.call_method0(py, method),
+        };
+        if let Err(error) = told {
+            error.write_unraisable(py, Some(other.bind(py)));
+        }
+    }
+
+    fn tell_success(&self, py: Python<'_>, latency: f64) {
+        match self.control(py) {
+            Control::Nobody => {}
+            Control::Own(windows) => windows.get().success(latency),
+            Control::Other(other) => self.tell(py, &other, intern!(py, "record_success"), Some(latency)),
+        }
+    }
+
+    fn tell_timeout(&self, py: Python<'_>) {
+        match self.control(py) {
+            Control::Nobody => {}
+            Control::Own(windows) => windows.get().timeout(),
+            Control::Other(other) => self.tell(py, &other, intern!(py, "record_timeout"), None),
+        }
+    }
+
+    fn tell_error(&self, py: Python<'_>) {
+        match self.control(py) {
+            Control::Nobody => {}
+            Control::Own(windows) => windows.get().error(),
+            Control::Other(other) => self.tell(py, &other, intern!(py, "record_error"), None),
+        }
+    }
+
+    /// The next input and its place among the outputs.
+    fn fetch(&self, py: Python<'_>, index: usize) -> PyResult<Option<Py<PyAny>>> {
+        let Some(payload) = self.inputs.bind(py).clone().next() else { return Ok(None) };
+        let outputs = self.outputs.bind(py);
+        while outputs.len() <= index {
+            outputs.append(self.fallback.clone_ref(py))?;
+        }
+        payload.map(|payload| Some(payload.unbind()))
+    }
+
+    pub(crate) fn generate(&self) -> &Py<PyAny> {
+        &self.generate
+    }
+
+    /// A fresh copy of the current context.
+    pub(crate) fn copy_context(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        self.copy_context.call0(py)
+    }
+
+    /// Keeps a result. Says whether it was wanted.
+    pub(crate) fn complete(&self, py: Python<'_>, worker: Worker, value: Py<PyAny>) -> PyResult<bool> {
+        let now = self.now();
+        let completed = self.core().complete(worker, now);
+        let Some((index, latency)) = completed else { return Ok(false) };
+        self.outputs.bind(py).set_item(index, value)?;
+        self.tell_success(py, latency.as_secs_f64());
+        Ok(true)
+    }
+
+    /// An attempt waits, so the event loop goes on to something else.
+    pub(crate) fn waits(&self) {
+        self.hogged.store(0, Ordering::Relaxed);
+    }
+
+    /// An attempt that began at this time has ended without ever waiting.
+    /// Says whether it is time to let the event loop do something else.
+    pub(crate) fn hogs(&self, began: Instant) -> bool {
+        let spent = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
+        let hogged = self.hogged.load(Ordering::Relaxed).saturating_add(spent);
+        let enough = hogged >= HOG_MICROSECONDS;
+        self.hogged.store(if enough { 0 } else { hogged }, Ordering::Relaxed);
+        enough
+    }
+}
+
+#[pymethods]
+impl Scheduler {
+    #[new]
+    #[pyo3(signature = (generate, inputs, *, length, outputs, fallback, concurrency, max_retries, timeout, on_room))]
+    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
+    fn new(
+        py: Python<'_>,
+        generate: Py<PyAny>,
+        inputs: Py<PyIterator>,
+        length: Option<usize>,
+        outputs: Py<PyList>,
+        fallback: Py<PyAny>,
+        concurrency: usize,
+        max_retries: i64,
+        timeout: f64,
+        on_room: Py<PyAny>,
+    ) -> PyResult<Self> {
+        let timeout = Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX);
+        let rules = Rules { concurrency, max_retries, timeout };
+        Ok(Self {
+            core: Mutex::new(scheduler::Scheduler::new(rules, length)),
+            control: Mutex::new(Control::Nobody),
+            since: Instant::now(),
+            generate,
+            inputs,
+            outputs,
+            fallback,
+            on_room,
+            copy_context: py.import("contextvars")?.getattr("copy_context")?.unbind(),
+            hogged: AtomicU64::new(0),
+        })
+    }
+
+    /// Changes who says how many attempts may run: a `Windows`, an object with
+    /// Phoenix's methods, or nobody.
+    fn obey(&self, controller: Option<Bound<'_, PyAny>>) {
+        let control = match controller {
+            None => Control::Nobody,
+            Some(controller) => match controller.cast::<Windows>() {
+                Ok(windows) => Control::Own(windows.clone().unbind()),
+                Err(_) => Control::Other(controller.unbind()),
+            },
+        };
+        *self.control.lock().unwrap_or_else(PoisonError::into_inner) = control;
+    }
+
+    /// Hires a worker if there is room for one.
+    fn hire(&self, py: Python<'_>) -> PyResult<Option<Worker>> {
+        let target = self.target(py)?;
+        Ok(self.core().hire(target))
+    }
+
+    /// The worker's next attempt; nothing if it is let go.
+    fn take(slf: &Bound<'_, Self>, worker: Worker) -> PyResult<Option<Attempt>> {
+        let (this, py) = (slf.get(), slf.py());
+        let target = this.target(py)?;
+        loop {
+            let claim = this.core().claim(worker, target);
+            let task = match claim {
+                None => return Ok(None),
+                Some(Claim::Again(task)) => task,
+                Some(Claim::Fresh(index)) => match this.fetch(py, index)? {
+                    Some(payload) => Task { index, attempts: 0, payload },
+                    None => {
+                        this.core().exhaust();
+                        continue;
+                    }
+                },
+            };
+            let payload = task.payload.clone_ref(py);
+            let began = Instant::now();
+            let (begun, room) = {
+                let mut core = this.core();
+                (core.begin(worker, task, began.duration_since(this.since)), core.room(target))
+            };
+            if !begun {
+                return Ok(None);
+            }
+            if room {
+                this.on_room.call0(py)?;
+            }
+            return Ok(Some(Attempt::new(slf.clone().unbind(), worker, payload, began)));
+        }
+    }
+
+    /// How it stands with the worker's attempt: `running`, `timed out`,
+    /// `stopped`, or `gone`.
+    fn cut(&self, worker: Worker) -> &'static str {
+        match self.core().flight(worker) {
+            None => "gone",
+            Some(None) => "running",
+            Some(Some(Cut::TimedOut)) => "timed out",
+            Some(Some(Cut::Stopped)) => "stopped",
+        }
+    }
+
+    /// The worker's attempt failed: which input it was of, attempts so far,
+    /// and whether there will be another.
+    fn failed(
+        &self,
+        py: Python<'_>,
+        worker: Worker,
+        error: Py<PyAny>,
+        retryable: bool,
+        rate_limited: bool,
+    ) -> Option<(usize, u32, bool)> {
+        let now = self.now();
+        let verdict = self.core().fail(worker, error, retryable, now);
+        let Verdict { index, attempts, again } = verdict?;
+        if rate_limited && again {
+            self.tell_error(py);
+        }
+        Some((index, attempts, again))
+    }
+
+    /// The worker's attempt took too long, and has ended or is given up.
+    fn timed_out(&self, py: Python<'_>, worker: Worker, error: Py<PyAny>) -> Option<(usize, u32, bool)> {
+        let now = self.now();
+        let verdict = self.core().fail(worker, error, true, now);
+        let Verdict { index, attempts, again } = verdict?;
+        self.tell_timeout(py);
+        Some((index, attempts, again))
+    }
+
+    /// The worker leaves; an attempt that it still has leaves no trace.
+    fn let_go(&self, worker: Worker) {
+        self.core().let_go(worker);
+    }
+
+    /// Workers whose attempts have just become overdue.
+    fn overdue(&self) -> Vec<Worker> {
+        let now = self.now();
+        self.core().overdue(now)
+    }
+
+    /// Seconds until an attempt could be overdue.
+    fn next_deadline(&self) -> f64 {
+        let now = self.now();
+        self.core().next_deadline(now).as_secs_f64()
+    }
+
+    /// Nothing begins any more. Workers whose attempts are to be cancelled.
+    fn stop(&self) -> Vec<Worker> {
+        self.core().stop()
+    }
+
+    /// Whether there is work for another worker, if only the target were higher.
+    fn wanting(&self) -> bool {
+        self.core().wanting()
+    }
+
+    /// Whether nothing more will happen.
+    fn finished(&self) -> bool {
+        self.core().finished()
+    }
+
+    /// Status, seconds and errors of each input, once.
+    fn records(&self) -> Vec<(u8, f64, Vec<Py<PyAny>>)> {
+        let records = self.core().take_records();
+        records.into_iter().map(|record| (record.status as u8, record.spent.as_secs_f64(), record.errors)).collect()
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        for held in [&self.generate, &self.fallback, &self.on_room] {
+            visit.call(held)?;
+        }
+        visit.call(&self.inputs)?;
+        visit.call(&self.outputs)?;
+        if let Ok(control) = self.control.try_lock()
+            && let Control::Other(other) = &*control
+        {
+            visit.call(other)?;
+        }
+        Ok(())
+    }
+}

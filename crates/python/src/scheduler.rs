@@ -1,0 +1,340 @@
+//! Which task is next, and what becomes of it when an attempt at it ends: the
+//! rules of a run, without a clock, a thread or an event loop.
+//!
+//! A run has workers, at most as many as the concurrency target. A worker is
+//! *hired*, then *claims* a task, *begins* an attempt, reports its end, and
+//! claims again; a claim without a task lets it go. An attempt that must end
+//! before its time is *cut*: its worker is told, and has the attempt until it
+//! reports or is let go.
+//!
+//! Tasks that failed go before fresh ones; of those, the ones with more
+//! attempts first, then the ones that came first.
+
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::{BTreeMap, BTreeSet, BinaryHeap},
+    time::Duration,
+};
+
+/// Names a worker. Never used twice in a run.
+pub type Worker = u64;
+
+/// What holds for a whole run.
+#[derive(Debug, Clone)]
+pub struct Rules {
+    /// The most attempts at once; 0 counts as 1.
+    pub concurrency: usize,
+    /// Attempts after the first one. Below 0 counts as 0.
+    pub max_retries: i64,
+    /// How long an attempt may take.
+    pub timeout: Duration,
+}
+
+/// A task and how often it was tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Task<P> {
+    /// Its place among the inputs.
+    pub index: usize,
+    /// Attempts that have ended.
+    pub attempts: u32,
+    /// The input.
+    pub payload: P,
+}
+
+/// What a worker is to do.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Claim<P> {
+    /// Try this task again.
+    Again(Task<P>),
+    /// Fetch the next input, which has this place, and begin; or say that
+    /// there is none.
+    Fresh(usize),
+}
+
+/// Why an attempt must end before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// It took too long.
+    TimedOut,
+    /// The run ends.
+    Stopped,
+}
+
+/// What a failed attempt means for its task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Verdict {
+    /// The task's place among the inputs.
+    pub index: usize,
+    /// Attempts so far, this one included.
+    pub attempts: u32,
+    /// Whether there will be another.
+    pub again: bool,
+}
+
+/// Where a task stands. Numbered as Python numbers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Status {
+    /// No attempt had a result or was the last one.
+    #[default]
+    DidNotRun,
+    /// The first attempt had a result.
+    Completed,
+    /// A later attempt had a result.
+    CompletedWithRetries,
+    /// The last attempt had none.
+    Failed,
+}
+
+/// How a task went.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record<E> {
+    /// Where it stands.
+    pub status: Status,
+    /// The time spent in attempts that had a result or failed.
+    pub spent: Duration,
+    /// What the failed attempts said, in order.
+    pub errors: Vec<E>,
+}
+
+impl<E> Default for Record<E> {
+    fn default() -> Self {
+        Self { status: Status::default(), spent: Duration::ZERO, errors: Vec::new() }
+    }
+}
+
+#[derive(Debug)]
+struct Flight<P> {
+    task: Task<P>,
+    started: Duration,
+    cut: Option<Cut>,
+}
+
+/// A failed task in its line.
+#[derive(Debug)]
+struct Waiting<P>(Task<P>);
+
+impl<P> Waiting<P> {
+    fn rank(&self) -> (u32, Reverse<usize>) {
+        (self.0.attempts, Reverse(self.0.index))
+    }
+}
+
+impl<P> PartialEq for Waiting<P> {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl<P> Eq for Waiting<P> {}
+
+impl<P> PartialOrd for Waiting<P> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<P> Ord for Waiting<P> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+/// The state of a run. `P` is an input, `E` an error; times are counted from
+/// any one moment. What it holds grows with the concurrency, save the records.
+#[derive(Debug)]
+pub struct Scheduler<P, E> {
+    rules: Rules,
+    length: Option<usize>,
+    fetched: usize,
+    exhausted: bool,
+    stopped: bool,
+    hired: Worker,
+    workers: BTreeSet<Worker>,
+    flights: BTreeMap<Worker, Flight<P>>,
+    waiting: BinaryHeap<Waiting<P>>,
+    records: Vec<Record<E>>,
+}
+
+impl<P, E> Scheduler<P, E> {
+    /// A run over so many inputs, or over as many as there will be.
+    pub fn new(rules: Rules, length: Option<usize>) -> Self {
+        Self {
+            rules,
+            length,
+            fetched: 0,
+            exhausted: false,
+            stopped: false,
+            hired: 0,
+            workers: BTreeSet::new(),
+            flights: BTreeMap::new(),
+            waiting: BinaryHeap::new(),
+            records: std::iter::repeat_with(Record::default).take(length.unwrap_or(0)).collect(),
+        }
+    }
+
+    fn limit(&self, target: usize) -> usize {
+        target.min(self.rules.concurrency).max(1)
+    }
+
+    /// Tasks that a worker could claim.
+    fn claimable(&self) -> usize {
+        let fresh = match (self.exhausted, self.length) {
+            (true, _) => 0,
+            (false, Some(length)) => length.saturating_sub(self.fetched),
+            (false, None) => usize::MAX,
+        };
+        self.waiting.len().saturating_add(fresh)
+    }
+
+    /// Whether there is work for one more worker than were hired, were the
+    /// target high enough.
+    pub fn wanting(&self) -> bool {
+        !self.stopped && self.claimable() > self.workers.len() - self.flights.len()
+    }
+
+    /// Whether one more worker may be hired.
+    pub fn room(&self, target: usize) -> bool {
+        self.workers.len() < self.limit(target) && self.wanting()
+    }
+
+    /// Hires a worker, if there is room for one.
+    pub fn hire(&mut self, target: usize) -> Option<Worker> {
+        if !self.room(target) {
+            return None;
+        }
+        self.hired += 1;
+        self.workers.insert(self.hired);
+        Some(self.hired)
+    }
+
+    /// What the worker is to do. Where there is nothing, or there are more
+    /// workers than the target, it is let go.
+    pub fn claim(&mut self, worker: Worker, target: usize) -> Option<Claim<P>> {
+        let stays = !self.stopped && self.workers.contains(&worker) && self.workers.len() <= self.limit(target);
+        if !stays || self.claimable() == 0 {
+            self.let_go(worker);
+            return None;
+        }
+        if let Some(Waiting(task)) = self.waiting.pop() {
+            return Some(Claim::Again(task));
+        }
+        self.fetched += 1;
+        Some(Claim::Fresh(self.fetched - 1))
+    }
+
+    /// There are no more inputs.
+    pub fn exhaust(&mut self) {
+        self.exhausted = true;
+    }
+
+    /// The worker's attempt begins. If the run was stopped or the worker let
+    /// go while it fetched its input, the task waits for somebody else.
+    pub fn begin(&mut self, worker: Worker, task: Task<P>, now: Duration) -> bool {
+        if task.index >= self.records.len() {
+            self.records.resize_with(task.index + 1, Record::default);
+        }
+        if self.stopped || !self.workers.contains(&worker) {
+            self.waiting.push(Waiting(task));
+            self.let_go(worker);
+            return false;
+        }
+        self.flights.insert(worker, Flight { task, started: now, cut: None });
+        true
+    }
+
+    /// The worker's attempt has a result: says of which input, and how long
+    /// it took. `None` if the attempt was cut, so that its result is not
+    /// wanted any more.
+    pub fn complete(&mut self, worker: Worker, now: Duration) -> Option<(usize, Duration)> {
+        if self.flights.get(&worker)?.cut.is_some() {
+            return None;
+        }
+        let (task, took) = self.land(worker, now)?;
+        let record = self.records.get_mut(task.index)?;
+        record.status = match record.errors.is_empty() {
+            true => Status::Completed,
+            false => Status::CompletedWithRetries,
+        };
+        Some((task.index, took))
+    }
+
+    /// The worker's attempt failed. `None` if it has none.
+    pub fn fail(&mut self, worker: Worker, error: E, retryable: bool, now: Duration) -> Option<Verdict> {
+        let (mut task, _) = self.land(worker, now)?;
+        let record = self.records.get_mut(task.index)?;
+        record.errors.push(error);
+        let again = retryable && i64::from(task.attempts) < self.rules.max_retries;
+        task.attempts += 1;
+        let verdict = Verdict { index: task.index, attempts: task.attempts, again };
+        match again {
+            true => self.waiting.push(Waiting(task)),
+            false => record.status = Status::Failed,
+        }
+        Some(verdict)
+    }
+
+    fn land(&mut self, worker: Worker, now: Duration) -> Option<(Task<P>, Duration)> {
+        let flight = self.flights.remove(&worker)?;
+        let took = now.saturating_sub(flight.started);
+        if let Some(record) = self.records.get_mut(flight.task.index) {
+            record.spent += took;
+        }
+        Some((flight.task, took))
+    }
+
+    /// Whether the worker has an attempt, and whether that was cut.
+    pub fn flight(&self, worker: Worker) -> Option<Option<Cut>> {
+        self.flights.get(&worker).map(|flight| flight.cut)
+    }
+
+    /// The worker leaves. An attempt that it still has leaves no trace.
+    pub fn let_go(&mut self, worker: Worker) {
+        self.workers.remove(&worker);
+        self.flights.remove(&worker);
+    }
+
+    /// Cuts the attempts that take too long, and names their workers.
+    pub fn overdue(&mut self, now: Duration) -> Vec<Worker> {
+        let timeout = self.rules.timeout;
+        self.cut(Cut::TimedOut, |flight| flight.cut.is_none() && now.saturating_sub(flight.started) >= timeout)
+    }
+
+    /// How long until an attempt that has begun by now could be overdue.
+    pub fn next_deadline(&self, now: Duration) -> Duration {
+        let earliest = self.flights.values().filter(|flight| flight.cut.is_none()).map(|flight| flight.started).min();
+        self.rules.timeout.saturating_sub(now.saturating_sub(earliest.unwrap_or(now)))
+    }
+
+    /// Nothing begins from now on. Cuts all attempts, and names their workers.
+    pub fn stop(&mut self) -> Vec<Worker> {
+        self.stopped = true;
+        self.cut(Cut::Stopped, |flight| flight.cut != Some(Cut::Stopped))
+    }
+
+    fn cut(&mut self, reason: Cut, which: impl Fn(&Flight<P>) -> bool) -> Vec<Worker> {
+        let mut workers = Vec::new();
+        for (worker, flight) in &mut self.flights {
+            if which(flight) {
+                flight.cut = Some(reason);
+                workers.push(*worker);
+            }
+        }
+        workers
+    }
+
+    /// Whether nothing more will happen.
+    pub fn finished(&self) -> bool {
+        self.workers.is_empty() && (self.stopped || self.claimable() == 0)
+    }
+
+    /// How the tasks went, in the order of the inputs. Afterwards there are
+    /// none.
+    pub fn take_records(&mut self) -> Vec<Record<E>> {
+        self.waiting.clear();
+        std::mem::take(&mut self.records)
+    }
+}
+
+#[cfg(test)]
+#[path = "scheduler_tests.rs"]
+mod tests;

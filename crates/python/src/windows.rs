@@ -1,0 +1,107 @@
+//! Phoenix's AIMD rule for Python, on the machine's monotonic clock.
+
+use executor::AimdPolicy;
+use pyo3::prelude::*;
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+/// What `reverie.executors.ConcurrencyController` is made of.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Windows {
+    since: Instant,
+    windows: Mutex<executor::Windows>,
+}
+
+/// Seconds as Python gives them: below zero or not a number is none, and more
+/// than can be counted is for ever.
+fn duration(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
+}
+
+impl Windows {
+    fn windows(&self) -> MutexGuard<'_, executor::Windows> {
+        self.windows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn active(&self) -> usize {
+        self.windows().active()
+    }
+
+    pub(crate) fn success(&self, latency: f64) {
+        self.windows().record_success(latency, self.since.elapsed());
+    }
+
+    pub(crate) fn timeout(&self) {
+        self.windows().record_timeout(self.since.elapsed());
+    }
+
+    pub(crate) fn error(&self) {
+        self.windows().record_error(self.since.elapsed());
+    }
+}
+
+#[pymethods]
+impl Windows {
+    #[new]
+    #[expect(clippy::too_many_arguments, reason = "one for each argument of Phoenix's controller")]
+    fn new(
+        max_concurrency: usize,
+        initial_target: f64,
+        window_seconds: f64,
+        increase_step: f64,
+        decrease_ratio: f64,
+        smoothing_factor: f64,
+        collapse_window_seconds: f64,
+        collapse_error_threshold: usize,
+    ) -> Self {
+        let policy = AimdPolicy {
+            maximum: max_concurrency,
+            initial_target,
+            window: duration(window_seconds),
+            increase_step,
+            decrease_ratio,
+            smoothing_factor,
+            collapse_window: duration(collapse_window_seconds),
+            collapse_errors: collapse_error_threshold,
+        };
+        Self { since: Instant::now(), windows: Mutex::new(executor::Windows::new(policy, Duration::ZERO)) }
+    }
+
+    #[getter(active)]
+    fn active_now(&self) -> usize {
+        self.active()
+    }
+
+    #[getter]
+    fn target(&self) -> f64 {
+        self.windows().target()
+    }
+
+    fn set_target(&self, target: f64) {
+        self.windows().set_target(target);
+    }
+
+    #[getter]
+    fn counts(&self) -> (u64, u64, u64) {
+        self.windows().counts()
+    }
+
+    #[getter]
+    fn smoothed_latency(&self) -> Option<f64> {
+        self.windows().smoothed_latency()
+    }
+
+    fn record_success(&self, latency_seconds: f64) {
+        self.success(latency_seconds);
+    }
+
+    fn record_timeout(&self) {
+        self.timeout();
+    }
+
+    fn record_error(&self) {
+        self.error();
+    }
+}
