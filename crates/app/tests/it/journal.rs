@@ -43,7 +43,7 @@ async fn what_was_paid_is_counted_and_what_was_saved_too() {
     workspace.forget_artifacts();
     workspace.run(&["run"]).succeeds();
     let stats = workspace.run(&["journal", "stats"]).succeeds();
-    assert!(stats.out.contains("given again without being paid: 4 answers, $0.248 saved"), "{}", stats.out);
+    assert!(stats.out.contains("given again without being paid: 4 answers, $0.2480 saved"), "{}", stats.out);
     assert_eq!(endpoint::asked(&server).await.len(), 4);
 }
 
@@ -117,7 +117,7 @@ async fn answers_of_an_age_or_a_model_are_taken_out_only_when_told_so() {
     assert!(nothing.out.contains("there is nothing to take out"), "{}", nothing.out);
     workspace.run(&["journal", "gc", "--model", "other", "--yes"]).succeeds();
     let dry = workspace.run(&["journal", "gc", "--model", "m"]).succeeds();
-    assert!(dry.out.contains("would take out 4 answers") && dry.out.contains("costs $0.248"), "{}", dry.out);
+    assert!(dry.out.contains("would take out 4 answers") && dry.out.contains("costs $0.2480"), "{}", dry.out);
     assert_eq!(entries(), Some(4));
     let swept = workspace.run(&["journal", "gc", "--model", "m", "--older-than", "0s", "--yes", "--json"]);
     assert_eq!(swept.succeeds().json()["selected"], 4);

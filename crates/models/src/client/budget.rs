@@ -84,10 +84,9 @@ impl Cap {
     pub fn amount(self, amount: f64) -> String {
         match self {
             Self::Usd => {
-                // Cents always, and what is below them where there is something.
+                // What is below cents only where there is something.
                 let text = format!("{amount:.4}");
-                let cut = text.trim_end_matches('0').len().max(text.len() - 2);
-                format!("${}", &text[..cut])
+                format!("${}", text.strip_suffix("00").unwrap_or(&text))
             }
             Self::Tokens => format!("{} tokens", grouped(amount as u64)),
             Self::Calls => format!("{} calls", grouped(amount as u64)),

@@ -110,12 +110,12 @@ async fn what_is_free_passes_a_budget_of_money_that_is_used_up() {
 
 #[test]
 fn amounts_are_shown_in_their_units() {
-    let shown: Vec<String> = [(Cap::Usd, 0.5), (Cap::Usd, 0.4987), (Cap::Usd, 1200.0)]
+    let shown: Vec<String> = [(Cap::Usd, 0.5), (Cap::Usd, 0.105), (Cap::Usd, 1200.0)]
         .into_iter()
         .chain([(Cap::Tokens, 1_234_567.0), (Cap::Calls, 12.0), (Cap::Minutes, 1.5)])
         .map(|(cap, amount)| cap.amount(amount))
         .collect();
-    assert_eq!(shown, ["$0.50", "$0.4987", "$1200.00", "1,234,567 tokens", "12 calls", "1.5 minutes"]);
+    assert_eq!(shown, ["$0.50", "$0.1050", "$1200.00", "1,234,567 tokens", "12 calls", "1.5 minutes"]);
     let caps = Caps { usd: Some(0.5), calls: Some(1000), ..Caps::default() };
     assert_eq!(caps.to_string(), "$0.50, 1,000 calls");
 }

@@ -182,6 +182,8 @@ mod tests {
     use super::*;
     use reqwest::header::{HeaderName, HeaderValue};
 
+    type Headers = &'static [(&'static str, &'static str)];
+
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
     }
@@ -192,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_wish_to_come_back_later_is_read_in_each_form() {
-        let cases: [(&[(&str, &str)], Option<Duration>); 6] = [
+        let cases: [(Headers, Option<Duration>); 6] = [
             (&[("retry-after", "7")], seconds(7.0)),
             (&[("retry-after", " 1.5 ")], seconds(1.5)),
             (&[("retry-after", "9"), ("retry-after-ms", "250")], seconds(0.25)),
