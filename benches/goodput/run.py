@@ -53,7 +53,8 @@ SCENARIOS = {
 
 # Name, and the command before the URL and the flags.
 CONTENDERS = {
-    "Reverie": [TARGET / "examples" / "goodput"],
+    "Reverie": [TARGET / "examples" / "goodput", "--hedge", 0.02],
+    "Reverie, never a second attempt": [TARGET / "examples" / "goodput"],
     "Phoenix, 20 at once": [PYTHON, HERE / "phoenix_executor.py", "--concurrency", 20],
     "Phoenix, 128 at once": [PYTHON, HERE / "phoenix_executor.py", "--concurrency", 128],
     "retry loop, 64 at once": [PYTHON, HERE / "retry.py", "--concurrency", 64],
@@ -168,7 +169,7 @@ def rows(options, row):
         found, shares = rounds(scenario, CONTENDERS, options.rounds)
         runs += found
         ours = found[0]
-        peers = {run["contender"]: run["share"] for run in found[1:]}
+        peers = {run["contender"]: run["share"] for run in found if OURS not in run["contender"]}
         line = row(f"goodput, {scenario}", "of the optimum", shares, [1.0], "the optimum", target)
         # Too many refusals or a lost task are a miss, however fast it was.
         if target is not None and (ours["failed"] or (ours["refused_after_5_s"] or 0) > MOST_REFUSED):

@@ -2,7 +2,7 @@
 //! of `benches/goodput`. All calls are begun at once; the limiter of the
 //! client holds them back. Prints one line of JSON.
 //!
-//! `goodput URL [--calls 600] [--timeout 2] [--concurrency N]`
+//! `goodput URL [--calls 600] [--timeout 2] [--concurrency N] [--hedge SHARE]`
 //!
 //! URL is that of a running `simulator`. `--concurrency` is the setting of the
 //! model; without it, it has its default.
@@ -38,12 +38,13 @@ fn arguments() -> Arguments {
         match argument.as_str() {
             "--calls" => calls = number() as usize,
             "--timeout" => drop(settings.insert("timeout_seconds".to_owned(), json!(number()))),
+            "--hedge" => drop(settings.insert("limits".to_owned(), json!({ "hedge": number() }))),
             "--concurrency" => drop(settings.insert("concurrency".to_owned(), json!(number() as usize))),
             _ => url = Some(argument.trim_end_matches('/').to_owned()),
         }
     }
     Arguments {
-        url: url.expect("usage: goodput URL [--calls N] [--timeout SECONDS] [--concurrency N]"),
+        url: url.expect("usage: goodput URL [--calls N] [--timeout SECONDS] [--concurrency N] [--hedge SHARE]"),
         calls,
         settings,
     }

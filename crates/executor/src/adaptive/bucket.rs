@@ -10,6 +10,8 @@ const REMEMBERED: Duration = Duration::from_secs(120);
 const KEPT: usize = 1 << 14;
 /// Without word from the other side, a second's worth may be spent at once.
 const BURST: Duration = Duration::from_secs(1);
+/// The charge is measured over so many calls.
+const MEASURED: usize = 10;
 /// Calls do not travel equally fast: this long before something is there, it
 /// is not asked for.
 const JITTER: Duration = Duration::from_millis(4);
@@ -24,9 +26,26 @@ pub(crate) struct Bucket {
     filled: Instant,
     /// When the newest call was sent whose answer was heard.
     heard: Option<Instant>,
-    /// What was spent: when, and the sum until then.
+    /// What was spent: when, and the sum until then, as callers said it.
     spent: VecDeque<(Instant, f64)>,
     total: f64,
+    /// What the other side charges for each unit that callers say.
+    charge: f64,
+    /// Whether that has to be measured: it is known of calls.
+    estimated: bool,
+    anchor: Option<Anchor>,
+    /// Whether a call had to wait since then.
+    held: bool,
+}
+
+/// From where the charge is measured.
+#[derive(Debug, Clone, Copy)]
+struct Anchor {
+    at: Instant,
+    left: f64,
+    spent: f64,
+    /// Whether more was left than a bucket takes in.
+    full: bool,
 }
 
 impl Bucket {
@@ -34,7 +53,24 @@ impl Bucket {
     pub(crate) fn new(per_minute: Option<f64>, now: Instant) -> Self {
         let rate = per_minute.filter(|limit| *limit > 0.0).map(|limit| limit / 60.0);
         let capacity = rate.map_or(0.0, |rate| (rate * BURST.as_secs_f64()).max(1.0));
-        Self { rate, level: capacity, capacity, filled: now, heard: None, spent: VecDeque::new(), total: 0.0 }
+        Self {
+            rate,
+            level: capacity,
+            capacity,
+            filled: now,
+            heard: None,
+            spent: VecDeque::new(),
+            total: 0.0,
+            charge: 1.0,
+            estimated: false,
+            anchor: None,
+            held: false,
+        }
+    }
+
+    /// For costs that callers can only estimate.
+    pub(crate) fn estimated(self) -> Self {
+        Self { estimated: true, ..self }
     }
 
     /// Another limit per minute, or none, from now on. What was saved stays.
@@ -46,7 +82,7 @@ impl Bucket {
                 self.capacity = (limit / 60.0 * BURST.as_secs_f64()).max(1.0);
                 self.level = self.level.min(self.capacity);
             }
-            (limit, _) => *self = Self::new(limit, now),
+            (limit, _) => *self = Self { estimated: self.estimated, ..Self::new(limit, now) },
         }
     }
 
@@ -58,24 +94,34 @@ impl Bucket {
     /// When this much can be spent; `None` for now.
     pub(crate) fn ready(&mut self, cost: f64, now: Instant) -> Option<Instant> {
         let rate = self.rate?;
+        let cost = cost * self.charge;
         // What is asked for at once cannot be more than there ever is.
         let reserve = (rate * JITTER.as_secs_f64() + 0.5).min(cost / 2.0);
         let needed = cost + reserve;
         self.capacity = self.capacity.max(needed);
         self.fill(now);
         let lacking = needed - self.level;
+        self.held |= lacking > 1e-9;
         (lacking > 1e-9).then(|| now + Duration::from_secs_f64((lacking / rate).clamp(1e-4, 3600.0)))
     }
 
     /// Spends.
     pub(crate) fn spend(&mut self, cost: f64, now: Instant) {
         self.fill(now);
-        self.level -= cost;
+        self.level -= cost * self.charge;
         self.total += cost;
         self.spent.push_back((now, self.total));
         while self.spent.len() > KEPT || self.spent.front().is_some_and(|(at, _)| *at + REMEMBERED < now) {
             self.spent.pop_front();
         }
+    }
+
+    /// What was spent on a call, started then, that was refused was not
+    /// taken. The level needs no change: it follows what the refusal said.
+    pub(crate) fn refund(&mut self, cost: f64, started: Instant) {
+        let first = self.spent.partition_point(|(at, _)| *at < started);
+        self.spent.range_mut(first..).for_each(|(_, total)| *total -= cost);
+        self.total -= cost;
     }
 
     /// Takes over what the other side says.
@@ -95,9 +141,41 @@ impl Bucket {
         // Said when that call arrived: since then it was filled, and spent
         // by those sent after it.
         let since = now.saturating_duration_since(sent).as_secs_f64();
-        let level = remaining + rate * since - (self.total - self.spent_until(sent));
+        let spent_until = self.spent_until(sent);
+        self.measure_charge(rate, sent, remaining, spent_until);
+        let level = remaining + rate * since - (self.total - spent_until) * self.charge;
         self.capacity = self.capacity.max(remaining).max(level);
         self.level = level;
+    }
+
+    /// Compares what callers said with what the other side took for it. A
+    /// caller can only estimate the tokens of an answer, and providers charge
+    /// for the longest possible one or for the real one.
+    fn measure_charge(&mut self, rate: f64, sent: Instant, remaining: f64, spent_until: f64) {
+        if !self.estimated {
+            return;
+        }
+        let full = remaining > 0.8 * self.capacity;
+        let anchor = Anchor { at: sent, left: remaining, spent: spent_until, full };
+        let Some(from) = self.anchor else {
+            self.anchor = Some(anchor);
+            return;
+        };
+        let said = spent_until - from.spent;
+        let calls = self.spent.iter().filter(|(time, _)| *time > from.at && *time <= sent).count();
+        if said <= 0.0 || calls < MEASURED {
+            return;
+        }
+        if !full && !from.full {
+            let charged = from.left + rate * sent.saturating_duration_since(from.at).as_secs_f64() - remaining;
+            self.charge = 0.5 * self.charge + 0.5 * charged / said;
+        } else if self.held {
+            // What a full bucket took in cannot be measured, but calls that
+            // wait beside a full bucket are thought dearer than they are.
+            self.charge *= 0.8;
+        }
+        self.charge = self.charge.clamp(0.02, 4.0);
+        (self.anchor, self.held) = (Some(anchor), false);
     }
 
     /// Learns a rate that nobody told.
@@ -194,6 +272,22 @@ mod tests {
         bucket.spend(1.0, start + ms(120));
         let at = bucket.ready(1.0, start + ms(120)).unwrap() - start;
         assert!(at > ms(120) && at < ms(220), "{at:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_other_side_really_charges_is_learned() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(None, start).estimated();
+        bucket.hear(&hint(60_000.0, 250.0), start, start);
+        // 1000 a second, of which each call is said to take 90 and takes 50.
+        let (mut now, mut left) = (start, 250.0);
+        for _ in 0..100 {
+            now += ms(50);
+            left = f64::min(left + 50.0, 250.0) - 50.0;
+            bucket.spend(90.0, now);
+            bucket.hear(&hint(60_000.0, left), now, now);
+        }
+        assert!((bucket.charge * 90.0 - 50.0).abs() < 2.0, "{}", bucket.charge * 90.0);
     }
 
     #[tokio::test(start_paused = true)]

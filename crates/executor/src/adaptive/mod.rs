@@ -139,7 +139,7 @@ impl Adaptive {
             growth: Growth::Fast,
             tried_from: None,
             requests: Bucket::new(settings.requests_per_minute, now),
-            tokens: Bucket::new(settings.tokens_per_minute, now),
+            tokens: Bucket::new(settings.tokens_per_minute, now).estimated(),
             learned: false,
             refused: None,
             lowered: None,
@@ -166,7 +166,7 @@ impl Adaptive {
         let now = Instant::now();
         let mut state = self.state();
         state.requests = Bucket::new(requests_per_minute, now);
-        state.tokens = Bucket::new(tokens_per_minute, now);
+        state.tokens = Bucket::new(tokens_per_minute, now).estimated();
         state.learned = false;
         drop(state);
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -315,6 +315,9 @@ impl State {
     }
 
     fn refuse(&mut self, outcome: &Outcome, now: Instant) {
+        let started = now.checked_sub(outcome.latency).unwrap_or(now);
+        self.requests.refund(1.0, started);
+        self.tokens.refund(outcome.cost as f64, started);
         let first = self.refused.is_none_or(|refused| now.saturating_duration_since(refused) > Duration::from_secs(1));
         self.refused = Some(now);
         if outcome.kind == OutcomeKind::Failed(ErrorClass::RateLimited) && self.rate_is_to_blame(outcome) {

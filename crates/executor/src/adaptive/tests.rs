@@ -134,10 +134,15 @@ impl Provider {
 
 /// Seconds of a run, and of late refusals the share of all calls.
 async fn run(provider: &Arc<Provider>, cost: u64) -> (f64, f64) {
+    run_estimated(provider, cost, cost).await
+}
+
+/// The same, with calls that are said to cost another number.
+async fn run_estimated(provider: &Arc<Provider>, cost: u64, said: u64) -> (f64, f64) {
     let limiter = Limiter::new(Arc::new(Adaptive::new(AdaptiveSettings::default())))
         .with_retry(RetryPolicy { max_attempts: 100, ..RetryPolicy::default() });
     let began = Instant::now();
-    let executor = Executor::builder(limiter.clone()).cost(cost).build();
+    let executor = Executor::builder(limiter.clone()).cost(said).build();
     let calls = executor.run(futures::stream::iter(0..TASKS), {
         let (provider, limiter) = (provider.clone(), limiter.clone());
         move |_| {
@@ -178,6 +183,17 @@ async fn told_limits_on_calls_are_used_up() {
 async fn a_told_limit_on_tokens_is_used_up() {
     let provider = Provider::new(usize::MAX, NONE, 5000.0, true);
     check("tokens", optimum(|n| (n * 200.0 - 1250.0) / 5000.0), run(&provider, 200).await, 0.95, 0.01);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limit_on_tokens_is_used_up_by_calls_whose_cost_is_only_estimated() {
+    // Callers say the most that a call could cost, so too much is the usual case.
+    for (said, least) in [(400, 0.95), (250, 0.95), (100, 0.75)] {
+        let provider = Provider::new(usize::MAX, NONE, 5000.0, true);
+        let name = format!("tokens, {said} said of 200");
+        let best = optimum(|n| (n * 200.0 - 1250.0) / 5000.0);
+        check(&name, best, run_estimated(&provider, 200, said).await, least, 0.02);
+    }
 }
 
 #[tokio::test(start_paused = true)]
