@@ -45,8 +45,8 @@ mod run;
 mod slots;
 
 pub use adaptive::{Adaptive, AdaptiveSettings};
-pub use call::Call;
 pub use aimd::{Aimd, AimdPolicy, Windows};
+pub use call::Call;
 pub use completions::{Completed, Completions};
 pub use controller::{Controller, Fixed};
 pub use error::{Error, ErrorClass, Retryable};

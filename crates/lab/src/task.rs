@@ -381,8 +381,11 @@ pub(crate) async fn execute(
             (artifact::encode(&made)?, cx.questions.len(), 0)
         }
         Work::Generate(config, passages, questions) => {
+            let group = *passages as u64;
             let passages = passages_by_question(cx, inputs, *passages).await?;
-            let generator = config.build(cx.models.chat(config.model())?)?;
+            // Trials take turns, so that a large one does not hold up the others.
+            let chat = cx.models.chat(config.model())?.with_group(group);
+            let generator = config.build(chat)?;
             let mut calls = Vec::with_capacity(questions.len());
             for &i in questions {
                 let (question, generator, passages) = (&cx.questions[i], &generator, &passages);

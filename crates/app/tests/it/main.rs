@@ -8,6 +8,7 @@ mod budget;
 mod corpus;
 mod endpoint;
 mod journal;
+mod killed;
 mod mistakes;
 mod resume;
 mod run;

@@ -108,7 +108,9 @@ impl Bucket {
     /// Spends.
     pub(crate) fn spend(&mut self, cost: f64, now: Instant) {
         self.fill(now);
-        self.level -= cost * self.charge;
+        if self.rate.is_some() {
+            self.level -= cost * self.charge;
+        }
         self.total += cost;
         self.spent.push_back((now, self.total));
         while self.spent.len() > KEPT || self.spent.front().is_some_and(|(at, _)| *at + REMEMBERED < now) {
@@ -183,7 +185,7 @@ impl Bucket {
         self.fill(now);
         self.rate = Some(per_second.max(1e-3));
         self.capacity = 1.0;
-        self.level = self.level.min(0.0);
+        self.level = 0.0;
     }
 
     /// Fills faster from now on.
@@ -297,6 +299,15 @@ mod tests {
         bucket.hear(&hint(60.0, 0.0), start + ms(50), start + ms(60));
         bucket.hear(&hint(60.0, 30.0), start + ms(10), start + ms(70));
         assert!(bucket.ready(1.0, start + ms(70)).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_spent_before_a_rate_was_known_is_no_debt() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(None, start);
+        (0..50_000).for_each(|_| bucket.spend(1.0, start));
+        bucket.learn(100.0, start);
+        assert!(bucket.ready(1.0, start).unwrap() - start < ms(30));
     }
 
     #[tokio::test(start_paused = true)]

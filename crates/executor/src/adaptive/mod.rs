@@ -53,6 +53,10 @@ const ACCEPTED: usize = 64;
 /// A limit on concurrency that was lowered refuses for a moment; refusals that
 /// lower it again after such a time are due to a rate.
 const AGAIN: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(20);
+/// The weight of the newest attempt in the share of refusals, and the share
+/// below which they say nothing: some providers refuse at random.
+const SHARE: f64 = 1.0 / 128.0;
+const NOISE: f64 = 0.02;
 /// How a learned rate grows each second without a refusal, and what is left of it after one.
 const RATE_GROWTH: f64 = 0.02;
 const RATE_CUT: f64 = 0.95;
@@ -112,6 +116,8 @@ struct State {
     usual: Option<f64>,
     shortest: f64,
     timeouts: u32,
+    /// Of the attempts, smoothed.
+    refused_share: f64,
     accepted: VecDeque<Instant>,
 }
 
@@ -149,6 +155,7 @@ impl Adaptive {
             usual: None,
             shortest: f64::INFINITY,
             timeouts: 0,
+            refused_share: 0.0,
             accepted: VecDeque::new(),
         };
         // Until the first answer, it is `admit` that holds calls back.
@@ -253,6 +260,7 @@ impl Controller for Adaptive {
         } else {
             state.timeouts = 0;
         }
+        state.refused_share += SHARE * (f64::from(u8::from(outcome.kind.is_refusal())) - state.refused_share);
         match outcome.kind {
             OutcomeKind::Completed => state.accept(outcome, now, self.settings.maximum),
             kind if kind.is_refusal() => state.refuse(outcome, now),
@@ -349,7 +357,7 @@ impl State {
         // Fewer than before are accepted: either the limit is lower now, or
         // it is not on concurrency.
         let since = self.lowered.map(|lowered| now.saturating_duration_since(lowered));
-        if since.is_some_and(|since| since < outcome.latency) {
+        if since.is_some_and(|since| since < outcome.latency) || self.refused_share < NOISE {
             return;
         }
         self.proven = 0;
@@ -375,7 +383,7 @@ impl State {
             self.pause(now + wait);
         }
         let span = self.accepted.front().map_or(0.0, |oldest| now.saturating_duration_since(*oldest).as_secs_f64());
-        let lately = self.accepted.len() as f64 / span.max(0.1);
+        let lately = self.accepted.len() as f64 / span.max(1e-3);
         let rate = match self.requests.rate() {
             Some(rate) if self.learned => rate * RATE_CUT,
             _ => lately,

@@ -29,6 +29,8 @@ struct Limits {
     refused: usize,
     refused_late: usize,
     seed: u64,
+    /// The share of calls that is refused for no reason.
+    whims: f64,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +78,7 @@ impl Provider {
             refused: 0,
             refused_late: 0,
             seed: 1,
+            whims: 0.0,
         };
         Arc::new(Self { state: Mutex::new(state), tells })
     }
@@ -96,7 +99,8 @@ impl Provider {
         }
         state.seen += 1;
         let wait = f64::max((1.0 - state.requests.1) / state.requests.0, (cost - state.tokens.1) / state.tokens.0);
-        let decision = if state.in_flight >= state.concurrency {
+        let whim = state.whims > 0.0 && (state.seen as f64 * state.whims).fract() < state.whims;
+        let decision = if state.in_flight >= state.concurrency || whim {
             Err(None)
         } else if wait > 0.0 {
             Err(self.tells.then(|| Duration::from_secs_f64(wait)))
@@ -243,4 +247,12 @@ async fn a_provider_without_limits_gets_all_that_is_allowed() {
     let provider = Provider::new(usize::MAX, NONE, NONE, false);
     let (seconds, _) = run(&provider, 10).await;
     assert!(seconds < 2.5, "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn refusals_at_random_do_not_slow_a_provider_without_limits() {
+    let provider = Provider::new(usize::MAX, NONE, NONE, false);
+    provider.state().whims = 0.01;
+    let (seconds, _) = run(&provider, 10).await;
+    assert!(seconds < 5.0, "{seconds}");
 }

@@ -58,6 +58,14 @@ impl Chat {
         self.model.price()
     }
 
+    /// This handle, with calls of a group: at the model's limit, groups take
+    /// turns, however many calls each of them has.
+    #[must_use]
+    pub fn with_group(mut self, group: u64) -> Self {
+        self.caller.client = self.caller.client.with_group(group);
+        self
+    }
+
     /// How many tokens a text is; an estimate for remote models.
     pub fn count_tokens(&self, text: &str) -> usize {
         self.model.count_tokens(text)
