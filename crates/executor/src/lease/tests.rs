@@ -1,0 +1,132 @@
+use super::*;
+use crate::{Call, Limiter, Retryable};
+use std::convert::Infallible;
+use tokio_util::sync::CancellationToken;
+
+const VALID: Duration = Duration::from_secs(2);
+
+fn authority(limit: usize) -> Authority {
+    let settings = AdaptiveSettings { initial: limit, maximum: limit, ..AdaptiveSettings::default() };
+    Authority::new(settings, VALID)
+}
+
+fn needs(waiting: usize) -> Report {
+    Report { waiting, ..Report::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn shares_are_fair_by_need_and_never_exceed_the_limit() {
+    let mut authority = authority(12);
+    let now = Instant::now();
+    assert_eq!(authority.renew(1, &needs(100), now).concurrency, 12);
+    assert_eq!(authority.renew(2, &needs(100), now).concurrency, 0, "all of it is leased out");
+    assert_eq!(authority.renew(1, &needs(100), now).concurrency, 6);
+    assert_eq!(authority.renew(2, &needs(100), now).concurrency, 6);
+    assert_eq!(authority.renew(3, &needs(2), now).concurrency, 0);
+    assert_eq!(authority.renew(1, &needs(100), now).concurrency, 5);
+    assert_eq!(authority.renew(2, &needs(100), now).concurrency, 5);
+    assert_eq!(authority.renew(3, &needs(2), now).concurrency, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_share_of_a_process_that_died_is_free_when_its_lease_has_run_out() {
+    let mut authority = authority(8);
+    let start = Instant::now();
+    assert_eq!(authority.renew(1, &needs(50), start).concurrency, 8);
+    assert_eq!(authority.renew(2, &needs(50), start + VALID / 2).concurrency, 0);
+    assert_eq!(authority.renew(2, &needs(50), start + VALID).concurrency, 8);
+    authority.leave(2);
+    assert_eq!(authority.renew(3, &needs(50), start + VALID).concurrency, 8);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rates_are_divided_like_places() {
+    let settings =
+        AdaptiveSettings { initial: 10, maximum: 10, requests_per_minute: Some(600.0), ..AdaptiveSettings::default() };
+    let mut authority = Authority::new(settings, VALID);
+    let now = Instant::now();
+    authority.renew(1, &needs(5), now);
+    let second = authority.renew(2, &needs(50), now);
+    let first = authority.renew(1, &needs(5), now);
+    let total = first.requests_per_minute.unwrap() + second.requests_per_minute.unwrap();
+    assert!(total <= 600.0 + 1e-9 && first.requests_per_minute.unwrap() > 0.0, "{first:?} {second:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_a_valid_lease_nothing_starts() {
+    let leased = Arc::new(Leased::new(4));
+    let limiter = Limiter::new(leased.clone());
+    let cancel = CancellationToken::new();
+    let call = || limiter.call(Call::default(), &cancel, || std::future::ready(Ok::<_, Infallible>(())));
+    assert!(tokio::time::timeout(Duration::from_secs(60), call()).await.is_err());
+    let lease = Lease { concurrency: 2, requests_per_minute: None, tokens_per_minute: None, valid: VALID };
+    leased.hold(&lease);
+    assert!(call().await.is_ok());
+    tokio::time::sleep(VALID).await;
+    assert!(tokio::time::timeout(Duration::from_secs(60), call()).await.is_err(), "it has run out");
+    let (waiting, ()) = tokio::join!(call(), async { leased.hold(&lease) });
+    assert!(waiting.is_ok(), "a lease wakes those who wait");
+    assert_eq!(leased.report(0, 0).outcomes.len(), 2);
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("refused")]
+struct Refused;
+
+impl Retryable for Refused {
+    fn class(&self) -> crate::ErrorClass {
+        crate::ErrorClass::RateLimited
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_processes_find_and_share_a_limit_that_nobody_told() {
+    const LIMIT: usize = 12;
+    let authority = Arc::new(Mutex::new(Authority::new(AdaptiveSettings::default(), VALID)));
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let refused = Arc::new(AtomicUsize::new(0));
+    let process = |number: u64| {
+        let (authority, in_flight, refused) = (authority.clone(), in_flight.clone(), refused.clone());
+        async move {
+            let leased = Arc::new(Leased::new(64));
+            let limiter = Limiter::new(leased.clone());
+            let cancel = CancellationToken::new();
+            let calls = futures::future::join_all((0..200).map(|_| {
+                limiter.call(0, &cancel, || {
+                    let (in_flight, refused) = (in_flight.clone(), refused.clone());
+                    async move {
+                        let accepted = in_flight.fetch_add(1, Ordering::SeqCst) < LIMIT;
+                        let seconds = if accepted { 0.3 } else { 0.002 };
+                        tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+                        in_flight.fetch_sub(1, Ordering::SeqCst);
+                        refused.fetch_add(usize::from(!accepted), Ordering::SeqCst);
+                        if accepted { Ok(()) } else { Err(Refused) }
+                    }
+                })
+            }));
+            let renewing = async {
+                loop {
+                    let status = limiter.status();
+                    let report = leased.report(status.in_flight, status.waiting);
+                    leased.hold(&authority.lock().unwrap().renew(number, &report, Instant::now()));
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            };
+            tokio::select! {
+                done = calls => {
+                    authority.lock().unwrap().leave(number);
+                    done.into_iter().filter(Result::is_ok).count()
+                }
+                () = renewing => 0,
+            }
+        }
+    };
+    let started = Instant::now();
+    let done = futures::join!(process(1), process(2), process(3));
+    assert_eq!(done, (200, 200, 200));
+    let optimum = 600.0 * 0.3 / LIMIT as f64;
+    let share = optimum / started.elapsed().as_secs_f64();
+    let refused = refused.load(Ordering::SeqCst);
+    println!("{share:.2} of the optimum, {refused} refused");
+    assert!(share > 0.7 && refused < 60, "{share:.2} of the optimum, {refused} refused");
+}

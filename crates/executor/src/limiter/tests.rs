@@ -1,0 +1,195 @@
+use super::*;
+use crate::ExecutionStatus;
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+#[derive(Debug, Clone, PartialEq)]
+struct Fault(ErrorClass, Option<Duration>);
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Retryable for Fault {
+    fn class(&self) -> ErrorClass {
+        self.0
+    }
+    fn retry_after(&self) -> Option<Duration> {
+        self.1
+    }
+}
+
+/// Calls in flight, calls waiting, and the target.
+fn places(limiter: &Limiter) -> (usize, usize, usize) {
+    let status = limiter.status();
+    (status.in_flight, status.waiting, status.target)
+}
+
+const TRANSIENT: Fault = Fault(ErrorClass::Transient, None);
+
+/// A task that fails with each of these in turn, then succeeds.
+fn failing(faults: &[Fault]) -> impl FnMut() -> std::future::Ready<Result<u32, Fault>> + use<> {
+    let mut faults: VecDeque<Fault> = faults.iter().cloned().collect();
+    move || std::future::ready(faults.pop_front().map_or(Ok(7), Err))
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_honoured_to_the_millisecond() {
+    let limiter = Limiter::fixed(1);
+    let wishes = [7_001, 250].map(|ms| Fault(ErrorClass::RateLimited, Some(Duration::from_millis(ms))));
+    let started = Instant::now();
+    let (output, details) = limiter.call_with_details(0, &CancellationToken::new(), failing(&wishes)).await;
+    assert_eq!(output, Ok(7));
+    assert_eq!(started.elapsed(), Duration::from_millis(7_251));
+    assert_eq!(details.status, ExecutionStatus::CompletedWithRetries);
+    assert_eq!(details.errors, ["RateLimited", "RateLimited"]);
+    assert_eq!(details.execution_seconds, 0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_backs_off_holds_no_slot() {
+    let limiter = Limiter::fixed(1);
+    let cancel = CancellationToken::new();
+    let limited = Fault(ErrorClass::RateLimited, Some(Duration::from_secs(60)));
+    let task = failing(&[limited]);
+    let slow = limiter.call(0, &cancel, task);
+    let quick = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(places(&limiter), (0, 0, 1));
+        let output = limiter.call(0, &cancel, failing(&[])).await;
+        (output, Instant::now())
+    };
+    let started = Instant::now();
+    let (slow, (quick, quick_end)) = tokio::join!(slow, quick);
+    assert_eq!((slow, quick), (Ok(7), Ok(7)));
+    assert_eq!(quick_end - started, Duration::from_secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_hangs_is_dropped_and_tried_again() {
+    let limiter = Limiter::fixed(1).with_attempt_timeout(Duration::from_secs(3));
+    let attempts = AtomicU32::new(0);
+    let task = || async {
+        if attempts.fetch_add(1, Ordering::SeqCst) < 2 {
+            std::future::pending::<()>().await;
+        }
+        Ok::<_, Fault>(())
+    };
+    let (output, details) = limiter.call_with_details(0, &CancellationToken::new(), task).await;
+    assert_eq!(output, Ok(()));
+    assert_eq!(details.errors.len(), 2);
+    assert_eq!(details.execution_seconds, 6.0);
+
+    let limiter = limiter.with_retry(RetryPolicy::never());
+    let hanging = || std::future::pending::<Result<(), Fault>>();
+    let (output, details) = limiter.call_with_details(0, &CancellationToken::new(), hanging).await;
+    assert_eq!(output, Err(Error::TimedOut { after: Duration::from_secs(3) }));
+    assert_eq!(details.status, ExecutionStatus::Failed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn attempts_are_counted_and_the_last_error_is_the_result() {
+    let limiter = Limiter::fixed(1).with_retry(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() });
+    let (output, details) =
+        limiter.call_with_details(0, &CancellationToken::new(), failing(&[TRANSIENT, TRANSIENT, TRANSIENT])).await;
+    assert_eq!(output, Err(Error::Failed(TRANSIENT)));
+    assert_eq!((details.errors.len(), details.status), (3, ExecutionStatus::Failed));
+
+    for class in [ErrorClass::Permanent, ErrorClass::Budget] {
+        let fault = Fault(class, None);
+        let (output, details) =
+            limiter.call_with_details(0, &CancellationToken::new(), failing(std::slice::from_ref(&fault))).await;
+        assert_eq!(output, Err(Error::Failed(fault)));
+        assert_eq!(details.errors.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_panic_is_an_error_and_frees_its_slot() {
+    let limiter = Limiter::fixed(1);
+    let cancel = CancellationToken::new();
+    // Once while the future is made, and once while it runs.
+    let early = || -> std::future::Ready<Result<(), Fault>> { std::panic::panic_any("early") };
+    let late = || async { std::panic::panic_any::<Result<(), Fault>>(Ok(())) };
+    let panicked = |message: &str| Err(Error::Panicked { message: message.to_owned() });
+    assert_eq!(limiter.call(0, &cancel, early).await, panicked("early"));
+    assert_eq!(limiter.call::<(), Fault, _, _>(0, &cancel, || async { late().await }).await, panicked("(no message)"));
+    assert_eq!(limiter.call(0, &cancel, failing(&[])).await, Ok(7));
+    assert_eq!(limiter.status().in_flight, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_ends_waiting_running_and_backing_off() {
+    let limiter = Limiter::fixed(1);
+    let cancel = CancellationToken::new();
+    let hour = Fault(ErrorClass::RateLimited, Some(Duration::from_secs(300)));
+    let task = failing(&[hour]);
+    let backing_off = limiter.call(1, &cancel, task);
+    let running = limiter.call(0, &cancel, std::future::pending::<Result<u32, Fault>>);
+    let waiting = limiter.call(0, &cancel, failing(&[]));
+    let canceller = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(places(&limiter), (1, 1, 1));
+        cancel.cancel();
+    };
+    let started = Instant::now();
+    let outputs = tokio::join!(backing_off, running, waiting, canceller);
+    assert_eq!(outputs, (Err(Error::Cancelled), Err(Error::Cancelled), Err(Error::Cancelled), ()));
+    assert_eq!(started.elapsed(), Duration::from_secs(1));
+    assert_eq!(places(&limiter), (0, 0, 1));
+    assert_eq!(limiter.call(0, &cancel, failing(&[])).await, Err(Error::Cancelled), "and nothing starts after it");
+}
+
+#[derive(Debug, Default)]
+struct Recorder(Mutex<Vec<Outcome>>);
+
+impl Controller for Recorder {
+    fn target(&self) -> usize {
+        1
+    }
+    fn maximum(&self) -> usize {
+        1
+    }
+    fn record(&self, outcome: &Outcome) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(*outcome);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_controller_hears_of_every_attempt() {
+    let recorder = Arc::new(Recorder::default());
+    let retry = RetryPolicy { max_attempts: 2, ..RetryPolicy::default() };
+    let limiter = Limiter::new(recorder.clone()).with_retry(retry);
+    let wish = Some(Duration::from_secs(2));
+    let limited = Fault(ErrorClass::RateLimited, wish);
+    let cancel = CancellationToken::new();
+    let _ = limiter.call(0, &cancel, failing(std::slice::from_ref(&limited))).await;
+    let _ = limiter.call(0, &cancel, failing(&[TRANSIENT, TRANSIENT])).await;
+    let heard: Vec<_> = recorder
+        .0
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .iter()
+        .map(|outcome| (outcome.kind, outcome.retry_after, outcome.will_retry))
+        .collect();
+    let transient = OutcomeKind::Failed(ErrorClass::Transient);
+    assert_eq!(
+        heard,
+        [
+            (OutcomeKind::Failed(ErrorClass::RateLimited), wish, true),
+            (OutcomeKind::Completed, None, false),
+            (transient, None, true),
+            (transient, None, false),
+        ]
+    );
+}
