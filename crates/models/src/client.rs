@@ -17,7 +17,7 @@ pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
 use budget::Estimate;
-use executor::{Call, ErrorClass, Limiter, LimiterStatus, RateHints, RetryPolicy, Retryable};
+use executor::{Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy, Retryable};
 use flight::Flights;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -289,6 +289,10 @@ impl Caller {
             // Before the slot is given back, so that the next call knows.
             if let Some(hints) = (self.hints)() {
                 self.limiter.hear(&hints);
+            }
+            let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
+            if answer.as_ref().err().is_some_and(is_refusal) {
+                self.client.shared.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
             let answer = answer?;
             reservation.settle(answer.usage, answer.cost_usd);

@@ -138,6 +138,9 @@ pub fn leaderboard(results: &Results) -> String {
         if spending.cost_usd > 0.0 {
             let _ = write!(text, ", $ {:.4}", spending.cost_usd);
         }
+        if spending.refused > 0 {
+            let _ = write!(text, ", {} refused by the provider and made again", count(spending.refused as usize));
+        }
     }
     if let Some(budget) = &results.budget {
         let Spent { usd, tokens, calls, minutes, .. } = budget.spent;

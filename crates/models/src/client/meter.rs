@@ -23,6 +23,9 @@ pub struct Spending {
     pub cached_tokens: u64,
     /// In US dollars, by the configured prices.
     pub cost_usd: f64,
+    /// Attempts that the provider refused for want of room; they were made again.
+    #[serde(default)]
+    pub refused: u64,
     /// The time that models took, summed over calls that may have overlapped.
     pub seconds: f64,
 }
@@ -35,6 +38,7 @@ impl AddAssign for Spending {
         self.completion_tokens += other.completion_tokens;
         self.cached_tokens += other.cached_tokens;
         self.cost_usd += other.cost_usd;
+        self.refused += other.refused;
         self.seconds += other.seconds;
     }
 }

@@ -175,6 +175,7 @@ async fn an_equal_request_is_paid_once_also_by_the_next_process() {
         completion_tokens: 100_000,
         cached_tokens: 5,
         cost_usd: 2.0,
+        refused: 0,
         seconds: 1.5,
     };
     assert_eq!(spent, expected);
@@ -215,8 +216,10 @@ async fn other_calls_overlap_up_to_the_concurrency_of_the_model() {
 #[tokio::test]
 async fn passing_errors_are_retried_and_others_are_not() {
     let toy = Arc::new(Toy::failing(vec![Some(server_error(503)), Some(server_error(500))]));
-    let answer = client(None).chat(toy.clone()).chat(&request("a")).await.expect("the third attempt");
+    let patient = client(None);
+    let answer = patient.chat(toy.clone()).chat(&request("a")).await.expect("the third attempt");
     assert_eq!((answer.text.as_str(), toy.n_calls()), ("3", 3));
+    assert_eq!((patient.meter().of("toy").calls, patient.meter().of("toy").refused), (1, 1), "a 503 is a refusal");
     let refused = Error::Authentication { endpoint: "e".to_owned(), message: "m".to_owned() };
     let toy = Arc::new(Toy::failing(vec![Some(refused)]));
     let outcome = client(None).chat(toy.clone()).chat(&request("a")).await;

@@ -96,6 +96,7 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn ChatModel>, Error> {
+        self.limits.check(&self.model, self.concurrency)?;
         if self.context_length == 0 {
             return Err(Error::Config(format!("{}: `context_length` must be above 0", self.model)));
         }

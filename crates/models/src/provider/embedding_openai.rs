@@ -98,6 +98,7 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn EmbeddingModel>, Error> {
+        self.limits.check(&self.model, self.concurrency)?;
         let above_zero = [
             ("batch_size", self.batch_size),
             ("max_tokens", self.max_tokens),

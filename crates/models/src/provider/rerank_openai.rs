@@ -76,6 +76,7 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn RerankModel>, Error> {
+        self.limits.check(&self.model, self.concurrency)?;
         if self.price.is_some_and(|price| !price.is_finite() || price < 0.0) {
             return Err(Error::Config(format!("{}: `price` must not be below 0", self.model)));
         }
