@@ -291,7 +291,8 @@ async fn gather_trial(
         latency_p50: quantile(&seconds, 0.5),
         latency_p95: quantile(&seconds, 0.95),
         tokens: (!given.is_empty()).then(|| tokens as f64 / given.len() as f64),
-        cost_usd: given.iter().map(cost).sum::<f64>() / 1e6,
+        // The sum of nothing is -0.
+        cost_usd: given.iter().map(cost).sum::<f64>() / 1e6 + 0.0,
         p_value: None,
         tied: false,
         questions,
