@@ -155,7 +155,7 @@ async fn schedule(seed: u64) {
                     1 => Err(Fault(ErrorClass::Permanent)),
                     _ => Ok(()),
                 };
-                drop(sender.map(|sender| sender.send(result)));
+                let _ = sender.map(|sender| sender.send(result));
             }
             28..34 => {
                 tokio::time::advance(Duration::from_millis(dice.roll(4000))).await;

@@ -1,3 +1,5 @@
+//! Leases: fair, never more than the limit, and gone with their holder.
+
 use super::*;
 use crate::{Call, Limiter, Retryable};
 use std::convert::Infallible;

@@ -1,3 +1,5 @@
+//! Calls through a limiter, on tokio's paused clock where time matters.
+
 use super::*;
 use crate::ExecutionStatus;
 use std::{

@@ -1,3 +1,5 @@
+//! The line of those who wait for a slot.
+
 use super::*;
 use crate::Fixed;
 use futures::{FutureExt, poll};
