@@ -10,6 +10,8 @@ const REMEMBERED: Duration = Duration::from_secs(120);
 const KEPT: usize = 1 << 14;
 /// Without word from the other side, a second's worth may be spent at once.
 const BURST: Duration = Duration::from_secs(1);
+/// After this time, a refused call is known to be one.
+const SETTLED: Duration = Duration::from_millis(200);
 /// The charge is measured over so many calls.
 const MEASURED: usize = 10;
 /// Calls do not travel equally fast: this long before something is there, it
@@ -33,17 +35,18 @@ pub(crate) struct Bucket {
     charge: f64,
     /// Whether that has to be measured: it is known of calls.
     estimated: bool,
-    anchor: Option<Anchor>,
+    from: Option<Mark>,
+    /// To where, as soon as what was sent until then is settled.
+    to: Option<Mark>,
     /// Whether a call had to wait since then.
     held: bool,
 }
 
-/// From where the charge is measured.
+/// What was left when a call arrived.
 #[derive(Debug, Clone, Copy)]
-struct Anchor {
+struct Mark {
     at: Instant,
     left: f64,
-    spent: f64,
     /// Whether more was left than a bucket takes in.
     full: bool,
 }
@@ -63,7 +66,8 @@ impl Bucket {
             total: 0.0,
             charge: 1.0,
             estimated: false,
-            anchor: None,
+            from: None,
+            to: None,
             held: false,
         }
     }
@@ -118,6 +122,14 @@ impl Bucket {
         }
     }
 
+    /// A call was refused for want of what is counted here, so calls are
+    /// dearer than they were thought to be.
+    pub(crate) fn was_too_cheap(&mut self) {
+        if self.estimated {
+            self.charge = (self.charge * 1.1).min(4.0);
+        }
+    }
+
     /// What was spent on a call, started then, that was refused was not
     /// taken. The level needs no change: it follows what the refusal said.
     pub(crate) fn refund(&mut self, cost: f64, started: Instant) {
@@ -144,7 +156,7 @@ impl Bucket {
         // by those sent after it.
         let since = now.saturating_duration_since(sent).as_secs_f64();
         let spent_until = self.spent_until(sent);
-        self.measure_charge(rate, sent, remaining, spent_until);
+        self.measure_charge(rate, sent, remaining);
         let level = remaining + rate * since - (self.total - spent_until) * self.charge;
         self.capacity = self.capacity.max(remaining).max(level);
         self.level = level;
@@ -153,23 +165,27 @@ impl Bucket {
     /// Compares what callers said with what the other side took for it. A
     /// caller can only estimate the tokens of an answer, and providers charge
     /// for the longest possible one or for the real one.
-    fn measure_charge(&mut self, rate: f64, sent: Instant, remaining: f64, spent_until: f64) {
+    fn measure_charge(&mut self, rate: f64, sent: Instant, remaining: f64) {
         if !self.estimated {
             return;
         }
-        let full = remaining > 0.8 * self.capacity;
-        let anchor = Anchor { at: sent, left: remaining, spent: spent_until, full };
-        let Some(from) = self.anchor else {
-            self.anchor = Some(anchor);
+        let mark = Mark { at: sent, left: remaining, full: remaining > 0.8 * self.capacity };
+        let (Some(from), Some(to)) = (self.from, self.to) else {
+            (self.from, self.to) = (self.from.or(Some(mark)), self.from.and(Some(mark)));
             return;
         };
-        let said = spent_until - from.spent;
-        let calls = self.spent.iter().filter(|(time, _)| *time > from.at && *time <= sent).count();
+        // Calls of that time that were refused have been told by now.
+        if sent < to.at + SETTLED {
+            return;
+        }
+        let said = self.spent_until(to.at) - self.spent_until(from.at);
+        let calls = self.spent.iter().filter(|(time, _)| *time > from.at && *time <= to.at).count();
+        self.to = Some(mark);
         if said <= 0.0 || calls < MEASURED {
             return;
         }
-        if !full && !from.full {
-            let charged = from.left + rate * sent.saturating_duration_since(from.at).as_secs_f64() - remaining;
+        if !to.full && !from.full {
+            let charged = from.left + rate * (to.at - from.at).as_secs_f64() - to.left;
             self.charge = 0.5 * self.charge + 0.5 * charged / said;
         } else if self.held {
             // What a full bucket took in cannot be measured, but calls that
@@ -177,7 +193,7 @@ impl Bucket {
             self.charge *= 0.8;
         }
         self.charge = self.charge.clamp(0.02, 4.0);
-        (self.anchor, self.held) = (Some(anchor), false);
+        (self.from, self.held) = (Some(to), false);
     }
 
     /// Learns a rate that nobody told.

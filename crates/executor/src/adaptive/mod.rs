@@ -329,6 +329,9 @@ impl State {
         let first = self.refused.is_none_or(|refused| now.saturating_duration_since(refused) > Duration::from_secs(1));
         self.refused = Some(now);
         if outcome.kind == OutcomeKind::Failed(ErrorClass::RateLimited) && self.rate_is_to_blame(outcome) {
+            if self.hints.is_some_and(|hints| hints.requests.remaining.is_none_or(|remaining| remaining >= 1.0)) {
+                self.tokens.was_too_cheap();
+            }
             if let Some(wait) = outcome.retry_after {
                 self.pause(now + wait);
             }

@@ -201,6 +201,15 @@ async fn a_limit_on_tokens_is_used_up_by_calls_whose_cost_is_only_estimated() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_small_bucket_of_tokens_is_used_up_without_refusals() {
+    for said in [40, 60, 86, 120] {
+        let provider = Provider::new(usize::MAX, NONE, 1000.0, true);
+        let best = optimum(|n| (n * 50.0 - 250.0) / 1000.0);
+        check(&format!("tokens, {said} said of 50"), best, run_estimated(&provider, 50, said).await, 0.94, 0.02);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_untold_limit_on_concurrency_is_found() {
     let provider = Provider::new(8, NONE, NONE, false);
     check("8 at once", 600.0 * MEAN / 8.0, run(&provider, 10).await, 0.95, 0.01);
