@@ -116,15 +116,11 @@ impl Slots {
         self.admit(&mut self.line());
     }
 
-    /// Waits for a slot. Whoever stops waiting leaves the line.
+    /// Waits in line for a slot, which may be there at once. Whoever stops
+    /// waiting leaves the line.
     pub(crate) async fn acquire(self: &Arc<Self>, call: &Call, attempts: u32) -> Slot {
         let mut waiting = {
             let mut line = self.line();
-            if line.waiting.is_empty()
-                && let Some(admitted) = self.try_admit(call.cost)
-            {
-                return Slot::new(self.clone(), call.cost, admitted);
-            }
             let round = line.turns.get(&call.group).copied().unwrap_or_default().max(line.round);
             line.turns.insert(call.group, round + 1);
             let place =

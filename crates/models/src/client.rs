@@ -261,15 +261,7 @@ impl Caller {
             shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
             return Ok(entry.response.into());
         }
-        let answer = self.limited(Some(key), estimate, make).await?;
-        let response: Arc<str> = answer.response.as_str().into();
-        if let Some(journal) = &shared.journal {
-            let (journal, entry) = (journal.clone(), self.entry(answer));
-            // Once begun, this ends even if nobody waits for it any more.
-            let kept = tokio::task::spawn_blocking(move || journal.put(&key, &entry)).await;
-            kept.map_err(|error| Error::Journal(error.to_string()))?.map_err(|error| journal_error(&error))?;
-        }
-        Ok(response)
+        Ok(self.limited(Some(key), estimate, make).await?.response.into())
     }
 
     /// Makes a call within the limits and the budget, and counts what it cost.
@@ -296,6 +288,9 @@ impl Caller {
             }
             let answer = answer?;
             reservation.settle(answer.usage, answer.cost_usd);
+            // Before the slot is given back: what a `kill -9` loses is never
+            // more than the calls in flight.
+            self.keep(key, &answer).await?;
             Ok::<_, Error>(answer)
         };
         let call = call.with_cost(estimate.tokens);
@@ -315,12 +310,23 @@ impl Caller {
         Ok(answer)
     }
 
-    fn entry(&self, answer: Answer) -> JournalEntry {
+    /// Journals an answer that has a key.
+    async fn keep(&self, key: Option<Key>, answer: &Answer) -> Result<(), Error> {
+        let (Some(key), Some(journal)) = (key, self.client.shared.journal.clone()) else {
+            return Ok(());
+        };
+        let entry = self.entry(answer);
+        // Once begun, this ends even if nobody waits for it any more.
+        let kept = tokio::task::spawn_blocking(move || journal.put(&key, &entry)).await;
+        kept.map_err(|error| Error::Journal(error.to_string()))?.map_err(|error| journal_error(&error))
+    }
+
+    fn entry(&self, answer: &Answer) -> JournalEntry {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         JournalEntry {
             model: self.identity.model.clone(),
             kind: self.kind.to_owned(),
-            response: answer.response,
+            response: answer.response.clone(),
             prompt_tokens: answer.usage.prompt_tokens,
             completion_tokens: answer.usage.completion_tokens,
             cost_usd: answer.cost_usd,

@@ -179,7 +179,7 @@ impl Bucket {
             return;
         }
         let said = self.spent_until(to.at) - self.spent_until(from.at);
-        let calls = self.spent.iter().filter(|(time, _)| *time > from.at && *time <= to.at).count();
+        let calls = self.sent_until(to.at) - self.sent_until(from.at);
         self.to = Some(mark);
         if said <= 0.0 || calls < MEASURED {
             return;
@@ -210,13 +210,15 @@ impl Bucket {
         self.rate = Some(per_second);
     }
 
+    /// How many of the remembered calls were sent up to a time.
+    fn sent_until(&self, time: Instant) -> usize {
+        self.spent.partition_point(|(at, _)| *at <= time)
+    }
+
     /// How much was spent up to a time.
     fn spent_until(&self, time: Instant) -> f64 {
-        let after = self.spent.partition_point(|(at, _)| *at <= time);
-        match after.checked_sub(1).and_then(|last| self.spent.get(last)) {
-            Some((_, total)) => *total,
-            None => self.spent.front().map_or(self.total, |_| self.spent_before()),
-        }
+        let last = self.sent_until(time).checked_sub(1).and_then(|last| self.spent.get(last));
+        last.map_or_else(|| self.spent_before(), |(_, total)| *total)
     }
 
     /// What was spent before the first that is remembered.

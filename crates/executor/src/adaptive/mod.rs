@@ -292,9 +292,8 @@ impl State {
         // A call that started before the limit was lowered says nothing of it now.
         let current =
             self.lowered.is_none_or(|lowered| now.checked_sub(outcome.latency).is_some_and(|at| at >= lowered));
-        let rose = current && in_flight > self.proven;
-        if rose {
-            self.proven = in_flight;
+        if current {
+            self.proven = self.proven.max(in_flight);
         }
         if queued || (self.concurrency as usize) >= maximum {
             return;

@@ -225,7 +225,7 @@ async fn a_limit_that_is_halved_and_doubled_is_followed() {
         }
         std::future::pending::<()>().await;
     };
-    let outcome = tokio::select! { outcome = run(&provider, 10) => outcome, () = change => unreachable!() };
+    let outcome = tokio::select! { biased; outcome = run(&provider, 10) => outcome, () = change => unreachable!() };
     // 10 + 40·4 + 20·8 = 330 in 12 s, and the rest at 40.
     check("halved, doubled", 12.0 + 270.0 / 40.0 + MEDIAN, outcome, 0.95, 0.01);
 }
@@ -240,7 +240,7 @@ async fn a_limit_on_concurrency_that_is_halved_and_doubled_is_followed() {
         }
         std::future::pending::<()>().await;
     };
-    let outcome = tokio::select! { outcome = run(&provider, 10) => outcome, () = change => unreachable!() };
+    let outcome = tokio::select! { biased; outcome = run(&provider, 10) => outcome, () = change => unreachable!() };
     let done = 5.0 * 8.0 / MEAN + 5.0 * 4.0 / MEAN;
     check("8, 4, 8 at once", 10.0 + (600.0 - done) * MEAN / 8.0, outcome, 0.75, 0.03);
 }

@@ -115,6 +115,7 @@ async fn three_processes_find_and_share_a_limit_that_nobody_told() {
                 }
             };
             tokio::select! {
+                biased;
                 done = calls => {
                     authority.lock().unwrap().leave(number);
                     done.into_iter().filter(Result::is_ok).count()

@@ -1,25 +1,14 @@
 //! Damage of every kind, several processes, and what is taken out.
 
+use super::super::tests::{self, key};
 use super::*;
 use std::process::Command;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
+/// An entry of a second after the beginning of 1970.
 fn entry(response: &str) -> JournalEntry {
-    JournalEntry {
-        model: "m".to_owned(),
-        kind: "chat".to_owned(),
-        response: response.to_owned(),
-        prompt_tokens: 10,
-        completion_tokens: 2,
-        cost_usd: 0.125,
-        seconds: 1.5,
-        created_unix_ms: 1000,
-    }
-}
-
-fn key(name: &str) -> Key {
-    Key::of_bytes(name.as_bytes())
+    JournalEntry { created_unix_ms: 1000, ..tests::entry(response) }
 }
 
 /// A closed journal of entries whose responses name them.

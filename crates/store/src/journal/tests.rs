@@ -4,7 +4,7 @@ use super::*;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
-fn entry(response: &str) -> JournalEntry {
+pub(super) fn entry(response: &str) -> JournalEntry {
     JournalEntry {
         model: "m".to_owned(),
         kind: "chat".to_owned(),
@@ -17,7 +17,7 @@ fn entry(response: &str) -> JournalEntry {
     }
 }
 
-fn key(name: &str) -> Key {
+pub(super) fn key(name: &str) -> Key {
     Key::of_bytes(name.as_bytes())
 }
 
