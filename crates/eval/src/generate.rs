@@ -263,6 +263,7 @@ async fn attempt(
         reference: Some(draft.answer),
         evidence: vec![evidence],
         tags: vec!["generated".to_owned()],
+        answerable: true,
     }))
 }
 

@@ -212,7 +212,7 @@ impl Models {
     fn metric_context(&self, experiment: &Experiment, needs: metric::Needs) -> Result<metric::Context, Error> {
         let evaluate = &experiment.evaluate;
         Ok(metric::Context {
-            judge: evaluate.judge.as_ref().filter(|_| needs.judge).map(|name| self.chat(name)).transpose()?,
+            judges: evaluate.judge.iter().filter(|_| needs.judge).map(|name| self.chat(name)).collect::<Result<_, _>>()?,
             embedder: evaluate
                 .embedder
                 .as_ref()
