@@ -18,7 +18,7 @@ mod trial;
 pub use budget::BudgetResult;
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
-pub use progress::{OperatorProgress, OperatorStatus, Progress};
+pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use query::Answered;
 pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
 pub use session::{Environment, Prepared, Session, Setup};

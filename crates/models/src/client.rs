@@ -116,48 +116,61 @@ impl Client {
     /// A handle to a chat model.
     pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
         let asked = model.clone();
-        let caller = self.caller("chat", model.identity(), &model.limits(), move || asked.rate_hints());
+        let caller =
+            self.caller("chat", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
         Chat::new(caller, model)
     }
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
         let asked = model.clone();
-        let caller = self.caller("embedding", model.identity(), &model.limits(), move || asked.rate_hints());
+        let caller =
+            self.caller("embedding", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
         Embedder::new(caller, model)
     }
 
     /// A handle to a rerank model.
     pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
         let asked = model.clone();
-        let caller = self.caller("rerank", model.identity(), &model.limits(), move || asked.rate_hints());
+        let caller =
+            self.caller("rerank", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
         Reranker::new(caller, model)
     }
 
-    /// What is going on at each model's limit, by kind and name.
-    pub fn limits(&self) -> BTreeMap<String, LimiterStatus> {
+    /// What is going on at each model's limit, by kind and name; a model that
+    /// is reached with several keys has a limit for each.
+    pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
         let limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        limiters.values().map(|limited| (limited.name.clone(), limited.limiter.status())).collect()
+        let limit = |limited: &Limited| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
+        limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
 
     fn caller(
         &self,
         kind: &'static str,
         identity: &Identity,
+        account: &str,
         limits: &Limits,
         hints: impl Fn() -> Option<RateHints> + Send + Sync + 'static,
     ) -> Caller {
-        // Providers count by model, whatever the other parameters are.
+        // Providers count by model and account, whatever the other parameters are.
         let key = KeyBuilder::new("limit")
             .field("kind", kind)
             .field("provider", &identity.provider)
             .field("model", &identity.model)
             .field("revision", &identity.revision)
+            .field("account", account)
             .finish();
         let mut limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let limited = limiters
-            .entry(key)
-            .or_insert_with(|| Limited { name: format!("{kind} {}", identity.model), limiter: limits.limiter() });
+        let name = match account {
+            "" => format!("{kind} {}", identity.model),
+            account => format!("{kind} {} ({account})", identity.model),
+        };
+        let limited = limiters.entry(key).or_insert_with(|| Limited {
+            name,
+            model: identity.model.clone(),
+            limiter: limits.limiter(),
+        });
         Caller {
             client: self.clone(),
             kind,
@@ -168,9 +181,19 @@ impl Client {
     }
 }
 
+/// The limit of a model, and what goes on there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelLimit {
+    /// The model, as the meter names it.
+    pub model: String,
+    /// Calls in flight and waiting, and how calls ended so far.
+    pub status: LimiterStatus,
+}
+
 /// A limit, and whose it is.
 struct Limited {
     name: String,
+    model: String,
     limiter: Limiter,
 }
 

@@ -16,7 +16,7 @@ mod pull;
 pub mod testing;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
-pub use client::{Budget, Cap, Caps, Chat, Client, Embedder, Meter, Reranker, Spending, Spent};
+pub use client::{Budget, Cap, Caps, Chat, Client, Embedder, Meter, ModelLimit, Reranker, Spending, Spent};
 pub use cpu::CpuBudget;
 pub use error::Error;
 pub use matrix::Matrix;
@@ -198,6 +198,11 @@ pub trait ChatModel: Send + Sync {
     fn rate_hints(&self) -> Option<executor::RateHints> {
         None
     }
+    /// Whose limit its calls count against: the name of the variable that
+    /// holds the key, never the key; empty where there is none.
+    fn account(&self) -> &str {
+        ""
+    }
     /// How many calls it takes: those that it serves best, unless that has
     /// to be learned.
     fn limits(&self) -> Limits {
@@ -235,6 +240,11 @@ pub trait EmbeddingModel: Send + Sync {
     fn rate_hints(&self) -> Option<executor::RateHints> {
         None
     }
+    /// Whose limit its calls count against: the name of the variable that
+    /// holds the key, never the key; empty where there is none.
+    fn account(&self) -> &str {
+        ""
+    }
     /// How many calls it takes: those that it serves best, unless that has
     /// to be learned.
     fn limits(&self) -> Limits {
@@ -269,6 +279,11 @@ pub trait RerankModel: Send + Sync {
     /// not be kept.
     fn rate_hints(&self) -> Option<executor::RateHints> {
         None
+    }
+    /// Whose limit its calls count against: the name of the variable that
+    /// holds the key, never the key; empty where there is none.
+    fn account(&self) -> &str {
+        ""
     }
     /// How many calls it takes: those that it serves best, unless that has
     /// to be learned.

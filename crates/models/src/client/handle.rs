@@ -66,6 +66,13 @@ impl Chat {
         self
     }
 
+    /// This handle, with calls that go before those of a lower priority.
+    #[must_use]
+    pub fn with_priority(mut self, priority: i32) -> Self {
+        self.caller.client = self.caller.client.with_priority(priority);
+        self
+    }
+
     /// How many tokens a text is; an estimate for remote models.
     pub fn count_tokens(&self, text: &str) -> usize {
         self.model.count_tokens(text)
