@@ -12,6 +12,7 @@ mod judge;
 mod noise;
 mod paired;
 mod random;
+mod sequential;
 mod summary;
 
 pub use agreement::{Agreement, ClassAgreement};
@@ -22,6 +23,7 @@ pub use judge::{auc, balanced_accuracy};
 pub use noise::NoiseBudget;
 pub use paired::{Comparison, holm, sign_flip_p_value};
 pub use random::Random;
+pub use sequential::betting_evidence;
 pub use summary::{Summary, missing_could_change_order};
 
 /// The arithmetic mean, or none of nothing.
