@@ -194,6 +194,8 @@ pub struct PlanSummary {
     pub trials: usize,
     /// Per operator.
     pub operators: Vec<OperatorPlan>,
+    /// The search that asks for a part of this, unless it is a grid.
+    pub search: Option<String>,
     /// What is left to run should cost, beside the budget.
     pub cost: Option<CostEstimate>,
 }
@@ -307,7 +309,7 @@ impl Plan {
                 })
             })
             .collect();
-        PlanSummary { trials: self.trials.len(), operators, cost: None }
+        PlanSummary { trials: self.trials.len(), operators, search: None, cost: None }
     }
 
     fn add(&mut self, task: Task) -> TaskId {

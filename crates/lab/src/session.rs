@@ -275,6 +275,8 @@ impl Session {
         let stored = stored(&prepared.plan, &self.store).await?;
         let mut summary = prepared.plan.summary(&|id| stored[id]);
         let (to_run, _) = required(&prepared.plan, &stored);
+        let search = &self.experiment.search;
+        summary.search = (!search.is_exhaustive()).then(|| search.name().to_owned());
         summary.cost = Some(CostEstimate::of(&self.experiment, self.budget.caps(), prepared, &to_run));
         Ok(summary)
     }

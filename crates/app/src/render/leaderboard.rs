@@ -100,7 +100,8 @@ pub fn leaderboard(results: &Results) -> String {
             if tied > 0 {
                 let _ = write!(
                     text,
-                    "\n= {tied} trials cannot be told from it: paired test, p > 0.05 after Holm's correction{}",
+                    "\n= {tied} {} cannot be told from it: paired test, p > 0.05 after Holm's correction{}",
+                    if tied == 1 { "trial" } else { "trials" },
                     needed(results)
                 );
             }

@@ -1,6 +1,7 @@
 //! How results look: in the terminal and as a page.
 
 mod catalogue;
+mod comparison;
 mod journal;
 mod leaderboard;
 mod live;
@@ -10,6 +11,7 @@ mod question;
 mod report;
 
 pub use catalogue::{catalogue, catalogue_entry};
+pub use comparison::comparison;
 pub use journal::{journal, sweep};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;

@@ -85,7 +85,7 @@ pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objec
         );
     }
     for trial in trials.iter_mut() {
-        (trial.p_value, trial.tied) = (None, false);
+        (trial.p_value, trial.tied, trial.effect_size, trial.questions_needed) = (None, false, None, None);
         let scored =
             |metric: &&&MetricResult| trial.metrics.get(&metric.name).is_some_and(|summary| summary.n_scored > 0);
         if metrics.iter().filter(scored).count() == metrics.len() {
