@@ -7,7 +7,7 @@ fn request() -> ChatRequest {
     ChatRequest::new(vec![Message::system("be short"), Message::user("hi")], 16)
 }
 
-fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn ChatModel> {
+pub(super) fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn ChatModel> {
     let mut config = Config {
         model: "m".to_owned(),
         base_url: bench.base_url(),
