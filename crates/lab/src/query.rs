@@ -8,9 +8,10 @@ use crate::{
     task::open_corpus,
     trial::Trial,
 };
-use models::InputKind;
-use rag::{Answer, Passage, retrieve::Query};
+use models::{InputKind, Piece, Unfolding};
+use rag::{Answer, Passage, generate::Generator, retrieve::Query};
 use serde::Serialize;
+use std::sync::{Mutex, PoisonError};
 
 /// A question, what was found, and what was answered.
 #[derive(Debug, Clone, Serialize)]
@@ -31,6 +32,22 @@ impl Session {
     /// # Errors
     /// If there is no such trial, it was not run yet, or a model fails.
     pub async fn query(&self, prepared: &Prepared, trial: &str, question: &str) -> Result<Answered, Error> {
+        self.query_watched(prepared, trial, question, None).await
+    }
+
+    /// [`Session::query`], with pieces of the answer's text as it is written:
+    /// those since the last [`Piece::Restart`], together, are all of it when
+    /// this returns. They make no difference to the answer.
+    ///
+    /// # Errors
+    /// As without.
+    pub async fn query_watched(
+        &self,
+        prepared: &Prepared,
+        trial: &str,
+        question: &str,
+        on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
+    ) -> Result<Answered, Error> {
         let index = prepared.trials.iter().position(|other| other.id == trial);
         let index = index.ok_or_else(|| Error::NotFound(format!("there is no trial `{trial}`")))?;
         let trial = &prepared.trials[index];
@@ -65,12 +82,28 @@ impl Session {
         let answer = match &trial.generator {
             Some(generator) => {
                 let generator = generator.build(models.chat(generator.model())?)?;
-                Some(generator.generate(question, &passages).await?)
+                Some(answer(&*generator, question, &passages, on_piece).await?)
             }
             None => None,
         };
         Ok(Answered { trial: trial.clone(), question: question.to_owned(), passages, answer })
     }
+}
+
+/// The answer of a generator, with its text in pieces for whoever wants them.
+async fn answer(
+    generator: &dyn Generator,
+    question: &str,
+    passages: &[Passage],
+    on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
+) -> Result<Answer, Error> {
+    let Some(on_piece) = on_piece else { return Ok(generator.generate(question, passages).await?) };
+    let unfolding = Mutex::new(Unfolding::default());
+    let unfolding = || unfolding.lock().unwrap_or_else(PoisonError::into_inner);
+    let onlooker = |text: &str| unfolding().grow(text).into_iter().for_each(on_piece);
+    let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
+    unfolding().end(&answer.text).into_iter().for_each(on_piece);
+    Ok(answer)
 }
 
 /// What the retrieval behind a trial's passages looks at.

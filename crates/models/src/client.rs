@@ -390,3 +390,6 @@ mod tests;
 
 #[cfg(test)]
 mod streaming_tests;
+
+#[cfg(test)]
+mod structured_tests;

@@ -49,6 +49,41 @@ pub(crate) fn mismatch(schema: &Value, value: &Value) -> Option<String> {
     Check { root: schema }.value(schema, value, "", 0).err()
 }
 
+/// The value without properties that no part of the schema declares, where it
+/// forbids others: what nobody asked for is nobody's loss.
+pub(crate) fn without_extras(schema: &Value, value: Value) -> Value {
+    pruned(schema, schema, value, 0)
+}
+
+fn pruned(root: &Value, schema: &Value, value: Value, depth: usize) -> Value {
+    if let Some(target) = schema.get("$ref").and_then(Value::as_str)
+        && let Some(target) = target.strip_prefix('#').and_then(|pointer| root.pointer(pointer))
+        && depth < DEEPEST
+    {
+        return pruned(root, target, value, depth + 1);
+    }
+    match value {
+        Value::Object(object) => {
+            let properties = schema.get("properties");
+            // Several shapes may declare what this one does not.
+            let is_all = ["allOf", "anyOf", "oneOf"].iter().all(|parts| schema.get(parts).is_none());
+            let forbids = is_all && schema.get("additionalProperties") == Some(&Value::Bool(false));
+            let kept = object.into_iter().filter_map(|(name, value)| {
+                match properties.and_then(|properties| properties.get(&name)) {
+                    Some(property) => Some((name, pruned(root, property, value, depth))),
+                    None => (!forbids).then_some((name, value)),
+                }
+            });
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => {
+            let schema = schema.get("items").unwrap_or(&Value::Null);
+            Value::Array(items.into_iter().map(|item| pruned(root, schema, item, depth)).collect())
+        }
+        other => other,
+    }
+}
+
 struct Check<'a> {
     root: &'a Value,
 }
@@ -307,6 +342,17 @@ mod tests {
         assert!(mismatch(&older, &json!(["a", 1])).is_none() && mismatch(&older, &json!([1])).is_some());
         let counts = json!({ "type": "object", "additionalProperties": { "type": "integer" } });
         assert!(mismatch(&counts, &json!({ "a": 1 })).is_none() && mismatch(&counts, &json!({ "a": "1" })).is_some());
+    }
+
+    #[test]
+    fn what_nobody_asked_for_is_left_out_where_it_is_forbidden() {
+        let verdict = json!({ "number": 1, "verdict": "Yes", "reason": "others are allowed here" });
+        let value = json!({ "because": 1, "verdicts": [verdict], "share": 0.5 });
+        assert!(mismatch(&verdicts(), &value).is_some());
+        assert_eq!(without_extras(&verdicts(), value), json!({ "verdicts": [verdict], "share": 0.5 }));
+        let either = json!({ "anyOf": [{ "properties": { "a": {} } }], "additionalProperties": false });
+        assert_eq!(without_extras(&either, json!({ "a": 1 })), json!({ "a": 1 }));
+        assert_eq!(without_extras(&json!({ "$ref": "#" }), json!(1)), json!(1));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 
 /// What a speaker does in an attempt.
 #[derive(Clone)]
-enum Step {
+pub(super) enum Step {
     Say(&'static str),
     /// Waits until it is let go.
     Wait,
@@ -28,8 +28,9 @@ enum Step {
 use Step::{Fail, Say, Wait};
 
 /// A model that speaks as its script says, an attempt a line.
-struct Speaker {
+pub(super) struct Speaker {
     identity: Identity,
+    pub(super) requests: Mutex<Vec<ChatRequest>>,
     script: Mutex<VecDeque<Vec<Step>>>,
     go_on: Semaphore,
     n_calls: AtomicUsize,
@@ -38,14 +39,19 @@ struct Speaker {
 
 impl Speaker {
     fn new(script: Vec<Vec<Step>>) -> Arc<Self> {
+        Self::of("openai", script)
+    }
+
+    pub(super) fn of(provider: &str, script: Vec<Vec<Step>>) -> Arc<Self> {
         let identity = Identity {
-            provider: "openai".to_owned(),
+            provider: provider.to_owned(),
             model: "speaker".to_owned(),
             revision: "1".to_owned(),
             parameters: serde_json::Value::Null,
         };
         Arc::new(Self {
             identity,
+            requests: Mutex::default(),
             script: Mutex::new(script.into()),
             go_on: Semaphore::new(0),
             n_calls: AtomicUsize::new(0),
@@ -78,7 +84,8 @@ impl ChatModel for Speaker {
         self.chat_streaming(request, &nobody).await
     }
 
-    async fn chat_streaming(&self, _: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        self.requests.lock().expect("no panic").push(request.clone());
         self.n_calls.fetch_add(1, Ordering::SeqCst);
         let steps = self.script.lock().expect("no panic").pop_front().expect("a line for this attempt");
         let mut text = String::new();
@@ -98,31 +105,31 @@ impl ChatModel for Speaker {
     }
 }
 
-fn client(journal: Option<Arc<Journal>>) -> Client {
+pub(super) fn client(journal: Option<Arc<Journal>>) -> Client {
     let (base_delay, max_delay) = (Duration::from_millis(1), Duration::from_millis(5));
     let quick = RetryPolicy { max_attempts: 40, base_delay, max_delay, ..RetryPolicy::default() };
     Client::new(journal).with_retry(quick)
 }
 
-fn journal() -> (tempfile::TempDir, Arc<Journal>) {
+pub(super) fn journal() -> (tempfile::TempDir, Arc<Journal>) {
     let folder = tempfile::tempdir().expect("a folder");
     let journal = Journal::open(folder.path().join("journal.sqlite")).expect("a journal");
     (folder, Arc::new(journal))
 }
 
-fn n_kept(journal: &Journal) -> u64 {
+pub(super) fn n_kept(journal: &Journal) -> u64 {
     journal.statistics().expect("statistics").entries
 }
 
-fn request(text: &str) -> ChatRequest {
+pub(super) fn request(text: &str) -> ChatRequest {
     ChatRequest::new(vec![Message::user(text)], 8)
 }
 
-fn text(text: &str) -> Piece {
+pub(super) fn text(text: &str) -> Piece {
     Piece::Text(text.to_owned())
 }
 
-async fn pieces(answering: &mut Answering) -> Vec<Piece> {
+pub(super) async fn pieces(answering: &mut Answering) -> Vec<Piece> {
     answering.map(|piece| piece.expect("a piece")).collect().await
 }
 
@@ -318,7 +325,7 @@ async fn streams_through_every_fault_give_each_answer_once() {
 }
 
 #[tokio::test]
-async fn streamed_and_whole_answers_of_a_provider_are_equal() {
+async fn a_streamed_answer_of_a_provider_has_all_that_a_whole_one_has() {
     let provider = simulator::start(simulator::Settings::default()).await.expect("a provider");
     let (streaming, waiting) = (client(None).chat(remote(&provider)), client(None).chat(remote(&provider)));
     let schema = json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] });

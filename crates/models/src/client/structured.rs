@@ -1,11 +1,12 @@
 //! Replies that must match a JSON Schema. Models in this process are held to
 //! it token by token, and many endpoints do the same; others write words
-//! around the JSON, or leave something out. Whatever the model, a caller gets
-//! JSON of the schema or an error: the value is found in the reply, and a
-//! remote model that did not write it is asked once more.
+//! around the JSON, add properties of their own or leave something out. Whatever
+//! the model, a caller gets JSON of the schema or an error: the value is found
+//! in the reply, and a remote model that did not write it is asked once more.
 
 use crate::{ChatRequest, ChatResponse, Error, Finish, Message, schema};
 use serde_json::Value;
+use std::borrow::Cow;
 
 /// How much of a reply an error shows, in characters.
 const SHOWN: usize = 200;
@@ -17,7 +18,7 @@ const SHOWN: usize = 200;
 pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Result<(), String> {
     let Some(wanted) = &request.schema else { return Ok(()) };
     match value(wanted, &response.text) {
-        Ok(text) => response.text = text.to_owned(),
+        Ok(text) => response.text = text.into_owned(),
         Err(reason) if response.finish == Finish::Length => {
             return Err(format!("{reason} (it met its limit of {} tokens)", request.max_tokens));
         }
@@ -57,14 +58,14 @@ pub(super) fn mismatch(model: &str, reason: String, reply: &str) -> Error {
 /// The one JSON value in a reply that matches the schema: the whole reply, or
 /// what stands between words or in a code fence. Nothing is guessed: of two
 /// values that differ neither is taken, nor is a part of one that breaks off.
-fn value<'a>(wanted: &Value, reply: &'a str) -> Result<&'a str, String> {
+fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
     let text = reply.trim();
     let whole = match serde_json::from_str::<Value>(text) {
-        Ok(value) => return schema::mismatch(wanted, &value).map_or(Ok(text), Err),
+        Ok(value) => return fitting(wanted, value, text).map(|(_, text)| text),
         Err(_) if text.is_empty() => return Err("it is empty".to_owned()),
         Err(error) => error,
     };
-    let mut found: Option<(Value, &str)> = None;
+    let mut found = None;
     let mut reason = None;
     let mut read_to = 0;
     for (start, _) in text.match_indices(['{', '[']) {
@@ -75,12 +76,12 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<&'a str, String> {
         match values.next() {
             Some(Ok(value)) => {
                 read_to = start + values.byte_offset();
-                match (schema::mismatch(wanted, &value), &found) {
-                    (None, Some((other, _))) if *other != value => {
+                match (fitting(wanted, value, &text[start..read_to]), &found) {
+                    (Ok((value, _)), Some((other, _))) if *other != value => {
                         return Err("it holds several JSON values that differ".to_owned());
                     }
-                    (None, _) => found = Some((value, &text[start..read_to])),
-                    (Some(why), _) => reason = reason.or(Some(why)),
+                    (Ok(fitting), _) => found = Some(fitting),
+                    (Err(why), _) => reason = reason.or(Some(why)),
                 }
             }
             Some(Err(error)) if error.is_eof() => return Err("its JSON breaks off".to_owned()),
@@ -94,17 +95,31 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<&'a str, String> {
     }
 }
 
+/// A value that matches, if need be without properties that were not asked
+/// for, and its text.
+fn fitting<'a>(wanted: &Value, value: Value, text: &'a str) -> Result<(Value, Cow<'a, str>), String> {
+    let Some(reason) = schema::mismatch(wanted, &value) else { return Ok((value, Cow::Borrowed(text))) };
+    let pruned = schema::without_extras(wanted, value);
+    match schema::mismatch(wanted, &pruned) {
+        None => {
+            let text = Cow::Owned(pruned.to_string());
+            Ok((pruned, text))
+        }
+        Some(_) => Err(reason),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
 
-    fn found(reply: &str) -> Result<&str, String> {
+    fn found(reply: &str) -> Result<String, String> {
         let wanted = json!({
             "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"],
             "additionalProperties": false
         });
-        value(&wanted, reply)
+        value(&wanted, reply).map(Cow::into_owned)
     }
 
     #[test]
@@ -115,6 +130,7 @@ mod tests {
             "```json\n{\"a\": 1}\n```",
             "Sure, with {braces} and [brackets]: {\"a\": 1} That is all.",
             "First {\"b\": 2}, then {\"a\": 1}, which is {\"a\":1}.",
+            r#"{"a": 1, "because": "I think so"}"#,
         ] {
             assert_eq!(found(reply).map(|text| text.replace(' ', "")), Ok(r#"{"a":1}"#.to_owned()), "{reply}");
         }
