@@ -114,3 +114,55 @@ fn corpus_inputs(prepared: &Prepared, id: TaskId) -> Option<CorpusInputs> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use async_trait::async_trait;
+    use rag::generate::Onlooker;
+
+    /// Tells texts on the way to its answer.
+    struct Teller {
+        told: &'static [&'static str],
+        answer: &'static str,
+    }
+
+    #[async_trait]
+    impl Generator for Teller {
+        async fn generate_watched(
+            &self,
+            _question: &str,
+            _passages: &[Passage],
+            onlooker: Option<Onlooker<'_>>,
+        ) -> Result<Answer, rag::Error> {
+            for text in self.told {
+                onlooker.inspect(|onlooker| onlooker(text));
+            }
+            let (text, usage) = (self.answer.to_owned(), models::Usage::default());
+            Ok(Answer { text, citations: Vec::new(), dropped_passages: 0, calls: 1, usage, seconds: 0.0 })
+        }
+    }
+
+    async fn told(told: &'static [&'static str], answer: &'static str) -> Vec<Piece> {
+        let pieces = Mutex::new(Vec::new());
+        let on_piece = |piece| pieces.lock().unwrap().push(piece);
+        let answered = super::answer(&Teller { told, answer }, "q", &[], Some(&on_piece)).await.unwrap();
+        assert_eq!(answered.text, answer);
+        pieces.into_inner().unwrap()
+    }
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn pieces_end_with_the_answer_whatever_was_told_on_the_way() {
+        let grown = told(&["The mill", "The mill", "The mill is old"], "The mill is old [2].").await;
+        assert_eq!(grown, [text("The mill"), text(" is old"), text(" [2].")]);
+        assert_eq!(told(&[], "The mill is old.").await, [text("The mill is old.")]);
+        let other = told(&["The mill"], "It is old.").await;
+        assert_eq!(other, [text("The mill"), Piece::Restart, text("It is old.")]);
+        let cut = told(&["The mill is"], "The mill").await;
+        assert_eq!(cut, [text("The mill is"), Piece::Restart, text("The mill")]);
+    }
+}
