@@ -9,6 +9,7 @@
 
 mod chunks;
 mod dialect;
+mod probabilities;
 
 use super::{
     Context, EndpointLimits, Limits,
@@ -18,6 +19,7 @@ use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, OnPie
 use async_trait::async_trait;
 use chunks::Chunks;
 use dialect::{Dialect, NEW_LIMIT, OLD_LIMIT};
+use probabilities::probabilities;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{
@@ -370,35 +372,6 @@ fn content(message: &Value) -> Option<String> {
         Value::Array(parts) => Some(parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect()),
         _ => None,
     }
-}
-
-/// How probable each choice is as the beginning of the reply, from the
-/// alternatives for its first token that is not blank. A token may be the
-/// beginning of a choice or go beyond it; one that fits several says nothing.
-fn probabilities(tokens: &Value, choices: &[String]) -> Vec<f64> {
-    let plain = |text: &str| text.trim().to_lowercase();
-    let text_of = |token: &Value| token.get("token").and_then(Value::as_str).map(plain).unwrap_or_default();
-    let first = tokens.as_array().and_then(|tokens| tokens.iter().find(|token| !text_of(token).is_empty()));
-    let Some(alternatives) = first.and_then(|first| first.get("top_logprobs")).and_then(Value::as_array) else {
-        return Vec::new();
-    };
-    let wanted: Vec<String> = choices.iter().map(|choice| plain(choice)).collect();
-    let mut found = vec![0.0; choices.len()];
-    for alternative in alternatives {
-        let token = text_of(alternative);
-        let Some(logprob) = alternative.get("logprob").and_then(Value::as_f64) else { continue };
-        let fits =
-            |choice: &String| !choice.is_empty() && (choice.starts_with(&token) || token.starts_with(choice.as_str()));
-        let mut fitting = wanted.iter().enumerate().filter(|(_, choice)| fits(choice)).map(|(i, _)| i);
-        if token.is_empty() {
-            continue;
-        }
-        if let (Some(i), None) = (fitting.next(), fitting.next()) {
-            found[i] += logprob.exp();
-        }
-    }
-    let sum: f64 = found.iter().sum();
-    if sum > 0.0 { found.into_iter().map(|probability| probability / sum).collect() } else { Vec::new() }
 }
 
 #[cfg(test)]

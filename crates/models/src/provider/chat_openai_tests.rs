@@ -80,14 +80,6 @@ async fn choices_are_read_from_the_first_token() {
     assert_eq!((&sent["logprobs"], &sent["top_logprobs"]), (&json!(true), &json!(20)));
 }
 
-#[test]
-fn a_token_that_fits_several_choices_says_nothing() {
-    let tokens = json!([{ "token": "A", "top_logprobs": [{ "token": "A", "logprob": -0.1 }] }]);
-    let choices = ["Apple".to_owned(), "Avocado".to_owned()];
-    assert!(probabilities(&tokens, &choices).is_empty());
-    assert!(probabilities(&json!(null), &choices).is_empty());
-}
-
 #[tokio::test]
 async fn the_newer_name_of_the_limit_is_used_where_it_is_wanted() {
     let bench = Bench::new().await;
