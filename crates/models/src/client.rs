@@ -5,17 +5,24 @@
 //! waits for a slot is not paid yet, so each attempt asks the budget when it
 //! has its slot: a retry is another call.
 
+mod answering;
 mod budget;
+mod chat;
+mod draft;
 mod estimate;
 mod flight;
 mod handle;
 mod meter;
+mod structured;
 
+pub use answering::{Answering, Piece, Unfolding};
 pub use budget::{Budget, Cap, Caps, Spent};
-pub use handle::{Chat, Embedder, Reranker};
+pub use chat::Chat;
+pub use handle::{Embedder, Reranker};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
+use answering::View;
 use budget::Estimate;
 use executor::{Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy, Retryable};
 use flight::Flights;
@@ -237,8 +244,15 @@ impl Caller {
     }
 
     /// The kept form of the answer: from an identical call in flight, from
-    /// the journal, or made now and journalled.
-    async fn answer<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Arc<str>, Error>
+    /// the journal, or made now and journalled. The view shows it while it is
+    /// written, where whoever began the call has one.
+    async fn answer<E, F, Fut>(
+        &self,
+        key: Key,
+        estimate: E,
+        make: F,
+        mut view: Option<&mut View>,
+    ) -> Result<Arc<str>, Error>
     where
         E: Fn() -> Estimate + Clone + Send + Sync + 'static,
         F: Fn() -> Fut + Clone + Send + Sync + 'static,
@@ -249,14 +263,15 @@ impl Caller {
             if cancel.is_cancelled() {
                 return Err(Error::Cancelled);
             }
-            let flight = self.client.shared.flights.join(key, || {
+            let draft = view.as_ref().map(|view| &view.draft);
+            let flight = self.client.shared.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
                 async move { caller.journalled(key, estimate, make).await }
             });
             let joined = flight.joined;
             let answer = tokio::select! {
                 biased;
-                answer = flight.future => answer,
+                answer = flight.land(view.as_deref_mut()) => answer,
                 () = cancel.cancelled() => return Err(Error::Cancelled),
             };
             match answer {
@@ -395,3 +410,9 @@ impl Retryable for Error {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod streaming_tests;
+
+#[cfg(test)]
+mod structured_tests;
