@@ -142,9 +142,9 @@ fn read(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>)
     if question.as_deref().is_none_or(str::is_empty) && has_column {
         fault("has an empty question: write one, or remove the line".to_owned());
     }
-    let passages = find(fields, PASSAGES).filter(|(_, value)| !is_blank(value)).and_then(|(name, value)| {
-        read_passages(value).map_err(|reason| fault(format!("`{name}` {reason}"))).ok()
-    });
+    let passages = find(fields, PASSAGES)
+        .filter(|(_, value)| !is_blank(value))
+        .and_then(|(name, value)| read_passages(value).map_err(|reason| fault(format!("`{name}` {reason}"))).ok());
     let evidence = match fields.get("evidence").filter(|value| !is_blank(value)).map(read_own_evidence) {
         Some(Ok(evidence)) => evidence,
         Some(Err(reasons)) => {

@@ -83,7 +83,10 @@ fn no_text_of_a_sample_can_change_what_a_judge_is_asked() {
             let (hostile_score, hostile) = asked(config, &attack(&tags(&plain)), probabilities);
             for request in &hostile {
                 let others = request.messages.iter().rev().skip(1);
-                assert!(others.clone().all(|message| !message.content.contains(ORDER)), "{name}: text beside the prompt");
+                assert!(
+                    others.clone().all(|message| !message.content.contains(ORDER)),
+                    "{name}: text beside the prompt"
+                );
             }
             let hostile = prompts(&hostile);
             assert!(hostile.iter().any(|prompt| prompt.contains(ORDER)), "{name} shows the judge no text");

@@ -23,7 +23,7 @@ pub(crate) use choice::Options;
 pub(crate) use panel::{Judge, Judges};
 
 use crate::{Missing, Score, Scored, prompt};
-use models::{Chat, ChatRequest, ChatResponse, Finish, Message};
+use models::{Chat, ChatRequest, ChatResponse, Message};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -99,6 +99,23 @@ impl Transcript {
         self.calls.push(call);
     }
 
+    /// A reply that is not what was asked for; other errors are no replies.
+    fn add_unreadable(&mut self, seat: &Seat, purpose: &str, request: &ChatRequest, error: &models::Error) {
+        if let models::Error::SchemaMismatch { reason, reply, .. } = error {
+            let prompt = request.messages.last().map_or("", |message| message.content.as_str());
+            let mut call = json!({
+                "purpose": purpose,
+                "prompt": prompt::shorten(prompt, SHORT_PROMPT),
+                "reply": reply,
+                "unreadable": reason,
+            });
+            if let Some(name) = &seat.name {
+                call["judge"] = json!(name);
+            }
+            self.calls.push(call);
+        }
+    }
+
     /// A score with its parts and the transcript as the detail.
     pub(crate) fn scored(self, score: Result<f64, Missing>, parts: Value) -> Scored {
         let mut detail = match parts {
@@ -119,11 +136,7 @@ impl Transcript {
 
 impl Seat {
     /// One verdict per item, in order.
-    async fn verdicts(
-        &self,
-        inquiry: &Inquiry<'_>,
-        transcript: &mut Transcript,
-    ) -> Result<Vec<Verdict>, Missing> {
+    async fn verdicts(&self, inquiry: &Inquiry<'_>, transcript: &mut Transcript) -> Result<Vec<Verdict>, Missing> {
         let Some((first, rest)) = inquiry.items.split_first() else { return Ok(Vec::new()) };
         // The first call shows whether there are probabilities, and leaves the
         // shared part in a local model's cache before the rest overlap.
@@ -205,9 +218,7 @@ impl Seat {
             let max_tokens = u32::try_from(n * 80 + 100).unwrap_or(u32::MAX);
             let mut request = self.request(prompt.trim_start().to_owned(), max_tokens);
             request.schema = Some(verdict_schema(n));
-            let response = self.chat.chat(&request).await?;
-            transcript.add(self, "verdicts", &request, &response);
-            verdicts.extend(read_numbered(&complete_object(&response)?, n));
+            verdicts.extend(read_numbered(&self.read(&request, "verdicts", transcript).await?, n));
         }
         Ok(verdicts)
     }
@@ -229,9 +240,26 @@ impl Seat {
         request.schema = Some(schema);
         request.temperature = sampling.temperature;
         request.seed = sampling.seed;
-        let response = self.chat.chat(&request).await?;
-        transcript.add(self, purpose, &request, &response);
-        complete_object(&response)
+        self.read(&request, purpose, transcript).await
+    }
+
+    /// The reply to a request with a schema. Whether it matches is seen to
+    /// where the model is called.
+    async fn read(
+        &self,
+        request: &ChatRequest,
+        purpose: &str,
+        transcript: &mut Transcript,
+    ) -> Result<serde_json::Map<String, Value>, Missing> {
+        let response = match self.chat.chat(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                transcript.add_unreadable(self, purpose, request, &error);
+                return Err(error.into());
+            }
+        };
+        transcript.add(self, purpose, request, &response);
+        serde_json::from_str(&response.text).map_err(|error| Missing::JudgeUnparsable(error.to_string()))
     }
 }
 
@@ -241,17 +269,6 @@ pub(crate) struct Sampling {
     pub(crate) max_tokens: u32,
     pub(crate) temperature: f32,
     pub(crate) seed: u64,
-}
-
-fn complete_object(response: &ChatResponse) -> Result<serde_json::Map<String, Value>, Missing> {
-    prompt::json_object(&response.text).map_err(|reason| {
-        let cut = match response.finish {
-            Finish::Length => " (it met the token limit)",
-            Finish::ContentFilter => " (the provider withheld the rest)",
-            Finish::Stop => "",
-        };
-        Missing::JudgeUnparsable(format!("{reason}{cut}"))
-    })
 }
 
 fn verdict_schema(n: usize) -> Value {

@@ -35,7 +35,8 @@ static DECLINES: Pattern = LazyLock::new(|| {
     let given = r"(?:\s+(?:above|given|provided|retrieved))?";
     let not = r"(?:do(?:es)?\s+not|don't|doesn't|did\s+not|didn't|cannot|can't|can\s+not|could\s+not|couldn't)";
     let say = r"(?:answer|say|mention|contain|hold|provide|specify|include|state|give|tell|indicate|describe|name|show|cover|address|explain|discuss|reveal|have)";
-    let known = r"(?:mentioned|specified|stated|given|provided|available|known|found|contained|included|answered|described)";
+    let known =
+        r"(?:mentioned|specified|stated|given|provided|available|known|found|contained|included|answered|described)";
     Regex::new(&format!(
         r"(?ix)
           \b(?:i|we)\s+(?:really\s+)?{not}\s+(?:have\s+(?:any|enough|the)\b|know\b|find\b|answer\b|determine\b|say\b|tell\b)

@@ -228,13 +228,13 @@ impl FakeJudge {
         }
         let properties = &schema["properties"];
         let reply = if let Some(n) = properties["verdicts"]["minItems"].as_u64() {
-            let rows: Vec<_> = (1..=n)
-                .map(|number| (number, self.verdict()))
-                .filter(|(_, verdict)| *verdict != '?')
-                .map(|(number, verdict)| {
-                    json!({ "number": number, "reason": "so", "verdict": if verdict == '1' { "Yes" } else { "No" } })
-                })
-                .collect();
+            let row = |number| {
+                let verdict = self.verdict();
+                // As the schema wants it, but about nothing that was asked.
+                let number = if verdict == '?' { 0 } else { number };
+                json!({ "number": number, "reason": "so", "verdict": if verdict == '1' { "Yes" } else { "No" } })
+            };
+            let rows: Vec<_> = (1..=n).map(row).collect();
             // The order must not matter: verdicts are matched by number.
             json!({ "verdicts": rows.into_iter().rev().collect::<Vec<_>>() })
         } else if let Some(scale) = properties["choice"]["enum"].as_array() {
@@ -245,10 +245,12 @@ impl FakeJudge {
             json!({ "reason": "so", "choice": chosen })
         } else if properties["number"]["type"] == "number" {
             json!({ "reason": "so", "number": 0.5 })
-        } else if let Some(list) = properties.as_object().and_then(|all| all.keys().find(|name| schema["properties"][*name]["type"] == "array")) {
+        } else if let Some(list) = list_of(properties) {
             json!({ list: self.statements })
-        } else {
+        } else if properties.get("noncommittal").is_some() {
             json!({ "question": self.question, "noncommittal": false })
+        } else {
+            json!({ "question": self.question })
         };
         reply.to_string()
     }
@@ -284,6 +286,11 @@ impl ChatModel for FakeJudge {
         };
         Ok(ChatResponse { text, finish: Finish::Stop, usage: Usage::default(), choices, seconds: 0.0 })
     }
+}
+
+/// The name of the list that a schema asks for.
+fn list_of(properties: &serde_json::Value) -> Option<&String> {
+    properties.as_object()?.iter().find(|(_, property)| property["type"] == "array").map(|(name, _)| name)
 }
 
 /// Embeds a text as the counts of its words, hashed.

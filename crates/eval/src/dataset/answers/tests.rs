@@ -90,10 +90,7 @@ fn all_faults_are_told_with_their_lines() {
     assert!(found[4].1.contains("`answer`"), "{found:?}");
     assert!(found[6].1.contains("`contexts` at 2 has no `text`"), "{found:?}");
     let first = &import_answers("a.jsonl", text.as_bytes()).unwrap_err()[0];
-    assert_eq!(
-        first.to_string(),
-        "a.jsonl:2: has no column with the question: name it `question` or `user_input`"
-    );
+    assert_eq!(first.to_string(), "a.jsonl:2: has no column with the question: name it `question` or `user_input`");
 }
 
 #[test]

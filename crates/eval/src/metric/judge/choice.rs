@@ -91,8 +91,7 @@ impl Choice {
 
     /// For the detail of a score.
     pub(crate) fn detail(&self) -> Value {
-        let mut detail =
-            json!({ "chosen": self.chosen, "probabilities": self.probabilities, "reason": self.reason });
+        let mut detail = json!({ "chosen": self.chosen, "probabilities": self.probabilities, "reason": self.reason });
         if !self.votes.is_empty() {
             detail["votes"] = json!(self.votes);
         }

@@ -43,7 +43,8 @@ fn the_majority_of_three_judges_counts_whatever_way_they_answer_in() {
 
 #[test]
 fn the_probability_of_a_panel_is_the_mean() {
-    let judge = panel(vec![FakeJudge::new().verdicts("1"), FakeJudge::new().verdicts("1"), FakeJudge::new().verdicts("0")]);
+    let judge =
+        panel(vec![FakeJudge::new().verdicts("1"), FakeJudge::new().verdicts("1"), FakeJudge::new().verdicts("0")]);
     let probability = ask(&judge, &["x"]).0.unwrap()[0].probability.unwrap();
     assert!((probability - (0.9 + 0.9 + 0.1) / 3.0).abs() < 1e-12, "{probability}");
 }
