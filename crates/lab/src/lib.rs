@@ -22,7 +22,7 @@ pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use query::Answered;
 pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
-pub use session::{Environment, Prepared, Session, Setup};
+pub use session::{Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup, write_whole};
 pub use spec::{CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Space, SpecError};
 pub use trial::Trial;
 

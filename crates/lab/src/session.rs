@@ -2,6 +2,7 @@
 //! `prepare` finds every mistake before work or money is spent; `run` does
 //! what is not done yet.
 
+mod golden;
 mod questions;
 mod search;
 
@@ -19,6 +20,7 @@ use crate::{
 };
 use eval::Question;
 use futures::{StreamExt, stream};
+pub use golden::{Golden, LoadedCorpus, Manifest, write_whole};
 use models::{Budget, Caps, Client, CpuBudget, Identity, Library, ModelDirectory, provider};
 use questions::{Corpus, read_corpus};
 use rag::load::{self, Rejected, Source, SourceFile};

@@ -5,6 +5,7 @@
 pub(crate) mod compare;
 mod demo;
 mod doctor;
+mod golden;
 mod init;
 mod journal;
 mod leaderboard;
@@ -60,6 +61,7 @@ enum Verb {
     Leaderboard(leaderboard::Arguments),
     Compare(compare::Arguments),
     Show(show::Arguments),
+    Golden(golden::Arguments),
     Query(query::Arguments),
     Models(models::Arguments),
     Journal(journal::Arguments),
@@ -175,6 +177,7 @@ pub fn main() -> ExitCode {
             Verb::Leaderboard(arguments) => leaderboard::run(&cx, arguments).await,
             Verb::Compare(arguments) => compare::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
+            Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Models(arguments) => models::run(&cx, arguments).await,
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod comparison;
+mod golden;
 mod journal;
 mod leaderboard;
 mod live;
@@ -13,6 +14,7 @@ mod report;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use comparison::comparison;
+pub use golden::{GoldenBar, dataset, difference, golden, golden_estimate};
 pub use journal::{journal, sweep};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;
