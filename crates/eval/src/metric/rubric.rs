@@ -21,7 +21,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, Options, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -70,6 +70,10 @@ impl Describe for Config {
     fn needs(&self) -> Needs {
         let (reference, passages) = (self.reference, self.passages);
         Needs { answer: true, reference, passages, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: 1 }
     }
 
     fn label(&self) -> Option<String> {
