@@ -94,8 +94,7 @@ impl Describe for Config {
 }
 
 /// What is asked about each statement of an answer.
-pub(crate) const QUESTION: &str =
-    "The statement is part of an answer to the question. Does the reference support it?";
+pub(crate) const QUESTION: &str = "The statement is part of an answer to the question. Does the reference support it?";
 
 /// Asks about the statements of an answer by the reference.
 pub(crate) fn inquiry<'a>(question: &str, reference: &str, statements: &'a [String]) -> Inquiry<'a> {

@@ -93,6 +93,11 @@ impl MetricConfig {
         self.description().label().unwrap_or_else(|| self.name().to_owned())
     }
 
+    /// Whether its settings may give it a name.
+    pub fn is_named(&self) -> bool {
+        self.description().is_named()
+    }
+
     /// Reads the files that the settings name, so that what they hold is part
     /// of the settings from here on, and of every key. `read` is given each
     /// path as it is written.
@@ -188,6 +193,10 @@ trait Describe {
 
     fn label(&self) -> Option<String> {
         None
+    }
+
+    fn is_named(&self) -> bool {
+        false
     }
 
     fn load(&mut self, _read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
