@@ -12,6 +12,7 @@ mod models;
 mod plan;
 mod query;
 mod run;
+mod score;
 mod show;
 
 use clap::{Parser, Subcommand};
@@ -61,6 +62,7 @@ enum Verb {
     Compare(compare::Arguments),
     Show(show::Arguments),
     Query(query::Arguments),
+    Score(score::Arguments),
     Models(models::Arguments),
     Journal(journal::Arguments),
     Doctor(doctor::Arguments),
@@ -176,6 +178,7 @@ pub fn main() -> ExitCode {
             Verb::Compare(arguments) => compare::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
+            Verb::Score(arguments) => score::run(&cx, arguments).await,
             Verb::Models(arguments) => models::run(&cx, arguments).await,
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,
             Verb::Doctor(arguments) => doctor::run(&cx, arguments).await,

@@ -318,8 +318,7 @@ mod tests {
             let fake = FakeJudge::new();
             let seen = fake.seen();
             correctness(&Config { atomicity, coverage, ..Config::default() }, fake);
-            let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
-            prompt
+            seen.lock().unwrap()[0].messages[1].content.clone()
         };
         let levels = [Level::Low, Level::High];
         let prompts: std::collections::HashSet<String> =

@@ -171,8 +171,7 @@ mod tests {
             let fake = FakeJudge::new();
             let seen = fake.seen();
             rubric(config, fake);
-            let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
-            prompt
+            seen.lock().unwrap()[0].messages[1].content.clone()
         };
         let all = prompt_of(&Config::example());
         assert!(all.contains("\n1: It is rude.\n2: It is neutral.\n3: It is polite.\n"), "{all}");
