@@ -13,6 +13,7 @@ mod models;
 mod plan;
 mod query;
 mod run;
+mod score;
 mod show;
 
 use clap::{Parser, Subcommand};
@@ -63,6 +64,7 @@ enum Verb {
     Show(show::Arguments),
     Golden(golden::Arguments),
     Query(query::Arguments),
+    Score(score::Arguments),
     Models(models::Arguments),
     Journal(journal::Arguments),
     Doctor(doctor::Arguments),
@@ -179,6 +181,7 @@ pub fn main() -> ExitCode {
             Verb::Show(arguments) => show::run(&cx, arguments).await,
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
+            Verb::Score(arguments) => score::run(&cx, arguments).await,
             Verb::Models(arguments) => models::run(&cx, arguments).await,
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,
             Verb::Doctor(arguments) => doctor::run(&cx, arguments).await,

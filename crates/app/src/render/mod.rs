@@ -11,6 +11,7 @@ mod plan;
 mod pull;
 mod question;
 mod report;
+mod scores;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use comparison::comparison;
@@ -23,6 +24,7 @@ pub use plan::plan;
 pub use pull::PullBars;
 pub use question::{answered, question, sources};
 pub use report::report;
+pub use scores::{scores, scoring};
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 

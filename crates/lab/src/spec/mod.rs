@@ -1,11 +1,14 @@
 //! The experiment file: raw TOML in, a resolved and validated [`Experiment`] out.
 
 mod budget;
+mod evaluate;
 mod reader;
 mod resolve;
+mod scoring;
 
 pub use reader::SpecError;
 pub(crate) use reader::nearest;
+pub use scoring::{Choice, ScoringSpec};
 
 use crate::search::SearchConfig;
 use eval::{GenerateOptions, MetricConfig};
@@ -69,8 +72,8 @@ impl<'de> Deserialize<'de> for GenerateSpec {
 pub struct EvaluateSpec {
     /// The metrics, in the order of the leaderboard.
     pub metrics: Vec<MetricConfig>,
-    /// The chat model that judges.
-    pub judge: Option<String>,
+    /// The chat models that judge; of several, the majority decides.
+    pub judges: Vec<String>,
     /// The embedder for similarities: one for all trials, so that they compare.
     pub embedder: Option<String>,
     /// Only so many questions, in file order, are answered. Default all.
