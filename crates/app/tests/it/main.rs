@@ -10,6 +10,7 @@ mod endpoint;
 mod journal;
 mod killed;
 mod mistakes;
+mod providers;
 mod resume;
 mod run;
 mod secrets;

@@ -1,16 +1,17 @@
-//! One endpoint that speaks OpenAI's protocol, or something near it: requests
-//! out, typed errors back, and no secret in either.
+//! One endpoint of a provider: requests out, typed errors back, and no secret
+//! in either.
 
 use super::{
     Context,
     rate_headers::{RateHints, retry_after},
+    refusal::Said,
 };
 use crate::{Error, error::innermost};
 use reqwest::{
     StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
     fmt,
@@ -22,7 +23,11 @@ use tokio::time::Instant;
 /// A header's value that begins so is the name of a variable.
 const FROM_ENVIRONMENT: &str = "env:";
 /// Headers whose value is a secret, so that it may not stand in a file.
-const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "api-key", "x-api-key", "cookie"];
+const SECRET_HEADERS: [&str; 6] =
+    ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
+/// The same for parameters of the address: they are shown where the address is.
+const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
+const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
 /// The longest message of the other side that an error repeats, in characters.
 const MAX_MESSAGE: usize = 400;
 /// Shorter secrets are not looked for in answers: they may be ordinary words.
@@ -39,9 +44,52 @@ pub(super) struct Settings<'a> {
     pub(super) headers: &'a BTreeMap<String, String>,
     pub(super) timeout_seconds: f64,
     pub(super) connect_timeout_seconds: f64,
+    /// Parameters after the address, such as `api-version`.
+    pub(super) query: &'a BTreeMap<String, String>,
+    pub(super) manner: Manner,
+}
+
+/// What a provider's endpoints want, whatever the settings are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Manner {
+    /// What a base URL looks like, for whoever left it out.
+    pub(super) example: &'static str,
+    /// The header that takes the key as it is; a bearer token if there is none.
+    pub(super) key_header: Option<&'static str>,
+    /// Headers of every request.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    /// How to find out at no cost whether it answers and takes the key.
+    pub(super) probe: Probe,
+}
+
+/// A request that costs nothing.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Probe {
+    /// Asks for the list of models.
+    Models,
+    /// Sends what is no conversation to this path of a model, for endpoints
+    /// that list nothing: they look at the key first, and then refuse it.
+    Nonsense(fn(&str) -> String),
+}
+
+impl Manner {
+    pub(super) const OPENAI: Self =
+        Self { example: "http://127.0.0.1:8000/v1", key_header: None, headers: &[], probe: Probe::Models };
 }
 
 impl Settings<'_> {
+    /// The settings of nobody's endpoint, to be completed.
+    pub(super) const PLAIN: Settings<'static> = Settings {
+        model: "",
+        base_url: "",
+        api_key_env: None,
+        headers: NO_QUERY,
+        timeout_seconds: 60.0,
+        connect_timeout_seconds: 5.0,
+        query: NO_QUERY,
+        manner: Manner::OPENAI,
+    };
+
     /// The base URL in its one spelling: what an identity shows.
     pub(super) fn base(&self) -> Result<String, Error> {
         if self.model.trim().is_empty() {
@@ -50,10 +98,8 @@ impl Settings<'_> {
             ));
         }
         if self.base_url.is_empty() {
-            return Err(Error::Config(format!(
-                "{}: `base_url` is missing, such as http://127.0.0.1:8000/v1",
-                self.model
-            )));
+            let example = self.manner.example;
+            return Err(Error::Config(format!("{}: `base_url` is missing, such as {example}", self.model)));
         }
         let problem = |reason: &str| Error::Config(format!("{}: `base_url` {reason}", self.model));
         let url = Url::parse(self.base_url).map_err(|error| problem(&format!("is no address: {error}")))?;
@@ -75,9 +121,17 @@ impl Settings<'_> {
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
         let mut secrets = Vec::new();
         let mut headers = HeaderMap::new();
-        if let Some(variable) = self.api_key_env {
+        for (name, value) in self.manner.headers {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        // An empty name is how a default is unset: the endpoint wants no key.
+        if let Some(variable) = self.api_key_env.filter(|variable| !variable.is_empty()) {
             let key = self.secret(cx, variable, &mut secrets)?;
-            headers.insert(reqwest::header::AUTHORIZATION, self.header_value(variable, &format!("Bearer {key}"))?);
+            let (header, value) = match self.manner.key_header {
+                Some(name) => (HeaderName::from_static(name), key),
+                None => (reqwest::header::AUTHORIZATION, format!("Bearer {key}")),
+            };
+            headers.insert(header, self.header_value(variable, &value)?);
         }
         for (name, value) in self.headers {
             let header = HeaderName::from_bytes(name.as_bytes())
@@ -104,26 +158,53 @@ impl Settings<'_> {
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             // A redirect would carry prompts to a host that nobody named.
             .redirect(reqwest::redirect::Policy::none())
+            // Answers as they are, whatever else is compiled in.
+            .no_gzip()
             .build()
             .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
+        let query = self.query()?;
         let hints = Mutex::default();
-        Ok(Endpoint { client, base, model: self.model.to_owned(), timeout, secrets, hints })
+        Ok(Endpoint { client, base, query, model: self.model.to_owned(), timeout, secrets, hints })
     }
 
     /// Whether the endpoint answers and takes the key.
     pub(super) async fn ready(&self, cx: &Context) -> Result<(), Error> {
         let endpoint = self.connect(cx)?;
         let started = Instant::now();
-        let probe =
-            endpoint.client.get(format!("{}/models", endpoint.base)).timeout(PROBE.min(endpoint.timeout)).send();
+        let probe = match self.manner.probe {
+            Probe::Models => endpoint.client.get(endpoint.url("models")),
+            Probe::Nonsense(path) => {
+                endpoint.client.post(endpoint.url(&path(self.model))).json(&json!({ "messages": 0 }))
+            }
+        };
+        let probe = probe.timeout(PROBE.min(endpoint.timeout)).send();
         let response = probe.await.map_err(|error| endpoint.broken(&error, started))?;
+        if response.status().is_success() {
+            return Ok(());
+        }
         // Not every server lists its models, so any answer is a sign of life
-        // but one about the key or about its own health.
-        match response.status() {
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(endpoint.refusal(response, started).await),
-            status if status.is_server_error() => Err(endpoint.refusal(response, started).await),
+        // but one about the key, the account or the server's own health.
+        match endpoint.refusal(response, started).await {
+            error @ (Error::Authentication { .. } | Error::QuotaExhausted { .. }) => Err(error),
+            error @ Error::Server { status: 500.., .. } => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// What follows the `?` of every address, with it; nothing without parameters.
+    fn query(&self) -> Result<String, Error> {
+        if let Some(name) = self.query.keys().find(|name| SECRET_PARAMETERS.contains(&name.to_lowercase().as_str())) {
+            return Err(Error::Config(format!(
+                "{}: `query.{name}` is a secret: name the variable that holds the key in `api_key_env`",
+                self.model
+            )));
+        }
+        if self.query.is_empty() {
+            return Ok(String::new());
+        }
+        let url = Url::parse_with_params("http://any", self.query)
+            .map_err(|error| Error::Config(format!("{}: `query` cannot be sent: {error}", self.model)))?;
+        Ok(format!("?{}", url.query().unwrap_or_default()))
     }
 
     fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
@@ -153,6 +234,7 @@ impl Settings<'_> {
 pub(super) struct Endpoint {
     client: reqwest::Client,
     base: String,
+    query: String,
     model: String,
     timeout: Duration,
     /// To be removed from whatever the other side says.
@@ -169,10 +251,21 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
+    /// What sends requests: with the key, the other headers and the timeouts.
+    #[cfg(feature = "providers")]
+    pub(super) fn client(&self) -> &reqwest::Client {
+        &self.client
+    }
+
+    /// The address of what lies under this path.
+    pub(super) fn url(&self, path: &str) -> String {
+        format!("{}/{path}{}", self.base, self.query)
+    }
+
     /// Sends a request and reads the answer as JSON.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
         let started = Instant::now();
-        let sent = self.client.post(format!("{}/{path}", self.base)).json(body).send().await;
+        let sent = self.client.post(self.url(path)).json(body).send().await;
         let response = sent.map_err(|error| self.broken(&error, started))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, started).await);
@@ -182,15 +275,18 @@ impl Endpoint {
         let text = self.without_secrets(text);
         let answer: Value =
             serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
-        // Some gateways report errors under status 200.
-        match answer.get("error").filter(|error| !error.is_null()) {
-            Some(_) => {
-                let said = Said::read(&text);
-                let status = said.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(500);
-                Err(self.classified(status, None, hints, said))
-            }
+        match self.error_in(&answer, hints) {
+            Some(error) => Err(error),
             None => Ok(answer),
         }
+    }
+
+    /// The error in an answer with status 200, as some gateways report it.
+    pub(super) fn error_in(&self, answer: &Value, hints: RateHints) -> Option<Error> {
+        answer.get("error").filter(|error| !error.is_null())?;
+        let said = Said::read(&answer.to_string());
+        let status = said.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(500);
+        Some(self.classified(status, None, hints, said))
     }
 
     /// What the last answer that said anything told of the limits.
@@ -209,7 +305,7 @@ impl Endpoint {
     }
 
     /// An answer as it may be kept: a gateway may send our headers back.
-    fn without_secrets(&self, mut text: String) -> String {
+    pub(super) fn without_secrets(&self, mut text: String) -> String {
         for secret in self.secrets.iter().filter(|secret| secret.len() >= MIN_SECRET) {
             if text.contains(secret.as_str()) {
                 text = text.replace(secret.as_str(), "[redacted]");
@@ -228,7 +324,7 @@ impl Endpoint {
         Error::ContentFiltered { model: self.model.clone(), reason: self.shown(reason) }
     }
 
-    fn broken(&self, error: &reqwest::Error, started: Instant) -> Error {
+    pub(super) fn broken(&self, error: &reqwest::Error, started: Instant) -> Error {
         if error.is_timeout() && !error.is_connect() {
             let after = Duration::from_millis(started.elapsed().as_millis() as u64);
             return Error::Timeout { model: self.model.clone(), after };
@@ -237,12 +333,18 @@ impl Endpoint {
     }
 
     async fn refusal(&self, response: reqwest::Response, sent: Instant) -> Error {
-        let status = response.status().as_u16();
-        let retry_after = retry_after(response.headers());
-        let hints = self.heard(response.headers(), sent);
+        let (status, headers) = (response.status(), response.headers().clone());
         // A body that breaks off says less, but the status says enough.
-        let said = Said::read(&response.text().await.unwrap_or_default());
-        self.classified(status, retry_after, hints, said)
+        let text = response.text().await.unwrap_or_default();
+        self.refused(status, &headers, &text, sent)
+    }
+
+    /// What an answer with such a status means.
+    pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
+        let hints = self.heard(headers, sent);
+        let said = Said::read(text).named_by(headers);
+        let retry_after = retry_after(headers).or_else(|| said.retry_after());
+        self.classified(status.as_u16(), retry_after, hints, said)
     }
 
     fn classified(&self, status: u16, retry_after: Option<Duration>, hints: RateHints, said: Said) -> Error {
@@ -257,12 +359,14 @@ impl Endpoint {
         match status {
             402 => Error::QuotaExhausted { endpoint, message },
             400 | 403 | 429 if said.is_quota() => Error::QuotaExhausted { endpoint, message },
+            400 if said.is_bad_key() => Error::Authentication { endpoint, message },
             401 | 403 => Error::Authentication { endpoint, message },
             429 => Error::RateLimited { endpoint, message, retry_after, hints: Box::new(hints) },
             400 | 413 | 422 if let Some((tokens, limit)) = said.context_overflow() => {
                 Error::ContextTooLong { model: self.model.clone(), tokens, limit }
             }
-            408 | 409 | 425 | 500.. => Error::Server { endpoint, status, message, retry_after },
+            // 424 is how AWS says that the model failed.
+            408 | 409 | 424 | 425 | 500.. => Error::Server { endpoint, status, message, retry_after },
             _ => Error::Refused { endpoint, status, message },
         }
     }
@@ -278,108 +382,6 @@ impl Endpoint {
             None => text,
         }
     }
-}
-
-/// What a refusal says, in whichever of the usual envelopes.
-#[derive(Debug, Default)]
-struct Said {
-    message: String,
-    /// The type and code of the error, for recognising it.
-    kind: String,
-    code: String,
-    body: Value,
-}
-
-impl Said {
-    /// Reads `{"error": {…}}`, `{"error": "…"}`, the flat form of older vLLM,
-    /// `{"detail": …}`, `{"message": …}`, or plain text.
-    fn read(text: &str) -> Self {
-        let Ok(body) = serde_json::from_str::<Value>(text) else {
-            return Self { message: text.to_owned(), ..Self::default() };
-        };
-        let error = match body.get("error") {
-            Some(Value::Object(_)) => body["error"].clone(),
-            _ => body.clone(),
-        };
-        let field = |name: &str| match error.get(name) {
-            Some(Value::String(text)) => Some(text.clone()),
-            Some(Value::Number(number)) => Some(number.to_string()),
-            _ => None,
-        };
-        let plain = body.get("error").and_then(Value::as_str).map(str::to_owned);
-        let detail =
-            || error.get("detail").map(|detail| detail.as_str().map_or_else(|| detail.to_string(), str::to_owned));
-        let message = plain.or_else(|| field("message")).or_else(detail).unwrap_or_else(|| text.to_owned());
-        let kind = field("type").or_else(|| field("error_type")).unwrap_or_default();
-        Self { message, kind, code: field("code").unwrap_or_default(), body: error }
-    }
-
-    fn is_content_filter(&self) -> bool {
-        const KNOWN: [&str; 4] =
-            ["content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation", "moderation_blocked"];
-        let inner = self.body.pointer("/innererror/code").and_then(Value::as_str).unwrap_or_default();
-        [self.code.as_str(), &self.kind, inner].iter().any(|text| KNOWN.iter().any(|known| text.contains(known)))
-    }
-
-    /// A used-up account looks like a rate limit or a bad request, but waiting
-    /// does not help.
-    fn is_quota(&self) -> bool {
-        const KNOWN: [&str; 5] = [
-            "insufficient_quota",
-            "billing_hard_limit_reached",
-            "billing_not_active",
-            "insufficient_balance",
-            "quota_exceeded",
-        ];
-        let message = self.message.to_lowercase();
-        KNOWN.iter().any(|known| self.code == *known || self.kind == *known)
-            || ["exceeded your current quota", "credit balance is too low", "out of call volume quota"]
-                .iter()
-                .any(|known| message.contains(known))
-    }
-
-    /// Tokens asked for and tokens that fit, if that is what was refused;
-    /// 0 where the message does not say.
-    fn context_overflow(&self) -> Option<(usize, usize)> {
-        const MARKS: [&str; 6] = [
-            "maximum context length",
-            "context_length_exceeded",
-            "exceeds the context",
-            "context size",
-            "prompt is too long",
-            "exceeds the maximum number of tokens",
-        ];
-        let message = self.message.to_lowercase();
-        // llama.cpp's server says it in fields, the others in words.
-        let field = |name: &str| self.body.get(name).and_then(Value::as_u64).map(|number| number as usize);
-        if self.kind == "exceed_context_size_error" {
-            return Some((field("n_prompt_tokens").unwrap_or_default(), field("n_ctx").unwrap_or_default()));
-        }
-        if self.code != "context_length_exceeded" && !MARKS.iter().any(|mark| message.contains(mark)) {
-            return None;
-        }
-        // OpenAI names the limit first, Anthropic, Gemini and Mistral last:
-        // what was asked for is more than what fits.
-        let numbers = numbers(&message);
-        let first = numbers.first().copied().unwrap_or_default();
-        let more = numbers.iter().copied().find(|number| *number > first);
-        let less = numbers.iter().copied().find(|number| *number < first);
-        Some(match (more, less) {
-            (Some(more), _) => (more, first),
-            (None, Some(less)) => (first, less),
-            (None, None) => (0, first),
-        })
-    }
-}
-
-/// The whole numbers of a text that can be counts of tokens.
-fn numbers(text: &str) -> Vec<usize> {
-    let digits = text.replace(',', "");
-    digits
-        .split(|c: char| !c.is_ascii_digit())
-        .filter_map(|number| number.parse().ok())
-        .filter(|number| *number >= 16)
-        .collect()
 }
 
 /// A rough count for models whose tokenizer is not here: 4 Latin characters

@@ -9,6 +9,20 @@ use wiremock::{
     matchers::{any, method},
 };
 
+/// A context that knows two keys.
+pub(in crate::provider) fn context() -> Context {
+    let environment = |name: &str| match name {
+        "KEY" => Some("sk-very-secret".to_owned()),
+        "TEAM" => Some("team-secret".to_owned()),
+        _ => None,
+    };
+    Context {
+        directory: ModelDirectory::new(PathBuf::from("/nonexistent"), Vec::new()),
+        cpu: CpuBudget::new(1),
+        environment: Arc::new(environment),
+    }
+}
+
 /// A server that answers, and a context that knows the keys.
 pub(in crate::provider) struct Bench {
     server: MockServer,
@@ -20,20 +34,15 @@ impl Bench {
     }
 
     pub(in crate::provider) fn base_url(&self) -> String {
-        format!("{}/v1", self.server.uri())
+        self.address("/v1")
+    }
+
+    pub(in crate::provider) fn address(&self, path: &str) -> String {
+        format!("{}{path}", self.server.uri())
     }
 
     pub(in crate::provider) fn context(&self) -> Context {
-        let environment = |name: &str| match name {
-            "KEY" => Some("sk-very-secret".to_owned()),
-            "TEAM" => Some("team-secret".to_owned()),
-            _ => None,
-        };
-        Context {
-            directory: ModelDirectory::new(PathBuf::from("/nonexistent"), Vec::new()),
-            cpu: CpuBudget::new(1),
-            environment: Arc::new(environment),
-        }
+        context()
     }
 
     pub(in crate::provider) async fn answer(&self, status: u16, body: Value) {
@@ -54,6 +63,13 @@ impl Bench {
         let last = requests.last().expect("a request");
         let headers = last.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         (serde_json::from_slice(&last.body).expect("a JSON body"), headers)
+    }
+
+    /// The path and the query of the last request.
+    pub(in crate::provider) async fn last_address(&self) -> (String, Option<String>) {
+        let requests = self.server.received_requests().await.unwrap_or_default();
+        let url = &requests.last().expect("a request").url;
+        (url.path().to_owned(), url.query().map(str::to_owned))
     }
 
     pub(in crate::provider) async fn n_requests(&self) -> usize {
@@ -77,6 +93,7 @@ fn settings<'a>(base_url: &'a str, headers: &'a BTreeMap<String, String>) -> Set
         headers,
         timeout_seconds: 2.0,
         connect_timeout_seconds: 1.0,
+        ..Settings::PLAIN
     }
 }
 
@@ -100,6 +117,8 @@ async fn every_envelope_is_understood() {
         json!({ "object": "error", "message": "no such model", "type": "NotFoundError", "code": 404 }),
         json!({ "error": "no such model" }),
         json!({ "detail": "no such model" }),
+        json!({ "Message": "no such model" }),
+        json!([{ "error": { "message": "no such model", "status": "NOT_FOUND" } }]),
         json!("no such model"),
     ];
     for body in bodies {
