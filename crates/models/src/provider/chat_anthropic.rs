@@ -1,8 +1,8 @@
 //! Claude models at Anthropic, or at whatever speaks its Messages API:
 //! `/messages` with the key in `x-api-key`.
 //!
-//! Schemas need a model of late 2025 or newer; for an older one write
-//! `omit = ["response_format"]`, and the schema is asked for in words. Newer
+//! Schemas need a model of late 2025 or newer; an older one refuses them and
+//! is then asked in words, at once with `omit = ["response_format"]`. Newer
 //! models refuse some of the sampling parameters: `omit` those too. There is no
 //! seed and there are no probabilities of tokens.
 
@@ -35,6 +35,7 @@ impl Preset for Anthropic {
         protocol: Protocol::Translated(Translation {
             language: Language::Anthropic,
             path: |_| "messages".to_owned(),
+            stream_path: |_| "messages".to_owned(),
             takes_schema: true,
             extra: Extra::AllBut(&["messages", "system", "output_config"]),
         }),

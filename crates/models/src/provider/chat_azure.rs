@@ -7,7 +7,7 @@
 //! `query = { api-version = "2024-10-21" }`.
 
 use super::{
-    chat_openai::Dialect,
+    chat_openai::Differences,
     http::Manner,
     remote_chat::{self, Preset, Protocol, Provider},
 };
@@ -33,6 +33,6 @@ impl Preset for Azure {
             key_header: Some("api-key"),
             ..Manner::OPENAI
         },
-        protocol: Protocol::OpenAi(Dialect::OPENAI),
+        protocol: Protocol::OpenAi(Differences::NONE),
     };
 }

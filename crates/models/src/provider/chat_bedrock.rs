@@ -31,6 +31,7 @@ impl Preset for Bedrock {
         protocol: Protocol::Translated(Translation {
             language: Language::BedrockConverse,
             path,
+            stream_path: |model| path(model) + "-stream",
             takes_schema: false,
             extra: Extra::Nothing,
         }),

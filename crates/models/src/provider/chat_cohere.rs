@@ -2,7 +2,7 @@
 //! the form of a schema, and without the probabilities of tokens.
 
 use super::{
-    chat_openai::{Dialect, SchemaForm},
+    chat_openai::{Differences, SchemaForm},
     http::Manner,
     remote_chat::{self, Preset, Protocol, Provider},
 };
@@ -24,10 +24,10 @@ impl Preset for Cohere {
         api_key_env: Some("COHERE_API_KEY"),
         context_length: 128_000,
         manner: Manner::OPENAI,
-        protocol: Protocol::OpenAi(Dialect {
+        protocol: Protocol::OpenAi(Differences {
             schema: SchemaForm::JsonObject,
             tells_probabilities: false,
-            ..Dialect::OPENAI
+            ..Differences::NONE
         }),
     };
 }

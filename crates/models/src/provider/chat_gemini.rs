@@ -30,6 +30,7 @@ impl Preset for Gemini {
         protocol: Protocol::Translated(Translation {
             language: Language::Gemini,
             path: |model| format!("models/{model}:generateContent"),
+            stream_path: |model| format!("models/{model}:streamGenerateContent?alt=sse"),
             takes_schema: true,
             extra: Extra::AllBut(&["contents", "systemInstruction", "generationConfig"]),
         }),

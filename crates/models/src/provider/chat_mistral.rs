@@ -3,7 +3,7 @@
 //! tokens.
 
 use super::{
-    chat_openai::Dialect,
+    chat_openai::Differences,
     http::Manner,
     remote_chat::{self, Preset, Protocol, Provider},
 };
@@ -25,6 +25,6 @@ impl Preset for Mistral {
         api_key_env: Some("MISTRAL_API_KEY"),
         context_length: 128_000,
         manner: Manner::OPENAI,
-        protocol: Protocol::OpenAi(Dialect { seed: "random_seed", tells_probabilities: false, ..Dialect::OPENAI }),
+        protocol: Protocol::OpenAi(Differences { seed: "random_seed", tells_probabilities: false, ..Differences::NONE }),
     };
 }

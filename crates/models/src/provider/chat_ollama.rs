@@ -6,7 +6,7 @@
 //! nothing is said.
 
 use super::{
-    chat_openai::Dialect,
+    chat_openai::Differences,
     http::Manner,
     remote_chat::{self, Preset, Protocol, Provider},
 };
@@ -28,6 +28,6 @@ impl Preset for Ollama {
         api_key_env: None,
         context_length: 4096,
         manner: Manner::OPENAI,
-        protocol: Protocol::OpenAi(Dialect::OPENAI),
+        protocol: Protocol::OpenAi(Differences::NONE),
     };
 }

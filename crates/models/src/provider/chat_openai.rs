@@ -4,16 +4,24 @@
 //!
 //! Use it for judges and generators that do not fit into this process. Models
 //! differ in which parameters they accept; `omit` leaves some out and `extra`
-//! adds others.
+//! adds others. Where an endpoint refuses a newer part of the protocol by its
+//! name, it is asked without.
+
+mod chunks;
+mod dialect;
+mod probabilities;
 
 use super::{
-    http::Manner,
+    http::{Ended, Manner, after_the_beginning},
     remote_chat::{self, Counted, Model, Preset, Protocol, Provider, Reply, Speaker, decimal},
 };
-use crate::{ChatRequest, Error, Finish, Role};
+use crate::{ChatRequest, Error, Finish, OnPiece};
 use async_trait::async_trait;
+use chunks::Chunks;
+use dialect::{Dialect, NEW_LIMIT, OLD_LIMIT};
+use probabilities::probabilities;
 use serde_json::{Map, Value, json};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -32,18 +40,32 @@ impl Preset for Compatible {
         api_key_env: None,
         context_length: 32_768,
         manner: Manner::OPENAI,
-        protocol: Protocol::OpenAi(Dialect::OPENAI),
+        protocol: Protocol::OpenAi(Differences::NONE),
     };
 }
 
 /// The most alternatives for a token that the protocol lets us ask for.
 const TOP_LOGPROBS: u32 = 20;
-const OLD_LIMIT: &str = "max_tokens";
-const NEW_LIMIT: &str = "max_completion_tokens";
+const PATH: &str = "chat/completions";
+const SEED: &str = "seed";
+/// What requests can do without.
+const OPTIONAL: [&str; 11] = [
+    OLD_LIMIT,
+    NEW_LIMIT,
+    "temperature",
+    SEED,
+    "top_p",
+    "stop",
+    "response_format",
+    "logprobs",
+    "top_logprobs",
+    "stream",
+    "stream_options",
+];
 
 /// In what a provider differs from OpenAI.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dialect {
+pub(super) struct Differences {
     /// Its name for the seed.
     pub(super) seed: &'static str,
     pub(super) schema: SchemaForm,
@@ -60,71 +82,120 @@ pub(super) enum SchemaForm {
     JsonObject,
 }
 
-impl Dialect {
-    pub(super) const OPENAI: Self = Self { seed: "seed", schema: SchemaForm::JsonSchema, tells_probabilities: true };
+impl Differences {
+    pub(super) const NONE: Self = Self { seed: SEED, schema: SchemaForm::JsonSchema, tells_probabilities: true };
 }
 
 /// Speaks OpenAI's protocol.
 pub(super) struct OpenAi {
-    dialect: Dialect,
-    /// Whether the endpoint said that it wants the newer name of the limit.
-    takes_new_limit: AtomicBool,
+    differences: Differences,
+    /// What the endpoint was found to take.
+    dialect: Mutex<Dialect>,
 }
 
 #[async_trait]
 impl Speaker for OpenAi {
-    async fn ask(&self, model: &Model, request: &ChatRequest) -> Result<Reply, Error> {
-        let answer = match self.post(model, request).await {
-            // Newer models refuse the old name of the limit, older servers do
-            // not know the new one; so the endpoint is asked once.
-            Err(Error::Refused { message, .. }) if message.contains(OLD_LIMIT) && message.contains(NEW_LIMIT) => {
-                self.takes_new_limit.store(true, Ordering::Relaxed);
-                self.post(model, request).await
+    async fn ask(&self, model: &Model, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error> {
+        let mut dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let streams = on_piece.filter(|_| !dialect.no_streams);
+            let answer = match streams {
+                Some(on_piece) => self.streamed(model, request, dialect, on_piece).await,
+                None => self.whole(model, request, dialect).await,
+            };
+            let error = match answer {
+                Ok((answer, told)) => {
+                    let reply = reply(model, request, &answer)?;
+                    if let (Some(on_piece), Told::Nothing) = (on_piece, told) {
+                        on_piece(&reply.text);
+                    }
+                    return Ok(reply);
+                }
+                Err(error) => error,
+            };
+            let lesson = match &error {
+                Error::Refused { message, .. } => dialect.after(message, request, streams.is_some()),
+                _ => None,
+            };
+            let Some(lesson) = lesson else { return Err(error) };
+            dialect = lesson.dialect;
+            if lesson.lasts {
+                let mut known = self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+                *known = known.and(dialect);
             }
-            answer => answer,
-        };
-        reply(model, request, &answer?)
+        }
     }
 }
 
+/// What of an answer was handed out while it came.
+enum Told {
+    Nothing,
+    All,
+}
+
 impl OpenAi {
-    pub(super) fn new(dialect: Dialect) -> Self {
-        Self { dialect, takes_new_limit: AtomicBool::new(false) }
+    pub(super) fn new(differences: Differences, model: &Model) -> Result<Self, Error> {
+        model.omits_only(&OPTIONAL)?;
+        let dialect = Dialect {
+            new_limit: false,
+            no_stream_options: model.omits("stream_options"),
+            no_streams: model.omits("stream"),
+            no_schema: model.omits("response_format"),
+        };
+        Ok(Self { differences, dialect: Mutex::new(dialect) })
     }
 
-    async fn post(&self, model: &Model, request: &ChatRequest) -> Result<Value, Error> {
-        model.endpoint.post("chat/completions", &self.body(model, request)).await
+    async fn whole(&self, model: &Model, request: &ChatRequest, dialect: Dialect) -> Result<(Value, Told), Error> {
+        Ok((model.endpoint.post(PATH, &self.body(model, request, dialect, false)).await?, Told::Nothing))
     }
 
-    fn body(&self, model: &Model, request: &ChatRequest) -> Value {
-        let messages: Vec<Value> = request
-            .messages
-            .iter()
-            .map(|message| {
-                let role = match message.role {
-                    Role::System => "system",
-                    Role::User => "user",
-                    Role::Assistant => "assistant",
-                };
-                json!({ "role": role, "content": message.content })
-            })
-            .collect();
-        let limit = if self.takes_new_limit.load(Ordering::Relaxed) { NEW_LIMIT } else { OLD_LIMIT };
+    /// Asks for a stream, and puts it together to the answer without one.
+    async fn streamed(
+        &self,
+        model: &Model,
+        request: &ChatRequest,
+        dialect: Dialect,
+        on_piece: &OnPiece,
+    ) -> Result<(Value, Told), Error> {
+        let mut chunks = Chunks::new(on_piece, model.endpoint.redactor());
+        let body = self.body(model, request, dialect, true);
+        let take = |_: &str, chunk: &Value| {
+            chunks.take(chunk);
+            Ok(())
+        };
+        let ended = model.endpoint.stream(PATH, &body, take).await;
+        match ended {
+            Ok(Ended::Whole(answer)) => return Ok((answer, Told::Nothing)),
+            Ok(Ended::Done) => {}
+            Ok(_) if chunks.is_finished() => {}
+            Ok(Ended::Broken(error)) => return Err(error),
+            Ok(Ended::Closed) => return Err(model.endpoint.broken_off()),
+            Err(error) if chunks.has_begun() => return Err(after_the_beginning(error)),
+            Err(error) => return Err(error),
+        }
+        Ok((chunks.whole(), Told::All))
+    }
+
+    fn body(&self, model: &Model, request: &ChatRequest, dialect: Dialect, streams: bool) -> Value {
         let mut body = Map::new();
         let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
         set("model", json!(model.name()));
-        set("messages", json!(messages));
-        set(limit, json!(request.max_tokens));
+        set("messages", json!(dialect.messages(request)));
+        if !model.omits(OLD_LIMIT) {
+            set(if dialect.new_limit { NEW_LIMIT } else { OLD_LIMIT }, json!(request.max_tokens));
+        }
         set("temperature", json!(decimal(request.temperature)));
-        set(self.dialect.seed, json!(request.seed));
+        if !model.omits(SEED) {
+            set(self.differences.seed, json!(request.seed));
+        }
         if request.top_p < 1.0 {
             set("top_p", json!(decimal(request.top_p)));
         }
         if !request.stop.is_empty() {
             set("stop", json!(request.stop));
         }
-        if let Some(schema) = &request.schema {
-            let format = match self.dialect.schema {
+        if let Some(schema) = request.schema.as_ref().filter(|_| !dialect.no_schema) {
+            let format = match self.differences.schema {
                 SchemaForm::JsonSchema => {
                     let named = json!({ "name": "answer", "strict": true, "schema": schema });
                     json!({ "type": "json_schema", "json_schema": named })
@@ -133,9 +204,12 @@ impl OpenAi {
             };
             set("response_format", format);
         }
-        if !request.choices.is_empty() && self.dialect.tells_probabilities {
+        if !request.choices.is_empty() && self.differences.tells_probabilities && !model.omits("logprobs") {
             set("logprobs", json!(true));
             set("top_logprobs", json!(TOP_LOGPROBS));
+        }
+        if streams {
+            dialect.ask_for_stream(&mut body);
         }
         body.retain(|name, _| !model.omits(name));
         body.extend(model.extra.clone());
@@ -160,7 +234,7 @@ fn reply(model: &Model, request: &ChatRequest, answer: &Value) -> Result<Reply, 
         (None | Some(_), Finish::ContentFilter) => {
             return Err(model.endpoint.filtered("the provider's filter stopped the answer"));
         }
-        (Some(text), _) => text,
+        (Some(text), _) => model.endpoint.redacted(&text),
         // All tokens went into thinking before the first word.
         (None, Finish::Length) => String::new(),
         (None, Finish::Stop) => return Err(malformed("`choices[0].message.content` is no text")),
@@ -184,35 +258,9 @@ fn content(message: &Value) -> Option<String> {
     }
 }
 
-/// How probable each choice is as the beginning of the reply, from the
-/// alternatives for its first token that is not blank. A token may be the
-/// beginning of a choice or go beyond it; one that fits several says nothing.
-fn probabilities(tokens: &Value, choices: &[String]) -> Vec<f64> {
-    let plain = |text: &str| text.trim().to_lowercase();
-    let text_of = |token: &Value| token.get("token").and_then(Value::as_str).map(plain).unwrap_or_default();
-    let first = tokens.as_array().and_then(|tokens| tokens.iter().find(|token| !text_of(token).is_empty()));
-    let Some(alternatives) = first.and_then(|first| first.get("top_logprobs")).and_then(Value::as_array) else {
-        return Vec::new();
-    };
-    let wanted: Vec<String> = choices.iter().map(|choice| plain(choice)).collect();
-    let mut found = vec![0.0; choices.len()];
-    for alternative in alternatives {
-        let token = text_of(alternative);
-        let Some(logprob) = alternative.get("logprob").and_then(Value::as_f64) else { continue };
-        let fits =
-            |choice: &String| !choice.is_empty() && (choice.starts_with(&token) || token.starts_with(choice.as_str()));
-        let mut fitting = wanted.iter().enumerate().filter(|(_, choice)| fits(choice)).map(|(i, _)| i);
-        if token.is_empty() {
-            continue;
-        }
-        if let (Some(i), None) = (fitting.next(), fitting.next()) {
-            found[i] += logprob.exp();
-        }
-    }
-    let sum: f64 = found.iter().sum();
-    if sum > 0.0 { found.into_iter().map(|probability| probability / sum).collect() } else { Vec::new() }
-}
-
 #[cfg(test)]
 #[path = "chat_openai_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod stream_tests;

@@ -1,9 +1,16 @@
 //! A simulated endpoint, and what its refusals become.
 
+use super::super::Context;
 use super::*;
 use crate::{CpuBudget, ModelDirectory};
+use reqwest::header::HeaderMap;
 use serde_json::json;
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    sync::mpsc,
+};
 use wiremock::{
     Mock, MockServer, ResponseTemplate,
     matchers::{any, method},
@@ -79,6 +86,27 @@ impl Bench {
     async fn call(&self, settings: Settings<'_>) -> Result<Value, Error> {
         settings.connect(&self.context())?.post("x", &json!({})).await
     }
+}
+
+/// A server that answers one request with the parts that it is given, each as
+/// it comes; then it keeps the connection open until the end of the test.
+pub(in crate::provider) async fn part_by_part() -> (String, mpsc::UnboundedSender<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, mut parts) = mpsc::unbounded_channel::<Vec<u8>>();
+    tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.expect("a connection");
+        let mut request = vec![0; 1 << 16];
+        let _ = connection.read(&mut request).await.expect("a request");
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        connection.write_all(head.as_bytes()).await.expect("the head");
+        while let Some(part) = parts.recv().await {
+            let part = [format!("{:x}\r\n", part.len()).as_bytes(), &part, b"\r\n"].concat();
+            connection.write_all(&part).await.expect("a part");
+        }
+        std::future::pending::<()>().await;
+    });
+    (url, sender)
 }
 
 fn headers() -> BTreeMap<String, String> {

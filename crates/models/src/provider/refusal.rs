@@ -16,7 +16,7 @@ pub(super) struct Said {
     pub(super) message: String,
     /// The type and code of the error, for recognising it.
     kind: String,
-    pub(super) code: String,
+    code: String,
     body: Value,
 }
 
@@ -58,6 +58,17 @@ impl Said {
             name.split(':').next().unwrap_or_default().clone_into(&mut self.kind);
         }
         self
+    }
+
+    /// The status that it stands for, where it comes without one.
+    pub(super) fn status(&self) -> u16 {
+        let coded = self.code.parse().ok().filter(|code| (400..600).contains(code));
+        coded.unwrap_or(match self.kind.as_str() {
+            // Anthropic's, in a stream.
+            "rate_limit_error" => 429,
+            "overloaded_error" => 529,
+            _ => 500,
+        })
     }
 
     pub(super) fn is_content_filter(&self) -> bool {
@@ -163,6 +174,23 @@ impl Said {
             (None, None) => (0, first),
         })
     }
+}
+
+/// Whether a message refuses to hold answers to a schema, and if so, whether
+/// it would refuse any other schema too.
+pub(super) fn refuses_schema(message: &str) -> Option<bool> {
+    const NAMES: [&str; 6] = [
+        "response format",
+        "json schema",
+        "responsejsonschema",
+        "structured output",
+        // Anthropic's name, and the one that it had before.
+        "output config",
+        "output format",
+    ];
+    let plain = message.to_lowercase().replace(['_', '-'], " ");
+    let is_refused = NAMES.iter().any(|name| plain.contains(name));
+    is_refused.then(|| !plain.contains("invalid schema"))
 }
 
 /// Smaller numbers in a message are no counts of tokens of a prompt.

@@ -3,19 +3,23 @@
 //!
 //! To add a provider, write `chat_<name>.rs` with a `Preset` like its
 //! neighbours', the line in the registry, and `examples/<name>.json`: the
-//! requests, answers and refusals of its documentation, which the conformance
-//! tests replay.
+//! requests, answers, streams and refusals of its documentation, which the
+//! conformance tests replay.
+
+mod remote;
+
+pub(super) use remote::{Counted, Model, Reply, Speaker, decimal};
 
 use super::{
-    Context, EndpointLimits, Limits, chat_openai,
-    chat_openai::Dialect,
-    http::{Endpoint, Manner, Settings, estimated_tokens},
+    Context, EndpointLimits,
+    chat_openai::{self, Differences},
+    http::{Manner, Settings},
 };
-use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Usage};
-use async_trait::async_trait;
+use crate::{ChatModel, Error, Identity};
+use remote::Remote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc, time::Instant};
+use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 
 /// What a provider is, whatever the settings of a model are.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +42,7 @@ pub struct Provider {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Protocol {
     /// As OpenAI is, but for some differences.
-    OpenAi(Dialect),
+    OpenAi(Differences),
     /// In a protocol of its own, with the help of `genai`.
     Translated(Translation),
 }
@@ -50,6 +54,8 @@ pub(super) struct Translation {
     pub(super) language: Language,
     /// Where the calls to a model go, below the base URL.
     pub(super) path: fn(&str) -> String,
+    /// The same for answers that are sent while they are written.
+    pub(super) stream_path: fn(&str) -> String,
     /// Whether answers can be held to a schema; else it is asked for in words.
     pub(super) takes_schema: bool,
     /// What of `extra` can be sent.
@@ -96,7 +102,8 @@ pub struct Config<P> {
     /// Parameters after the address, such as `api-version`. No secrets.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub query: BTreeMap<String, String>,
-    /// How long one answer may take, in seconds.
+    /// How long one answer may take, in seconds. One that is streamed may
+    /// pause for so long, and take ten times as long in all.
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
@@ -111,6 +118,7 @@ pub struct Config<P> {
     /// Prompt and answer together, in tokens.
     pub context_length: usize,
     /// Parameters that this model refuses, such as `temperature` or `seed`.
+    /// Without `response_format` a schema is asked for in words.
     pub omit: Vec<String>,
     /// More parameters of the request body, such as `reasoning_effort`.
     pub extra: Map<String, Value>,
@@ -171,6 +179,7 @@ impl<P: Preset> Config<P> {
         Ok(Arc::new(Remote {
             speaker: speaker(P::PROVIDER.protocol, &model)?,
             model,
+            account: self.api_key_env.clone().unwrap_or_default(),
             limits: self.limits.within(self.concurrency),
             price: (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default()),
         }))
@@ -226,135 +235,20 @@ fn not_compiled(model: &str) -> Error {
 /// Who speaks this protocol.
 fn speaker(protocol: Protocol, model: &Model) -> Result<Box<dyn Speaker>, Error> {
     match protocol {
-        Protocol::OpenAi(dialect) => Ok(Box::new(chat_openai::OpenAi::new(dialect))),
+        Protocol::OpenAi(differences) => Ok(Box::new(chat_openai::OpenAi::new(differences, model)?)),
         #[cfg(feature = "providers")]
         Protocol::Translated(translation) => Ok(Box::new(super::translated::Translator::new(translation, model)?)),
         #[cfg(not(feature = "providers"))]
-        Protocol::Translated(_) => Err(not_compiled(&model.identity.model)),
+        Protocol::Translated(_) => Err(not_compiled(model.name())),
     }
-}
-
-/// A way to put a request to a model and to understand what comes back.
-#[async_trait]
-pub(super) trait Speaker: Send + Sync {
-    async fn ask(&self, model: &Model, request: &ChatRequest) -> Result<Reply, Error>;
-}
-
-/// What a speaker speaks to.
-pub(super) struct Model {
-    pub(super) identity: Identity,
-    pub(super) endpoint: Endpoint,
-    pub(super) omit: Vec<String>,
-    pub(super) extra: Map<String, Value>,
-    context_length: usize,
-}
-
-/// What a model said.
-pub(super) struct Reply {
-    pub(super) text: String,
-    pub(super) finish: Finish,
-    pub(super) usage: Counted,
-    /// See [`ChatResponse::choices`].
-    pub(super) choices: Vec<f64>,
-}
-
-/// The tokens of a call, as far as the provider counted them.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counted {
-    pub(super) prompt: Option<u64>,
-    /// Of these, taken from a cache.
-    pub(super) cached: u64,
-    pub(super) completion: Option<u64>,
-}
-
-impl Model {
-    /// The name by which the endpoint knows it.
-    pub(super) fn name(&self) -> &str {
-        &self.identity.model
-    }
-
-    /// Whether the settings leave out this parameter of requests.
-    pub(super) fn omits(&self, parameter: &str) -> bool {
-        self.omit.iter().any(|omitted| omitted == parameter)
-    }
-
-    /// Fills in the counts that a refusal did not state.
-    fn with_counts(&self, error: Error, request: &ChatRequest) -> Error {
-        match error {
-            Error::ContextTooLong { model, tokens, limit } => Error::ContextTooLong {
-                model,
-                tokens: if tokens > 0 { tokens } else { prompt_tokens(request) + request.max_tokens as usize },
-                limit: if limit > 0 { limit } else { self.context_length },
-            },
-            other => other,
-        }
-    }
-}
-
-struct Remote {
-    model: Model,
-    speaker: Box<dyn Speaker>,
-    limits: Limits,
-    price: (f64, f64),
-}
-
-#[async_trait]
-impl ChatModel for Remote {
-    fn identity(&self) -> &Identity {
-        &self.model.identity
-    }
-
-    fn context_length(&self) -> usize {
-        self.model.context_length
-    }
-
-    fn concurrency(&self) -> usize {
-        self.limits.maximum()
-    }
-
-    fn limits(&self) -> Limits {
-        self.limits
-    }
-
-    fn count_tokens(&self, text: &str) -> usize {
-        estimated_tokens(text)
-    }
-
-    fn price(&self) -> (f64, f64) {
-        self.price
-    }
-
-    fn rate_hints(&self) -> Option<executor::RateHints> {
-        self.model.endpoint.hints()
-    }
-
-    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        let started = Instant::now();
-        let reply = self.speaker.ask(&self.model, request).await;
-        let Reply { text, finish, usage, choices } = reply.map_err(|error| self.model.with_counts(error, request))?;
-        // A server that counts nothing is counted for, so that a budget of
-        // tokens or money still holds.
-        let usage = Usage {
-            prompt_tokens: usage.prompt.unwrap_or_else(|| prompt_tokens(request) as u64),
-            cached_tokens: usage.cached,
-            completion_tokens: usage.completion.unwrap_or_else(|| estimated_tokens(&text) as u64),
-        };
-        Ok(ChatResponse { text, finish, usage, choices, seconds: started.elapsed().as_secs_f64() })
-    }
-}
-
-fn prompt_tokens(request: &ChatRequest) -> usize {
-    // Each message is wrapped into a few tokens of the chat template.
-    request.messages.iter().map(|message| estimated_tokens(&message.content) + 4).sum()
-}
-
-/// The number as a person would write it: 0.1, not 0.10000000149011612.
-pub(super) fn decimal(number: f32) -> f64 {
-    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
 }
 
 #[cfg(test)]
 mod examples;
 #[cfg(test)]
+mod stream_tests;
+#[cfg(test)]
 #[path = "remote_chat_tests.rs"]
 mod tests;
+#[cfg(test)]
+mod wire;

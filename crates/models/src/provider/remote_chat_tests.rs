@@ -187,6 +187,50 @@ async fn an_equal_call_is_answered_from_the_journal() {
 }
 
 #[tokio::test]
+async fn two_keys_for_one_model_do_not_share_a_limit() {
+    for examples in compiled() {
+        let name = &examples.name;
+        let bench = Bench::new().await;
+        let with_key = |variable: &str| {
+            let settings = json!({ "api_key_env": variable }).as_object().cloned().expect("settings");
+            examples.config(&bench, &settings).build(&bench.context()).expect(name)
+        };
+        assert_eq!(with_key("TEAM").account(), "TEAM", "{name}");
+        let client = Client::new(None);
+        client.chat(with_key("KEY"));
+        client.chat(with_key("KEY"));
+        assert_eq!(client.limits().len(), 1, "{name}");
+        client.chat(with_key("TEAM"));
+        assert_eq!(client.limits().len(), 2, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_that_refuses_a_schema_is_asked_in_words_and_not_again_with() {
+    let refusals = [
+        ("openai", "'response_format' of type 'json_schema' is not supported with this model."),
+        ("anthropic", "This model does not support the `output_config` parameter."),
+        ("gemini", "Unknown name \"responseJsonSchema\" at 'generation_config': Cannot find field."),
+    ];
+    for (provider, message) in refusals {
+        let Some(examples) = compiled().find(|examples| examples.name == provider) else { continue };
+        let bench = Bench::new().await;
+        bench.answer_once(400, json!({ "error": { "message": message, "type": "invalid_request_error" } })).await;
+        bench.answer(200, examples.answers[0].body.clone()).await;
+        let model = examples.model(&bench);
+        for n_requests in [2, 3] {
+            model.chat(&request()).await.unwrap_or_else(|error| panic!("{provider}: {error}"));
+            assert_eq!(bench.n_requests().await, n_requests, "{provider}");
+            let body = bench.last_request().await.0.to_string();
+            assert!(body.contains("Reply with nothing but one JSON value"), "{provider}: {body}");
+            for held in ["response_format", "output_config", "responseJsonSchema"] {
+                assert!(!body.contains(held), "{provider}: {body}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn what_does_not_answer_as_it_should_is_told_apart() {
     for examples in compiled() {
         let name = &examples.name;

@@ -1,5 +1,5 @@
 //! Providers with a protocol of their own, through the crate `genai`, which
-//! puts a request into their terms and reads their answers.
+//! puts a request into their terms and reads their answers and streams.
 //!
 //! Everything else stays ours: `genai` gets our HTTP client, whose headers
 //! hold the key, and the whole address of the call. So it reads no variable of
@@ -10,20 +10,25 @@
 //! every answer are heard of when the first call is refused. A model's name
 //! that ends in `-low`, `-high` or another effort is read as such a wish.
 
+mod failure;
+mod stream;
+
 use super::{
     rate_headers::RateHints,
+    refusal::refuses_schema,
     remote_chat::{Counted, Extra, Language, Model, Reply, Speaker, Translation, decimal},
 };
-use crate::{ChatRequest, Error, Finish, Message, Role};
+use crate::{ChatRequest, Error, Finish, Message, OnPiece, Role, schema};
 use async_trait::async_trait;
 use genai::{
     Client, Headers, ModelIden, ServiceTarget,
     adapter::AdapterKind,
-    chat::{ChatMessage, ChatOptions, JsonSpec, ReasoningEffort, StopReason},
+    chat::{ChatMessage, ChatOptions, JsonSpec, ReasoningEffort, StopReason, Usage},
     resolver::{AuthData, Endpoint as Address},
 };
 use serde_json::Value;
-use tokio::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::time::{Instant, timeout};
 
 /// The one parameter that every provider has in some form.
 const EFFORT: &str = "reasoning_effort";
@@ -36,7 +41,11 @@ const WITHHELD: [&str; 2] = ["guardrail_intervened", "content_filtered"];
 pub(super) struct Translator {
     client: Client,
     target: ServiceTarget,
-    takes_schema: bool,
+    /// The same for streams.
+    stream_target: ServiceTarget,
+    /// Whether schemas are asked for in words: the provider has nothing else,
+    /// the settings say so, or the model was found to refuse them.
+    schema_in_words: AtomicBool,
     effort: Option<ReasoningEffort>,
     /// What of `extra` is put into the body.
     extra: Option<Value>,
@@ -44,16 +53,13 @@ pub(super) struct Translator {
 
 impl Translator {
     pub(super) fn new(translation: Translation, model: &Model) -> Result<Self, Error> {
-        let Translation { language, path, takes_schema, extra } = translation;
+        let Translation { language, path, stream_path, takes_schema, extra } = translation;
         let kind = match language {
             Language::Anthropic => AdapterKind::Anthropic,
             Language::Gemini => AdapterKind::Gemini,
             Language::BedrockConverse => AdapterKind::BedrockApi,
         };
-        if let Some(name) = model.omit.iter().find(|name| !OPTIONAL.contains(&name.as_str())) {
-            let known = OPTIONAL.join("`, `");
-            return Err(Error::Config(format!("{}: `omit` knows `{known}` here, not `{name}`", model.name())));
-        }
+        model.omits_only(&OPTIONAL)?;
         let mut wanted = model.extra.clone();
         let effort = wanted.shift_remove(EFFORT).map(|effort| reasoning(model, &effort)).transpose()?;
         let refuse = |name: &str| {
@@ -70,34 +76,37 @@ impl Translator {
         let client = Client::builder().with_reqwest(model.endpoint.client().clone()).build();
         // The address and the headers take the place of those that it would
         // make up from a key, which it therefore need not have.
-        let url = model.endpoint.url(&path(model.name()));
-        Ok(Self {
-            client: client.map_err(|error| Error::Config(format!("{}: {error}", model.name())))?,
-            target: ServiceTarget {
+        let target = |path: &str| {
+            let url = model.endpoint.url(path);
+            ServiceTarget {
                 endpoint: Address::from_owned(url.as_str()),
                 auth: AuthData::RequestOverride { url, headers: Headers::default() },
                 model: ModelIden::new(kind, model.name()),
-            },
-            takes_schema: takes_schema && !model.omits("response_format"),
+            }
+        };
+        Ok(Self {
+            client: client.map_err(|error| Error::Config(format!("{}: {error}", model.name())))?,
+            target: target(&path(model.name())),
+            stream_target: target(&stream_path(model.name())),
+            schema_in_words: AtomicBool::new(!takes_schema || model.omits("response_format")),
             effort,
             extra: (!wanted.is_empty()).then(|| Value::Object(wanted)),
         })
     }
 
-    fn request(&self, request: &ChatRequest) -> genai::chat::ChatRequest {
-        let in_words = request.schema.as_ref().filter(|_| !self.takes_schema).map(schema_in_words);
-        let message = |message: &Message| match message.role {
-            Role::System => ChatMessage::system(message.content.as_str()),
-            Role::User => ChatMessage::user(message.content.as_str()),
-            Role::Assistant => ChatMessage::assistant(message.content.as_str()),
+    fn request(request: &ChatRequest, in_words: bool) -> genai::chat::ChatRequest {
+        let message = |message: Message| match message.role {
+            Role::System => ChatMessage::system(message.content),
+            Role::User => ChatMessage::user(message.content),
+            Role::Assistant => ChatMessage::assistant(message.content),
         };
-        // Instructions are gathered from wherever they stand.
-        genai::chat::ChatRequest::new(request.messages.iter().chain(&in_words).map(message).collect())
+        let messages = if in_words { schema::in_words(request) } else { request.messages.clone() };
+        genai::chat::ChatRequest::new(messages.into_iter().map(message).collect())
     }
 
-    fn options(&self, model: &Model, request: &ChatRequest) -> ChatOptions {
+    fn options(&self, model: &Model, request: &ChatRequest, in_words: bool) -> ChatOptions {
         let wanted = |parameter: &str| !model.omits(parameter);
-        let mut options = ChatOptions::default().with_capture_raw_body(true).with_max_tokens(request.max_tokens);
+        let mut options = ChatOptions::default().with_max_tokens(request.max_tokens);
         if wanted("temperature") {
             options = options.with_temperature(decimal(request.temperature));
         }
@@ -111,7 +120,7 @@ impl Translator {
         if wanted("stop") {
             options = options.with_stop_sequences(request.stop.clone());
         }
-        if let Some(schema) = request.schema.as_ref().filter(|_| self.takes_schema) {
+        if let Some(schema) = request.schema.as_ref().filter(|_| !in_words) {
             options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
         }
         if let Some(effort) = &self.effort {
@@ -122,48 +131,81 @@ impl Translator {
         }
         options
     }
-}
 
-#[async_trait]
-impl Speaker for Translator {
-    async fn ask(&self, model: &Model, request: &ChatRequest) -> Result<Reply, Error> {
+    async fn ask_so(
+        &self,
+        model: &Model,
+        request: &ChatRequest,
+        in_words: bool,
+        on_piece: Option<&OnPiece>,
+    ) -> Result<Reply, Error> {
+        match on_piece {
+            Some(on_piece) => self.streamed(model, request, in_words, on_piece).await,
+            None => self.whole(model, request, in_words).await,
+        }
+    }
+
+    async fn whole(&self, model: &Model, request: &ChatRequest, in_words: bool) -> Result<Reply, Error> {
         let sent = Instant::now();
-        let options = self.options(model, request);
-        let answer = self.client.exec_chat(self.target.clone(), self.request(request), Some(&options)).await;
-        let answer = answer.map_err(|error| failure(model, error, sent))?;
+        let options = self.options(model, request, in_words).with_capture_raw_body(true);
+        let answer = self.client.exec_chat(self.target.clone(), Self::request(request, in_words), Some(&options));
+        let answer = timeout(model.endpoint.timeout(), answer).await.map_err(|_| model.endpoint.silent())?;
+        let answer = answer.map_err(|error| failure::of_a_call(model, error, sent))?;
         let body = answer.captured_raw_body.as_ref();
         if let Some(error) = body.and_then(|body| model.endpoint.error_in(body, RateHints::default())) {
             return Err(error);
         }
-        let text: String = answer.content.texts().concat();
-        let finish = match &answer.stop_reason {
-            Some(StopReason::MaxTokens(_)) => Finish::Length,
-            Some(StopReason::ContentFilter(reason)) => return Err(model.endpoint.filtered(reason)),
-            Some(StopReason::Other(reason)) if WITHHELD.contains(&reason.as_str()) => {
-                return Err(model.endpoint.filtered(reason));
-            }
-            Some(_) => Finish::Stop,
+        let Some(reason) = &answer.stop_reason else {
             // An answer in other terms may look like an empty one.
-            None => return Err(model.endpoint.malformed("it does not say why the answer ended")),
+            return Err(model.endpoint.malformed("it does not say why the answer ended"));
         };
-        let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
-        let total = count(answer.usage.total_tokens);
-        let (prompt, completion) = (count(answer.usage.prompt_tokens), count(answer.usage.completion_tokens));
-        let rest = |part: Option<u64>| total.zip(part).map(|(total, part)| total.saturating_sub(part));
-        let cached = answer.usage.prompt_tokens_details.as_ref().and_then(|details| count(details.cached_tokens));
-        let usage = Counted {
-            // Bedrock counts what came from a cache in the total only.
-            prompt: prompt.max(rest(completion)),
-            cached: cached.unwrap_or_default(),
-            completion: completion.or_else(|| rest(prompt)),
-        };
-        Ok(Reply { text: model.endpoint.without_secrets(text), finish, usage, choices: Vec::new() })
+        Ok(Reply {
+            text: model.endpoint.redacted(&answer.content.texts().concat()),
+            finish: finish(model, reason)?,
+            usage: counted(&answer.usage),
+            choices: Vec::new(),
+        })
     }
 }
 
-/// Asks in words for what a provider cannot be held to.
-fn schema_in_words(schema: &Value) -> Message {
-    Message::system(format!("Answer with nothing but JSON that matches this JSON Schema:\n{schema}"))
+#[async_trait]
+impl Speaker for Translator {
+    async fn ask(&self, model: &Model, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error> {
+        let in_words = request.schema.is_some() && self.schema_in_words.load(Ordering::Relaxed);
+        let answer = self.ask_so(model, request, in_words, on_piece).await;
+        if let Err(Error::Refused { message, .. }) = &answer
+            && request.schema.is_some()
+            && !in_words
+            && let Some(lasts) = refuses_schema(message)
+        {
+            self.schema_in_words.fetch_or(lasts, Ordering::Relaxed);
+            return self.ask_so(model, request, true, on_piece).await;
+        }
+        answer
+    }
+}
+
+fn finish(model: &Model, reason: &StopReason) -> Result<Finish, Error> {
+    match reason {
+        StopReason::MaxTokens(_) => Ok(Finish::Length),
+        StopReason::ContentFilter(reason) => Err(model.endpoint.filtered(reason)),
+        StopReason::Other(reason) if WITHHELD.contains(&reason.as_str()) => Err(model.endpoint.filtered(reason)),
+        _ => Ok(Finish::Stop),
+    }
+}
+
+fn counted(usage: &Usage) -> Counted {
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
+    let total = count(usage.total_tokens);
+    let (prompt, completion) = (count(usage.prompt_tokens), count(usage.completion_tokens));
+    let rest = |part: Option<u64>| total.zip(part).map(|(total, part)| total.saturating_sub(part));
+    let cached = usage.prompt_tokens_details.as_ref().and_then(|details| count(details.cached_tokens));
+    Counted {
+        // Bedrock counts what came from a cache in the total only.
+        prompt: prompt.max(rest(completion)),
+        cached: cached.unwrap_or_default(),
+        completion: completion.or_else(|| rest(prompt)),
+    }
 }
 
 /// `"low"`, …, or a number of tokens.
@@ -177,33 +219,4 @@ fn reasoning(model: &Model, effort: &Value) -> Result<ReasoningEffort, Error> {
             model.name()
         ))
     })
-}
-
-fn failure(model: &Model, error: genai::Error, sent: Instant) -> Error {
-    use genai::webc::Error as Web;
-    let endpoint = &model.endpoint;
-    match error {
-        genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
-            match webc_error {
-                Web::ResponseFailedStatus { status, body, headers } => endpoint.refused(status, &headers, &body, sent),
-                Web::Reqwest(error) => endpoint.broken(&error, sent),
-                Web::ResponseFailedNotJson { content_type, .. } => {
-                    endpoint.malformed(format!("not JSON but `{content_type}`"))
-                }
-                Web::ResponseFailedInvalidJson { cause, .. } => endpoint.malformed(format!("not JSON: {cause}")),
-                other @ Web::JsonValueExt(_) => endpoint.malformed(other),
-            }
-        }
-        genai::Error::ChatResponseGeneration { response_body, cause, .. } => {
-            if let Some(error) = endpoint.error_in(&response_body, RateHints::default()) {
-                return error;
-            }
-            match response_body.pointer("/promptFeedback/blockReason").and_then(Value::as_str) {
-                Some(reason) => endpoint.filtered(&format!("the prompt was blocked: {reason}")),
-                None => endpoint.malformed(cause),
-            }
-        }
-        // The rest is about requests that cannot be put into the provider's terms.
-        other => Error::Config(format!("{}: {other}", model.name())),
-    }
 }

@@ -1,6 +1,7 @@
 //! What the tests of all providers read: requests, answers and refusals as the
 //! providers' documentation shows them, from `examples/<name>.json`.
 
+use super::wire::{Event, Form};
 use crate::{ChatConfig, ChatModel, ChatRequest, ChatResponse, Error, Finish, Message, provider::http::tests::Bench};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -36,6 +37,8 @@ pub(super) struct Examples {
     #[serde(default)]
     pub(super) refused_settings: Vec<Map<String, Value>>,
     pub(super) answers: Vec<Answer>,
+    /// The first of these, while it is written.
+    pub(super) stream: Stream,
     #[serde(default)]
     pub(super) withheld: Vec<Value>,
     pub(super) malformed: Vec<Value>,
@@ -71,6 +74,33 @@ pub(super) struct Answer {
     pub(super) prompt: u64,
     pub(super) cached: u64,
     pub(super) completion: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stream {
+    pub(super) path: String,
+    #[serde(default)]
+    pub(super) query: Option<String>,
+    /// What its request has.
+    pub(super) has: BTreeMap<String, Value>,
+    #[serde(default)]
+    pub(super) form: Form,
+    pub(super) events: Vec<Event>,
+    /// With only so many of these it is no answer.
+    pub(super) unfinished: usize,
+    /// Other streams, whose answer is withheld.
+    #[serde(default)]
+    pub(super) withheld: Vec<Vec<Event>>,
+    /// Errors that come in the middle.
+    pub(super) errors: Vec<StreamError>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StreamError {
+    pub(super) is: Kind,
+    pub(super) event: Event,
 }
 
 #[derive(Deserialize)]
