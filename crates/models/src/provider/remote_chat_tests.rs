@@ -168,6 +168,8 @@ async fn a_key_that_comes_back_is_in_no_error_and_in_no_answer() {
 
 #[tokio::test]
 async fn an_equal_call_is_answered_from_the_journal() {
+    // What it says is no JSON.
+    let request = ChatRequest { schema: None, ..request() };
     for examples in compiled() {
         let name = &examples.name;
         let folder = tempfile::tempdir().expect("a folder");
@@ -177,10 +179,10 @@ async fn an_equal_call_is_answered_from_the_journal() {
         let model = examples.model(&bench);
         assert!(model.identity().is_remote(), "{name}");
         assert_eq!(&model.identity().provider, name);
-        let first = Client::new(Some(journal.clone())).chat(model).chat(&request()).await.expect(name);
+        let first = Client::new(Some(journal.clone())).chat(model).chat(&request).await.expect(name);
         // Another client and another model, as in the next run.
         let next = Client::new(Some(journal));
-        let second = next.chat(examples.model(&bench)).chat(&request()).await.expect(name);
+        let second = next.chat(examples.model(&bench)).chat(&request).await.expect(name);
         assert_eq!((first, bench.n_requests().await), (second, 1), "{name}");
         assert_eq!(next.meter().of(&examples.settings["model"].to_string().replace('"', "")).from_journal, 1, "{name}");
     }
