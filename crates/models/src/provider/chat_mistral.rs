@@ -25,6 +25,10 @@ impl Preset for Mistral {
         api_key_env: Some("MISTRAL_API_KEY"),
         context_length: 128_000,
         manner: Manner::OPENAI,
-        protocol: Protocol::OpenAi(Differences { seed: "random_seed", tells_probabilities: false, ..Differences::NONE }),
+        protocol: Protocol::OpenAi(Differences {
+            seed: "random_seed",
+            tells_probabilities: false,
+            ..Differences::NONE
+        }),
     };
 }

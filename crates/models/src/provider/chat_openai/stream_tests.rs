@@ -1,6 +1,10 @@
 //! Streamed answers of a server that sends what a test tells it.
 
-use super::{super::http::tests::{Bench, part_by_part}, tests::model, *};
+use super::{
+    super::http::tests::{Bench, part_by_part},
+    tests::model,
+    *,
+};
 use crate::{ChatModel, ChatResponse, Message, Role};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
