@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::path::Path;
 use toml::de::DeTable;
 
-const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
+pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
 const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
 
 /// What else the section is checked against.
