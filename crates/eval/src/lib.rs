@@ -5,12 +5,14 @@ pub mod dataset;
 mod generate;
 pub mod metric;
 mod prompt;
-mod qualify;
+pub mod qualify;
 mod score;
 pub mod statistics;
 
 pub use dataset::{Dataset, Evidence, Question};
-pub use generate::{GenerateOptions, GenerateProgress, Generated, Rejected, Rejection, generate};
+pub use generate::{
+    GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Kind, Length, Persona, Rejected, Rejection, Style,
+    generate,
+};
 pub use metric::{Metric, MetricConfig, Sample};
-pub use qualify::{Case, Qualification, VerdictKind, qualify};
 pub use score::{Missing, Score, Scored};

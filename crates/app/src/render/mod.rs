@@ -2,7 +2,9 @@
 
 mod catalogue;
 mod comparison;
+mod golden;
 mod journal;
+mod judges;
 mod leaderboard;
 mod live;
 mod live_answer;
@@ -14,7 +16,9 @@ mod scores;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use comparison::comparison;
+pub use golden::{GoldenBar, dataset, difference, golden, golden_estimate};
 pub use journal::{journal, sweep};
+pub use judges::{calibration, judges, qualifications};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;
 pub use live_answer::LiveAnswer;

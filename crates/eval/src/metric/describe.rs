@@ -3,6 +3,7 @@
 //! applies, and how often it asks its judges.
 
 use super::{JudgeCalls, Needs};
+use crate::qualify::VerdictKind;
 use crate::{Missing, Question};
 
 /// What can be told of a metric from its settings alone, before it is built.
@@ -42,6 +43,12 @@ pub(super) trait Describe {
     /// Whether more of it is better.
     fn higher_is_better(&self) -> bool {
         true
+    }
+
+    /// The kind of verdict that judges give for it, if there are labelled
+    /// cases of that kind.
+    fn verdict(&self) -> Option<VerdictKind> {
+        None
     }
 
     /// How often judges are asked; for metrics that need them.

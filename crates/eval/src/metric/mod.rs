@@ -18,6 +18,7 @@ pub(crate) mod words;
 
 pub use judge::JudgeCalls;
 
+use crate::qualify::VerdictKind;
 use crate::{Missing, Question, Score, Scored};
 use async_trait::async_trait;
 use describe::{Describe, reference, unanswerable};
@@ -131,6 +132,12 @@ impl MetricConfig {
     /// Whether a judge's opinion is part of it.
     pub fn judged(&self) -> bool {
         self.needs().judge
+    }
+
+    /// The kind of verdict that its judges give; none where judges are not
+    /// asked, or asked something that no labelled cases are about.
+    pub fn verdict(&self) -> Option<VerdictKind> {
+        self.description().verdict().filter(|_| self.judged())
     }
 
     /// Whether an answer has to be generated first.

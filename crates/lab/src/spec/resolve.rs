@@ -56,8 +56,8 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
 
     if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
         references.push(((generate.model.clone(), value.span().start), Kind::Chat, "dataset.generate.model"));
-        if generate.size == 0 {
-            reader.error(value.span().start, "dataset.generate: `size` must be at least 1");
+        if let Err(reason) = generate.options.check() {
+            reader.error(value.span().start, format!("dataset.generate: {reason}"));
         }
     }
     for ((model, at), kind, place) in references {
