@@ -15,7 +15,11 @@ use futures::{StreamExt, stream};
 use models::{ChatModel, ChatRequest, ChatResponse, Client, Error, Finish, Identity, Usage};
 use rag::{Answer, Passage, Span};
 use serde_json::{Value, json};
-use std::{sync::Arc, sync::atomic::{AtomicUsize, Ordering}, time::{Duration, Instant}};
+use std::{
+    sync::Arc,
+    sync::atomic::{AtomicUsize, Ordering},
+    time::{Duration, Instant},
+};
 
 const METRICS: [&str; 5] =
     ["faithfulness", "context_precision", "context_recall", "factual_correctness", "noise_sensitivity"];
@@ -91,7 +95,8 @@ fn processor_seconds() -> f64 {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let n = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200);
-    let identity = Identity { provider: "bench".into(), model: "slow".into(), revision: String::new(), parameters: Value::Null };
+    let identity =
+        Identity { provider: "bench".into(), model: "slow".into(), revision: String::new(), parameters: Value::Null };
     let judge = Arc::new(Slow(identity, AtomicUsize::new(0)));
     let context = Context { judges: vec![Client::new(None).chat(judge.clone())], embedder: None };
     let configs: Vec<MetricConfig> = METRICS.iter().filter_map(|name| MetricConfig::named(name)).collect();
@@ -131,7 +136,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let sample = Sample { question, passages, answer: Some(answer) };
             let (configs, metrics) = (&configs, &metrics);
             async move {
-                futures::future::join_all(configs.iter().zip(metrics).map(|(config, metric)| config.score(metric.as_ref(), &sample))).await
+                futures::future::join_all(
+                    configs.iter().zip(metrics).map(|(config, metric)| config.score(metric.as_ref(), &sample)),
+                )
+                .await
             }
         })
         .buffered(AT_ONCE)
@@ -140,7 +148,13 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (i, config) in configs.iter().enumerate() {
         let scores: Vec<_> = scored.iter().map(|row| row[i].score.clone()).collect();
         let summary = Summary::of(&scores, config.range(), 1);
-        println!("{:<22} mean {:>5.3}, {} of {} scored", config.name(), summary.mean.unwrap_or(f64::NAN), summary.n_scored, summary.n_total);
+        println!(
+            "{:<22} mean {:>5.3}, {} of {} scored",
+            config.name(),
+            summary.mean.unwrap_or(f64::NAN),
+            summary.n_scored,
+            summary.n_total
+        );
     }
     let (wall, cpu) = (start.elapsed().as_secs_f64(), processor_seconds() - before);
     let calls = judge.1.load(Ordering::Relaxed);

@@ -14,7 +14,6 @@ use eval::{
     statistics::{NoiseBudget, Random},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use rag::generate::Generator;
 use serde::Serialize;
 
 const SEED: u64 = 0x5EED;
@@ -88,7 +87,8 @@ impl Session {
                     let sample = Sample { question, passages, answer: Some(&answer) };
                     let mut row = Vec::new();
                     for j in 0..design.judgements {
-                        let judges = evaluate.judges.iter().map(|judge| Ok(models.chat(judge)?.with_repeat(repeat(j))));
+                        let judges =
+                            evaluate.judges.iter().map(|judge| models.chat(judge).map(|chat| chat.with_repeat(repeat(j))));
                         let judges = judges.collect::<Result<Vec<_>, Error>>()?;
                         let built = config.build(&Context { judges, embedder: embedder.clone() })?;
                         row.push(config.score(built.as_ref(), &sample).await.score.value());

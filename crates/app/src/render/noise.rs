@@ -14,7 +14,11 @@ pub fn noise(result: &NoiseResult) -> String {
         if *left_out > 0 { format!(" ({left_out} questions left out: a score is missing)") } else { String::new() }
     );
     for (name, part) in [("questions", noise.question), ("generator", noise.generation), ("judge", noise.judge)] {
-        text.push_str(&format!("\n  {name:<10} {:>3.0} % of the variance (standard deviation {:.3})", share(part), part.sqrt()));
+        text.push_str(&format!(
+            "\n  {name:<10} {:>3.0} % of the variance (standard deviation {:.3})",
+            share(part),
+            part.sqrt()
+        ));
     }
     let [now, questions, answers, judgements] = standard_errors;
     text.push_str(&format!(

@@ -8,6 +8,7 @@ mod budget;
 mod corpus;
 mod endpoint;
 mod failing_judge;
+mod golden;
 mod journal;
 mod judge;
 mod killed;

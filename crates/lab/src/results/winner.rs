@@ -23,9 +23,15 @@ struct Part<'a> {
 impl Part<'_> {
     /// A trial's questions of this part; trials have theirs in the order of
     /// the dataset.
-    fn of(self, trial: &TrialResult) -> Vec<&QuestionResult> {
+    fn of<'t>(self, trial: &'t TrialResult) -> Vec<&'t QuestionResult> {
         let belongs = |question: &Question| (question.split == Some(Split::Test)) == self.test;
-        trial.questions.iter().zip(self.questions).filter(|(_, question)| belongs(question)).map(|(own, _)| own).collect()
+        trial
+            .questions
+            .iter()
+            .zip(self.questions)
+            .filter(|(_, question)| belongs(question))
+            .map(|(own, _)| own)
+            .collect()
     }
 }
 

@@ -1,0 +1,116 @@
+//! `reverie golden`: from a model that writes drafts to files for other
+//! programs.
+
+use crate::{endpoint, workspace::Workspace};
+use serde_json::{Value, json};
+use std::{io::Write, process::Stdio};
+use wiremock::{Request, Respond, ResponseTemplate};
+
+/// Asks about the second sentence of the passage it is shown, says yes to every
+/// check, and knows nothing by itself.
+struct Writer;
+
+impl Respond for Writer {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let prompt = body["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap();
+        let properties = &body["response_format"]["json_schema"]["schema"]["properties"];
+        let content = if properties.get("quote").is_some() {
+            let passage = prompt.split("<passage>\n").nth(1).unwrap().split("\n</passage>").next().unwrap();
+            let sentence = passage.split_inclusive(". ").nth(1).unwrap().trim();
+            let words: Vec<&str> = sentence.trim_end_matches('.').split_whitespace().collect();
+            let (asked, answer) = words.split_at(words.len() - 3);
+            json!({ "question": format!("What follows {}?", asked.join(" ")), "answer": answer.join(" "), "quote": sentence }).to_string()
+        } else if properties.get("verdicts").is_some() {
+            json!({ "verdicts": [{ "number": 1, "reason": "it does", "verdict": "Yes" }] }).to_string()
+        } else {
+            "unknown".to_owned()
+        };
+        ResponseTemplate::new(200).set_body_json(json!({
+            "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
+            "usage": { "prompt_tokens": 300, "completion_tokens": 40 },
+        }))
+    }
+}
+
+async fn workspace() -> (Workspace, wiremock::MockServer) {
+    let server = endpoint::start_with(Writer).await;
+    let workspace = Workspace::new();
+    let model = endpoint::model(&server);
+    workspace.experiment("chunker = \"sentence\"\nretriever = \"bm25\"", &format!("{model}\n[dataset]\npath = \"made.jsonl\""));
+    (workspace, server)
+}
+
+const GENERATE: [&str; 8] =
+    ["golden", "generate", "--model", "gpt", "--size", "3", "--kind", "single_hop_specific=1"];
+
+fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    GENERATE.iter().copied().chain(more.iter().copied()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn questions_are_generated_once_paid_once_and_never_replaced_unasked() {
+    let (workspace, server) = workspace().await;
+    let estimate = workspace.run(&with(&["--dry-run", "--json"])).succeeds().json();
+    assert!(estimate["calls"].as_u64() > Some(3) && estimate["n_passages"] == 3, "{estimate}");
+    assert!(endpoint::asked(&server).await.is_empty(), "a dry run asks nobody");
+
+    let made = workspace.run(&with(&["--test-share", "0.34", "--json"])).succeeds().json();
+    assert_eq!(made["manifest"]["kinds"], json!({ "single_hop_specific": 3 }), "{made}");
+    let statistics = workspace.run(&["golden", "stats", "made.jsonl", "--json"]).succeeds().json();
+    assert_eq!(statistics["version"], made["manifest"]["version"]);
+    assert_eq!((statistics["with_evidence"].as_u64(), statistics["test"].as_u64()), (Some(3), Some(1)), "{statistics}");
+    let asked = endpoint::asked(&server).await.len();
+
+    workspace.run(&GENERATE).refused_with(&["made.jsonl is there already", "--force"]);
+    let again = workspace.run(&with(&["--force", "--test-share", "0.34", "--json"])).succeeds().json();
+    assert_eq!(endpoint::asked(&server).await.len(), asked, "what was answered is not paid again");
+    assert_eq!(again["manifest"]["previous"], made["manifest"]["version"]);
+    let shown = workspace.run(&["run"]).succeeds().out;
+    assert!(shown.contains("chosen on 2 questions") && shown.contains("on the 1 that nothing was chosen by"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_accepts_edits_and_rejects_and_every_decision_is_kept() {
+    let (workspace, _server) = workspace().await;
+    workspace.run(&GENERATE).succeeds();
+    std::fs::copy(workspace.file("made.jsonl"), workspace.file("before.jsonl")).unwrap();
+    let mut command = workspace.command(&["golden", "review", "made.jsonl"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("a\ne\nWhat is new?\n\nr\n".as_bytes()).unwrap();
+    let shown = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert!(shown.contains("3 decided now") && shown.contains("single_hop_specific"), "{shown}");
+    let statistics = workspace.run(&["golden", "stats", "made.jsonl", "--json"]).succeeds().json();
+    assert_eq!((statistics["accepted"].as_u64(), statistics["edited"].as_u64(), statistics["questions"].as_u64()), (Some(1), Some(1), Some(2)));
+    let difference = workspace.run(&["golden", "diff", "before.jsonl", "made.jsonl"]).ends_with(1).out;
+    assert!(difference.contains("~ ") && difference.contains("1 removed, 2 changed"), "{difference}");
+    assert!(std::fs::read_to_string(workspace.file("made.rejected.jsonl")).unwrap().contains("\"review\""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn evidence_is_found_again_after_documents_changed_and_what_is_lost_is_told() {
+    let (workspace, _server) = workspace().await;
+    workspace.run(&GENERATE).succeeds();
+    let owls = std::fs::read_to_string(workspace.file("documents/owls.txt")).unwrap();
+    workspace.write("documents/owls.txt", format!("A new beginning stands here now. {owls}"));
+    let moved = workspace.run(&["golden", "anchor", "--yes", "--json"]).succeeds().json();
+    assert_eq!((moved["moved_questions"].as_u64(), moved["lost"].as_array().map(Vec::len)), (Some(1), Some(0)), "{moved}");
+    workspace.write("documents/owls.txt", "Nothing of the old text is left in this file, which is about mice and their holes.");
+    let lost = workspace.run(&["golden", "anchor"]).ends_with(3).out;
+    assert!(lost.contains("owls.txt") && lost.contains("2 of 3 quotes found"), "{lost}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_exported_is_imported_again() {
+    let (workspace, _server) = workspace().await;
+    workspace.run(&GENERATE).succeeds();
+    for (columns, name) in [("ragas", "ragas.csv"), ("dream", "out/dream.jsonl"), ("reverie", "all.csv")] {
+        workspace.run(&["golden", "export", "made.jsonl", "--columns", columns, "--to", name]).succeeds();
+        let read = workspace.run(&["golden", "import", name, "--output", &format!("{columns}.jsonl")]).succeeds();
+        assert!(read.out.contains("3 questions"), "{}", read.out);
+    }
+    workspace.run(&["golden", "diff", "made.jsonl", "reverie.jsonl"]).succeeds();
+    workspace.run(&["golden", "export", "made.jsonl", "--columns", "ragas", "--to", "set.parquet"]).succeeds();
+    assert!(std::fs::read(workspace.file("set.parquet")).unwrap().starts_with(b"PAR1"));
+    workspace.run(&["golden", "export", "made.jsonl", "--to", "set.txt"]).refused_with(&["tells no format"]);
+}
