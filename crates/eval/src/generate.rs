@@ -233,6 +233,9 @@ async fn attempt(
 ) -> Result<Outcome, models::Error> {
     let response = match chat.chat(&request(options, chunk)).await {
         Ok(response) => response,
+        Err(error @ models::Error::SchemaMismatch { .. }) => {
+            return Ok(Err((Rejected::Unreadable(error.to_string()), None)));
+        }
         Err(error) if concerns_one_passage(&error) => return Ok(Err((Rejected::Model(error.to_string()), None))),
         Err(error) => return Err(error),
     };
@@ -311,7 +314,7 @@ fn request(options: &GenerateOptions, chunk: &Chunk) -> ChatRequest {
 }
 
 fn read_draft(reply: &str) -> Result<Draft, String> {
-    let object = prompt::json_object(reply)?;
+    let object: serde_json::Value = serde_json::from_str(reply).map_err(|error| error.to_string())?;
     let field = |name: &str| match object.get(name).and_then(serde_json::Value::as_str).map(str::trim) {
         Some(text) if text.chars().any(char::is_alphanumeric) => Ok(text.to_owned()),
         _ => Err(format!("`{name}` is missing or empty")),

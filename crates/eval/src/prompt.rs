@@ -52,18 +52,6 @@ pub(crate) fn shorten(text: &str, limit: usize) -> String {
     format!("{head} … {tail}")
 }
 
-/// The first JSON object of a reply. Constrained decoding gives nothing else;
-/// an endpoint without it may put words or a code fence around it.
-pub(crate) fn json_object(reply: &str) -> Result<serde_json::Map<String, serde_json::Value>, String> {
-    let start = reply.find('{').ok_or("there is no JSON object in it")?;
-    let mut values = serde_json::Deserializer::from_str(&reply[start..]).into_iter();
-    match values.next() {
-        Some(Ok(object)) => Ok(object),
-        Some(Err(error)) => Err(format!("its JSON is broken: {error}")),
-        None => Err("there is no JSON object in it".to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,12 +83,5 @@ mod tests {
     fn a_short_form_keeps_both_ends() {
         assert_eq!(shorten("äbcdefghij", 4), "äb … ij");
         assert_eq!(shorten("abc", 4), "abc");
-    }
-
-    #[test]
-    fn the_object_is_found_between_words() {
-        assert_eq!(json_object("Sure: ```json\n{\"a\": 1}\n``` done").unwrap()["a"], 1);
-        assert!(json_object("{\"a\": ").is_err());
-        assert!(json_object("none").is_err());
     }
 }

@@ -46,8 +46,10 @@ impl From<models::Error> for Missing {
     fn from(error: models::Error) -> Self {
         match error {
             models::Error::Cancelled => Self::Cancelled,
-            // What the judge sent was not of the protocol's shape.
-            models::Error::Malformed { .. } => Self::JudgeUnparsable(error.to_string()),
+            // What the judge sent was not of the protocol's shape, or not what it was asked for.
+            models::Error::Malformed { .. } | models::Error::SchemaMismatch { .. } => {
+                Self::JudgeUnparsable(error.to_string())
+            }
             other => Self::ProviderError(other.to_string()),
         }
     }

@@ -329,9 +329,14 @@ pub struct LimiterStatus {
 }
 
 impl LimiterStatus {
+    /// All attempts that ended.
+    pub fn attempts(&self) -> u64 {
+        self.completed + self.failed + self.refused + self.timed_out
+    }
+
     /// The share of all attempts that were refused, or 0 before the first.
     pub fn refused_share(&self) -> f64 {
-        let attempts = self.completed + self.failed + self.refused + self.timed_out;
+        let attempts = self.attempts();
         if attempts == 0 { 0.0 } else { self.refused as f64 / attempts as f64 }
     }
 }

@@ -10,6 +10,7 @@ mod plan;
 mod progress;
 mod query;
 mod results;
+pub mod search;
 mod session;
 mod spec;
 mod task;
@@ -18,13 +19,11 @@ mod trial;
 pub use budget::BudgetResult;
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
-pub use progress::{OperatorProgress, OperatorStatus, Progress};
+pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use query::Answered;
 pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
 pub use session::{Environment, Prepared, Session, Setup};
-pub use spec::{
-    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, SearchSpec, Space, SpecError,
-};
+pub use spec::{CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Space, SpecError};
 pub use trial::Trial;
 
 use std::fmt::Display;

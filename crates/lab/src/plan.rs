@@ -194,6 +194,8 @@ pub struct PlanSummary {
     pub trials: usize,
     /// Per operator.
     pub operators: Vec<OperatorPlan>,
+    /// The search that asks for a part of this, unless it is a grid.
+    pub search: Option<String>,
     /// What is left to run should cost, beside the budget.
     pub cost: Option<CostEstimate>,
 }
@@ -227,6 +229,9 @@ pub struct Inputs<'a> {
     pub pdf_library: &'a str,
     /// The golden questions, evidence anchored.
     pub questions: &'a [Question],
+    /// For each trial, which questions it answers, and in which order; all
+    /// that the experiment wants answered if left out.
+    pub asked: Option<&'a [Vec<usize>]>,
 }
 
 impl Plan {
@@ -241,8 +246,11 @@ impl Plan {
     pub fn new(inputs: &Inputs<'_>) -> Self {
         let mut plan = Self::default();
         let documents = plan.load(inputs);
-        for trial in inputs.trials {
-            let tasks = plan.trial(inputs, trial, &documents);
+        let answered = inputs.experiment.evaluate.answered.unwrap_or(usize::MAX).min(inputs.questions.len());
+        let all: Vec<usize> = (0..answered).collect();
+        for (i, trial) in inputs.trials.iter().enumerate() {
+            let asked = inputs.asked.and_then(|asked| asked.get(i)).unwrap_or(&all);
+            let tasks = plan.trial(inputs, trial, &documents, asked);
             plan.trials.push(tasks);
         }
         // What every trial needs, loading and all, had it been alone.
@@ -301,7 +309,7 @@ impl Plan {
                 })
             })
             .collect();
-        PlanSummary { trials: self.trials.len(), operators, cost: None }
+        PlanSummary { trials: self.trials.len(), operators, search: None, cost: None }
     }
 
     fn add(&mut self, task: Task) -> TaskId {
@@ -355,19 +363,18 @@ impl Plan {
             .collect()
     }
 
-    fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> TrialTasks {
+    fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
         let corpus = self.corpus(inputs, trial, documents);
         let mut passages = self.retrieve(inputs, trial, &corpus);
         if trial.reranker != none() {
             passages = self.rerank(inputs, trial, passages, &corpus);
         }
-        let answered = inputs.experiment.evaluate.answered.unwrap_or(usize::MAX).min(inputs.questions.len());
-        let answers = self.generate(inputs, trial, passages, answered);
+        let answers = self.generate(inputs, trial, passages, asked);
         let metrics = &inputs.experiment.evaluate.metrics;
         let scores = metrics
             .iter()
             .filter(|_| !inputs.questions.is_empty())
-            .map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, answered)))
+            .map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, asked)))
             .collect();
         TrialTasks { passages, answers, scores }
     }
@@ -459,13 +466,11 @@ impl Plan {
         self.add(Task { key, operator: Operator::Rerank, work, inputs: input_ids, rows, label })
     }
 
-    fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, answered: usize) -> Vec<TaskId> {
+    fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, asked: &[usize]) -> Vec<TaskId> {
         let Some(generator) = &trial.generator else { return Vec::new() };
         let identity = &inputs.identities[generator.model()];
-        let shards: Vec<Vec<usize>> =
-            (0..answered).collect::<Vec<_>>().chunks(QUESTIONS_PER_TASK).map(<[usize]>::to_vec).collect();
-        shards
-            .into_iter()
+        asked
+            .chunks(QUESTIONS_PER_TASK)
             .map(|shard| {
                 let questions: Vec<_> =
                     shard.iter().map(|&i| (&inputs.questions[i].id, &inputs.questions[i].question)).collect();
@@ -473,7 +478,7 @@ impl Plan {
                 let key = builder.field("model", identity).field("questions", &questions).finish();
                 let label = format!("generate {} for {}", trial.labels["generator"], trial.id);
                 let rows = Some(shard.len());
-                let work = Work::Generate(generator.clone(), passages, shard);
+                let work = Work::Generate(generator.clone(), passages, shard.to_vec());
                 self.add(Task { key, operator: Operator::Generate, work, inputs: vec![passages], rows, label })
             })
             .collect()
@@ -485,17 +490,15 @@ impl Plan {
         metric: &MetricConfig,
         passages: TaskId,
         answers: &[TaskId],
-        answered: usize,
+        asked: &[usize],
     ) -> TaskId {
         let evaluate = &inputs.experiment.evaluate;
         let needs = metric.needs();
-        let mut count = inputs.questions.len();
-        if needs.answer {
-            count = count.min(answered);
-        }
+        let mut asked: Vec<usize> = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
         if needs.judge {
-            count = count.min(evaluate.judged.unwrap_or(usize::MAX));
+            asked.truncate(evaluate.judged.unwrap_or(usize::MAX));
         }
+        let questions: Vec<&Question> = asked.iter().map(|&i| &inputs.questions[i]).collect();
         let answers = if needs.answer { answers.to_vec() } else { Vec::new() };
         let models: Vec<_> = [&evaluate.judge, &evaluate.embedder]
             .into_iter()
@@ -506,9 +509,9 @@ impl Plan {
         let mut input_ids = answers.clone();
         input_ids.push(passages);
         let builder = component(self.builder("score", &input_ids), metric.version(), metric);
-        let key = builder.field("models", &models).field("questions", &inputs.questions[..count]).finish();
+        let key = builder.field("models", &models).field("questions", &questions).finish();
         let operator = if needs.judge { Operator::Judge } else { Operator::Score };
-        let work = Work::Score(metric.clone(), passages, answers, (0..count).collect());
+        let (count, work) = (asked.len(), Work::Score(metric.clone(), passages, answers, asked));
         let label = format!("score {}", metric.name());
         self.add(Task { key, operator, work, inputs: input_ids, rows: Some(count), label })
     }

@@ -1,6 +1,12 @@
-//! What a run is doing, per operator: a live table for whoever draws it.
+//! What a run is doing, per operator and per model: live tables for whoever
+//! draws them.
+
+mod traffic;
+
+pub use traffic::ModelTraffic;
 
 use crate::plan::{Operator, Plan, TaskId};
+use models::Client;
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -50,6 +56,8 @@ pub struct OperatorProgress {
     pub rate_now: f64,
     /// Rows per second since its first task started.
     pub rate_average: f64,
+    /// Seconds until its last row at the average rate, where that can be said.
+    pub seconds_left: Option<f64>,
 }
 
 #[derive(Debug, Default)]
@@ -69,11 +77,25 @@ struct State {
 
 /// Counts of a run; clones share them.
 #[derive(Debug, Clone, Default)]
-pub struct Progress(Arc<Mutex<BTreeMap<Operator, State>>>);
+pub struct Progress {
+    operators: Arc<Mutex<BTreeMap<Operator, State>>>,
+    traffic: Arc<Mutex<traffic::Traffic>>,
+}
 
 impl Progress {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Operator, State>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.operators.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Watches the calls that go through this client.
+    pub fn watch(&self, client: &Client) {
+        *self.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic::Traffic::of(client.clone());
+    }
+
+    /// What goes on at the models that were called so far, by name. Rates are
+    /// those since the call of this about three seconds ago.
+    pub fn models(&self) -> Vec<ModelTraffic> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner).look(Instant::now())
     }
 
     /// Starts the table anew: `to_run` are the tasks that must run, the other
@@ -164,6 +186,8 @@ impl State {
         let span = self.started.map_or(WINDOW, |at| now.duration_since(at).min(WINDOW)).as_secs_f64();
         let end = if open > 0 { now } else { self.last.unwrap_or(now) };
         let elapsed = self.started.map_or(0.0, |at| end.duration_since(at).as_secs_f64());
+        let rate_average = rate(self.rows, elapsed);
+        let left = rows_estimated.filter(|_| open > 0 && rate_average > 0.0).map(|rows| rows - self.rows);
         OperatorProgress {
             operator,
             status,
@@ -175,7 +199,8 @@ impl State {
             reused: self.reused,
             failed: self.failed,
             rate_now: if open > 0 { rate(recent.map(|(_, rows)| rows).sum(), span) } else { 0.0 },
-            rate_average: rate(self.rows, elapsed),
+            rate_average,
+            seconds_left: left.map(|rows| rows as f64 / rate_average),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! What a run found: scores with intervals, the winner, and everything a
 //! person needs to check them.
 
+mod front;
 mod winner;
 
 use crate::{
     Error,
     budget::BudgetResult,
     engine::Outcome,
+    search::{SearchResult, Stop},
     session::{Prepared, Session},
     task::{answers_by_question, now_ms, passages_by_question, scores_by_question},
     trial::Trial,
@@ -70,6 +72,21 @@ pub struct TrialResult {
     pub p_value: Option<f64>,
     /// Whether that cannot be told from the winner.
     pub tied: bool,
+    /// About how many questions it would take to tell it from the winner, if
+    /// the differences seen are the true ones.
+    #[serde(default)]
+    pub questions_needed: Option<usize>,
+    /// The mean difference to the winner in standard deviations of the
+    /// differences (Cohen's d); negative where this trial is behind.
+    #[serde(default)]
+    pub effect_size: Option<f64>,
+    /// Whether no other trial is at least as good in quality, cost and
+    /// latency and better in one of them.
+    #[serde(default)]
+    pub front: bool,
+    /// Why it was not asked all questions, if a search stopped it.
+    #[serde(default)]
+    pub stopped: Option<Stop>,
     /// Per question, in the order of the dataset.
     pub questions: Vec<QuestionResult>,
     /// Tasks that failed, and why.
@@ -131,6 +148,9 @@ pub struct Results {
     pub provider_errors: usize,
     /// Calls and tokens by model, of this run.
     pub spending: BTreeMap<String, Spending>,
+    /// What a search asked for, and why it stopped trials; none of a grid.
+    #[serde(default)]
+    pub search: Option<SearchResult>,
     /// What became of the budget, if the run had one.
     #[serde(default)]
     pub budget: Option<BudgetResult>,
@@ -154,6 +174,24 @@ impl Results {
         let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))
+    }
+
+    /// Each trial's scores by its id: per question, in the order of the
+    /// dataset, the mean of the objective's metrics on a scale from 0 to 1;
+    /// none where a question was not asked. A score that is missing counts as
+    /// the mean of those that are there.
+    pub fn contributions(&self) -> BTreeMap<String, Vec<Option<f64>>> {
+        let one = |trial: &TrialResult| (trial.trial.id.clone(), winner::question_scores(trial, &self.metrics));
+        self.trials.iter().map(one).collect()
+    }
+
+    /// Ranks the trials anew, knowing which of them a search stopped.
+    pub(crate) fn searched(&mut self, search: SearchResult) {
+        for trial in &mut self.trials {
+            trial.stopped = search.stops.get(&trial.trial.id).cloned();
+        }
+        self.winner = choose(&mut self.trials, &self.metrics, &self.objective);
+        self.search = Some(search);
     }
 
     /// One trial by its id.
@@ -195,6 +233,7 @@ impl Results {
             reused: outcome.reused,
             provider_errors: outcome.provider_errors,
             spending: client.meter().by_model(),
+            search: None,
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
             damaged_entries: session.journal().n_damaged(),
@@ -295,6 +334,10 @@ async fn gather_trial(
         cost_usd: given.iter().map(cost).sum::<f64>() / 1e6 + 0.0,
         p_value: None,
         tied: false,
+        questions_needed: None,
+        effect_size: None,
+        front: false,
+        stopped: None,
         questions,
         failures,
     })

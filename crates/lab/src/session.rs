@@ -3,6 +3,7 @@
 //! what is not done yet.
 
 mod questions;
+mod search;
 
 use crate::{
     Error, budget,
@@ -81,6 +82,15 @@ pub struct Prepared {
     pub run: String,
     /// What tasks share.
     pub execution: Arc<Execution>,
+    pub(crate) sources: Arc<Sources>,
+}
+
+/// What else a plan is made from.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    identities: BTreeMap<String, Identity>,
+    files: Vec<(SourceFile, Key)>,
+    pdf_library: String,
 }
 
 impl Session {
@@ -169,6 +179,7 @@ impl Session {
                 files: &files,
                 pdf_library: &pdf_library,
                 questions: &[],
+                asked: None,
             };
             Arc::new(Plan::loading(&inputs))
         };
@@ -189,6 +200,7 @@ impl Session {
         } else {
             imported.unwrap_or_default().questions
         };
+        mistakes.extend(self.check_search(questions.len()));
         if !mistakes.is_empty() {
             return Err(Error::Refused(mistakes));
         }
@@ -199,13 +211,15 @@ impl Session {
             files: &files,
             pdf_library: &pdf_library,
             questions: &questions,
+            asked: None,
         };
         let plan = Arc::new(Plan::new(&inputs));
         let run = format!("{}-{}", experiment.name, plan.key().short());
         let execution = Arc::new(self.execution(source, questions.clone(), &run)?);
         let Corpus { documents, text_bytes, mut rejected } = corpus;
         rejected.extend(unlisted);
-        Ok(Prepared { trials, plan, questions, documents, text_bytes, rejected, run, execution })
+        let sources = Arc::new(Sources { identities, files, pdf_library });
+        Ok(Prepared { trials, plan, questions, documents, text_bytes, rejected, run, execution, sources })
     }
 
     /// Does what is not done yet and puts the results together.
@@ -232,8 +246,7 @@ impl Session {
                 serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }),
             );
         }
-        let outcome = self.execute(&prepared.plan, execution).await?;
-        let results = Results::gather(self, prepared, &outcome).await?;
+        let (outcome, results) = self.search(prepared).await?;
         let json = serde_json::to_vec(&results).map_err(Error::table)?;
         write("results.json", &json)?;
         let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
@@ -262,6 +275,8 @@ impl Session {
         let stored = stored(&prepared.plan, &self.store).await?;
         let mut summary = prepared.plan.summary(&|id| stored[id]);
         let (to_run, _) = required(&prepared.plan, &stored);
+        let search = &self.experiment.search;
+        summary.search = (!search.is_exhaustive()).then(|| search.name().to_owned());
         summary.cost = Some(CostEstimate::of(&self.experiment, self.budget.caps(), prepared, &to_run));
         Ok(summary)
     }

@@ -4,7 +4,7 @@
 use crate::{
     Error,
     artifact::{self, AnswerRow, DocumentRow, PassageRow, ScoreRow, decode_vectors, encode_vectors},
-    engine::Outputs,
+    engine::{Outputs, Turn},
     plan::{CorpusInputs, Plan, TaskId, Work},
     progress::Progress,
     spec::Experiment,
@@ -270,6 +270,7 @@ pub(crate) async fn execute(
     id: TaskId,
     inputs: &Outputs,
     partial: bool,
+    turn: Turn,
     cx: &Execution,
     progress: &Progress,
 ) -> Result<Output, Error> {
@@ -381,11 +382,8 @@ pub(crate) async fn execute(
             (artifact::encode(&made)?, cx.questions.len(), 0)
         }
         Work::Generate(config, passages, questions) => {
-            let group = *passages as u64;
             let passages = passages_by_question(cx, inputs, *passages).await?;
-            // Trials take turns, so that a large one does not hold up the others.
-            let chat = cx.models.chat(config.model())?.with_group(group);
-            let generator = config.build(chat)?;
+            let generator = config.build(in_turn(cx.models.chat(config.model())?, turn))?;
             let mut calls = Vec::with_capacity(questions.len());
             for &i in questions {
                 let (question, generator, passages) = (&cx.questions[i], &generator, &passages);
@@ -411,7 +409,9 @@ pub(crate) async fn execute(
         }
         Work::Score(config, passages, answers, questions) => {
             let needs = config.needs();
-            let metric = config.build(&cx.models.metric_context(&cx.experiment, needs)?)?;
+            let context = cx.models.metric_context(&cx.experiment, needs)?;
+            let judge = context.judge.map(|judge| in_turn(judge, turn));
+            let metric = config.build(&metric::Context { judge, ..context })?;
             let passages = passages_by_question(cx, inputs, *passages).await?;
             let answers = answers_by_question(cx, inputs, answers).await?;
             let mut calls = Vec::with_capacity(questions.len());
@@ -443,6 +443,11 @@ pub(crate) async fn execute(
     let partial = partial || errors > 0;
     let artifact = cx.write(plan, id, bytes, partial).await?;
     Ok(Output { artifact, rows: count, errors, partial })
+}
+
+/// Trials take turns, so that a large one does not hold up the others.
+fn in_turn(chat: Chat, turn: Turn) -> Chat {
+    chat.with_group(turn.group).with_priority(turn.priority)
 }
 
 async fn load_file(cx: &Execution, file: &load::SourceFile) -> Result<DocumentRow, Error> {

@@ -5,17 +5,24 @@
 //! waits for a slot is not paid yet, so each attempt asks the budget when it
 //! has its slot: a retry is another call.
 
+mod answering;
 mod budget;
+mod chat;
+mod draft;
 mod estimate;
 mod flight;
 mod handle;
 mod meter;
+mod structured;
 
+pub use answering::{Answering, Piece, Unfolding};
 pub use budget::{Budget, Cap, Caps, Spent};
-pub use handle::{Chat, Embedder, Reranker};
+pub use chat::Chat;
+pub use handle::{Embedder, Reranker};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
+use answering::View;
 use budget::Estimate;
 use executor::{Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy, Retryable};
 use flight::Flights;
@@ -116,48 +123,61 @@ impl Client {
     /// A handle to a chat model.
     pub fn chat(&self, model: Arc<dyn ChatModel>) -> Chat {
         let asked = model.clone();
-        let caller = self.caller("chat", model.identity(), &model.limits(), move || asked.rate_hints());
+        let caller =
+            self.caller("chat", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
         Chat::new(caller, model)
     }
 
     /// A handle to an embedding model.
     pub fn embedder(&self, model: Arc<dyn EmbeddingModel>) -> Embedder {
         let asked = model.clone();
-        let caller = self.caller("embedding", model.identity(), &model.limits(), move || asked.rate_hints());
+        let caller =
+            self.caller("embedding", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
         Embedder::new(caller, model)
     }
 
     /// A handle to a rerank model.
     pub fn reranker(&self, model: Arc<dyn RerankModel>) -> Reranker {
         let asked = model.clone();
-        let caller = self.caller("rerank", model.identity(), &model.limits(), move || asked.rate_hints());
+        let caller =
+            self.caller("rerank", model.identity(), model.account(), &model.limits(), move || asked.rate_hints());
         Reranker::new(caller, model)
     }
 
-    /// What is going on at each model's limit, by kind and name.
-    pub fn limits(&self) -> BTreeMap<String, LimiterStatus> {
+    /// What is going on at each model's limit, by kind and name; a model that
+    /// is reached with several keys has a limit for each.
+    pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
         let limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        limiters.values().map(|limited| (limited.name.clone(), limited.limiter.status())).collect()
+        let limit = |limited: &Limited| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
+        limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
 
     fn caller(
         &self,
         kind: &'static str,
         identity: &Identity,
+        account: &str,
         limits: &Limits,
         hints: impl Fn() -> Option<RateHints> + Send + Sync + 'static,
     ) -> Caller {
-        // Providers count by model, whatever the other parameters are.
+        // Providers count by model and account, whatever the other parameters are.
         let key = KeyBuilder::new("limit")
             .field("kind", kind)
             .field("provider", &identity.provider)
             .field("model", &identity.model)
             .field("revision", &identity.revision)
+            .field("account", account)
             .finish();
         let mut limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
-        let limited = limiters
-            .entry(key)
-            .or_insert_with(|| Limited { name: format!("{kind} {}", identity.model), limiter: limits.limiter() });
+        let name = match account {
+            "" => format!("{kind} {}", identity.model),
+            account => format!("{kind} {} ({account})", identity.model),
+        };
+        let limited = limiters.entry(key).or_insert_with(|| Limited {
+            name,
+            model: identity.model.clone(),
+            limiter: limits.limiter(),
+        });
         Caller {
             client: self.clone(),
             kind,
@@ -168,9 +188,19 @@ impl Client {
     }
 }
 
+/// The limit of a model, and what goes on there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelLimit {
+    /// The model, as the meter names it.
+    pub model: String,
+    /// Calls in flight and waiting, and how calls ended so far.
+    pub status: LimiterStatus,
+}
+
 /// A limit, and whose it is.
 struct Limited {
     name: String,
+    model: String,
     limiter: Limiter,
 }
 
@@ -214,8 +244,15 @@ impl Caller {
     }
 
     /// The kept form of the answer: from an identical call in flight, from
-    /// the journal, or made now and journalled.
-    async fn answer<E, F, Fut>(&self, key: Key, estimate: E, make: F) -> Result<Arc<str>, Error>
+    /// the journal, or made now and journalled. The view shows it while it is
+    /// written, where whoever began the call has one.
+    async fn answer<E, F, Fut>(
+        &self,
+        key: Key,
+        estimate: E,
+        make: F,
+        mut view: Option<&mut View>,
+    ) -> Result<Arc<str>, Error>
     where
         E: Fn() -> Estimate + Clone + Send + Sync + 'static,
         F: Fn() -> Fut + Clone + Send + Sync + 'static,
@@ -226,14 +263,15 @@ impl Caller {
             if cancel.is_cancelled() {
                 return Err(Error::Cancelled);
             }
-            let flight = self.client.shared.flights.join(key, || {
+            let draft = view.as_ref().map(|view| &view.draft);
+            let flight = self.client.shared.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
                 async move { caller.journalled(key, estimate, make).await }
             });
             let joined = flight.joined;
             let answer = tokio::select! {
                 biased;
-                answer = flight.future => answer,
+                answer = flight.land(view.as_deref_mut()) => answer,
                 () = cancel.cancelled() => return Err(Error::Cancelled),
             };
             match answer {
@@ -372,3 +410,9 @@ impl Retryable for Error {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod streaming_tests;
+
+#[cfg(test)]
+mod structured_tests;

@@ -146,6 +146,21 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The answer is read, but is not what the request's JSON Schema asks
+    /// for, also where the model was asked once more. What it wrote is in the
+    /// journal, so the same call would give the same again.
+    #[error(
+        "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if it was cut, raise \
+         the limit of its tokens, else only another model or another text can change that"
+    )]
+    SchemaMismatch {
+        /// The model.
+        model: String,
+        /// What is wrong, and where.
+        reason: String,
+        /// The beginning of its last reply.
+        reply: String,
+    },
     /// The model has no such ability.
     #[error("{model} does not offer {what}")]
     Unsupported {

@@ -12,11 +12,15 @@ mod error;
 mod matrix;
 pub mod provider;
 mod pull;
+mod schema;
 #[doc(hidden)]
 pub mod testing;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
-pub use client::{Budget, Cap, Caps, Chat, Client, Embedder, Meter, Reranker, Spending, Spent};
+pub use client::{
+    Answering, Budget, Cap, Caps, Chat, Client, Embedder, Meter, ModelLimit, Piece, Reranker, Spending, Spent,
+    Unfolding,
+};
 pub use cpu::CpuBudget;
 pub use error::Error;
 pub use matrix::Matrix;
@@ -25,6 +29,7 @@ pub use pull::{Library, ModelDirectory, ModelFiles, PullEvent, PullListener, Pul
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Everything that decides what a model answers: part of every task key and
 /// call key. Secrets are never part of it.
@@ -198,6 +203,11 @@ pub trait ChatModel: Send + Sync {
     fn rate_hints(&self) -> Option<executor::RateHints> {
         None
     }
+    /// Whose limit its calls count against: the name of the variable that
+    /// holds the key, never the key; empty where there is none.
+    fn account(&self) -> &str {
+        ""
+    }
     /// How many calls it takes: those that it serves best, unless that has
     /// to be learned.
     fn limits(&self) -> Limits {
@@ -205,7 +215,20 @@ pub trait ChatModel: Send + Sync {
     }
     /// Answers one request.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
+    /// Answers one request, and hands the text out while it is written. The
+    /// response is the one that [`ChatModel::chat`] gives, and the pieces
+    /// together are its text; those of a call that failed are the beginning
+    /// of nothing. A model that cannot do so gives all of it at the end.
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        let response = self.chat(request).await?;
+        on_piece(&response.text);
+        Ok(response)
+    }
 }
+
+/// Takes the pieces of an answer while it is written, in order. Called by
+/// whichever thread writes, so it must be quick.
+pub type OnPiece = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// A model that maps texts to vectors of length 1.
 #[async_trait]
@@ -234,6 +257,11 @@ pub trait EmbeddingModel: Send + Sync {
     /// not be kept.
     fn rate_hints(&self) -> Option<executor::RateHints> {
         None
+    }
+    /// Whose limit its calls count against: the name of the variable that
+    /// holds the key, never the key; empty where there is none.
+    fn account(&self) -> &str {
+        ""
     }
     /// How many calls it takes: those that it serves best, unless that has
     /// to be learned.
@@ -269,6 +297,11 @@ pub trait RerankModel: Send + Sync {
     /// not be kept.
     fn rate_hints(&self) -> Option<executor::RateHints> {
         None
+    }
+    /// Whose limit its calls count against: the name of the variable that
+    /// holds the key, never the key; empty where there is none.
+    fn account(&self) -> &str {
+        ""
     }
     /// How many calls it takes: those that it serves best, unless that has
     /// to be learned.

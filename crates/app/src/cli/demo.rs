@@ -52,7 +52,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let experiment = folder.join("experiment.toml");
     let (session, results) = run::execute(cx, &experiment, None).await?;
     let report = run::write_report(&session, &results)?;
-    let answered = query::answer(cx, &session, QUESTION, None).await?;
+    let answered = query::answer(cx, &session, QUESTION, None, None).await?;
     if cx.json {
         cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))?;
     } else {

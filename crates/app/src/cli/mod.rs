@@ -2,6 +2,7 @@
 //!
 //! Results go to standard output, progress and errors to standard error.
 
+pub(crate) mod compare;
 mod demo;
 mod doctor;
 mod init;
@@ -57,6 +58,7 @@ enum Verb {
     Plan(plan::Arguments),
     Run(run::Arguments),
     Leaderboard(leaderboard::Arguments),
+    Compare(compare::Arguments),
     Show(show::Arguments),
     Query(query::Arguments),
     Models(models::Arguments),
@@ -171,6 +173,7 @@ pub fn main() -> ExitCode {
             Verb::Plan(arguments) => plan::run(&cx, arguments).await,
             Verb::Run(arguments) => run::run(&cx, arguments).await,
             Verb::Leaderboard(arguments) => leaderboard::run(&cx, arguments).await,
+            Verb::Compare(arguments) => compare::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Models(arguments) => models::run(&cx, arguments).await,

@@ -2,7 +2,10 @@
 
 use super::{aligned, count, table};
 use eval::statistics::Summary;
-use lab::{MetricResult, Results, TrialResult, Winner};
+use lab::{
+    MetricResult, Results, TrialResult, Winner,
+    search::{SearchResult, StopKind},
+};
 use models::{Cap, Spent};
 use std::fmt::Write;
 
@@ -63,6 +66,8 @@ pub fn leaderboard(results: &Results) -> String {
         let mark = match results.winner.trial() {
             Some(winner) if winner == trial.trial.id => "★",
             Some(_) if trial.tied => "=",
+            _ if trial.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::Eliminated) => "×",
+            _ if trial.stopped.is_some() => "…",
             _ => "",
         };
         let mut row = vec![aligned(mark, false), aligned(&trial.trial.id, false)];
@@ -95,11 +100,21 @@ pub fn leaderboard(results: &Results) -> String {
             if tied > 0 {
                 let _ = write!(
                     text,
-                    "\n= {tied} trials cannot be told from it: paired test, p > 0.05 after Holm's correction; more questions would tell"
+                    "\n= {tied} {} cannot be told from it: paired test, p > 0.05 after Holm's correction{}",
+                    if tied == 1 { "trial" } else { "trials" },
+                    needed(results)
                 );
+            }
+            let front: Vec<&str> =
+                results.trials.iter().filter(|trial| trial.front).map(|trial| trial.trial.id.as_str()).collect();
+            if front.len() > 1 {
+                let _ = write!(text, "\nnone beats {} on quality, cost and latency together", front.join(", "));
             }
         }
         Winner::Refused(reason) => _ = write!(text, "\nno winner: {reason}"),
+    }
+    if let Some(search) = &results.search {
+        let _ = write!(text, "\n{}", searched(search));
     }
     if results.metrics.iter().any(|metric| metric.judged) {
         let _ = write!(
@@ -157,6 +172,45 @@ pub fn leaderboard(results: &Results) -> String {
         );
     }
     text
+}
+
+/// What more questions would do for the trials that are tied.
+fn needed(results: &Results) -> String {
+    let asked = results.trials.first().map_or(0, |trial| trial.questions.len());
+    let told = |trial: &TrialResult| Some((trial.questions_needed?.saturating_sub(asked), trial.trial.id.clone()));
+    let mut needed: Vec<(usize, String)> = results.trials.iter().filter_map(told).collect();
+    needed.sort();
+    let Some((fewest, id)) = needed.first() else { return "; more questions would hardly tell".to_owned() };
+    let Some((most, last)) = needed.get(1..).and_then(<[_]>::last) else {
+        return format!("; about {} more questions would tell {id} apart", count(*fewest));
+    };
+    format!(
+        "; about {} more questions would tell {id} apart, {} all up to {last}, if differences stay as they are",
+        count(*fewest),
+        count(*most)
+    )
+}
+
+/// What a search asked for, and how trials were stopped.
+fn searched(search: &SearchResult) -> String {
+    let of = |kind: StopKind| search.stops.values().filter(|stop| stop.kind == kind).count();
+    let share = 100.0 * search.answers as f64 / search.all_answers.max(1) as f64;
+    let mut text = format!(
+        "search by {}: {} of {} answers asked for ({share:.0} %)",
+        search.strategy,
+        count(search.answers),
+        count(search.all_answers)
+    );
+    for (kind, what) in [
+        (StopKind::Eliminated, "× eliminated, another one is better"),
+        (StopKind::OutOfCalls, "… out of calls, not shown to be worse"),
+        (StopKind::NotTried, "never tried"),
+    ] {
+        if of(kind) > 0 {
+            let _ = write!(text, "; {} {what}", of(kind));
+        }
+    }
+    text + ". Why, for each: reverie leaderboard --json | jq .search.stops"
 }
 
 fn interval(summary: &Summary) -> String {

@@ -1,10 +1,12 @@
-//! The live table of operators on standard error.
+//! The live tables on standard error: operators, and below them the models
+//! that are called.
 //!
-//! On a terminal it is redrawn in place; elsewhere (a log, CI) a line is
-//! written when an operator is done, so that logs stay short.
+//! On a terminal they are redrawn in place; elsewhere (a log, CI) a line is
+//! written when an operator is done, so that logs stay short, and one for
+//! each model at the end.
 
 use super::count;
-use lab::{OperatorProgress, OperatorStatus, Progress};
+use lab::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
@@ -34,7 +36,7 @@ impl LiveTable {
                     _ = ticks.tick() => false,
                     _ = &mut stopped => true,
                 };
-                drawer.draw(&progress.snapshot(), last);
+                drawer.draw(&progress.snapshot(), &progress.models(), last);
                 if last {
                     break;
                 }
@@ -60,17 +62,20 @@ struct Drawer {
 }
 
 impl Drawer {
-    fn draw(&mut self, operators: &[OperatorProgress], last: bool) {
+    fn draw(&mut self, operators: &[OperatorProgress], models: &[ModelTraffic], last: bool) {
         let mut text = String::new();
         if self.terminal {
             if self.lines > 0 {
                 let _ = write!(text, "\x1b[{}A", self.lines);
             }
-            let lines = self.table(operators);
+            // A line that is too long is cut: wrapped, it could not be drawn over.
+            text.push_str("\x1b[?7l");
+            let lines = self.table(operators, models);
             self.lines = lines.len();
             for line in lines {
                 let _ = writeln!(text, "\x1b[2K{line}");
             }
+            text.push_str("\x1b[?7h");
         } else {
             for operator in operators {
                 let done = matches!(operator.status, OperatorStatus::Finished | OperatorStatus::Failed);
@@ -79,13 +84,22 @@ impl Drawer {
                     let _ = writeln!(text, "[{:6.1}s] {}", self.started.elapsed().as_secs_f64(), line(operator));
                 }
             }
+            for model in models.iter().filter(|_| last) {
+                let refused = 100.0 * model.refused_share;
+                let _ = writeln!(
+                    text,
+                    "{}: {} answered, {refused:.1} % refused",
+                    model.name,
+                    count(model.answered as usize)
+                );
+            }
         }
         let _ = std::io::stderr().write_all(text.as_bytes());
     }
 
-    fn table(&self, operators: &[OperatorProgress]) -> Vec<String> {
+    fn table(&self, operators: &[OperatorProgress], models: &[ModelTraffic]) -> Vec<String> {
         let mut lines = vec![format!(
-            "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}   {:.0} s",
+            "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}{:>8}   {:.0} s",
             "operator",
             "status",
             "rows",
@@ -94,10 +108,45 @@ impl Drawer {
             "stored",
             "rows/s",
             "average",
+            "left",
             self.started.elapsed().as_secs_f64()
         )];
         lines.extend(operators.iter().map(line));
+        if !models.is_empty() {
+            lines.push(format!(
+                "{:<40}{:>10}{:>8}{:>8}{:>10}{:>10}{:>10}{:>10}",
+                "model", "in flight", "target", "queue", "answered", "answers/s", "tokens/s", "refused"
+            ));
+            lines.extend(models.iter().map(model_line));
+        }
         lines
+    }
+}
+
+fn model_line(model: &ModelTraffic) -> String {
+    let mut name = model.name.clone();
+    if let Some((end, _)) = name.char_indices().nth(38) {
+        name.truncate(end);
+        name.push('…');
+    }
+    format!(
+        "{name:<40}{:>10}{:>8}{:>8}{:>10}{:>10.1}{:>10.0}{:>9.1}%",
+        model.in_flight,
+        model.target,
+        model.waiting,
+        count(model.answered as usize),
+        model.goodput,
+        model.tokens_per_second,
+        100.0 * model.refused_share,
+    )
+}
+
+/// Seconds or minutes or hours, whichever are enough.
+fn short(seconds: f64) -> String {
+    match seconds {
+        ..100.0 => format!("{seconds:.0} s"),
+        ..6000.0 => format!("{:.0} min", seconds / 60.0),
+        _ => format!("{:.1} h", seconds / 3600.0),
     }
 }
 
@@ -110,7 +159,7 @@ fn line(operator: &OperatorProgress) -> String {
     };
     let estimated = operator.rows_estimated.map_or_else(|| "?".to_owned(), count);
     format!(
-        "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10.1}{:>10.1}",
+        "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10.1}{:>10.1}{:>8}",
         operator.operator.name(),
         status,
         format!("{}/{estimated}", count(operator.rows_done)),
@@ -119,5 +168,6 @@ fn line(operator: &OperatorProgress) -> String {
         operator.reused,
         operator.rate_now,
         operator.rate_average,
+        operator.seconds_left.map(short).unwrap_or_default(),
     )
 }

@@ -1,21 +1,25 @@
 //! How results look: in the terminal and as a page.
 
 mod catalogue;
+mod comparison;
 mod journal;
 mod leaderboard;
 mod live;
+mod live_answer;
 mod plan;
 mod pull;
 mod question;
 mod report;
 
 pub use catalogue::{catalogue, catalogue_entry};
+pub use comparison::comparison;
 pub use journal::{journal, sweep};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;
+pub use live_answer::LiveAnswer;
 pub use plan::plan;
 pub use pull::PullBars;
-pub use question::{answered, question};
+pub use question::{answered, question, sources};
 pub use report::report;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};

@@ -34,6 +34,9 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
             let _ = write!(text, "\n  {detail}");
         }
     }
+    if let Some(search) = &summary.search {
+        let _ = write!(text, "\nthis is the full grid: the search by {search} asks for a part of it, step by step");
+    }
     if let Some(cost) = &summary.cost {
         text.push_str(&estimate(cost));
     }

@@ -83,7 +83,12 @@ pub fn answered(answered: &Answered) -> String {
     if let Some(answer) = &answered.answer {
         let _ = writeln!(text, "{}\n", answer.text);
     }
-    let _ = write!(text, "sources (trial {}):", answered.trial.id);
+    text + &sources(answered)
+}
+
+/// The sources of an answer.
+pub fn sources(answered: &Answered) -> String {
+    let mut text = format!("sources (trial {}):", answered.trial.id);
     passages(&mut text, &answered.passages, 200);
     text
 }

@@ -14,7 +14,7 @@
 //! so that a person can check any score.
 
 use crate::{Missing, Score, Scored, prompt};
-use models::{Chat, ChatRequest, ChatResponse, Finish, Message};
+use models::{Chat, ChatRequest, ChatResponse, Message};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -78,6 +78,19 @@ impl Transcript {
         }));
     }
 
+    /// A reply that is not what was asked for; other errors are no replies.
+    fn add_unreadable(&mut self, purpose: &str, request: &ChatRequest, error: &models::Error) {
+        if let models::Error::SchemaMismatch { reason, reply, .. } = error {
+            let prompt = request.messages.last().map_or("", |message| message.content.as_str());
+            self.calls.push(json!({
+                "purpose": purpose,
+                "prompt": prompt::shorten(prompt, SHORT_PROMPT),
+                "reply": reply,
+                "unreadable": reason,
+            }));
+        }
+    }
+
     /// A score with its parts and the transcript as the detail.
     pub(crate) fn scored(self, score: Result<f64, Missing>, parts: Value) -> Scored {
         let mut detail = match parts {
@@ -125,9 +138,7 @@ impl Judge {
             "required": ["statements"],
             "additionalProperties": false
         }));
-        let response = self.chat.chat(&request).await?;
-        transcript.add("statements", &request, &response);
-        let object = complete_object(&response)?;
+        let object = self.read(&request, "statements", transcript).await?;
         let Some(items) = object.get("statements").and_then(Value::as_array) else {
             return Err(Missing::JudgeUnparsable("there is no list `statements` in its reply".into()));
         };
@@ -238,9 +249,7 @@ impl Judge {
                 u32::try_from(n * 80 + 100).unwrap_or(u32::MAX),
             );
             request.schema = Some(verdict_schema(n));
-            let response = self.chat.chat(&request).await?;
-            transcript.add("verdicts", &request, &response);
-            verdicts.extend(read_numbered(&complete_object(&response)?, n));
+            verdicts.extend(read_numbered(&self.read(&request, "verdicts", transcript).await?, n));
         }
         Ok(verdicts)
     }
@@ -262,9 +271,26 @@ impl Judge {
         request.schema = Some(schema);
         request.temperature = sampling.temperature;
         request.seed = sampling.seed;
-        let response = self.chat.chat(&request).await?;
-        transcript.add(purpose, &request, &response);
-        complete_object(&response)
+        self.read(&request, purpose, transcript).await
+    }
+
+    /// The reply to a request with a schema. Whether it matches is seen to
+    /// where the model is called.
+    async fn read(
+        &self,
+        request: &ChatRequest,
+        purpose: &str,
+        transcript: &mut Transcript,
+    ) -> Result<serde_json::Map<String, Value>, Missing> {
+        let response = match self.chat.chat(request).await {
+            Ok(response) => response,
+            Err(error) => {
+                transcript.add_unreadable(purpose, request, &error);
+                return Err(error.into());
+            }
+        };
+        transcript.add(purpose, request, &response);
+        serde_json::from_str(&response.text).map_err(|error| Missing::JudgeUnparsable(error.to_string()))
     }
 }
 
@@ -274,17 +300,6 @@ pub(crate) struct Sampling {
     pub(crate) max_tokens: u32,
     pub(crate) temperature: f32,
     pub(crate) seed: u64,
-}
-
-fn complete_object(response: &ChatResponse) -> Result<serde_json::Map<String, Value>, Missing> {
-    prompt::json_object(&response.text).map_err(|reason| {
-        let cut = match response.finish {
-            Finish::Length => " (it met the token limit)",
-            Finish::ContentFilter => " (the provider withheld the rest)",
-            Finish::Stop => "",
-        };
-        Missing::JudgeUnparsable(format!("{reason}{cut}"))
-    })
 }
 
 fn verdict_schema(n: usize) -> Value {

@@ -187,19 +187,21 @@ impl FakeJudge {
         }
         let properties = &schema["properties"];
         let reply = if let Some(n) = properties["verdicts"]["minItems"].as_u64() {
-            let rows: Vec<_> = (1..=n)
-                .map(|number| (number, self.verdict()))
-                .filter(|(_, verdict)| *verdict != '?')
-                .map(|(number, verdict)| {
-                    json!({ "number": number, "reason": "so", "verdict": if verdict == '1' { "Yes" } else { "No" } })
-                })
-                .collect();
+            let row = |number| {
+                let verdict = self.verdict();
+                // As the schema wants it, but about nothing that was asked.
+                let number = if verdict == '?' { 0 } else { number };
+                json!({ "number": number, "reason": "so", "verdict": if verdict == '1' { "Yes" } else { "No" } })
+            };
+            let rows: Vec<_> = (1..=n).map(row).collect();
             // The order must not matter: verdicts are matched by number.
             json!({ "verdicts": rows.into_iter().rev().collect::<Vec<_>>() })
         } else if properties.get("statements").is_some() {
             json!({ "statements": self.statements })
-        } else {
+        } else if properties.get("noncommittal").is_some() {
             json!({ "question": self.question, "noncommittal": false })
+        } else {
+            json!({ "question": self.question })
         };
         reply.to_string()
     }

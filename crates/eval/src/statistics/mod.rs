@@ -4,16 +4,26 @@
 //! Everything is exact or seeded, so that equal scores give equal numbers on
 //! every machine. Nothing here knows which metric or trial a number is of.
 
+mod agreement;
 mod bootstrap;
+mod corrected;
+mod effect;
 mod judge;
+mod noise;
 mod paired;
 mod random;
+mod sequential;
 mod summary;
 
-pub use bootstrap::{Interval, RESAMPLES, bootstrap, bootstrap_mean};
+pub use agreement::{Agreement, ClassAgreement};
+pub use bootstrap::{Interval, RESAMPLES, bootstrap, bootstrap_mean, bootstrap_means};
+pub use corrected::{CorrectedMean, corrected_mean};
+pub use effect::{effect_size, questions_needed};
 pub use judge::{auc, balanced_accuracy};
+pub use noise::NoiseBudget;
 pub use paired::{Comparison, holm, sign_flip_p_value};
 pub use random::Random;
+pub use sequential::betting_evidence;
 pub use summary::{Summary, missing_could_change_order};
 
 /// The arithmetic mean, or none of nothing.

@@ -15,7 +15,7 @@
 //! for Information Retrieval Evaluation", CIKM 2007; S. Holm, Scandinavian
 //! Journal of Statistics 6 (1979).
 
-use super::{Interval, Random, bootstrap_mean, mean};
+use super::{Interval, Random, bootstrap_mean, effect_size, mean, questions_needed};
 use crate::Score;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,10 @@ pub struct Comparison {
     pub n_pairs: usize,
     /// Questions in all.
     pub n_total: usize,
+    /// The mean difference in standard deviations of the differences (Cohen's d).
+    pub effect_size: Option<f64>,
+    /// About how many questions it takes to tell the two apart, if at all.
+    pub questions_needed: Option<usize>,
     /// The mean difference if every failed score were at the end of the
     /// metric's range that is worst for the first.
     pub least: Option<f64>,
@@ -62,8 +66,10 @@ impl Comparison {
         let bound = |sum: f64| if n_bounded == 0 { None } else { Some(sum / n_bounded as f64) };
         Self {
             mean_difference: mean(&differences),
-            interval: bootstrap_mean(&differences, seed),
+            interval: bootstrap_mean(&differences, (range.0 - range.1, range.1 - range.0), seed),
             p_value: if differences.is_empty() { None } else { Some(sign_flip_p_value(&differences, seed)) },
+            effect_size: effect_size(&differences),
+            questions_needed: questions_needed(&differences),
             n_pairs: differences.len(),
             n_total: first.len().max(second.len()),
             least: bound(least),

@@ -37,7 +37,7 @@ impl Summary {
     pub fn of(scores: &[Score], range: (f64, f64), seed: u64) -> Self {
         let values: Vec<f64> = scores.iter().filter_map(Score::value).collect();
         let n_failed = scores.iter().filter(|score| score.is_failure()).count();
-        let interval = bootstrap_mean(&values, seed);
+        let interval = bootstrap_mean(&values, range, seed);
         let n_bounded = values.len() + n_failed;
         let bound = |filler: f64| {
             if n_bounded == 0 {

@@ -3,9 +3,10 @@
 //!
 //! Memory is bounded by the tasks in flight: every output goes to the store,
 //! and of the tasks that are ready the most downstream one starts first, so
-//! that upstream stages wait while their outputs pile up.
+//! that upstream stages wait while their outputs pile up. Trials that are
+//! nearly done go before all others.
 
-use super::{Engine, Outcome, Outputs};
+use super::{Engine, Outcome, Outputs, Turn, Turns};
 use crate::{
     Error, error_chain,
     plan::{Operator, Plan, Task, TaskId},
@@ -33,8 +34,14 @@ pub struct Local {
     pub tasks: usize,
 }
 
-/// Ready tasks: the most downstream operator first, then the order of the plan.
-type Ready = BTreeSet<(Reverse<Operator>, TaskId)>;
+/// Ready tasks: those of trials that are nearly done, then the most
+/// downstream operator, then the order of the plan.
+type Ready = BTreeSet<Place>;
+type Place = (Reverse<i32>, Reverse<Operator>, TaskId);
+
+fn place(plan: &Plan, turn: Turn, id: TaskId) -> Place {
+    (Reverse(turn.priority), Reverse(plan.tasks[id].operator), id)
+}
 
 impl Local {
     fn limit(&self, operator: Operator) -> usize {
@@ -48,9 +55,9 @@ impl Local {
 
     fn next(&self, ready: &mut Ready, active: &HashMap<Operator, usize>) -> Option<TaskId> {
         let fits = |operator| active.get(&operator).copied().unwrap_or(0) < self.limit(operator);
-        let next = ready.iter().find(|(Reverse(operator), _)| fits(*operator)).copied()?;
+        let next = ready.iter().find(|(_, Reverse(operator), _)| fits(*operator)).copied()?;
         ready.remove(&next);
-        Some(next.1)
+        Some(next.2)
     }
 }
 
@@ -66,6 +73,7 @@ impl Engine for Local {
         let stored = stored(plan, &execution.store).await?;
         let (to_run, reused) = required(plan, &stored);
         progress.begin(plan, &to_run, &reused);
+        progress.watch(execution.models().client());
         execution.log("tasks_reused", serde_json::json!({ "count": reused.len(), "to_run": to_run.len() }));
 
         let mut outcome = Outcome { reused: reused.len(), ..Outcome::default() };
@@ -73,6 +81,7 @@ impl Engine for Local {
         let mut waiting: HashMap<TaskId, usize> = HashMap::new();
         let mut users: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
         let mut ready = Ready::new();
+        let mut turns = Turns::new(plan, &to_run);
         let running: HashSet<TaskId> = to_run.iter().copied().collect();
         for &id in &to_run {
             let open: HashSet<TaskId> =
@@ -81,7 +90,7 @@ impl Engine for Local {
                 users.entry(input).or_default().push(id);
             }
             if open.is_empty() {
-                ready.insert((Reverse(plan.tasks[id].operator), id));
+                ready.insert(place(plan, turns.of(id), id));
             } else {
                 waiting.insert(id, open.len());
             }
@@ -103,8 +112,9 @@ impl Engine for Local {
                     .filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone())))
                     .collect();
                 let partial = task.inputs.iter().any(|input| tainted.contains(input));
+                let turn = turns.of(id);
                 let (plan, execution, progress) = (plan.clone(), execution.clone(), progress.clone());
-                set.spawn(async move { (id, run(&plan, id, inputs, partial, &execution, &progress).await) });
+                set.spawn(async move { (id, run(&plan, id, inputs, partial, turn, &execution, &progress).await) });
             }
             let joined = tokio::select! {
                 joined = set.join_next() => joined,
@@ -119,6 +129,11 @@ impl Engine for Local {
                 joined.map_err(|error| Error::Task { label: "a task".to_owned(), reason: error.to_string() })?;
             let operator = plan.tasks[id].operator;
             active.entry(operator).and_modify(|count| *count -= 1);
+            for urgent in turns.end(id) {
+                if ready.remove(&place(plan, Turn::default(), urgent)) {
+                    ready.insert(place(plan, turns.of(urgent), urgent));
+                }
+            }
             match result {
                 Ok(output) => {
                     progress.finish(operator, output.rows);
@@ -133,7 +148,7 @@ impl Engine for Local {
                             *open -= 1;
                             if *open == 0 {
                                 waiting.remove(&user);
-                                ready.insert((Reverse(plan.tasks[user].operator), user));
+                                ready.insert(place(plan, turns.of(user), user));
                             }
                         }
                     }
@@ -176,6 +191,7 @@ async fn run(
     id: TaskId,
     inputs: Outputs,
     partial: bool,
+    turn: Turn,
     execution: &Execution,
     progress: &Progress,
 ) -> Result<Output, Error> {
@@ -183,7 +199,7 @@ async fn run(
     let started = Instant::now();
     let fields = || serde_json::json!({ "task": task.key, "operator": task.operator, "label": task.label });
     execution.log("task_started", fields());
-    let result = task::execute(plan, id, &inputs, partial, execution, progress).await;
+    let result = task::execute(plan, id, &inputs, partial, turn, execution, progress).await;
     let mut fields = fields();
     fields["seconds"] = serde_json::json!(started.elapsed().as_secs_f64());
     match &result {

@@ -2,9 +2,12 @@
 //! the same tasks run inside Ray workers, by the same code.
 
 mod local;
+mod turns;
 
 pub use local::Local;
 pub(crate) use local::{required, stored};
+pub(crate) use turns::Turn;
+use turns::Turns;
 
 use crate::{
     Error,

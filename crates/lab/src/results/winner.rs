@@ -1,7 +1,7 @@
 //! Who won: trials in order, each tested against the best, and a winner
 //! unless missing scores could change who that is.
 
-use super::{MetricResult, QuestionResult, TrialResult, Winner};
+use super::{MetricResult, QuestionResult, TrialResult, Winner, front};
 use eval::{
     Missing, Score,
     statistics::{self, Summary},
@@ -41,6 +41,25 @@ fn contributions(trial: &TrialResult, metrics: &[&MetricResult], fill: impl Fn(&
         .collect()
 }
 
+/// Per question, the mean of the objective's metrics on a scale from 0 to 1;
+/// none where one of them was not asked. A score that failed counts as the
+/// mean of the trial's others.
+pub(super) fn question_scores(trial: &TrialResult, metrics: &[MetricResult]) -> Vec<Option<f64>> {
+    let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
+    let score = |question: &QuestionResult| {
+        let part = |metric: &&MetricResult| match &question.scores[&metric.name].score {
+            Score::Missing(Missing::NotAsked(_)) => None,
+            score => {
+                let mean = || trial.metrics[&metric.name].mean.unwrap_or_else(|| worst(metric));
+                Some(scaled(metric, score.value().unwrap_or_else(mean)))
+            }
+        };
+        let parts: Option<Vec<f64>> = metrics.iter().map(part).collect();
+        parts.and_then(|parts| statistics::mean(&parts))
+    };
+    trial.questions.iter().map(score).collect()
+}
+
 /// A value on a scale where 0 is worst and 1 is best.
 fn scaled(metric: &MetricResult, value: f64) -> f64 {
     let (low, high) = metric.range;
@@ -66,6 +85,7 @@ pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objec
         );
     }
     for trial in trials.iter_mut() {
+        (trial.p_value, trial.tied, trial.effect_size, trial.questions_needed) = (None, false, None, None);
         let scored =
             |metric: &&&MetricResult| trial.metrics.get(&metric.name).is_some_and(|summary| summary.n_scored > 0);
         if metrics.iter().filter(scored).count() == metrics.len() {
@@ -87,7 +107,15 @@ pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objec
     }
     let value =
         |trial: &TrialResult| trial.objective.as_ref().and_then(|summary| summary.mean).unwrap_or(f64::NEG_INFINITY);
-    trials.sort_by(|a, b| value(b).total_cmp(&value(a)).then_with(|| a.trial.id.cmp(&b.trial.id)));
+    // What a search stopped was asked fewer questions, so its mean is another
+    // one: it comes after the others and takes no part in what follows.
+    trials.sort_by(|a, b| {
+        let stopped = a.stopped.is_some().cmp(&b.stopped.is_some());
+        stopped.then_with(|| value(b).total_cmp(&value(a))).then_with(|| a.trial.id.cmp(&b.trial.id))
+    });
+    front::mark(trials);
+    let finalists = trials.iter().filter(|trial| trial.stopped.is_none()).count();
+    let trials = &mut trials[..finalists];
     let Some(first) = trials.first().filter(|trial| trial.objective.is_some()) else {
         return Winner::Refused(format!("no trial has scores for {}", objective.join(", ")));
     };
@@ -98,17 +126,21 @@ pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objec
         contributions(trial, &metrics, |metric| means.get(&metric.name).copied().unwrap_or_else(|| worst(metric)))
     };
     let winning = fill(first);
-    let raw: Vec<f64> = trials[1..]
+    let differences: Vec<Vec<f64>> = trials[1..]
         .iter()
         .filter(|trial| trial.objective.is_some())
-        .map(|trial| p_value(&winning, &fill(trial)))
+        .map(|trial| fill(trial).iter().zip(&winning).map(|(own, best)| own - best).collect())
         .collect();
+    let raw: Vec<f64> =
+        differences.iter().map(|differences| statistics::sign_flip_p_value(differences, SEED)).collect();
     let (id, floor) =
         (first.trial.id.clone(), first.objective.as_ref().and_then(|summary| summary.worst).unwrap_or(0.0));
-    for (trial, p_value) in trials[1..].iter_mut().filter(|trial| trial.objective.is_some()).zip(statistics::holm(&raw))
-    {
+    let others = trials[1..].iter_mut().filter(|trial| trial.objective.is_some());
+    for ((trial, p_value), differences) in others.zip(statistics::holm(&raw)).zip(&differences) {
         trial.p_value = Some(p_value);
         trial.tied = p_value > SIGNIFICANT;
+        trial.effect_size = statistics::effect_size(differences);
+        trial.questions_needed = statistics::questions_needed(differences).filter(|_| trial.tied);
     }
     let rival = trials[1..]
         .iter()
@@ -134,9 +166,4 @@ pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objec
 
 fn has_missing(summary: &Summary) -> bool {
     summary.n_failed > 0
-}
-
-fn p_value(first: &[f64], second: &[f64]) -> f64 {
-    let differences: Vec<f64> = first.iter().zip(second).map(|(a, b)| a - b).collect();
-    statistics::sign_flip_p_value(&differences, SEED)
 }

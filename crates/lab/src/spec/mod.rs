@@ -7,6 +7,7 @@ mod resolve;
 pub use reader::SpecError;
 pub(crate) use reader::nearest;
 
+use crate::search::SearchConfig;
 use eval::MetricConfig;
 use models::{Caps, ModelConfig};
 use rag::{
@@ -52,15 +53,6 @@ pub struct GenerateSpec {
     /// Makes the choice of passages repeatable. Default 0.
     #[serde(default)]
     pub seed: u64,
-}
-
-/// How trials are chosen from the space.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SearchSpec {
-    /// Every combination.
-    #[default]
-    Grid,
 }
 
 /// What is measured and what decides.
@@ -117,7 +109,7 @@ pub struct Experiment {
     /// The axes.
     pub space: Space,
     /// How trials are chosen.
-    pub search: SearchSpec,
+    pub search: SearchConfig,
     /// What is measured.
     pub evaluate: EvaluateSpec,
     /// What executes the plan.

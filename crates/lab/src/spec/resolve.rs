@@ -1,7 +1,9 @@
 //! From raw TOML to a checked [`Experiment`].
 
+use crate::search::{Problem, SearchConfig};
+
 use super::{
-    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, LocalEngineSpec, SearchSpec, Space, SpecError, budget, nearest,
+    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, LocalEngineSpec, Space, SpecError, budget, nearest,
     reader::Reader,
 };
 use eval::MetricConfig;
@@ -272,14 +274,22 @@ fn values<T>(items: Vec<(T, usize)>) -> Vec<T> {
     items.into_iter().map(|(item, _)| item).collect()
 }
 
-fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchSpec {
-    let Some(value) = root.get("search") else { return SearchSpec::Grid };
-    let Some(table) = value.get_ref().as_table() else {
-        reader.error(value.span().start, "search: expected `grid = {}`");
-        return SearchSpec::Grid;
-    };
-    unknown_keys(reader, table, &["grid"], "search");
-    SearchSpec::Grid
+/// A strategy by its name, or a table with its settings.
+fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig {
+    let Some(value) = root.get("search") else { return SearchConfig::default() };
+    if let Some(table) = value.get_ref().as_table() {
+        unknown_keys(reader, table, SearchConfig::NAMES, "search");
+        if table.keys().any(|key| !SearchConfig::NAMES.contains(&key.get_ref().as_ref())) {
+            return SearchConfig::default();
+        }
+    }
+    let Some(config) = reader.read::<SearchConfig>(value, "search") else { return SearchConfig::default() };
+    // Settings that cannot work do not depend on what is searched.
+    let problem = Problem { trials: vec![BTreeMap::new()], questions: 1 };
+    if let Err(reason) = config.build(&problem) {
+        reader.error(value.span().start, format!("search.{}: {reason}", config.name()));
+    }
+    config
 }
 
 fn read_engine<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> LocalEngineSpec {

@@ -1,9 +1,8 @@
-//! Handles: what stages hold instead of models. Cheap to clone.
+//! Handles: what stages hold instead of models. Cheap to clone. That to a chat
+//! model has a file of its own.
 
-use super::{Answer, Caller, estimate};
-use crate::{
-    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage,
-};
+use super::{Answer, Caller, Chat, estimate};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -25,74 +24,6 @@ macro_rules! debug_by_identity {
 }
 
 debug_by_identity!(Chat, Embedder, Reranker);
-
-/// A handle to a chat model.
-#[derive(Clone)]
-pub struct Chat {
-    caller: Caller,
-    model: Arc<dyn ChatModel>,
-}
-
-impl Chat {
-    pub(super) fn new(caller: Caller, model: Arc<dyn ChatModel>) -> Self {
-        Self { caller, model }
-    }
-
-    /// What decides the model's answers.
-    pub fn identity(&self) -> &Identity {
-        &self.caller.identity
-    }
-
-    /// Prompt and answer together, in tokens.
-    pub fn context_length(&self) -> usize {
-        self.model.context_length()
-    }
-
-    /// How many calls the model serves best at once.
-    pub fn concurrency(&self) -> usize {
-        self.model.concurrency()
-    }
-
-    /// Price per million tokens, in dollars: (input, output).
-    pub fn price(&self) -> (f64, f64) {
-        self.model.price()
-    }
-
-    /// This handle, with calls of a group: at the model's limit, groups take
-    /// turns, however many calls each of them has.
-    #[must_use]
-    pub fn with_group(mut self, group: u64) -> Self {
-        self.caller.client = self.caller.client.with_group(group);
-        self
-    }
-
-    /// How many tokens a text is; an estimate for remote models.
-    pub fn count_tokens(&self, text: &str) -> usize {
-        self.model.count_tokens(text)
-    }
-
-    /// Answers one request, unless an equal one was answered before.
-    ///
-    /// # Errors
-    /// Why there is no answer, after retries.
-    pub async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        let key = self.caller.key(request);
-        let (model, request) = (self.model.clone(), Arc::new(request.clone()));
-        let (estimated, asked) = (model.clone(), request.clone());
-        let estimate = move || estimate::chat(estimated.as_ref(), &asked);
-        let make = move || {
-            let (model, request) = (model.clone(), request.clone());
-            async move {
-                let response = model.chat(&request).await?;
-                let (input, output) = model.price();
-                let usage = response.usage;
-                let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
-                Ok(Answer { usage, cost_usd, seconds: response.seconds, response: to_text(&response)? })
-            }
-        };
-        from_text(&self.caller.answer(key, estimate, make).await?)
-    }
-}
 
 /// A handle to an embedding model.
 #[derive(Clone)]
@@ -223,7 +154,7 @@ impl Embedder {
                 Ok(Answer { response, ..answer })
             }
         };
-        let kept: EmbeddingResponse = from_text(&self.caller.answer(key, estimate, make).await?)?;
+        let kept: EmbeddingResponse = from_text(&self.caller.answer(key, estimate, make, None).await?)?;
         let bytes = STANDARD.decode(&kept.data).map_err(|error| unreadable(&error))?;
         let (numbers, _) = bytes.as_chunks::<4>();
         Ok(Matrix { columns: kept.columns, data: numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect() })
@@ -312,17 +243,17 @@ impl Reranker {
             }
         };
         if self.caller.is_remote() {
-            return from_text(&self.caller.answer(key, estimate, make).await?);
+            return from_text(&self.caller.answer(key, estimate, make, None).await?);
         }
         from_text(&self.caller.limited(None, estimate, make).await?.response)
     }
 }
 
-fn to_text(response: &impl Serialize) -> Result<String, Error> {
+pub(super) fn to_text(response: &impl Serialize) -> Result<String, Error> {
     serde_json::to_string(response).map_err(|error| unreadable(&error))
 }
 
-fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
+pub(super) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     serde_json::from_str(text).map_err(|error| unreadable(&error))
 }
 

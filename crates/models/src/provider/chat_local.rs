@@ -16,15 +16,17 @@
 //!   its spellings (as given, lower case, upper case, capitalised, each with
 //!   and without a leading space), normalised over the choices. The text is
 //!   the most probable choice.
+//! - Streamed, an answer comes token by token, but in whole characters; what
+//!   may become a stop text is held back until it is known to be none.
 //! - An answer never exceeds `context_length` together with its prompt: it is
 //!   cut there with [`Finish::Length`]. A prompt that leaves no room for one
 //!   token is [`Error::ContextTooLong`].
 
 use super::{
     Context,
-    llama::{Engine, Goal, Job, Sampler, Settings, Vocabulary, Writer, Writing, grammar},
+    llama::{Engine, Goal, Job, Reader, Sampler, Settings, Vocabulary, Writer, Writing, grammar},
 };
-use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Kind, Usage};
+use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Kind, OnPiece, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -166,7 +168,7 @@ impl TextSide {
     }
 
     /// Checks a request and turns it into tokens.
-    fn prepare(&self, request: &ChatRequest) -> Result<Job, Error> {
+    fn prepare(&self, request: &ChatRequest, reader: Option<Reader>) -> Result<Job, Error> {
         check(request)?;
         let vocabulary = self.vocabulary()?.clone();
         let prompt = vocabulary.prompt(&request.messages)?;
@@ -181,6 +183,7 @@ impl TextSide {
                 sampler: Sampler::new(request, grammar.as_deref(), vocabulary.model())?,
                 writer: Writer::new(&request.stop),
                 limit: (request.max_tokens as usize).min(limit - prompt.len()),
+                reader,
             }))
         } else {
             Goal::Choices(vocabulary.first_tokens(&request.choices)?)
@@ -236,9 +239,24 @@ impl ChatModel for LocalChat {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        self.answer(request, None).await
+    }
+
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        let response = self.answer(request, Some(Reader(on_piece.clone()))).await?;
+        // A choice is not written but found to be the most probable.
+        if !request.choices.is_empty() {
+            on_piece(&response.text);
+        }
+        Ok(response)
+    }
+}
+
+impl LocalChat {
+    async fn answer(&self, request: &ChatRequest, reader: Option<Reader>) -> Result<ChatResponse, Error> {
         let started = Instant::now();
         let (text, copy) = (self.text.clone(), request.clone());
-        let job = blocking(&self.text.model, move || text.prepare(&copy)).await?;
+        let job = blocking(&self.text.model, move || text.prepare(&copy, reader)).await?;
         let prompt_tokens = job.prompt.len() as u64;
         let outcome = self.engine.run(job).await?;
         let best = outcome.choices.iter().enumerate().max_by(|left, right| left.1.total_cmp(right.1));

@@ -4,22 +4,27 @@
 //!
 //! Use it for judges and generators that do not fit into this process. Models
 //! differ in which parameters they accept; `omit` leaves some out and `extra`
-//! adds others.
+//! adds others. Where an endpoint refuses a newer part of the protocol by its
+//! name, it is asked without.
+
+mod chunks;
+mod dialect;
+mod probabilities;
 
 use super::{
     Context, EndpointLimits, Limits,
-    http::{Endpoint, Settings, estimated_tokens},
+    http::{Ended, Endpoint, Settings, estimated_tokens},
 };
-use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Role, Usage};
+use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, OnPiece, Usage};
 use async_trait::async_trait;
+use chunks::Chunks;
+use dialect::{Dialect, NEW_LIMIT, OLD_LIMIT};
+use probabilities::probabilities;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
 
@@ -27,8 +32,7 @@ pub(super) const VERSION: u32 = 1;
 
 /// The most alternatives for a token that the protocol lets us ask for.
 const TOP_LOGPROBS: u32 = 20;
-const OLD_LIMIT: &str = "max_tokens";
-const NEW_LIMIT: &str = "max_completion_tokens";
+const PATH: &str = "chat/completions";
 
 /// Settings of a remote chat model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,7 +47,8 @@ pub struct Config {
     pub api_key_env: Option<String>,
     /// More headers. A value `env:NAME` is read from that variable.
     pub headers: BTreeMap<String, String>,
-    /// How long one answer may take, in seconds.
+    /// How long one answer may take, in seconds. One that is streamed may
+    /// pause for so long, and take ten times as long in all.
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
@@ -108,7 +113,7 @@ impl Config {
             identity: self.identity(cx)?,
             endpoint: self.settings().connect(cx)?,
             config: self.clone(),
-            takes_new_limit: AtomicBool::new(false),
+            dialect: Mutex::default(),
         }))
     }
 
@@ -145,8 +150,14 @@ struct Remote {
     identity: Identity,
     endpoint: Endpoint,
     config: Config,
-    /// Whether the endpoint said that it wants the newer name of the limit.
-    takes_new_limit: AtomicBool,
+    /// What it was found to take.
+    dialect: Mutex<Dialect>,
+}
+
+/// What of an answer was handed out while it came.
+enum Told {
+    Nothing,
+    All,
 }
 
 #[async_trait]
@@ -161,6 +172,10 @@ impl ChatModel for Remote {
 
     fn concurrency(&self) -> usize {
         self.limits().maximum()
+    }
+
+    fn account(&self) -> &str {
+        self.config.api_key_env.as_deref().unwrap_or_default()
     }
 
     fn limits(&self) -> Limits {
@@ -181,44 +196,86 @@ impl ChatModel for Remote {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        let started = Instant::now();
-        let answer = match self.post(request).await {
-            // Newer models refuse the old name of the limit, older servers do
-            // not know the new one; so the endpoint is asked once.
-            Err(Error::Refused { message, .. }) if message.contains(OLD_LIMIT) && message.contains(NEW_LIMIT) => {
-                self.takes_new_limit.store(true, Ordering::Relaxed);
-                self.post(request).await
-            }
-            answer => answer,
-        };
-        let answer = answer.map_err(|error| self.with_counts(error, request))?;
-        self.response(request, &answer, started.elapsed().as_secs_f64())
+        self.answer(request, None).await
+    }
+
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        self.answer(request, Some(on_piece)).await
     }
 }
 
 impl Remote {
-    async fn post(&self, request: &ChatRequest) -> Result<Value, Error> {
-        self.endpoint.post("chat/completions", &self.body(request)).await
+    async fn answer(&self, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<ChatResponse, Error> {
+        let started = Instant::now();
+        let mut dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let streams = on_piece.filter(|_| !dialect.no_streams);
+            let answer = match streams {
+                Some(on_piece) => self.streamed(request, dialect, on_piece).await,
+                None => self.whole(request, dialect).await,
+            };
+            let error = match answer {
+                Ok((answer, told)) => {
+                    let response = self.response(request, &answer, started.elapsed().as_secs_f64())?;
+                    if let (Some(on_piece), Told::Nothing) = (on_piece, told) {
+                        on_piece(&response.text);
+                    }
+                    return Ok(response);
+                }
+                Err(error) => error,
+            };
+            let lesson = match &error {
+                Error::Refused { message, .. } => dialect.after(message, request, streams.is_some()),
+                _ => None,
+            };
+            let Some(lesson) = lesson else { return Err(self.with_counts(error, request)) };
+            dialect = lesson.dialect;
+            if lesson.lasts {
+                let mut known = self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+                *known = known.and(dialect);
+            }
+        }
     }
 
-    fn body(&self, request: &ChatRequest) -> Value {
-        let messages: Vec<Value> = request
-            .messages
-            .iter()
-            .map(|message| {
-                let role = match message.role {
-                    Role::System => "system",
-                    Role::User => "user",
-                    Role::Assistant => "assistant",
-                };
-                json!({ "role": role, "content": message.content })
-            })
-            .collect();
-        let limit = if self.takes_new_limit.load(Ordering::Relaxed) { NEW_LIMIT } else { OLD_LIMIT };
+    async fn whole(&self, request: &ChatRequest, dialect: Dialect) -> Result<(Value, Told), Error> {
+        Ok((self.endpoint.post(PATH, &self.body(request, dialect, false)).await?, Told::Nothing))
+    }
+
+    /// Asks for a stream, and puts it together to the answer without one.
+    async fn streamed(
+        &self,
+        request: &ChatRequest,
+        dialect: Dialect,
+        on_piece: &OnPiece,
+    ) -> Result<(Value, Told), Error> {
+        let mut chunks = Chunks::new(on_piece, self.endpoint.redactor());
+        let body = self.body(request, dialect, true);
+        let take = |_: &str, chunk: &Value| {
+            chunks.take(chunk);
+            Ok(())
+        };
+        let ended = self.endpoint.stream(PATH, &body, take).await;
+        match ended {
+            Ok(Ended::Whole(answer)) => return Ok((answer, Told::Nothing)),
+            Ok(Ended::Done) => {}
+            Ok(_) if chunks.is_finished() => {}
+            Ok(Ended::Broken(error)) => return Err(error),
+            Ok(Ended::Closed) => return Err(self.endpoint.broken_off()),
+            // What has begun was not refused: it must not be asked in other words.
+            Err(Error::Refused { endpoint, status, message }) if chunks.has_begun() => {
+                return Err(Error::Server { endpoint, status, message, retry_after: None });
+            }
+            Err(error) => return Err(error),
+        }
+        Ok((chunks.whole(), Told::All))
+    }
+
+    fn body(&self, request: &ChatRequest, dialect: Dialect, streams: bool) -> Value {
+        let limit = if dialect.new_limit { NEW_LIMIT } else { OLD_LIMIT };
         let mut body = Map::new();
         let mut set = |name: &str, value: Value| body.insert(name.to_owned(), value);
         set("model", json!(self.config.model));
-        set("messages", json!(messages));
+        set("messages", json!(dialect.messages(request)));
         set(limit, json!(request.max_tokens));
         set("temperature", decimal(request.temperature));
         set("seed", json!(request.seed));
@@ -228,13 +285,16 @@ impl Remote {
         if !request.stop.is_empty() {
             set("stop", json!(request.stop));
         }
-        if let Some(schema) = &request.schema {
+        if let Some(schema) = request.schema.as_ref().filter(|_| !dialect.no_schema) {
             let format = json!({ "name": "answer", "strict": true, "schema": schema });
             set("response_format", json!({ "type": "json_schema", "json_schema": format }));
         }
         if !request.choices.is_empty() {
             set("logprobs", json!(true));
             set("top_logprobs", json!(TOP_LOGPROBS));
+        }
+        if streams {
+            dialect.ask_for_stream(&mut body);
         }
         for name in &self.config.omit {
             body.remove(name);
@@ -259,7 +319,7 @@ impl Remote {
             (None | Some(_), Finish::ContentFilter) => {
                 return Err(self.endpoint.filtered("the provider's filter stopped the answer"));
             }
-            (Some(text), _) => text,
+            (Some(text), _) => self.without_secrets(&text),
             // All tokens went into thinking before the first word.
             (None, Finish::Length) => String::new(),
             (None, Finish::Stop) => return Err(malformed("`choices[0].message.content` is no text")),
@@ -267,6 +327,12 @@ impl Remote {
         let usage = self.usage(request, answer, &text);
         let choices = choice.pointer("/logprobs/content").map(|tokens| probabilities(tokens, &request.choices));
         Ok(ChatResponse { text, finish, usage, choices: choices.unwrap_or_default(), seconds })
+    }
+
+    /// In JSON a secret may be spelt in another way than in a text.
+    fn without_secrets(&self, text: &str) -> String {
+        let mut redactor = self.endpoint.redactor();
+        redactor.push(text) + &redactor.end()
     }
 
     /// A server that counts nothing is counted for, so that a budget of
@@ -312,35 +378,9 @@ fn content(message: &Value) -> Option<String> {
     }
 }
 
-/// How probable each choice is as the beginning of the reply, from the
-/// alternatives for its first token that is not blank. A token may be the
-/// beginning of a choice or go beyond it; one that fits several says nothing.
-fn probabilities(tokens: &Value, choices: &[String]) -> Vec<f64> {
-    let plain = |text: &str| text.trim().to_lowercase();
-    let text_of = |token: &Value| token.get("token").and_then(Value::as_str).map(plain).unwrap_or_default();
-    let first = tokens.as_array().and_then(|tokens| tokens.iter().find(|token| !text_of(token).is_empty()));
-    let Some(alternatives) = first.and_then(|first| first.get("top_logprobs")).and_then(Value::as_array) else {
-        return Vec::new();
-    };
-    let wanted: Vec<String> = choices.iter().map(|choice| plain(choice)).collect();
-    let mut found = vec![0.0; choices.len()];
-    for alternative in alternatives {
-        let token = text_of(alternative);
-        let Some(logprob) = alternative.get("logprob").and_then(Value::as_f64) else { continue };
-        let fits =
-            |choice: &String| !choice.is_empty() && (choice.starts_with(&token) || token.starts_with(choice.as_str()));
-        let mut fitting = wanted.iter().enumerate().filter(|(_, choice)| fits(choice)).map(|(i, _)| i);
-        if token.is_empty() {
-            continue;
-        }
-        if let (Some(i), None) = (fitting.next(), fitting.next()) {
-            found[i] += logprob.exp();
-        }
-    }
-    let sum: f64 = found.iter().sum();
-    if sum > 0.0 { found.into_iter().map(|probability| probability / sum).collect() } else { Vec::new() }
-}
-
 #[cfg(test)]
 #[path = "chat_openai_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod stream_tests;

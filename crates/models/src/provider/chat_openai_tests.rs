@@ -7,7 +7,7 @@ fn request() -> ChatRequest {
     ChatRequest::new(vec![Message::system("be short"), Message::user("hi")], 16)
 }
 
-fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn ChatModel> {
+pub(super) fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn ChatModel> {
     let mut config = Config {
         model: "m".to_owned(),
         base_url: bench.base_url(),
@@ -78,14 +78,6 @@ async fn choices_are_read_from_the_first_token() {
     assert!((response.choices[0] - 0.75).abs() < 1e-9 && (response.choices[1] - 0.25).abs() < 1e-9);
     let (sent, _) = bench.last_request().await;
     assert_eq!((&sent["logprobs"], &sent["top_logprobs"]), (&json!(true), &json!(20)));
-}
-
-#[test]
-fn a_token_that_fits_several_choices_says_nothing() {
-    let tokens = json!([{ "token": "A", "top_logprobs": [{ "token": "A", "logprob": -0.1 }] }]);
-    let choices = ["Apple".to_owned(), "Avocado".to_owned()];
-    assert!(probabilities(&tokens, &choices).is_empty());
-    assert!(probabilities(&json!(null), &choices).is_empty());
 }
 
 #[tokio::test]

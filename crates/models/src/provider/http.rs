@@ -1,11 +1,19 @@
 //! One endpoint that speaks OpenAI's protocol, or something near it: requests
 //! out, typed errors back, and no secret in either.
 
+mod redact;
+mod sse;
+mod stream;
+
+pub(super) use redact::Redactor;
+pub(super) use stream::Ended;
+
 use super::{
     Context,
     rate_headers::{RateHints, retry_after},
 };
 use crate::{Error, error::innermost};
+use redact::REDACTED;
 use reqwest::{
     StatusCode, Url,
     header::{HeaderMap, HeaderName, HeaderValue},
@@ -179,16 +187,17 @@ impl Endpoint {
         }
         let hints = self.heard(response.headers(), started);
         let text = response.text().await.map_err(|error| self.broken(&error, started))?;
+        self.read(text, hints)
+    }
+
+    /// An answer, or an event of one, as JSON without secrets.
+    fn read(&self, text: String, hints: RateHints) -> Result<Value, Error> {
         let text = self.without_secrets(text);
         let answer: Value =
             serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
         // Some gateways report errors under status 200.
         match answer.get("error").filter(|error| !error.is_null()) {
-            Some(_) => {
-                let said = Said::read(&text);
-                let status = said.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(500);
-                Err(self.classified(status, None, hints, said))
-            }
+            Some(_) => Err(self.reported(Said::read(&text), hints)),
             None => Ok(answer),
         }
     }
@@ -210,12 +219,16 @@ impl Endpoint {
 
     /// An answer as it may be kept: a gateway may send our headers back.
     fn without_secrets(&self, mut text: String) -> String {
-        for secret in self.secrets.iter().filter(|secret| secret.len() >= MIN_SECRET) {
-            if text.contains(secret.as_str()) {
-                text = text.replace(secret.as_str(), "[redacted]");
+        for secret in self.long_secrets() {
+            if text.contains(secret) {
+                text = text.replace(secret, REDACTED);
             }
         }
         text
+    }
+
+    fn long_secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(String::as_str).filter(|secret| secret.len() >= MIN_SECRET)
     }
 
     /// An answer that is not what the protocol says.
@@ -245,6 +258,12 @@ impl Endpoint {
         self.classified(status, retry_after, hints, said)
     }
 
+    /// An error that came under status 200.
+    fn reported(&self, said: Said, hints: RateHints) -> Error {
+        let status = said.code.parse().ok().filter(|code| (400..600).contains(code)).unwrap_or(500);
+        self.classified(status, None, hints, said)
+    }
+
     fn classified(&self, status: u16, retry_after: Option<Duration>, hints: RateHints, said: Said) -> Error {
         let endpoint = self.base.clone();
         let message = match self.shown(&said.message) {
@@ -271,7 +290,7 @@ impl Endpoint {
     fn shown(&self, text: &str) -> String {
         let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for secret in &self.secrets {
-            text = text.replace(secret, "[redacted]");
+            text = text.replace(secret, REDACTED);
         }
         match text.char_indices().nth(MAX_MESSAGE) {
             Some((end, _)) => format!("{}…", &text[..end]),

@@ -132,6 +132,10 @@ impl RerankModel for Remote {
         self.limits().maximum()
     }
 
+    fn account(&self) -> &str {
+        self.config.api_key_env.as_deref().unwrap_or_default()
+    }
+
     fn limits(&self) -> Limits {
         self.config.limits.within(self.config.concurrency)
     }

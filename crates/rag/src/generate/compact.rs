@@ -4,7 +4,7 @@
 //! The cheapest way and the default: nearly always one call.
 //! Source: LlamaIndex' response mode of that name.
 
-use super::{Answer, Generator, refine, settings::Settings};
+use super::{Answer, Generator, Onlooker, refine, settings::Settings};
 use crate::{Error, Passage, generate::budget};
 use async_trait::async_trait;
 use models::Chat;
@@ -27,14 +27,19 @@ struct Compact(super::settings::Asker);
 
 #[async_trait]
 impl Generator for Compact {
-    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
+    async fn generate_watched(
+        &self,
+        question: &str,
+        passages: &[Passage],
+        onlooker: Option<Onlooker<'_>>,
+    ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let room = self.0.room(&task)?;
         let (sources, dropped) = self.0.sources(passages, room);
         let groups = budget::groups(sources, room, |source| source.tokens);
         let packs: Vec<String> =
             groups.iter().map(|group| group.iter().map(|source| source.text.as_str()).collect()).collect();
-        refine::answer(&self.0, &task, &packs, passages, dropped).await
+        refine::answer(&self.0, &task, &packs, passages, dropped, onlooker).await
     }
 }
 

@@ -5,6 +5,7 @@ mod citation;
 pub mod fence;
 mod prompt;
 mod settings;
+mod settled;
 
 pub use prompt::{NO_ANSWER, Prompt};
 pub use settings::Settings;
@@ -48,6 +49,10 @@ impl GeneratorConfig {
     }
 }
 
+/// Is told the text of an answer as far as it is written, again and again.
+/// Each text replaces the one before; nearly always it begins with it.
+pub type Onlooker<'a> = &'a (dyn Fn(&str) + Send + Sync);
+
 /// Answers a question from passages, and only from them.
 #[async_trait]
 pub trait Generator: Send + Sync {
@@ -57,14 +62,29 @@ pub trait Generator: Send + Sync {
     /// # Errors
     /// If the chat model fails, or instructions and question alone fill its
     /// context.
-    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error>;
+    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
+        self.generate_watched(question, passages, None).await
+    }
+
+    /// [`Generator::generate`], with somebody who looks on. What he is told
+    /// is the beginning of the answer, from the call that writes its last
+    /// form; drafts are not shown. It makes no difference to the answer.
+    ///
+    /// # Errors
+    /// As without.
+    async fn generate_watched(
+        &self,
+        question: &str,
+        passages: &[Passage],
+        onlooker: Option<Onlooker<'_>>,
+    ) -> Result<Answer, Error>;
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use crate::Span;
-    use models::{ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, Usage};
+    use models::{ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, OnPiece, Usage};
     use std::sync::{Arc, Mutex};
 
     pub(crate) fn passage(text: &str) -> Passage {
@@ -130,6 +150,19 @@ pub(crate) mod tests {
         fn count_tokens(&self, text: &str) -> usize {
             text.split_whitespace().count()
         }
+        async fn chat_streaming(
+            &self,
+            request: &ChatRequest,
+            on_piece: &OnPiece,
+        ) -> Result<ChatResponse, models::Error> {
+            let response = self.chat(request).await?;
+            let characters: Vec<char> = response.text.chars().collect();
+            for part in characters.chunks(3) {
+                on_piece(&part.iter().collect::<String>());
+                tokio::task::yield_now().await;
+            }
+            Ok(response)
+        }
         async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, models::Error> {
             let call = {
                 let mut requests = self.requests.lock().unwrap();
@@ -172,6 +205,73 @@ pub(crate) mod tests {
                 (answer.text.as_str(), answer.citations.as_slice()),
                 ("Its colour is blue [2].", [2].as_slice())
             );
+        }
+    }
+
+    /// An answer, and what an onlooker was told of it.
+    async fn watched(config: &GeneratorConfig, script: &Arc<Script>, passages: &[Passage]) -> (Answer, Vec<String>) {
+        let told = Mutex::new(Vec::new());
+        let onlooker = |text: &str| told.lock().unwrap().push(text.to_owned());
+        let generator = config.build(script.handle()).unwrap();
+        let answer = generator.generate_watched("Which colour?", passages, Some(&onlooker)).await.unwrap();
+        let told = told.lock().unwrap().clone();
+        (answer, told)
+    }
+
+    #[tokio::test]
+    async fn who_looks_on_is_told_the_beginning_of_the_answer_and_changes_nothing() {
+        let passages = [passage("The sky is wide."), passage("The colour of the sky is blue, not [red].")];
+        let replies = [
+            "Its colour is blue.",
+            " Answer: Its colour is blue [source 2], not green [9]. It is [red] or [2, 1]...",
+            "the sources do not answer this question",
+            "The sources do not answer this question, but the sky is blue.",
+            "Blue... [2]",
+            "",
+            "[1]",
+            "[7] A [b] and an open [ bracket",
+        ];
+        for config in GeneratorConfig::defaults() {
+            for citations in [true, false] {
+                for reply in replies {
+                    let mut config = serde_json::to_value(&config).unwrap();
+                    config
+                        .as_object_mut()
+                        .unwrap()
+                        .values_mut()
+                        .for_each(|settings| settings["citations"] = citations.into());
+                    let config: GeneratorConfig = serde_json::from_value(config).unwrap();
+                    let alone = Script::new(4096, move |_| reply.to_owned());
+                    let alone =
+                        config.build(alone.handle()).unwrap().generate("Which colour?", &passages).await.unwrap();
+                    let script = Script::new(4096, move |_| reply.to_owned());
+                    let (answer, told) = watched(&config, &script, &passages).await;
+                    assert_eq!(answer, alone);
+                    let mut before = String::new();
+                    for text in told {
+                        assert!(
+                            answer.text.starts_with(&text),
+                            "{reply}: {text} is not the beginning of {}",
+                            answer.text
+                        );
+                        assert!(text.starts_with(&before), "{reply}: {before} became {text}");
+                        before = text;
+                    }
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn only_the_last_form_of_an_answer_is_shown() {
+        let long = |text: &str| passage(&format!("{text} {}", "Some words here. ".repeat(20)));
+        let passages = [long("a"), long("b"), long("c")];
+        let replies = ["First draft [1].", "Second draft [2].", "Third draft [3].", "All of them [1][2][3]."];
+        for (config, last) in GeneratorConfig::defaults().into_iter().zip([2, 2, 3]) {
+            let script = Script::new(800, move |call| replies[call].to_owned());
+            let (answer, told) = watched(&config, &script, &passages).await;
+            assert_eq!((answer.text.as_str(), script.requests().len()), (replies[last], last + 1), "{}", config.name());
+            assert!(told.len() > 3 && told.iter().all(|text| replies[last].starts_with(text)), "{told:?}");
         }
     }
 

@@ -6,9 +6,10 @@
 //! answer on the way. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator,
+    Answer, Generator, Onlooker,
     prompt::Task,
-    settings::{Asker, Settings, Tally, says_nothing},
+    settings::{Asker, Settings, Tally},
+    settled::says_nothing,
 };
 use crate::{Error, Passage};
 use async_trait::async_trait;
@@ -32,11 +33,16 @@ struct Refine(Asker);
 
 #[async_trait]
 impl Generator for Refine {
-    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
+    async fn generate_watched(
+        &self,
+        question: &str,
+        passages: &[Passage],
+        onlooker: Option<Onlooker<'_>>,
+    ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let (sources, dropped) = self.0.sources(passages, self.0.room(&task)?);
         let packs: Vec<String> = sources.into_iter().map(|source| source.text).collect();
-        answer(&self.0, &task, &packs, passages, dropped).await
+        answer(&self.0, &task, &packs, passages, dropped, onlooker).await
     }
 }
 
@@ -48,13 +54,15 @@ pub(super) async fn answer(
     packs: &[String],
     passages: &[Passage],
     dropped: u32,
+    onlooker: Option<Onlooker<'_>>,
 ) -> Result<Answer, Error> {
     let mut text = String::new();
     let mut tally = Tally::default();
-    for pack in packs {
+    let watch = asker.watch(onlooker, passages, dropped);
+    for (number, pack) in (1..).zip(packs) {
         // Nothing is worth refining until something was answered.
         let messages = if says_nothing(&text) { task.answer(pack) } else { task.refine(&text, pack) };
-        let (reply, cost) = asker.ask(messages).await?;
+        let (reply, cost) = asker.ask(messages, watch.filter(|_| number == packs.len())).await?;
         tally += cost;
         if !says_nothing(&reply) {
             text = reply;

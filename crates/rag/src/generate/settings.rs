@@ -2,12 +2,15 @@
 //! becomes of its replies.
 
 use super::{
+    Onlooker,
     budget::{self, Source},
     citation,
     prompt::{NO_ANSWER, Prompt, Task},
+    settled::{plain, says_nothing, settled},
 };
 use crate::{Answer, Error, Passage};
-use models::{Chat, ChatRequest, Message, Usage};
+use futures::StreamExt;
+use models::{Chat, ChatRequest, Message, Piece, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.
@@ -76,6 +79,13 @@ pub(super) struct Asker {
     chat: Chat,
 }
 
+/// Who looks on while a reply is written, and how many sources it may cite.
+#[derive(Clone, Copy)]
+pub(super) struct Watch<'a> {
+    onlooker: Onlooker<'a>,
+    n_sources: u32,
+}
+
 /// What calls have cost so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
@@ -116,24 +126,51 @@ impl Asker {
         self.chat.count_tokens(text)
     }
 
+    /// Shows an onlooker a reply from which nothing else is made but the
+    /// answer; the last `dropped` passages are not seen.
+    pub(super) fn watch<'a>(
+        &self,
+        onlooker: Option<Onlooker<'a>>,
+        passages: &[Passage],
+        dropped: u32,
+    ) -> Option<Watch<'a>> {
+        Some(Watch { onlooker: onlooker?, n_sources: self.n_sources(passages, dropped) })
+    }
+
+    fn n_sources(&self, passages: &[Passage], dropped: u32) -> u32 {
+        if self.settings.citations { (passages.len() as u32).saturating_sub(dropped) } else { 0 }
+    }
+
     /// One call; the reply without white space around it.
-    pub(super) async fn ask(&self, messages: Vec<Message>) -> Result<(String, Tally), Error> {
+    pub(super) async fn ask(&self, messages: Vec<Message>, watch: Option<Watch<'_>>) -> Result<(String, Tally), Error> {
         let mut request = ChatRequest::new(messages, self.settings.max_tokens);
         request.temperature = self.settings.temperature;
         request.seed = self.settings.seed;
         // A small model that is done likes to go on with a question of its own.
         request.stop = vec!["\nQuestion:".to_owned(), "<source".to_owned()];
-        let response = self.chat.chat(&request).await?;
-        let text = response.text.trim();
-        let text = text.strip_prefix("Answer:").unwrap_or(text).trim();
-        Ok((text.to_owned(), Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
+        let response = match watch {
+            Some(watch) => {
+                let mut answering = self.chat.stream(&request);
+                let mut reply = String::new();
+                while let Some(piece) = answering.next().await {
+                    match piece? {
+                        Piece::Text(text) => reply.push_str(&text),
+                        Piece::Restart => reply.clear(),
+                    }
+                    (watch.onlooker)(&settled(&reply, watch.n_sources));
+                }
+                answering.finish().await?
+            }
+            None => self.chat.chat(&request).await?,
+        };
+        let text = plain(&response.text).to_owned();
+        Ok((text, Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
     }
 
     /// The answer to show, from all passages but the last `dropped`.
     pub(super) fn answer(&self, text: &str, passages: &[Passage], dropped: u32, tally: Tally) -> Answer {
         let seen = &passages[..passages.len().saturating_sub(dropped as usize)];
-        let n_sources = if self.settings.citations { seen.len() as u32 } else { 0 };
-        let (mut text, mut citations) = citation::resolve(text, n_sources);
+        let (mut text, mut citations) = citation::resolve(text, self.n_sources(passages, dropped));
         if says_nothing(&text) {
             text = NO_ANSWER.to_owned();
             citations.clear();
@@ -156,27 +193,5 @@ impl std::ops::AddAssign for Tally {
         self.calls += other.calls;
         self.usage += other.usage;
         self.seconds += other.seconds;
-    }
-}
-
-/// Whether a reply is empty or only says that the sources have no answer.
-pub(super) fn says_nothing(reply: &str) -> bool {
-    let (text, _) = citation::resolve(reply, 0);
-    let words = |text: &str| text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase();
-    text.is_empty() || words(&text) == words(NO_ANSWER)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reply_that_says_nothing_is_recognised() {
-        for reply in
-            ["", "  ", "the sources do not answer this question", "The sources do not answer this question. [1]", "[1]"]
-        {
-            assert!(says_nothing(reply), "{reply}");
-        }
-        assert!(!says_nothing("The sources do not answer this question, but the mill is old."));
     }
 }

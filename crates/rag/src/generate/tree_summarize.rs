@@ -6,9 +6,10 @@
 //! `compact`. Source: LlamaIndex' response mode of that name.
 
 use super::{
-    Answer, Generator,
+    Answer, Generator, Onlooker,
     prompt::Task,
-    settings::{Asker, Settings, Tally, says_nothing},
+    settings::{Asker, Settings, Tally, Watch},
+    settled::says_nothing,
 };
 use crate::{
     Error, Passage,
@@ -36,7 +37,12 @@ struct TreeSummarize(Asker);
 
 #[async_trait]
 impl Generator for TreeSummarize {
-    async fn generate(&self, question: &str, passages: &[Passage]) -> Result<Answer, Error> {
+    async fn generate_watched(
+        &self,
+        question: &str,
+        passages: &[Passage],
+        onlooker: Option<Onlooker<'_>>,
+    ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let room = self.0.room(&task)?;
         let (sources, dropped) = self.0.sources(passages, room);
@@ -45,9 +51,10 @@ impl Generator for TreeSummarize {
             .iter()
             .map(|group| task.answer(&group.iter().map(|source| source.text.as_str()).collect::<String>()));
         let mut tally = Tally::default();
-        let mut drafts = self.ask_all(leaves.collect(), &mut tally).await?;
+        let watch = self.0.watch(onlooker, passages, dropped);
+        let mut drafts = self.ask_all(leaves.collect(), watch, &mut tally).await?;
         while drafts.len() > 1 {
-            drafts = self.join(&task, drafts, room, &mut tally).await?;
+            drafts = self.join(&task, drafts, room, watch, &mut tally).await?;
         }
         let text = drafts.pop().unwrap_or_default();
         Ok(self.0.answer(&text, passages, dropped, tally))
@@ -62,6 +69,7 @@ impl TreeSummarize {
         task: &Task<'_>,
         drafts: Vec<String>,
         room: usize,
+        watch: Option<Watch<'_>>,
         tally: &mut Tally,
     ) -> Result<Vec<String>, Error> {
         let count = |text: &str| self.0.count(text);
@@ -81,15 +89,22 @@ impl TreeSummarize {
         let (alone, together): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| group.len() == 1);
         let requests =
             together.iter().map(|group| task.combine(&group.iter().map(|&i| fenced[i].as_str()).collect::<String>()));
-        let mut joined = self.ask_all(requests.collect(), tally).await?;
+        let watch = watch.filter(|_| alone.is_empty());
+        let mut joined = self.ask_all(requests.collect(), watch, tally).await?;
         joined.extend(alone.iter().map(|group| drafts[group[0]].clone()));
         Ok(joined)
     }
 
     /// The replies that say something, in order. Calls overlap: a local model
-    /// decodes them as one batch.
-    async fn ask_all(&self, requests: Vec<Vec<Message>>, tally: &mut Tally) -> Result<Vec<String>, Error> {
-        let replies = try_join_all(requests.into_iter().map(|messages| self.0.ask(messages))).await?;
+    /// decodes them as one batch. A reply to look at is one that is alone.
+    async fn ask_all(
+        &self,
+        requests: Vec<Vec<Message>>,
+        watch: Option<Watch<'_>>,
+        tally: &mut Tally,
+    ) -> Result<Vec<String>, Error> {
+        let watch = watch.filter(|_| requests.len() == 1);
+        let replies = try_join_all(requests.into_iter().map(|messages| self.0.ask(messages, watch))).await?;
         let mut texts = Vec::new();
         for (text, cost) in replies {
             *tally += cost;

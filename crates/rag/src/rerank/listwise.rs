@@ -14,7 +14,7 @@ use models::{Chat, ChatRequest, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const NAME: &str = "reranker listwise";
 
 /// Kept free in the model's context for its instructions and chat template.
@@ -63,7 +63,11 @@ impl Reranker for Listwise {
         // One passage has one order, but its score must be on the same scale.
         let order = match passages.len() {
             0 | 1 => (0..passages.len()).collect(),
-            n => order(&self.chat.chat(&self.request(query.text, &passages)).await?.text, n),
+            n => match self.chat.chat(&self.request(query.text, &passages)).await {
+                Ok(reply) => order(&reply.text, n),
+                Err(models::Error::SchemaMismatch { .. }) => order("", n),
+                Err(error) => return Err(error.into()),
+            },
         };
         let n = order.len() as f32;
         let place = |(place, i): (usize, usize)| {

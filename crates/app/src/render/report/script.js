@@ -197,6 +197,7 @@ function drawBoard() {
     const id = trial.trial.id;
     let badge = "";
     if (id === winner) badge = element("span", { class: "badge winner" }, "winner");
+    else if (trial.stopped) badge = element("span", { class: "badge tied", title: trial.stopped.reason }, trial.stopped.kind.replaceAll("_", " "));
     else if (winner && trial.tied) badge = element("span", { class: "badge tied", title: `p = ${fixed(trial.p_value)}` }, "tied");
     const row = element("tr", rowAttributes(id === state.trial, !kept(trial), () => chooseTrial(id)), element("td", {}, badge), element("td", {}, id));
     for (const axis of varying) row.append(element("td", {}, trial.trial.labels[axis]));

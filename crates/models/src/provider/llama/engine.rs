@@ -16,12 +16,13 @@
 //! was computed as a prompt is reused for a prompt.
 
 use super::{Sampler, Vocabulary, Writer, backend, load::Load, queue::Queue, worker::Worker};
-use crate::{CpuBudget, Error, Finish};
+use crate::{CpuBudget, Error, Finish, OnPiece};
 use llama_cpp_2::{
     model::{LlamaModel, params::LlamaModelParams},
     token::LlamaToken,
 };
 use std::{
+    fmt,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -85,6 +86,26 @@ pub(crate) struct Writing {
     pub(crate) writer: Writer,
     /// How many tokens it may have, at least 1.
     pub(crate) limit: usize,
+    /// Who reads it while it is written.
+    pub(crate) reader: Option<Reader>,
+}
+
+/// Takes the pieces of an answer.
+#[derive(Clone)]
+pub(crate) struct Reader(pub(crate) OnPiece);
+
+impl Reader {
+    pub(super) fn read(&self, piece: &str) {
+        if !piece.is_empty() {
+            (self.0)(piece);
+        }
+    }
+}
+
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").finish_non_exhaustive()
+    }
 }
 
 /// What came of a job.

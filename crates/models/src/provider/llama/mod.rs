@@ -20,7 +20,7 @@ mod vocabulary;
 mod worker;
 mod writer;
 
-pub(super) use engine::{Engine, Goal, Job, Settings, Writing};
+pub(super) use engine::{Engine, Goal, Job, Reader, Settings, Writing};
 pub(super) use sampler::Sampler;
 pub(super) use schema::grammar;
 pub(super) use vocabulary::Vocabulary;

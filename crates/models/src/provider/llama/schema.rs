@@ -187,6 +187,15 @@ mod tests {
     }
 
     #[test]
+    fn what_an_answer_is_held_to_is_also_checked_afterwards() {
+        let kinds = ["object", "array", "string", "integer", "number"];
+        let kept = kinds.iter().flat_map(|kind| keywords_of(kind).expect("a type")).filter(|key| **key != "format");
+        for key in kept.chain(&["$ref", "oneOf", "anyOf", "const", "enum", "allOf", "type"]) {
+            assert!(crate::schema::CHECKED.contains(key), "{key}");
+        }
+    }
+
+    #[test]
     fn what_is_no_schema_is_refused() {
         for schema in [
             json!("yes"),

@@ -2,9 +2,12 @@
 //! that the test writes; and once more with a real one where there is one.
 
 use super::{super::Context, super::chat_local::Config, tiny};
-use crate::{ChatModel, ChatRequest, ChatResponse, CpuBudget, Error, Finish, Message, ModelDirectory};
+use crate::{ChatModel, ChatRequest, ChatResponse, CpuBudget, Error, Finish, Message, ModelDirectory, OnPiece};
 use serde_json::{Value, json};
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 struct Tiny {
     folder: tempfile::TempDir,
@@ -40,6 +43,16 @@ fn build(folder: &Path, settings: Value) -> Result<Arc<dyn ChatModel>, Error> {
 
 fn ask(question: &str, max_tokens: u32) -> ChatRequest {
     ChatRequest::new(vec![Message::system("Answer from the context only."), Message::user(question)], max_tokens)
+}
+
+/// A streamed answer, and its pieces.
+async fn streamed(model: &dyn ChatModel, request: &ChatRequest) -> (ChatResponse, Vec<String>) {
+    let pieces = Arc::new(Mutex::new(Vec::new()));
+    let heard = pieces.clone();
+    let on_piece: OnPiece = Arc::new(move |piece| heard.lock().expect("no panic").push(piece.to_owned()));
+    let answer = model.chat_streaming(request, &on_piece).await.expect("an answer");
+    let pieces = pieces.lock().expect("no panic").clone();
+    (answer, pieces)
 }
 
 async fn together(model: &dyn ChatModel, requests: &[ChatRequest]) -> Vec<ChatResponse> {
@@ -110,6 +123,29 @@ async fn an_answer_ends_before_a_stop_text() {
     let answer = model.chat(&request).await.expect("an answer");
     assert!(!stop.is_empty() && whole.starts_with(&answer.text), "{whole:?} {answer:?}");
     assert_eq!((answer.text.len(), answer.finish), (at, Finish::Stop));
+}
+
+#[tokio::test]
+async fn a_streamed_answer_is_the_same_in_pieces() {
+    let tiny = Tiny::new();
+    let model = tiny.chat(json!({}));
+    let mut request = ask("Say something.", 24);
+    let whole = model.chat(&request).await.expect("an answer");
+    let stop = whole.text.split('\u{fffd}').max_by_key(|part| part.len()).expect("some text").to_owned();
+    for stops in [vec![], vec![stop.clone()], vec![format!("{stop}, never said")]] {
+        request.stop = stops;
+        let whole = model.chat(&request).await.expect("an answer");
+        let (answer, pieces) = streamed(&*model, &request).await;
+        assert_eq!(
+            (answer.text, answer.finish, answer.usage.completion_tokens),
+            (whole.text.clone(), whole.finish, whole.usage.completion_tokens)
+        );
+        assert_eq!(pieces.concat(), whole.text);
+        assert!(pieces.len() > 1 || whole.text.len() < 2, "{pieces:?}");
+    }
+    (request.stop, request.choices) = (vec![], vec!["Yes".into(), "No".into()]);
+    let (answer, pieces) = streamed(&*model, &request).await;
+    assert_eq!(pieces, [answer.text], "a choice is one piece");
 }
 
 #[tokio::test]

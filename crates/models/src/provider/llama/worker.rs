@@ -137,6 +137,9 @@ impl<'a> Worker<'a> {
             if writing.writer.push(&self.model.vocab().token_to_piece(token, false, None)) {
                 break Finish::Stop;
             }
+            if let Some(reader) = &writing.reader {
+                reader.read(&writing.writer.ready());
+            }
             if written == writing.limit {
                 break Finish::Length;
             }
@@ -145,7 +148,11 @@ impl<'a> Worker<'a> {
             self.decode(slot, reply)?;
             (position, row) = (position + 1, 0);
         };
-        Ok(Outcome { text: writing.writer.finish(), finish: Some(finish), written, ..Outcome::default() })
+        let (text, rest) = writing.writer.finish();
+        if let Some(reader) = &writing.reader {
+            reader.read(text.get(rest..).unwrap_or_default());
+        }
+        Ok(Outcome { text, finish: Some(finish), written, ..Outcome::default() })
     }
 
     fn add(&mut self, slot: usize, token: LlamaToken, position: usize, logits: bool) -> Result<(), Error> {

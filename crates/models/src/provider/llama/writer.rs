@@ -7,6 +7,9 @@ pub(crate) struct Writer {
     bytes: Vec<u8>,
     stop: Vec<String>,
     longest_stop: usize,
+    /// How many bytes were handed out, and how long their text is.
+    given: usize,
+    given_text: usize,
 }
 
 impl Writer {
@@ -14,7 +17,7 @@ impl Writer {
     pub(crate) fn new(stop: &[String]) -> Self {
         let stop: Vec<String> = stop.iter().filter(|text| !text.is_empty()).cloned().collect();
         let longest_stop = stop.iter().map(String::len).max().unwrap_or(0);
-        Self { bytes: Vec::new(), stop, longest_stop }
+        Self { bytes: Vec::new(), stop, longest_stop, given: 0, given_text: 0 }
     }
 
     /// Adds a token's bytes. Says whether a stop text was met; it and all
@@ -31,14 +34,45 @@ impl Writer {
         met.is_some()
     }
 
-    /// The answer. A character that the token limit cut in half is left out.
-    pub(crate) fn finish(mut self) -> String {
+    /// What is known of the answer and was not handed out before: whole
+    /// characters, none of which may still become a stop text.
+    pub(crate) fn ready(&mut self) -> String {
+        let end = self.bytes.len() - self.beginning_of_stop();
+        // Nothing is taken back, so what was handed out stays in front of it.
+        let open = &self.bytes[self.given..end.max(self.given)];
+        // The first bytes of a character that is not whole yet.
+        let last = open.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
+        let is_incomplete = std::str::from_utf8(last).is_err_and(|error| error.error_len().is_none());
+        let incomplete = if is_incomplete { last.len() } else { 0 };
+        let whole = &open[..open.len() - incomplete];
+        let text = String::from_utf8_lossy(whole).into_owned();
+        self.given += whole.len();
+        self.given_text += text.len();
+        text
+    }
+
+    /// How many bytes at the end may be the beginning of a stop text.
+    fn beginning_of_stop(&self) -> usize {
+        let longest = self.longest_stop.saturating_sub(1).min(self.bytes.len());
+        let may_become_stop = |length: &usize| {
+            let end = &self.bytes[self.bytes.len() - length..];
+            self.stop.iter().any(|stop| stop.len() > end.len() && stop.as_bytes().starts_with(end))
+        };
+        (1..=longest).rev().find(may_become_stop).unwrap_or(0)
+    }
+
+    /// The answer, and where in it begins what was not handed out. A
+    /// character that the token limit cut in half is left out.
+    pub(crate) fn finish(mut self) -> (String, usize) {
         if let Err(error) = std::str::from_utf8(&self.bytes)
             && error.error_len().is_none()
         {
             self.bytes.truncate(error.valid_up_to());
         }
-        String::from_utf8(self.bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+        let text = String::from_utf8(self.bytes)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let rest = self.given_text.min(text.len());
+        (text, rest)
     }
 }
 
@@ -50,11 +84,26 @@ fn position(bytes: &[u8], text: &[u8]) -> Option<usize> {
 mod tests {
     use super::*;
 
+    /// The answer, and whether a stop text was met. What is handed out on the
+    /// way is the answer, too.
     fn write(stop: &[&str], pieces: &[&[u8]]) -> (String, bool) {
+        let (given, answer, met) = written(stop, pieces);
+        assert_eq!(given.concat(), answer);
+        (answer, met)
+    }
+
+    fn written(stop: &[&str], pieces: &[&[u8]]) -> (Vec<String>, String, bool) {
         let stop: Vec<String> = stop.iter().map(|text| (*text).to_string()).collect();
         let mut writer = Writer::new(&stop);
-        let met = pieces.iter().any(|piece| writer.push(piece));
-        (writer.finish(), met)
+        let mut given = Vec::new();
+        let met = pieces.iter().any(|piece| {
+            let met = writer.push(piece);
+            given.push(writer.ready());
+            met
+        });
+        let (answer, rest) = writer.finish();
+        given.push(answer[rest..].to_owned());
+        (given, answer, met)
     }
 
     #[test]
@@ -90,5 +139,20 @@ mod tests {
     #[test]
     fn bytes_that_are_no_text_become_replacement_characters() {
         assert_eq!(write(&[], &[b"a", &[0xff], b"b"]), ("a\u{fffd}b".into(), false));
+    }
+    #[test]
+    fn what_may_become_a_stop_text_is_handed_out_only_when_it_did_not() {
+        let (given, ..) = written(&["\n\nQ:", "END"], &[b"a\n", b"\n", b"b", b"E", b"N", b"X"]);
+        assert_eq!(given, ["a", "", "\n\nb", "", "", "ENX", ""]);
+        let (given, _, met) = written(&["END"], &[b"the E", b"N", b"D."]);
+        assert_eq!((given, met), (vec!["the ".into(), "".into(), "".into(), "".into()], true));
+    }
+
+    #[test]
+    fn characters_are_handed_out_whole() {
+        let (given, ..) = written(&[], &[b"caf", &[0xc3], &[0xa9], &[0xf0, 0x9f], &[0x99, 0x82], &[0xff], &[0xc3]]);
+        assert_eq!(given, ["caf", "", "é", "", "🙂", "\u{fffd}", "", "\u{fffd}"]);
+        let (given, ..) = written(&["é!"], &[b"caf", &[0xc3], &[0xa9], b"."]);
+        assert_eq!(given, ["caf", "", "", "é.", ""]);
     }
 }

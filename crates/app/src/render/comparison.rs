@@ -1,0 +1,37 @@
+//! Two trials side by side, for people.
+
+use super::{aligned, table};
+use crate::cli::compare::MetricComparison;
+use lab::TrialResult;
+use std::fmt::Write;
+
+/// A row per metric: the difference, how sure it is and how large.
+pub fn comparison(first: &TrialResult, second: &TrialResult, rows: &[MetricComparison]) -> String {
+    let mut text = String::new();
+    for trial in [first, second] {
+        let labels: Vec<String> = trial.trial.labels.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
+        let _ = writeln!(text, "{}: {}", trial.trial.id, labels.join(", "));
+    }
+    let difference = format!("{} − {} [95 %]", first.trial.id, second.trial.id);
+    let header = ["metric", &difference, "p", "effect", "pairs", "questions to tell"];
+    let mut lines = table(&header, 1);
+    for MetricComparison { metric, corrected, comparison } in rows {
+        let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
+        let mut mean = comparison.mean_difference.map_or_else(|| "–".to_owned(), |mean| format!("{mean:+.3}"));
+        if let Some(interval) = comparison.interval {
+            let _ = write!(mean, " [{:+.3}, {:+.3}]", interval.low, interval.high);
+        }
+        let needed =
+            comparison.questions_needed.map_or_else(|| "–".to_owned(), |n| format!("about {}", super::count(n)));
+        lines.add_row(vec![
+            aligned(metric, false),
+            aligned(mean, true),
+            aligned(number(*corrected), true),
+            aligned(number(comparison.effect_size), true),
+            aligned(format!("{} of {}", comparison.n_pairs, comparison.n_total), true),
+            aligned(needed, true),
+        ]);
+    }
+    let _ = write!(text, "{lines}\np is corrected for {} metrics; below 0.05 a difference is called real", rows.len());
+    text
+}

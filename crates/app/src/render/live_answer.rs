@@ -1,0 +1,78 @@
+//! An answer on a terminal while it is written.
+
+use models::Piece;
+use std::{
+    io::Write,
+    sync::{Mutex, PoisonError},
+};
+
+/// Prints pieces as they come. What is printed last is the answer: where it
+/// begins again, so does the text, below a line that says so.
+pub struct LiveAnswer<W> {
+    out: Mutex<Page<W>>,
+}
+
+struct Page<W> {
+    out: W,
+    /// Whether the cursor stands behind text.
+    begun: bool,
+}
+
+impl<W: Write> LiveAnswer<W> {
+    /// Prints to this.
+    pub fn new(out: W) -> Self {
+        Self { out: Mutex::new(Page { out, begun: false }) }
+    }
+
+    /// Prints a piece.
+    pub fn print(&self, piece: Piece) {
+        match piece {
+            Piece::Text(text) => self.write(&text, true),
+            Piece::Restart => self.write("\n(that attempt failed; the answer from its beginning:)\n", false),
+        }
+    }
+
+    /// There is no more: an error is to stand on its own line.
+    pub fn break_off(&self) {
+        let begun = self.out.lock().unwrap_or_else(PoisonError::into_inner).begun;
+        if begun {
+            self.write("\n", false);
+        }
+    }
+
+    fn write(&self, text: &str, begun: bool) {
+        let mut page = self.out.lock().unwrap_or_else(PoisonError::into_inner);
+        // A closed terminal is no error of ours.
+        let _ = page.out.write_all(text.as_bytes()).and_then(|()| page.out.flush());
+        page.begun = begun;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(pieces: &[Piece], breaks_off: bool) -> String {
+        let live = LiveAnswer::new(Vec::new());
+        pieces.iter().cloned().for_each(|piece| live.print(piece));
+        if breaks_off {
+            live.break_off();
+        }
+        let page = live.out.into_inner().unwrap();
+        String::from_utf8(page.out).unwrap()
+    }
+
+    #[test]
+    fn pieces_stand_behind_each_other_and_a_new_beginning_below() {
+        let text = |text: &str| Piece::Text(text.to_owned());
+        assert_eq!(printed(&[text("The mill"), text(" is old.")], false), "The mill is old.");
+        let again = printed(&[text("The m"), Piece::Restart, text("It is"), text(" old.")], false);
+        assert!(again.starts_with("The m\n(") && again.ends_with(")\nIt is old."), "{again}");
+    }
+
+    #[test]
+    fn an_error_after_text_begins_on_its_own_line() {
+        assert_eq!(printed(&[Piece::Text("The m".to_owned())], true), "The m\n");
+        assert_eq!(printed(&[], true), "");
+    }
+}

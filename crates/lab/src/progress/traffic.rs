@@ -1,0 +1,144 @@
+//! What goes on at each model's limit: counters of the client, and the rates
+//! between two looks at them.
+
+use super::{WINDOW, rate};
+use models::{Client, ModelLimit};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Instant,
+};
+
+/// Calls to one model. One that is called with two keys has two limits, and
+/// counts as two.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ModelTraffic {
+    /// What it is for, and its name.
+    pub name: String,
+    /// Calls in flight.
+    pub in_flight: usize,
+    /// How many may be in flight now, as declared or as learned.
+    pub target: usize,
+    /// Calls that wait for their turn.
+    pub waiting: usize,
+    /// Calls that were answered in this run.
+    pub answered: u64,
+    /// Answers per second, refusals not counted.
+    pub goodput: f64,
+    /// Tokens per second, read and written.
+    pub tokens_per_second: f64,
+    /// The share of attempts that were refused for want of room, in [0, 1].
+    pub refused_share: f64,
+}
+
+/// A client, and what was seen of it lately.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    client: Option<Client>,
+    looks: VecDeque<(Instant, BTreeMap<String, Counts>)>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    answered: u64,
+    tokens: u64,
+}
+
+impl Traffic {
+    pub(super) fn of(client: Client) -> Self {
+        Self { client: Some(client), looks: VecDeque::new() }
+    }
+
+    pub(super) fn look(&mut self, now: Instant) -> Vec<ModelTraffic> {
+        let Some(client) = &self.client else { return Vec::new() };
+        let limits = client.limits();
+        let spent = client.meter().by_model();
+        let counts = |limit: &ModelLimit| {
+            let spending = spent.get(&limit.model).copied().unwrap_or_default();
+            Counts { answered: limit.status.completed, tokens: spending.prompt_tokens + spending.completion_tokens }
+        };
+        let counts: BTreeMap<String, Counts> =
+            limits.iter().map(|(name, limit)| (name.clone(), counts(limit))).collect();
+        self.looks.push_back((now, counts.clone()));
+        // The first one kept is as old as the window, or as old as there is.
+        while self.looks.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
+            self.looks.pop_front();
+        }
+        let (since, before) = self.looks.front().cloned().unwrap_or_else(|| (now, counts.clone()));
+        let seconds = now.duration_since(since).as_secs_f64();
+        let called =
+            limits.into_iter().filter(|(_, limit)| limit.status.attempts() + limit.status.in_flight as u64 > 0);
+        called
+            .map(|(name, ModelLimit { status, .. })| {
+                let (then, now) = (before.get(&name).copied().unwrap_or_default(), counts[&name]);
+                let since = |now: u64, then: u64| rate(now.saturating_sub(then) as usize, seconds);
+                ModelTraffic {
+                    in_flight: status.in_flight,
+                    target: status.target,
+                    waiting: status.waiting,
+                    answered: now.answered,
+                    goodput: since(now.answered, then.answered),
+                    tokens_per_second: since(now.tokens, then.tokens),
+                    refused_share: status.refused_share(),
+                    name,
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use models::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Message, Usage};
+    use std::{sync::Arc, time::Duration};
+
+    /// Answers each request with one token.
+    struct OneToken(Identity);
+
+    #[async_trait::async_trait]
+    impl ChatModel for OneToken {
+        fn identity(&self) -> &Identity {
+            &self.0
+        }
+        fn context_length(&self) -> usize {
+            100
+        }
+        fn concurrency(&self) -> usize {
+            2
+        }
+        fn count_tokens(&self, _text: &str) -> usize {
+            1
+        }
+        async fn chat(&self, _request: &ChatRequest) -> Result<ChatResponse, Error> {
+            let usage = Usage { prompt_tokens: 4, completion_tokens: 1, cached_tokens: 0 };
+            Ok(ChatResponse { text: "yes".to_owned(), finish: Finish::Stop, usage, choices: Vec::new(), seconds: 0.0 })
+        }
+    }
+
+    #[tokio::test]
+    async fn rates_are_those_between_two_looks() {
+        let client = Client::new(None);
+        let mut traffic = Traffic::of(client.clone());
+        let identity = Identity {
+            provider: "test".to_owned(),
+            model: "one-token".to_owned(),
+            revision: String::new(),
+            parameters: serde_json::Value::Null,
+        };
+        let chat = client.chat(Arc::new(OneToken(identity)));
+        let start = Instant::now();
+        assert!(traffic.look(start).is_empty(), "nothing was called yet");
+        for i in 0..6 {
+            chat.chat(&ChatRequest::new(vec![Message::user(i.to_string())], 5)).await.expect("an answer");
+        }
+        let seen = traffic.look(start + Duration::from_secs(2));
+        let [model] = seen.as_slice() else { panic!("one model, not {seen:?}") };
+        assert_eq!((model.answered, model.in_flight, model.waiting), (6, 0, 0));
+        assert!((model.goodput - 3.0).abs() < 1e-9, "six answers in two seconds");
+        assert!((model.tokens_per_second - 15.0).abs() < 1e-9, "five tokens each");
+        assert!(model.refused_share.abs() < 1e-9);
+        let later = traffic.look(start + Duration::from_secs(9));
+        assert!(later[0].goodput.abs() < 1e-9, "nothing happened since");
+    }
+}

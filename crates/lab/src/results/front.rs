@@ -1,0 +1,27 @@
+//! The trials that no other one beats on quality, cost and latency together.
+//!
+//! When to use it: where the best answers are too dear or too slow. A trial is
+//! on the front if none is at least as good in all three and better in one.
+//! Cost is money where there is any, else tokens; a number that is not known
+//! counts as the worst.
+
+use super::TrialResult;
+
+/// Marks the trials on the front. Those that a search stopped are not on it:
+/// their means are of fewer questions.
+pub(super) fn mark(trials: &mut [TrialResult]) {
+    let paid = trials.iter().any(|trial| trial.cost_usd > 0.0);
+    // Smaller is better in each.
+    let costs: Vec<Option<[f64; 3]>> = trials
+        .iter()
+        .map(|trial| {
+            let quality = trial.objective.as_ref().and_then(|summary| summary.mean)?;
+            let cost = if paid { trial.cost_usd } else { trial.tokens.unwrap_or(f64::INFINITY) };
+            trial.stopped.is_none().then_some([-quality, cost, trial.latency_p50.unwrap_or(f64::INFINITY)])
+        })
+        .collect();
+    let beats = |a: &[f64; 3], b: &[f64; 3]| a.iter().zip(b).all(|(a, b)| a <= b) && a != b;
+    for (trial, own) in trials.iter_mut().zip(&costs) {
+        trial.front = own.as_ref().is_some_and(|own| !costs.iter().flatten().any(|other| beats(other, own)));
+    }
+}

@@ -1,0 +1,34 @@
+//! Grid: every trial is asked every question.
+//!
+//! When to use it: when the whole picture is wanted, or the space is small.
+
+use super::{Problem, Stop, Strategy};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of the grid: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Config {
+    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+        Ok(Box::new(Grid { questions: problem.questions }))
+    }
+}
+
+struct Grid {
+    questions: usize,
+}
+
+impl Strategy for Grid {
+    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+        vec![self.questions; seen.len()]
+    }
+
+    fn stops(&self, _seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+        BTreeMap::new()
+    }
+}

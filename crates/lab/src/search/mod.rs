@@ -1,0 +1,191 @@
+//! Searches: which trials are asked which questions. One file each, and one
+//! line below.
+//!
+//! A strategy knows nothing of models or stores: it sees scores, asks for
+//! more, and says why it stopped each trial. So it is tried on recorded grids
+//! (`cargo run --release --example search_replay`) exactly as it runs.
+//!
+//! Trials are asked questions in one random order, the same for all, and
+//! always a beginning of it: any two of them can be compared in pairs.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+store::registry! {
+    /// How trials are chosen from the space.
+    pub enum SearchConfig builds Box<dyn Strategy>, from &Problem, or String {
+        Grid => grid,
+        Random => random,
+        Race => race,
+        SuccessiveHalving => successive_halving,
+        Tpe => tpe,
+        ModelsFirst => models_first,
+    }
+}
+
+impl Default for SearchConfig {
+    fn default() -> Self {
+        Self::Grid(grid::Config::default())
+    }
+}
+
+impl SearchConfig {
+    /// Whether every trial is asked everything, so that there is nothing to
+    /// decide on the way.
+    pub fn is_exhaustive(&self) -> bool {
+        matches!(self, Self::Grid(_))
+    }
+}
+
+/// What is searched.
+#[derive(Debug, Clone)]
+pub struct Problem {
+    /// For each trial, the label of its value on each axis.
+    pub trials: Vec<BTreeMap<String, String>>,
+    /// Questions that a trial can be asked.
+    pub questions: usize,
+}
+
+impl Problem {
+    /// What asking everything would take, in answers.
+    pub fn answers(&self) -> usize {
+        self.trials.len() * self.questions
+    }
+}
+
+/// Why a trial was not asked everything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stop {
+    /// What decided.
+    pub kind: StopKind,
+    /// Questions that it was asked.
+    pub questions: usize,
+    /// In a sentence.
+    pub reason: String,
+}
+
+/// What decided that a trial was stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopKind {
+    /// Another one is better, within the stated error rate.
+    Eliminated,
+    /// It was behind when the calls that were left went to others. It may be
+    /// as good.
+    OutOfCalls,
+    /// It was never tried.
+    NotTried,
+}
+
+/// Decides step by step.
+pub trait Strategy: Send {
+    /// How many questions each trial should have been asked after the next
+    /// step; `seen` holds for each trial its scores in [0, 1] so far, in the
+    /// order of the questions. The same numbers again: the search is over.
+    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize>;
+
+    /// Why trials were stopped, by trial, as far as is known now.
+    fn stops(&self, seen: &[Vec<f64>]) -> BTreeMap<usize, Stop>;
+}
+
+/// What became of a search.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SearchResult {
+    /// The strategy's name.
+    pub strategy: String,
+    /// Answers that were asked for.
+    pub answers: usize,
+    /// Answers that asking every trial everything would have taken.
+    pub all_answers: usize,
+    /// Why trials were stopped, by their id.
+    pub stops: BTreeMap<String, Stop>,
+}
+
+/// The trial with the highest mean among those with the most questions.
+pub fn leader(seen: &[Vec<f64>]) -> Option<usize> {
+    let most = seen.iter().map(Vec::len).max().filter(|most| *most > 0)?;
+    let finalists = (0..seen.len()).filter(|&trial| seen[trial].len() == most);
+    finalists.max_by(|&a, &b| mean(&seen[a]).total_cmp(&mean(&seen[b])).then(b.cmp(&a)))
+}
+
+fn mean(scores: &[f64]) -> f64 {
+    eval::statistics::mean(scores).unwrap_or_default()
+}
+
+/// The number that a share of something is: at least one, at most all.
+fn part(share: f64, all: usize) -> usize {
+    ((share * all as f64).round() as usize).clamp(1, all.max(1))
+}
+
+fn check_share(name: &str, share: f64) -> Result<(), String> {
+    if share > 0.0 && share <= 1.0 {
+        return Ok(());
+    }
+    Err(format!("`{name}` must be above 0 and at most 1, not {share}"))
+}
+
+/// The stops of trials that were never asked anything.
+fn not_tried(seen: &[Vec<f64>], reason: &str) -> BTreeMap<usize, Stop> {
+    let untried = (0..seen.len()).filter(|&trial| seen[trial].is_empty());
+    let stop = || Stop { kind: StopKind::NotTried, questions: 0, reason: reason.to_owned() };
+    untried.map(|trial| (trial, stop())).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod testing;
+
+#[cfg(test)]
+mod tests {
+    use super::testing::{planted, run};
+    use super::*;
+
+    #[test]
+    fn every_strategy_ends_and_asks_nobody_more_than_there_is() {
+        let scores = planted(&[3, 2, 2], 60, 0.02, 1);
+        for config in SearchConfig::defaults() {
+            let (problem, name) = (scores.problem(), config.name());
+            let found = run(&mut *config.build(&problem).unwrap(), &scores);
+            assert!(found.seen.iter().all(|seen| seen.len() <= 60), "{name}");
+            assert!(found.answers <= problem.answers(), "{name}: {}", found.answers);
+            assert!(leader(&found.seen).is_some(), "{name} found nothing");
+        }
+    }
+
+    #[test]
+    fn every_trial_that_was_not_asked_everything_has_a_reason() {
+        let scores = planted(&[3, 2, 2], 60, 0.02, 2);
+        for config in SearchConfig::defaults() {
+            let mut strategy = config.build(&scores.problem()).unwrap();
+            let found = run(&mut *strategy, &scores);
+            let stops = strategy.stops(&found.seen);
+            for (trial, seen) in found.seen.iter().enumerate() {
+                assert_eq!(stops.contains_key(&trial), seen.len() < 60, "{}: trial {trial}", config.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_strategy_that_is_run_again_decides_the_same() {
+        let scores = planted(&[4, 3], 50, 0.05, 3);
+        for config in SearchConfig::defaults() {
+            let again = || run(&mut *config.build(&scores.problem()).unwrap(), &scores);
+            assert_eq!(again().seen, again().seen, "{}", config.name());
+        }
+    }
+
+    #[test]
+    fn a_space_of_one_trial_is_asked_everything_by_every_strategy() {
+        let scores = planted(&[1], 20, 0.0, 4);
+        for config in SearchConfig::defaults() {
+            let found = run(&mut *config.build(&scores.problem()).unwrap(), &scores);
+            assert_eq!(found.seen[0].len(), 20, "{}", config.name());
+        }
+    }
+
+    #[test]
+    fn strategies_are_written_by_name() {
+        let search: SearchConfig = toml::from_str("race = { share = 0.5 }").expect("a race");
+        assert_eq!(search.name(), "race");
+        assert!(toml::from_str::<SearchConfig>("race = { shar = 0.5 }").is_err());
+    }
+}

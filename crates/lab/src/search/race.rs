@@ -1,0 +1,209 @@
+//! Race: all trials start, losing ones are stopped as soon as that is sure
+//! enough, and what is saved goes to the finalists.
+//!
+//! When to use it: whenever answers cost money or time. Trials are compared
+//! question by question on the same questions in the same random order.
+//!
+//! - **Eliminated** is a trial that another one beats, by a paired test that
+//!   may be looked at after every block of questions
+//!   ([`eval::statistics::betting_evidence`]). The chance that the trial that
+//!   is best over all questions is ever eliminated is at most `error_rate`,
+//!   over all comparisons and looks together: the evidence must reach
+//!   (trials − 1) / `error_rate`.
+//! - **Out of calls** is a trial that was behind when too few calls were left
+//!   for all: the race may spend `share` of what the full grid would. It makes
+//!   no claim that such a trial is worse. The number that goes on falls
+//!   geometrically towards `finalists`, who are asked everything; calls that an
+//!   elimination saves keep more of the others in the race.
+//!
+//! Sources: O. Maron, A. Moore, "The Racing Algorithm", Artificial Intelligence
+//! Review 11 (1997); I. Waudby-Smith, A. Ramdas, JRSS B 86 (2024), for the
+//! test; Z. Karnin, T. Koren, O. Somekh, "Almost Optimal Exploration in
+//! Multi-Armed Bandits", ICML 2013, for the allocation.
+
+use super::{Problem, Stop, StopKind, Strategy, check_share, mean};
+use eval::statistics::betting_evidence;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+pub(super) const VERSION: u32 = 1;
+
+/// A trial is tested against so many of the leading ones: who is beaten at all
+/// is beaten by one of them.
+const RIVALS: usize = 8;
+
+/// Settings of a race.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The chance that the best trial is eliminated is at most this.
+    pub error_rate: f64,
+    /// The most that the race may ask, as a share of asking every trial
+    /// everything. 1 stops nobody but those that are eliminated.
+    pub share: f64,
+    /// Questions between two looks.
+    pub block: usize,
+    /// How many trials are asked everything, if so many are left.
+    pub finalists: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { error_rate: 0.05, share: 0.33, block: 5, finalists: 2 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
+        check_share("share", self.share)?;
+        if !(self.error_rate > 0.0 && self.error_rate < 1.0) {
+            return Err(format!("`error_rate` must be between 0 and 1, not {}", self.error_rate));
+        }
+        if self.block == 0 || self.finalists == 0 {
+            return Err("`block` and `finalists` must be at least 1".to_owned());
+        }
+        let trials = problem.trials.len();
+        Ok(Box::new(Race {
+            config: self.clone(),
+            questions: problem.questions,
+            // The finalists are asked everything, whatever the share.
+            calls: (self.share * problem.answers() as f64).max((self.finalists.min(trials) * problem.questions) as f64),
+            alive: (0..trials).collect(),
+            stops: BTreeMap::new(),
+        }))
+    }
+}
+
+struct Race {
+    config: Config,
+    questions: usize,
+    /// The most answers to ask for.
+    calls: f64,
+    alive: Vec<usize>,
+    stops: BTreeMap<usize, Stop>,
+}
+
+impl Race {
+    /// Stops trials that one of the leading trials beats for sure.
+    fn eliminate(&mut self, seen: &[Vec<f64>], asked: usize) {
+        let needed = (seen.len().max(2) - 1) as f64 / self.config.error_rate;
+        let leaders: Vec<usize> = self.alive.iter().copied().take(RIVALS).collect();
+        let beaten = |trial: usize| {
+            leaders.iter().copied().filter(|&rival| rival != trial).find(|&rival| {
+                let differences: Vec<f64> = seen[rival].iter().zip(&seen[trial]).map(|(a, b)| a - b).collect();
+                betting_evidence(&differences, self.questions, 1.0) >= needed
+            })
+        };
+        let lost: Vec<(usize, usize)> = self.alive.iter().filter_map(|&trial| Some((trial, beaten(trial)?))).collect();
+        for (trial, rival) in lost {
+            self.alive.retain(|&other| other != trial);
+            let lead = mean(&seen[rival]) - mean(&seen[trial]);
+            let reason = format!(
+                "trial number {} is better, by {lead:.3} over {asked} questions (error rate {})",
+                rival + 1,
+                self.config.error_rate
+            );
+            self.stops.insert(trial, Stop { kind: StopKind::Eliminated, questions: asked, reason });
+        }
+    }
+
+    /// How many trials the calls that are left can carry on, if their number
+    /// falls geometrically to that of the finalists.
+    fn affordable(&self, spent: usize, asked: usize) -> usize {
+        let finalists = self.config.finalists.min(self.alive.len()) as f64;
+        let left = (self.calls - spent as f64).max(0.0);
+        let blocks = (self.questions - asked).div_ceil(self.config.block) as i32;
+        let per_block = (self.questions - asked) as f64 / f64::from(blocks.max(1));
+        // All that follows if so many start and the finalists end.
+        let cost = |start: f64| {
+            let ratio = (finalists / start).powf(1.0 / f64::from((blocks - 1).max(1)));
+            (0..blocks).map(|block| start * ratio.powi(block)).sum::<f64>() * per_block
+        };
+        let mut start = self.alive.len();
+        while start > finalists as usize && cost(start as f64) > left {
+            start -= 1;
+        }
+        start
+    }
+}
+
+impl Strategy for Race {
+    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+        let mut counts: Vec<usize> = seen.iter().map(Vec::len).collect();
+        let asked = self.alive.iter().map(|&trial| counts[trial]).min().unwrap_or_default();
+        if asked >= self.questions {
+            return counts;
+        }
+        if asked > 0 {
+            self.alive.sort_by(|&a, &b| mean(&seen[b]).total_cmp(&mean(&seen[a])).then(a.cmp(&b)));
+            self.eliminate(seen, asked);
+            let going_on = self.affordable(counts.iter().sum(), asked);
+            let all = self.alive.len();
+            for (place, trial) in (going_on + 1..).zip(self.alive.split_off(going_on)) {
+                let reason = format!(
+                    "place {place} of {all} after {asked} questions, with calls left for {going_on}; not shown to be worse"
+                );
+                self.stops.insert(trial, Stop { kind: StopKind::OutOfCalls, questions: asked, reason });
+            }
+        }
+        // With one trial left there is nothing to find out, but its score is
+        // wanted over all questions.
+        let next = if self.alive.len() == 1 { self.questions } else { asked + self.config.block };
+        for &trial in &self.alive {
+            counts[trial] = next.min(self.questions);
+        }
+        counts
+    }
+
+    fn stops(&self, _seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+        self.stops.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{planted, run};
+    use super::*;
+
+    #[test]
+    fn a_race_spends_its_share_and_no_more() {
+        for seed in 0..20 {
+            let grid = planted(&[4, 3, 2], 100, 0.01, seed);
+            let found = run(&mut *Config::default().build(&grid.problem()).unwrap(), &grid);
+            let most = 0.33 * 2400.0;
+            assert!(found.answers as f64 <= most * 1.05, "{} of {most}", found.answers);
+        }
+    }
+
+    #[test]
+    fn clear_losers_are_eliminated_and_the_best_is_found() {
+        let grid = planted(&[6, 2], 100, 0.1, 5);
+        let mut race = Config { share: 1.0, ..Config::default() }.build(&grid.problem()).unwrap();
+        let found = run(&mut *race, &grid);
+        let stops = race.stops(&found.seen);
+        assert!(stops.values().all(|stop| stop.kind == StopKind::Eliminated));
+        assert!(stops.len() >= 8, "{} of 12 were stopped", stops.len());
+        assert_eq!(super::super::leader(&found.seen), Some(11));
+        assert!(found.answers < 800, "{} of 1,200 answers", found.answers);
+    }
+
+    #[test]
+    fn the_best_of_equal_trials_is_eliminated_no_more_often_than_stated() {
+        let mut wrong = 0;
+        for seed in 0..200 {
+            let grid = planted(&[8], 60, 0.0, seed);
+            let mut race = Config { share: 1.0, error_rate: 0.2, ..Config::default() }.build(&grid.problem()).unwrap();
+            let found = run(&mut *race, &grid);
+            let best = (0..8).max_by(|&a, &b| mean(&grid.scores[a]).total_cmp(&mean(&grid.scores[b]))).unwrap();
+            wrong += usize::from(race.stops(&found.seen).contains_key(&best));
+        }
+        assert!(wrong <= 40, "{wrong} of 200, where 40 are allowed");
+    }
+
+    #[test]
+    fn a_share_above_one_is_refused() {
+        let problem = planted(&[2], 10, 0.0, 0).problem();
+        let error = Config { share: 1.5, ..Config::default() }.build(&problem).err().unwrap();
+        assert!(error.contains("share"), "{error}");
+    }
+}

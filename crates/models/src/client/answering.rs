@@ -1,0 +1,188 @@
+//! An answer that is read while it is written.
+
+use super::draft::{Draft, Written};
+use crate::{ChatResponse, Error};
+use futures::{Stream, StreamExt, future::BoxFuture};
+use std::{
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use tokio::sync::mpsc;
+
+/// A part of an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Piece {
+    /// More of it.
+    Text(String),
+    /// All pieces so far are void: the answer begins again.
+    Restart,
+}
+
+/// Turns the growing text of an answer into pieces. Those since the last
+/// [`Piece::Restart`], together, are always the beginning of the text, and in
+/// the end all of it.
+#[derive(Debug, Clone, Default)]
+pub struct Unfolding {
+    shown: String,
+}
+
+impl Unfolding {
+    /// What is new in the text so far. One that begins as before but is
+    /// shorter may catch up, as after a failed attempt: it has nothing new.
+    pub fn grow(&mut self, so_far: &str) -> Vec<Piece> {
+        if self.shown.starts_with(so_far) { Vec::new() } else { self.end(so_far) }
+    }
+
+    /// What is missing of the text, which is whole.
+    pub fn end(&mut self, whole: &str) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let rest = match whole.strip_prefix(self.shown.as_str()) {
+            Some(rest) => rest,
+            None => {
+                pieces.push(Piece::Restart);
+                self.shown.clear();
+                whole
+            }
+        };
+        if !rest.is_empty() {
+            self.shown.push_str(rest);
+            pieces.push(Piece::Text(rest.to_owned()));
+        }
+        pieces
+    }
+}
+
+/// An answer while it is written: a stream of pieces, then
+/// [`Answering::finish`]. It is made as it is read; dropping it ends the call,
+/// unless somebody else waits for the same answer.
+///
+/// The pieces since the last [`Piece::Restart`], together, are the text of the
+/// response: an attempt that failed after some of it was shown is continued
+/// where the next one repeats it, and begun again where it does not. When the
+/// stream ends, the answer is in the journal. An answer that was there before
+/// is one piece. An error is the last item.
+#[must_use = "an answer is made only as it is read"]
+pub struct Answering {
+    work: Option<BoxFuture<'static, Result<ChatResponse, Error>>>,
+    outcome: Option<Result<ChatResponse, Error>>,
+    pieces: mpsc::UnboundedReceiver<Piece>,
+    /// Whether the error was given as an item.
+    told: bool,
+}
+
+impl Answering {
+    /// An answer that this work makes for its view.
+    pub(super) fn new<Fut>(work: impl FnOnce(View) -> Fut) -> Self
+    where
+        Fut: Future<Output = Result<ChatResponse, Error>> + Send + 'static,
+    {
+        let (sender, pieces) = mpsc::unbounded_channel();
+        let view = View { draft: Draft::new(), unfolding: Unfolding::default(), pieces: sender };
+        Self { work: Some(Box::pin(work(view))), outcome: None, pieces, told: false }
+    }
+
+    /// The response. Pieces that were not read yet are passed over.
+    ///
+    /// # Errors
+    /// Why there is no answer, after retries.
+    pub async fn finish(mut self) -> Result<ChatResponse, Error> {
+        while self.next().await.is_some() {}
+        // Nothing else ends the stream.
+        self.outcome.unwrap_or(Err(Error::Cancelled))
+    }
+}
+
+impl Stream for Answering {
+    type Item = Result<Piece, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = &mut *self;
+        if let Some(work) = &mut this.work
+            && let Poll::Ready(outcome) = work.as_mut().poll(cx)
+        {
+            this.outcome = Some(outcome);
+            // Its view goes with it, so the pieces come to an end.
+            this.work = None;
+        }
+        match (this.pieces.poll_recv(cx), &this.outcome) {
+            (Poll::Ready(Some(piece)), _) => Poll::Ready(Some(Ok(piece))),
+            (Poll::Ready(None), Some(Err(error))) if !this.told => {
+                this.told = true;
+                Poll::Ready(Some(Err(error.clone())))
+            }
+            (Poll::Ready(None), _) => Poll::Ready(None),
+            (Poll::Pending, _) => Poll::Pending,
+        }
+    }
+}
+
+impl fmt::Debug for Answering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answering").field("outcome", &self.outcome).finish_non_exhaustive()
+    }
+}
+
+/// Where the work of an [`Answering`] shows what is there.
+pub(super) struct View {
+    /// To be written by the call, if this is who begins it.
+    pub(super) draft: Draft,
+    unfolding: Unfolding,
+    pieces: mpsc::UnboundedSender<Piece>,
+}
+
+impl View {
+    pub(super) fn show(&mut self, written: &Written) {
+        let pieces = self.unfolding.grow(&written.text);
+        self.send(pieces);
+    }
+
+    pub(super) fn end(mut self, text: &str) {
+        let pieces = self.unfolding.end(text);
+        self.send(pieces);
+    }
+
+    fn send(&self, pieces: Vec<Piece>) {
+        for piece in pieces {
+            // Who reads also drives the work, so there is nobody to miss it.
+            let _ = self.pieces.send(piece);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_text_that_grows_is_told_once() {
+        let mut unfolding = Unfolding::default();
+        assert_eq!(unfolding.grow(""), []);
+        assert_eq!(unfolding.grow("Hé"), [text("Hé")]);
+        assert_eq!(unfolding.grow("Hé"), []);
+        assert_eq!(unfolding.grow("Héllo"), [text("llo")]);
+        assert_eq!(unfolding.end("Héllo."), [text(".")]);
+        assert_eq!(unfolding.end("Héllo."), []);
+    }
+
+    #[test]
+    fn a_text_that_begins_again_is_continued_where_it_is_the_same() {
+        let mut unfolding = Unfolding::default();
+        unfolding.grow("one two");
+        assert_eq!(unfolding.grow("one"), []);
+        assert_eq!(unfolding.grow("one two three"), [text(" three")]);
+    }
+
+    #[test]
+    fn a_text_that_becomes_another_is_told_from_its_beginning() {
+        let mut unfolding = Unfolding::default();
+        unfolding.grow("one two");
+        assert_eq!(unfolding.grow("one d"), [Piece::Restart, text("one d")]);
+        assert_eq!(unfolding.end("one"), [Piece::Restart, text("one")], "a whole text that is shorter is another");
+        assert_eq!(unfolding.end(""), [Piece::Restart]);
+    }
+}

@@ -1,0 +1,132 @@
+//! The handle to a chat model.
+
+use super::{
+    Answer, Caller,
+    answering::{Answering, View},
+    estimate,
+    handle::{from_text, to_text},
+    structured,
+};
+use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity};
+use std::sync::Arc;
+
+/// A handle to a chat model.
+#[derive(Clone)]
+pub struct Chat {
+    pub(super) caller: Caller,
+    model: Arc<dyn ChatModel>,
+}
+
+impl Chat {
+    pub(super) fn new(caller: Caller, model: Arc<dyn ChatModel>) -> Self {
+        Self { caller, model }
+    }
+
+    /// What decides the model's answers.
+    pub fn identity(&self) -> &Identity {
+        &self.caller.identity
+    }
+
+    /// Prompt and answer together, in tokens.
+    pub fn context_length(&self) -> usize {
+        self.model.context_length()
+    }
+
+    /// How many calls the model serves best at once.
+    pub fn concurrency(&self) -> usize {
+        self.model.concurrency()
+    }
+
+    /// Price per million tokens, in dollars: (input, output).
+    pub fn price(&self) -> (f64, f64) {
+        self.model.price()
+    }
+
+    /// This handle, with calls of a group: at the model's limit, groups take
+    /// turns, however many calls each of them has.
+    #[must_use]
+    pub fn with_group(mut self, group: u64) -> Self {
+        self.caller.client = self.caller.client.with_group(group);
+        self
+    }
+
+    /// This handle, with calls that go before those of a lower priority.
+    #[must_use]
+    pub fn with_priority(mut self, priority: i32) -> Self {
+        self.caller.client = self.caller.client.with_priority(priority);
+        self
+    }
+
+    /// How many tokens a text is; an estimate for remote models.
+    pub fn count_tokens(&self, text: &str) -> usize {
+        self.model.count_tokens(text)
+    }
+
+    /// Answers one request, unless an equal one was answered before. With a
+    /// schema, the text is JSON that matches it; where a remote model wrote
+    /// something else it is asked once more, and the response has the cost of
+    /// both calls.
+    ///
+    /// # Errors
+    /// Why there is no answer, after retries; [`Error::SchemaMismatch`] if the
+    /// reply is not what the schema asks for.
+    pub async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        self.answer(request, None).await
+    }
+
+    /// [`Chat::chat`], to be read while it is written. It is the same call:
+    /// answered from the journal where an equal request was answered, and the
+    /// other way round.
+    pub fn stream(&self, request: &ChatRequest) -> Answering {
+        let (chat, request) = (self.clone(), request.clone());
+        Answering::new(|mut view| async move {
+            let response = chat.answer(&request, Some(&mut view)).await?;
+            view.end(&response.text);
+            Ok(response)
+        })
+    }
+
+    async fn answer(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+        let mut first = self.call(request, view).await?;
+        let Err(reason) = structured::accept(request, &mut first) else { return Ok(first) };
+        let mismatch = |reason, reply: &ChatResponse| structured::mismatch(&self.identity().model, reason, &reply.text);
+        // A model of this process was held to the schema, so its reply was cut.
+        if !self.caller.is_remote() {
+            return Err(mismatch(reason, &first));
+        }
+        let again = structured::once_more(request, &first.text, &reason);
+        let second = match self.call(&again, None).await {
+            // Two replies do not fit where one did: what is wrong is the reply.
+            Err(Error::ContextTooLong { .. }) => return Err(mismatch(reason, &first)),
+            second => second?,
+        };
+        let mut second = structured::together(&first, second);
+        match structured::accept(&again, &mut second) {
+            Ok(()) => Ok(second),
+            Err(reason) => Err(mismatch(reason, &second)),
+        }
+    }
+
+    async fn call(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+        let key = self.caller.key(request);
+        let (model, request) = (self.model.clone(), Arc::new(request.clone()));
+        let (estimated, asked) = (model.clone(), request.clone());
+        let estimate = move || estimate::chat(estimated.as_ref(), &asked);
+        let draft = view.as_ref().map(|view| view.draft.clone());
+        let make = move || {
+            let (model, request) = (model.clone(), request.clone());
+            let attempt = draft.as_ref().map(|draft| draft.attempt());
+            async move {
+                let response = match &attempt {
+                    Some(attempt) => model.chat_streaming(&request, &attempt.on_piece()).await?,
+                    None => model.chat(&request).await?,
+                };
+                let (input, output) = model.price();
+                let usage = response.usage;
+                let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
+                Ok(Answer { usage, cost_usd, seconds: response.seconds, response: to_text(&response)? })
+            }
+        };
+        from_text(&self.caller.answer(key, estimate, make, view).await?)
+    }
+}

@@ -1,0 +1,178 @@
+//! Replies that must match a JSON Schema. Models in this process are held to
+//! it token by token, and many endpoints do the same; others write words
+//! around the JSON, add properties of their own or leave something out. Whatever
+//! the model, a caller gets JSON of the schema or an error: the value is found
+//! in the reply, and a remote model that did not write it is asked once more.
+
+use crate::{ChatRequest, ChatResponse, Error, Finish, Message, schema};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// How much of a reply an error shows, in characters.
+const SHOWN: usize = 200;
+
+/// Leaves only the JSON value in a response's text, where a schema asks for one.
+///
+/// # Errors
+/// Why the reply does not match; it is then as it was.
+pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Result<(), String> {
+    let Some(wanted) = &request.schema else { return Ok(()) };
+    match value(wanted, &response.text) {
+        Ok(text) => response.text = text.into_owned(),
+        Err(reason) if response.finish == Finish::Length => {
+            return Err(format!("{reason} (it met its limit of {} tokens)", request.max_tokens));
+        }
+        Err(reason) => return Err(reason),
+    }
+    Ok(())
+}
+
+/// The request that asks for the same again.
+pub(super) fn once_more(request: &ChatRequest, reply: &str, reason: &str) -> ChatRequest {
+    let mut request = request.clone();
+    // Some endpoints refuse a message without content.
+    if !reply.trim().is_empty() {
+        request.messages.push(Message::assistant(reply));
+    }
+    let instruction = request.schema.as_ref().map(schema::instruction).unwrap_or_default();
+    request.messages.push(Message::user(format!("This reply cannot be used: {reason}. {instruction}")));
+    request
+}
+
+/// What two responses cost, with the text of the second.
+pub(super) fn together(first: &ChatResponse, mut second: ChatResponse) -> ChatResponse {
+    second.usage += first.usage;
+    second.seconds += first.seconds;
+    second
+}
+
+pub(super) fn mismatch(model: &str, reason: String, reply: &str) -> Error {
+    let reply = reply.split_whitespace().collect::<Vec<_>>().join(" ");
+    let reply = match reply.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &reply[..end]),
+        None => reply,
+    };
+    Error::SchemaMismatch { model: model.to_owned(), reason, reply }
+}
+
+/// The one JSON value in a reply that matches the schema: the whole reply, or
+/// what stands between words or in a code fence. Nothing is guessed: of two
+/// values that differ neither is taken, nor is a part of one that breaks off.
+fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
+    let text = reply.trim();
+    let whole = match serde_json::from_str::<Value>(text) {
+        Ok(value) => return fitting(wanted, value, text).map(|(_, text)| text),
+        Err(_) if text.is_empty() => return Err("it is empty".to_owned()),
+        Err(error) => error,
+    };
+    let mut found = None;
+    let mut reason = None;
+    let mut read_to = 0;
+    for (start, _) in text.match_indices(['{', '[']) {
+        if start < read_to {
+            continue;
+        }
+        let mut values = serde_json::Deserializer::from_str(&text[start..]).into_iter::<Value>();
+        match values.next() {
+            Some(Ok(value)) => {
+                read_to = start + values.byte_offset();
+                match (fitting(wanted, value, &text[start..read_to]), &found) {
+                    (Ok((value, _)), Some((other, _))) if *other != value => {
+                        return Err("it holds several JSON values that differ".to_owned());
+                    }
+                    (Ok(fitting), _) => found = Some(fitting),
+                    (Err(why), _) => reason = reason.or(Some(why)),
+                }
+            }
+            Some(Err(error)) if error.is_eof() => return Err("its JSON breaks off".to_owned()),
+            _ => {}
+        }
+    }
+    match (found, reason) {
+        (Some((_, text)), _) => Ok(text),
+        (None, Some(reason)) => Err(reason),
+        (None, None) => Err(format!("it is no JSON: {whole}")),
+    }
+}
+
+/// A value that matches, if need be without properties that were not asked
+/// for, and its text.
+fn fitting<'a>(wanted: &Value, value: Value, text: &'a str) -> Result<(Value, Cow<'a, str>), String> {
+    let Some(reason) = schema::mismatch(wanted, &value) else { return Ok((value, Cow::Borrowed(text))) };
+    let pruned = schema::without_extras(wanted, value);
+    match schema::mismatch(wanted, &pruned) {
+        None => {
+            let text = Cow::Owned(pruned.to_string());
+            Ok((pruned, text))
+        }
+        Some(_) => Err(reason),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn found(reply: &str) -> Result<String, String> {
+        let wanted = json!({
+            "type": "object", "properties": { "a": { "type": "integer" } }, "required": ["a"],
+            "additionalProperties": false
+        });
+        value(&wanted, reply).map(Cow::into_owned)
+    }
+
+    #[test]
+    fn a_value_is_found_between_words_and_in_a_code_fence() {
+        for reply in [
+            r#"{"a": 1}"#,
+            " \n{\"a\": 1}\n",
+            "```json\n{\"a\": 1}\n```",
+            "Sure, with {braces} and [brackets]: {\"a\": 1} That is all.",
+            "First {\"b\": 2}, then {\"a\": 1}, which is {\"a\":1}.",
+            r#"{"a": 1, "because": "I think so"}"#,
+        ] {
+            assert_eq!(found(reply).map(|text| text.replace(' ', "")), Ok(r#"{"a":1}"#.to_owned()), "{reply}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_value_has_a_reason() {
+        let cases = [
+            ("", "it is empty"),
+            ("I cannot do that.", "it is no JSON: expected value at line 1 column 1"),
+            (r#"{"a": "1"}"#, "at /a: \"1\" is not of the type integer"),
+            (r#"Here: {"a": 1.5}"#, "at /a: 1.5 is not of the type integer"),
+            (r#"[{"a": 1}]"#, "[{\"a\":1}] is not of the type object"),
+            (r#"{"a": 1"#, "its JSON breaks off"),
+            (r#"Here: {"x": {"a": 1}, "#, "its JSON breaks off"),
+            (r#"{"a": 1} or {"a": 2}"#, "it holds several JSON values that differ"),
+        ];
+        for (reply, reason) in cases {
+            assert_eq!(found(reply), Err(reason.to_owned()), "{reply}");
+        }
+    }
+
+    #[test]
+    fn a_reply_that_fits_stays_as_it_is_and_one_that_was_cut_says_so() {
+        let request = ChatRequest { schema: Some(json!({ "type": "integer" })), ..ChatRequest::new(Vec::new(), 7) };
+        let accepted = |text: &str, finish| {
+            let (text, usage) = (text.to_owned(), crate::Usage::default());
+            let mut response = ChatResponse { text, finish, usage, choices: Vec::new(), seconds: 1.0 };
+            accept(&request, &mut response).map(|()| response.text)
+        };
+        assert_eq!(accepted("12", Finish::Length), Ok("12".to_owned()));
+        let reason = accepted("-", Finish::Length).expect_err("no number");
+        assert!(reason.ends_with("(it met its limit of 7 tokens)"), "{reason}");
+    }
+
+    #[test]
+    fn asking_again_shows_the_reply_the_reason_and_the_schema() {
+        let request = ChatRequest { schema: Some(json!({ "type": "integer" })), ..ChatRequest::new(Vec::new(), 7) };
+        let again = once_more(&request, "one", "it is no JSON");
+        assert_eq!(again.messages[0], Message::assistant("one"));
+        let asked = &again.messages[1].content;
+        assert!(asked.contains("it is no JSON") && asked.contains(r#"{"type":"integer"}"#), "{asked}");
+        assert_eq!((once_more(&request, " ", "it is empty").messages.len(), again.schema), (1, request.schema));
+    }
+}

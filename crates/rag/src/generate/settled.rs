@@ -1,0 +1,97 @@
+//! How much of an answer is sure while its reply is still being written. What
+//! is made of a whole reply changes its end: a forgotten citation goes in
+//! front of the last full stop, a citation of nothing is taken out, and a
+//! reply that only says that there is no answer gets the usual words.
+
+use super::{citation, prompt::NO_ANSWER};
+
+/// What models like to begin with, and no answer shows.
+const LABEL: &str = "Answer:";
+/// An open bracket with more than this in it is no citation.
+const LONGEST_CITATION: usize = 40;
+
+/// A reply without white space around it and without its label.
+pub(super) fn plain(reply: &str) -> &str {
+    let text = reply.trim();
+    text.strip_prefix(LABEL).unwrap_or(text).trim()
+}
+
+/// Whether a reply is empty or only says that the sources have no answer.
+pub(super) fn says_nothing(reply: &str) -> bool {
+    let (text, _) = citation::resolve(reply, 0);
+    text.is_empty() || words(&text) == words(NO_ANSWER)
+}
+
+/// The beginning of the answer that a reply becomes, whatever is added to the
+/// reply. `n_sources` may be cited; 0 if an answer names no sources.
+pub(super) fn settled(reply: &str, n_sources: u32) -> String {
+    let text = reply.trim_start();
+    if LABEL.starts_with(text.trim_end()) {
+        return String::new();
+    }
+    let text = closed(plain(text));
+    let (said, _) = citation::resolve(text, 0);
+    if words(NO_ANSWER).starts_with(&words(&said)) {
+        return String::new();
+    }
+    let (mut text, citations) = citation::resolve(text, n_sources);
+    if n_sources > 0 && citations.is_empty() {
+        text.truncate(text.trim_end_matches(|c: char| c == '.' || c.is_whitespace()).len());
+    }
+    text
+}
+
+/// The text up to a bracket at its end that may become a citation.
+fn closed(text: &str) -> &str {
+    let may_be_citation = |inside: &str| {
+        inside.len() <= LONGEST_CITATION
+            && inside.chars().all(|c| c.is_alphanumeric() || c.is_whitespace() || matches!(c, ',' | ';'))
+    };
+    match text.rfind('[') {
+        Some(at) if may_be_citation(&text[at + 1..]) => &text[..at],
+        _ => text,
+    }
+}
+
+fn words(text: &str) -> String {
+    text.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_that_says_nothing_is_recognised() {
+        for reply in
+            ["", "  ", "the sources do not answer this question", "The sources do not answer this question. [1]", "[1]"]
+        {
+            assert!(says_nothing(reply), "{reply}");
+        }
+        assert!(!says_nothing("The sources do not answer this question, but the mill is old."));
+    }
+
+    #[test]
+    fn what_may_still_change_is_not_settled() {
+        for (reply, expected) in [
+            (" Ans", ""),
+            ("Answer: Bl", "Bl"),
+            ("The mill is old.", "The mill is old"),
+            ("The mill is old. It ", "The mill is old. It"),
+            ("The mill is old [", "The mill is old"),
+            ("The mill is old [1, 2", "The mill is old"),
+            ("The mill is old [1].", "The mill is old [1]."),
+            ("The mill is old [9] and", "The mill is old and"),
+            ("Use argv[i + 1", "Use argv[i + 1"),
+            ("The sources do not answer this quest", ""),
+            ("The sources do not answer this question", ""),
+            ("The sources do not answer this question, but", "The sources do not answer this question, but"),
+            ("the sources do not answer this question [1", ""),
+            ("[1]", ""),
+        ] {
+            assert_eq!(settled(reply, 3), expected, "{reply}");
+        }
+        assert_eq!(settled("It is old.", 0), "It is old.", "no citation can be added");
+        assert_eq!(settled("It is old [1", 0), "It is old");
+    }
+}
