@@ -9,11 +9,14 @@ use rag::Span;
 use serde::{Deserialize, Serialize};
 
 mod anchor;
+mod answers;
+mod cells;
 mod import;
 mod literal;
 mod rows;
 
 pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
+pub use answers::{AnsweredRow, import_answers};
 pub use import::{ImportError, import};
 
 /// Where the answer stands: a span of a document's extracted text, and the
@@ -50,6 +53,19 @@ pub struct Question {
     /// Free words for grouping.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
+    /// Whether the documents hold an answer. Where they do not, a system
+    /// should say so; such a question has no evidence.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub answerable: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_true(value: &bool) -> bool {
+    *value
 }
 
 /// Questions in a fixed order.

@@ -266,6 +266,7 @@ async fn attempt(
         reference: Some(draft.answer),
         evidence: vec![evidence],
         tags: vec!["generated".to_owned()],
+        answerable: true,
     }))
 }
 

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 /// wherever it stands.
 static DANGEROUS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
-        r"(?i)<(\s*/?\s*(?:context|passage|question|answer|reference|statement|text|data)s?\b|\||/?s>|/?(?:start|end)_of_turn>)",
+        r"(?i)<(\s*/?\s*(?:context|passage|question|answer|reference|statement|entity|entitie|text|data)s?\b|\||/?s>|/?(?:start|end)_of_turn>)",
     )
     .ok()
 });

@@ -35,6 +35,19 @@ pub enum Missing {
 }
 
 impl Missing {
+    /// The reason in one word, for counting.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::ProviderError(_) => "provider_error",
+            Self::JudgeUnparsable(_) => "judge_unparsable",
+            Self::EmptyInput(_) => "empty_input",
+            Self::NotApplicable(_) => "not_applicable",
+            Self::NotFinite(_) => "not_finite",
+            Self::Cancelled => "cancelled",
+            Self::NotAsked(_) => "not_asked",
+        }
+    }
+
     /// Whether there should have been a score. What does not apply, or was
     /// left out on purpose, is the same for every trial and no failure.
     pub fn is_failure(&self) -> bool {

@@ -212,7 +212,12 @@ impl Models {
     fn metric_context(&self, experiment: &Experiment, needs: metric::Needs) -> Result<metric::Context, Error> {
         let evaluate = &experiment.evaluate;
         Ok(metric::Context {
-            judge: evaluate.judge.as_ref().filter(|_| needs.judge).map(|name| self.chat(name)).transpose()?,
+            judges: evaluate
+                .judge
+                .iter()
+                .filter(|_| needs.judge)
+                .map(|name| self.chat(name))
+                .collect::<Result<_, _>>()?,
             embedder: evaluate
                 .embedder
                 .as_ref()
@@ -410,8 +415,8 @@ pub(crate) async fn execute(
         Work::Score(config, passages, answers, questions) => {
             let needs = config.needs();
             let context = cx.models.metric_context(&cx.experiment, needs)?;
-            let judge = context.judge.map(|judge| in_turn(judge, turn));
-            let metric = config.build(&metric::Context { judge, ..context })?;
+            let judges = context.judges.into_iter().map(|judge| in_turn(judge, turn)).collect();
+            let metric = config.build(&metric::Context { judges, ..context })?;
             let passages = passages_by_question(cx, inputs, *passages).await?;
             let answers = answers_by_question(cx, inputs, answers).await?;
             let mut calls = Vec::with_capacity(questions.len());

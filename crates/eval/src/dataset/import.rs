@@ -12,6 +12,7 @@
 //! | evidence | `evidence`: a list of `{document, quote, span?}` |
 //! | evidence without a document | `reference_contexts` (Ragas ≥ 0.2), `contexts` (Ragas 0.1, DREAM) |
 //! | tags | `tags`, and the values of `evolution_type`, `synthesizer_name` |
+//! | whether the documents answer it | `answerable`; `is_impossible` (SQuAD 2.0) says the opposite; else they do |
 //!
 //! `contexts` means two things in Ragas 0.1: the golden passages in a test set,
 //! and the retrieved ones in a table of answers. It is evidence unless the row
@@ -22,17 +23,20 @@
 //! Columns that are not known are ignored, unless they are nearly one that is.
 //! In CSV, lists are JSON or Python literals.
 
-use super::{Dataset, Evidence, Question, literal, question_id, rows};
+use super::cells::{boolean, is_blank, nearly, text, texts};
+use super::{Dataset, Evidence, Question, question_id, rows};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
 const ID: &[&str] = &["id", "question_id"];
 const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
+const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
 const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
-/// Known from Ragas, and no part of a golden dataset.
-const IGNORED: &[&str] = &[
+/// Known from Ragas, and no part of a golden dataset: never taken for a
+/// misspelt column.
+pub(super) const IGNORED: &[&str] = &[
     "answer",
     "response",
     "retrieved_contexts",
@@ -106,17 +110,16 @@ pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
 
 fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
     let known: Vec<&str> =
-        [ID, QUESTION, REFERENCE, OTHER, EXTRA_TAGS, IGNORED].into_iter().flatten().copied().collect();
-    for column in fields.keys().filter(|column| !known.contains(&column.as_str())) {
-        let near = known.iter().find(|known| edit_distance(known, &column.to_lowercase()) <= 1 + known.len() / 8);
-        if let Some(near) = near.filter(|_| column.chars().count() > 3) {
+        [ID, QUESTION, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, IGNORED].into_iter().flatten().copied().collect();
+    for column in fields.keys() {
+        if let Some(near) = nearly(column, &known) {
             faults.push((line, format!("has a column `{column}`: write `{near}`, or rename it")));
         }
     }
     if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
         faults.push((line, "has no column with the question: name it `question` or `user_input`".to_owned()));
     }
-    for names in [ID, QUESTION, REFERENCE] {
+    for names in [ID, QUESTION, REFERENCE, ANSWERABLE] {
         let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
         if let [first, second, ..] = given[..] {
             faults.push((line, format!("has both `{first}` and `{second}`: keep one")));
@@ -162,7 +165,22 @@ fn read_question(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows
         fault(reason);
         Vec::new()
     });
-    Question { id, question, reference, evidence, tags }
+    let answerable = read_answerable(fields).unwrap_or_else(|reason| {
+        fault(reason);
+        true
+    });
+    if !answerable && !evidence.is_empty() {
+        fault("is marked as unanswerable, but has evidence: remove one of them".to_owned());
+    }
+    Question { id, question, reference, evidence, tags, answerable }
+}
+
+/// Whether the documents hold an answer; they do unless the row says otherwise.
+pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, String> {
+    let given = ANSWERABLE.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
+    let Some((name, value)) = given else { return Ok(true) };
+    let value = boolean(value).map_err(|reason| format!("`{name}` {reason}"))?;
+    Ok(value == (name == "answerable"))
 }
 
 fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String> {
@@ -199,7 +217,7 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Strin
     Ok(quotes.map(|quote| Evidence { document: String::new(), quote: quote.to_owned(), span: None }).collect())
 }
 
-fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<String>> {
+pub(super) fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<String>> {
     const SHAPE: &str = "write [{\"document\": \"path\", \"quote\": \"words\"}]";
     let parsed;
     let value = match value {
@@ -232,7 +250,7 @@ fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<String>> {
     if reasons.is_empty() { Ok(evidence) } else { Err(reasons) }
 }
 
-fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
+pub(super) fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
     let mut tags = match fields.get("tags") {
         // A cell that is no list holds words between commas.
         Some(Value::String(cell)) if !cell.trim_start().starts_with(['[', '(']) => {
@@ -248,36 +266,6 @@ fn read_tags(fields: &Map<String, Value>) -> Result<Vec<String>, String> {
     Ok(tags)
 }
 
-fn is_blank(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.trim().is_empty() || text.trim().eq_ignore_ascii_case("nan"),
-        _ => false,
-    }
-}
-
-/// A text, trimmed; a number counts as one (ids often are).
-fn text(value: &Value) -> Result<String, String> {
-    match value {
-        Value::String(text) => Ok(text.trim().to_owned()),
-        Value::Number(number) => Ok(number.to_string()),
-        Value::Null => Ok(String::new()),
-        other => Err(format!("must be a text, not {}", crate::prompt::shorten(&other.to_string(), 40))),
-    }
-}
-
-/// A list of texts, also out of a cell; one text that is no list is a list of one.
-fn texts(value: &Value) -> Result<Vec<String>, String> {
-    match value {
-        Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(text).collect(),
-        Value::String(cell) if cell.trim_start().starts_with(['[', '(']) => {
-            literal::list_of_texts(cell).map_err(|reason| format!("cannot be read: {reason}"))
-        }
-        Value::String(text) => Ok(vec![text.trim().to_owned()]),
-        other => Err(format!("must be a list of texts, not {}", crate::prompt::shorten(&other.to_string(), 40))),
-    }
-}
-
 /// Ragas puts `<1-hop>` and an empty line before the contexts of a question
 /// over several passages; they stand in no document.
 fn without_hop(context: &str) -> &str {
@@ -286,22 +274,6 @@ fn without_hop(context: &str) -> &str {
         Some((number, rest)) if number.chars().all(|c| c.is_ascii_digit()) => rest.trim(),
         _ => context,
     }
-}
-
-/// How many letters have to be changed, added or left out (Levenshtein).
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

@@ -146,6 +146,7 @@ mod tests {
             reference: None,
             evidence: Vec::new(),
             tags: Vec::new(),
+            answerable: true,
         };
         let known = [question("When was APT first released?")];
         assert!(is_repeated(&question("when APT was released first"), &known));

@@ -134,16 +134,21 @@ impl AnswerRelevancy {
         Ok(relevancy(&cosines, &flags))
     }
 
-    /// Whether the answer is noncommittal, by token probabilities; none where
-    /// the model does not offer them.
+    /// Whether the answer is noncommittal, by token probabilities or by the
+    /// votes of several judges; none where the one model does not offer them.
     async fn noncommittal(&self, answer: &str, transcript: &mut Transcript) -> Result<Option<bool>, Missing> {
+        let items = [answer.to_owned()];
         let inquiry = Inquiry {
             shared: String::new(),
             tag: "answer",
-            items: &[],
+            items: &items,
             question: "Is the answer evasive, or does it say that the answer is not known?",
             per_call: 1,
         };
+        if self.judge.is_panel() {
+            let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
+            return Ok(judge::complete(&verdicts)?.first().copied());
+        }
         let verdict = self.judge.probable_verdict(&inquiry, answer, transcript).await?;
         Ok(verdict.and_then(|verdict| verdict.yes))
     }

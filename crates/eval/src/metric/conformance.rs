@@ -9,6 +9,10 @@ fn build(config: &MetricConfig) -> Box<dyn Metric> {
     config.build(&judge_context(FakeJudge::new())).unwrap()
 }
 
+/// An answer that cites, and whose wording leaves open whether it answers, so
+/// that every judge has something to decide.
+const DOUBTFUL: &str = "The red fox [1]. The sources do not say more.";
+
 fn full_question() -> Question {
     Question { reference: Some("The red fox.".to_owned()), ..question_with_evidence(&[(0, 10), (50, 90)]) }
 }
@@ -18,7 +22,7 @@ fn every_score_is_in_its_range() {
     let question = full_question();
     let passages =
         [passage("a.txt", 0, 40), passage("a.txt", 0, 40), passage("b.txt", 0, 10), passage("a.txt", 45, 95)];
-    for config in MetricConfig::defaults() {
+    for config in MetricConfig::examples() {
         let metric = build(&config);
         let (low, high) = config.range();
         for text in ["The red fox [1].", "nothing of that kind", "ü — 🦊 «x» \u{0} []] [1][1", "the"] {
@@ -40,7 +44,7 @@ fn what_is_missing_gives_a_typed_reason() {
     let full = full_question();
     let passages = [passage("a.txt", 0, 40)];
     let answer = answer("The red fox.");
-    for config in MetricConfig::defaults() {
+    for config in MetricConfig::examples() {
         let metric = build(&config);
         let reason =
             |question: &Question, answer: Option<&Answer>| match score(&*metric, &sample(question, &passages, answer))
@@ -65,8 +69,8 @@ fn what_is_missing_gives_a_typed_reason() {
 fn a_judge_that_fails_is_a_provider_error() {
     let question = full_question();
     let passages = [passage("a.txt", 0, 40)];
-    let answer = answer("The red fox.");
-    for config in MetricConfig::defaults().iter().filter(|config| config.judged()) {
+    let answer = answer(DOUBTFUL);
+    for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
         let metric = config.build(&judge_context(FakeJudge::new().failing())).unwrap();
         let scored = score(&*metric, &sample(&question, &passages, Some(&answer)));
         assert!(
@@ -82,8 +86,8 @@ fn a_judge_that_fails_is_a_provider_error() {
 fn scoring_twice_gives_the_same() {
     let question = full_question();
     let passages = [passage("a.txt", 0, 40)];
-    let answer = answer("The red fox.");
-    for config in MetricConfig::defaults() {
+    let answer = answer(DOUBTFUL);
+    for config in MetricConfig::examples() {
         let twice: Vec<Scored> =
             (0..2).map(|_| score(&*build(&config), &sample(&question, &passages, Some(&answer)))).collect();
         assert_eq!(twice[0], twice[1], "{}", config.name());
@@ -92,7 +96,7 @@ fn scoring_twice_gives_the_same() {
 
 #[test]
 fn a_metric_is_refused_exactly_where_a_model_that_it_needs_is_missing() {
-    for config in MetricConfig::defaults() {
+    for config in MetricConfig::examples() {
         assert_eq!(config.build(&context()).is_err(), config.judged(), "{}", config.name());
         let needs = config.needs();
         assert_eq!(config.build(&Context::default()).is_err(), needs.judge || needs.embedder, "{}", config.name());
@@ -102,9 +106,11 @@ fn a_metric_is_refused_exactly_where_a_model_that_it_needs_is_missing() {
 
 #[test]
 fn settings_survive_json_and_unknown_ones_are_refused() {
-    for config in MetricConfig::defaults() {
+    for config in MetricConfig::examples() {
         let json = serde_json::to_value(&config).unwrap();
         assert_eq!(serde_json::from_value::<MetricConfig>(json).unwrap(), config);
+    }
+    for config in MetricConfig::defaults() {
         let empty = serde_json::json!({ config.name(): {} });
         assert_eq!(serde_json::from_value::<MetricConfig>(empty).unwrap(), config);
         let unknown = serde_json::json!({ config.name(): { "no_such_setting": 1 } });
@@ -123,11 +129,68 @@ fn metrics_are_found_by_name() {
 }
 
 #[test]
+fn settings_are_checked_without_models() {
+    for config in MetricConfig::examples() {
+        assert!(config.check().is_ok(), "{}", config.name());
+    }
+    let wrong = serde_json::json!({ "faithfulness": { "threshold": 2.0 } });
+    assert!(serde_json::from_value::<MetricConfig>(wrong).unwrap().check().is_err());
+    let empty: Vec<&str> =
+        MetricConfig::defaults().iter().filter(|config| config.check().is_err()).map(MetricConfig::name).collect();
+    assert_eq!(empty, ["rubric", "criteria", "prompt"], "what is the user's to say has no default");
+}
+
+#[test]
+fn a_panel_gives_every_judged_metric_its_majority() {
+    let question = full_question();
+    let passages = [passage("a.txt", 0, 40)];
+    let answer = answer(DOUBTFUL);
+    for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
+        let name = config.name();
+        let of = |judges: Vec<FakeJudge>| {
+            let judges = judges.into_iter().map(FakeJudge::chat).collect();
+            let metric = config.build(&Context { judges, ..context() }).unwrap();
+            score(&*metric, &sample(&question, &passages, Some(&answer)))
+        };
+        let no = || FakeJudge::new().verdicts(&"0".repeat(40)).ratings(&"0".repeat(9));
+        let (alone, other) = (of(vec![FakeJudge::new()]), of(vec![no()]));
+        let most = of(vec![FakeJudge::new(), no(), FakeJudge::new()]);
+        assert_eq!(most.score, alone.score, "{name}");
+        let votes = most.detail["agreement"].as_f64().unwrap_or_else(|| panic!("{name}: {}", most.detail));
+        let judges = most.detail["transcript"].as_array().unwrap().iter().filter(|call| call["judge"].is_string());
+        assert!(votes >= 0.5 && judges.count() >= 3, "{name} {}", most.detail);
+        // Where the second judge would decide otherwise, two of them are divided.
+        if other.score != alone.score {
+            let divided = of(vec![FakeJudge::new(), no()]);
+            assert!(matches!(divided.score, Score::Missing(Missing::JudgeUnparsable(_))), "{name} {:?}", divided.score);
+        }
+    }
+}
+
+#[test]
 fn the_judged_metrics_are_these() {
     let judged: Vec<&str> =
         MetricConfig::defaults().iter().filter(|config| config.judged()).map(MetricConfig::name).collect();
     assert_eq!(
         judged,
-        ["faithfulness", "answer_relevancy", "context_precision", "context_recall", "answer_correctness"]
+        [
+            "faithfulness",
+            "answer_relevancy",
+            "context_precision",
+            "context_recall",
+            "answer_correctness",
+            "factual_correctness",
+            "noise_sensitivity",
+            "context_entity_recall",
+            "context_relevance",
+            "response_groundedness",
+            "answer_accuracy",
+            "citation_precision",
+            "citation_recall",
+            "abstention",
+            "rubric",
+            "criteria",
+            "prompt",
+        ]
     );
 }

@@ -82,6 +82,10 @@ impl Cutoff {
                 }
             }
         }
+        // Text of another system: where it stands in a document is not known.
+        if sample.passages.iter().any(|passage| passage.span.is_empty() && !passage.text.is_empty()) {
+            return Err(Missing::NotApplicable("the passages have no place in a document".into()));
+        }
         let passages = &sample.passages[..self.k.unwrap_or(usize::MAX).min(sample.passages.len())];
         let mut relevant = Vec::with_capacity(passages.len());
         for (i, passage) in passages.iter().enumerate() {
@@ -229,6 +233,15 @@ mod tests {
         let mut question = question_with_evidence(&[(0, 10)]);
         question.evidence[0].span = None;
         let missing = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &[], None)).err();
+        assert!(matches!(missing, Some(Missing::NotApplicable(_))), "{missing:?}");
+    }
+
+    #[test]
+    fn passages_without_a_place_are_no_failure_of_the_retriever() {
+        let question = question_with_evidence(&[(0, 10)]);
+        let placeless = rag::Passage { text: "some text".to_owned(), ..passage("a.txt", 0, 0) };
+        let passages = [passage("a.txt", 0, 10), placeless];
+        let missing = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &passages, None)).err();
         assert!(matches!(missing, Some(Missing::NotApplicable(_))), "{missing:?}");
     }
 

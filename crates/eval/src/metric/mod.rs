@@ -5,11 +5,14 @@
 //! a typed reason why there is none, never a NaN, and shows its work in
 //! [`Scored::detail`].
 
+mod citation;
 mod evidence;
 pub(crate) mod judge;
+mod refusal;
 mod retrieval;
 #[cfg(test)]
 pub(crate) mod testing;
+mod two_ratings;
 pub(crate) mod words;
 
 use crate::{Missing, Question, Scored};
@@ -31,6 +34,17 @@ macro_rules! metrics {
             fn description(&self) -> &dyn Describe {
                 match self { $( Self::$Variant(config) => config ),+ }
             }
+
+            fn description_mut(&mut self) -> &mut dyn Describe {
+                match self { $( Self::$Variant(config) => config ),+ }
+            }
+
+            /// Every metric with settings that work, also where the default
+            /// ones ask for something.
+            #[cfg(test)]
+            pub(crate) fn examples() -> Vec<Self> {
+                vec![ $( Self::$Variant($module::Config::example()) ),+ ]
+            }
         }
     };
 }
@@ -50,12 +64,54 @@ metrics! {
     ContextPrecision => context_precision,
     ContextRecall => context_recall,
     AnswerCorrectness => answer_correctness,
+    FactualCorrectness => factual_correctness,
+    NoiseSensitivity => noise_sensitivity,
+    ContextEntityRecall => context_entity_recall,
+    ContextRelevance => context_relevance,
+    ResponseGroundedness => response_groundedness,
+    AnswerAccuracy => answer_accuracy,
+    CitationPrecision => citation_precision,
+    CitationRecall => citation_recall,
+    Abstention => abstention,
+    Rubric => rubric,
+    Criteria => criteria,
+    Prompt => prompt,
 }
 
 impl MetricConfig {
     /// A metric with its default settings, by name.
     pub fn named(name: &str) -> Option<Self> {
         Self::defaults().into_iter().find(|metric| metric.name() == name)
+    }
+
+    /// What tells it from all others of an experiment: the name in its
+    /// settings if it has one, else its own, with the mode where there are
+    /// several.
+    pub fn label(&self) -> String {
+        self.description().label().unwrap_or_else(|| self.name().to_owned())
+    }
+
+    /// Reads the files that the settings name, so that what they hold is part
+    /// of the settings from here on, and of every key. `read` is given each
+    /// path as it is written.
+    ///
+    /// # Errors
+    /// What `read` says, with the metric's name.
+    pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), Error> {
+        let metric = self.name();
+        self.description_mut().load(read).map_err(|reason| Error::Config { metric, reason })
+    }
+
+    /// Whether the settings can work, as far as that can be told without models.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check(&self) -> Result<(), Error> {
+        // Settings are looked at before models.
+        match self.build(&Context::default()) {
+            Err(error @ Error::Config { .. }) => Err(error),
+            Ok(_) | Err(Error::Needs { .. }) => Ok(()),
+        }
     }
 
     /// What it looks at.
@@ -87,6 +143,23 @@ impl MetricConfig {
 /// What can be told of a metric from its settings alone, before it is built.
 trait Describe {
     fn needs(&self) -> Needs;
+
+    fn label(&self) -> Option<String> {
+        None
+    }
+
+    fn load(&mut self, _read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Settings that work: those of a metric that has no such default.
+    #[cfg(test)]
+    fn example() -> Self
+    where
+        Self: Sized + Default,
+    {
+        Self::default()
+    }
 
     fn range(&self) -> (f64, f64) {
         (0.0, 1.0)
@@ -122,15 +195,15 @@ pub enum Error {
 /// The models that metrics may use.
 #[derive(Clone, Default)]
 pub struct Context {
-    /// The judge.
-    pub judge: Option<Chat>,
+    /// The judge; of several, the majority decides.
+    pub judges: Vec<Chat>,
     /// The embedder for similarities: the same one for all trials.
     pub embedder: Option<Embedder>,
 }
 
 impl Context {
-    fn judge(&self, metric: &'static str) -> Result<Chat, Error> {
-        self.judge.clone().ok_or(Error::Needs { metric, part: "a judge" })
+    fn judge(&self, metric: &'static str) -> Result<judge::Judges, Error> {
+        judge::Judges::of(&self.judges).ok_or(Error::Needs { metric, part: "a judge" })
     }
 
     fn embedder(&self, metric: &'static str) -> Result<Embedder, Error> {
@@ -196,6 +269,36 @@ impl<'a> Sample<'a> {
             text => Ok(text),
         }
     }
+
+    /// What a judge of the user's own criteria is shown beside the answer,
+    /// fenced: the question, and what is asked for.
+    fn shown(&self, reference: bool, passages: bool) -> Result<String, Missing> {
+        let mut shown = Vec::new();
+        if passages {
+            let texts = self.passages.iter().map(|passage| passage.text.as_str());
+            shown.push(crate::prompt::fence_all("context", "passage", texts));
+        }
+        shown.push(crate::prompt::fence("question", &self.question.question));
+        if reference {
+            shown.push(crate::prompt::fence("reference", self.reference()?));
+        }
+        Ok(shown.join("\n\n"))
+    }
+}
+
+/// Refuses a name of the user's that could not stand in a table, or that is
+/// another metric's.
+fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
+    let Some(name) = name else { return Ok(()) };
+    let usable = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    let reason = if name.is_empty() || !name.chars().all(usable) {
+        "`name`: use letters, digits, `-` and `_` only".to_owned()
+    } else if name != metric && MetricConfig::NAMES.contains(&name) {
+        format!("`name`: `{name}` is another metric")
+    } else {
+        return Ok(());
+    };
+    Err(Error::Config { metric, reason })
 }
 
 /// Gives one number, or the reason why there is none, for one sample.
@@ -209,3 +312,5 @@ pub trait Metric: Send + Sync {
 
 #[cfg(test)]
 mod conformance;
+#[cfg(test)]
+mod injection;

@@ -28,6 +28,7 @@ pub(crate) fn question(text: &str, reference: Option<&str>) -> Question {
         reference: reference.map(str::to_owned),
         evidence: Vec::new(),
         tags: Vec::new(),
+        answerable: true,
     }
 }
 
@@ -90,12 +91,12 @@ pub(crate) fn text_score(metric: &dyn Metric, reference: &str, text: &str) -> f6
 
 /// An embedder and no judge.
 pub(crate) fn context() -> Context {
-    Context { judge: None, embedder: Some(Client::new(None).embedder(Arc::new(WordCounter(identity("words"))))) }
+    Context { judges: Vec::new(), embedder: Some(Client::new(None).embedder(Arc::new(WordCounter(identity("words"))))) }
 }
 
 /// An embedder and this judge.
 pub(crate) fn judge_context(judge: FakeJudge) -> Context {
-    Context { judge: Some(judge.chat()), ..context() }
+    Context { judges: vec![judge.chat()], ..context() }
 }
 
 fn identity(model: &str) -> Identity {
@@ -114,6 +115,7 @@ pub(crate) struct FakeJudge {
     question: String,
     objects: Mutex<Vec<String>>,
     verdicts: Mutex<Vec<char>>,
+    ratings: Mutex<Vec<char>>,
     probabilities: bool,
     failing: bool,
     seen: Arc<Mutex<Vec<ChatRequest>>>,
@@ -127,13 +129,19 @@ impl FakeJudge {
             question: "What?".to_owned(),
             objects: Mutex::default(),
             verdicts: Mutex::default(),
+            ratings: Mutex::default(),
             probabilities: true,
             failing: false,
             seen: Arc::default(),
         }
     }
 
-    /// The statements of every text.
+    pub(crate) fn named(mut self, model: &str) -> Self {
+        self.identity = identity(model);
+        self
+    }
+
+    /// The statements, claims or entities of every text.
     pub(crate) fn statements(mut self, statements: &[&str]) -> Self {
         self.statements = statements.iter().map(|text| (*text).to_owned()).collect();
         self
@@ -155,6 +163,13 @@ impl FakeJudge {
     /// after the last.
     pub(crate) fn verdicts(self, verdicts: &str) -> Self {
         *self.verdicts.lock().unwrap() = verdicts.chars().rev().collect();
+        self
+    }
+
+    /// The ratings in the order of asking, a digit each, `?` for none; the
+    /// greatest of the scale after the last.
+    pub(crate) fn ratings(self, ratings: &str) -> Self {
+        *self.ratings.lock().unwrap() = ratings.chars().rev().collect();
         self
     }
 
@@ -181,6 +196,32 @@ impl FakeJudge {
         self.verdicts.lock().unwrap().pop().unwrap_or('1')
     }
 
+    fn rating(&self, greatest: u64) -> Option<u64> {
+        match self.ratings.lock().unwrap().pop() {
+            Some(rating) => rating.to_digit(10).map(u64::from),
+            None => Some(greatest),
+        }
+    }
+
+    /// Probabilities of the choices that were asked for.
+    fn choices(&self, choices: &[String]) -> Vec<f64> {
+        let chosen = match choices {
+            [yes, _] if yes == "Yes" => match self.verdict() {
+                '1' => Some(0),
+                '0' => Some(1),
+                _ => None,
+            },
+            numbers => {
+                let greatest = numbers.last().and_then(|number| number.parse().ok());
+                let rating = self.rating(greatest.unwrap_or_default()).map(|rating| rating.to_string());
+                rating.and_then(|rating| numbers.iter().position(|number| *number == rating))
+            }
+        };
+        let others = 0.1 / (choices.len() as f64 - 1.0);
+        let probability = |index| if Some(index) == chosen { 0.9 } else { others };
+        if chosen.is_some() { (0..choices.len()).map(probability).collect() } else { Vec::new() }
+    }
+
     fn object(&self, schema: &serde_json::Value) -> String {
         if let Some(reply) = self.objects.lock().unwrap().pop() {
             return reply;
@@ -196,8 +237,16 @@ impl FakeJudge {
             let rows: Vec<_> = (1..=n).map(row).collect();
             // The order must not matter: verdicts are matched by number.
             json!({ "verdicts": rows.into_iter().rev().collect::<Vec<_>>() })
-        } else if properties.get("statements").is_some() {
-            json!({ "statements": self.statements })
+        } else if let Some(scale) = properties["choice"]["enum"].as_array() {
+            let chosen = match scale.last().and_then(serde_json::Value::as_u64) {
+                Some(greatest) => json!(self.rating(greatest)),
+                None => json!(if self.verdict() == '1' { "Yes" } else { "No" }),
+            };
+            json!({ "reason": "so", "choice": chosen })
+        } else if properties["number"]["type"] == "number" {
+            json!({ "reason": "so", "number": 0.5 })
+        } else if let Some(list) = list_of(properties) {
+            json!({ list: self.statements })
         } else if properties.get("noncommittal").is_some() {
             json!({ "question": self.question, "noncommittal": false })
         } else {
@@ -233,14 +282,15 @@ impl ChatModel for FakeJudge {
         let (text, choices) = match (&request.schema, self.probabilities) {
             (Some(schema), _) => (self.object(schema), Vec::new()),
             (None, false) => (String::new(), Vec::new()),
-            (None, true) => match self.verdict() {
-                '1' => (String::new(), vec![0.9, 0.1]),
-                '0' => (String::new(), vec![0.1, 0.9]),
-                _ => (String::new(), Vec::new()),
-            },
+            (None, true) => (String::new(), self.choices(&request.choices)),
         };
         Ok(ChatResponse { text, finish: Finish::Stop, usage: Usage::default(), choices, seconds: 0.0 })
     }
+}
+
+/// The name of the list that a schema asks for.
+fn list_of(properties: &serde_json::Value) -> Option<&String> {
+    properties.as_object()?.iter().find(|(_, property)| property["type"] == "array").map(|(name, _)| name)
 }
 
 /// Embeds a text as the counts of its words, hashed.

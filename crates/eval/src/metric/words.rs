@@ -15,7 +15,14 @@ use std::collections::HashSet;
 /// that the answer cites count, and not within backticks, so that `x[1]` in
 /// code survives.
 pub(crate) fn without_citations(text: &str, citations: &[u32]) -> String {
+    take_citations(text, citations).0.trim().to_owned()
+}
+
+/// A text without its citations, and each citation with the byte of that text
+/// at which it stood.
+fn take_citations(text: &str, citations: &[u32]) -> (String, Vec<(usize, u32)>) {
     let mut out = String::with_capacity(text.len());
+    let mut taken = Vec::new();
     let mut in_code = false;
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
@@ -24,6 +31,8 @@ pub(crate) fn without_citations(text: &str, citations: &[u32]) -> String {
             && let Some(length) = citation_length(rest, citations)
         {
             out.truncate(out.trim_end().len());
+            let numbers = rest[1..length - 1].split([',', ';']).filter_map(|number| number.trim().parse().ok());
+            taken.extend(numbers.map(|number| (out.len(), number)));
             rest = &rest[length..];
             continue;
         }
@@ -31,7 +40,42 @@ pub(crate) fn without_citations(text: &str, citations: &[u32]) -> String {
         out.push(next);
         rest = &rest[next.len_utf8()..];
     }
-    out.trim().to_owned()
+    (out, taken)
+}
+
+/// The sentences of an answer without citations, each with the numbers that it
+/// cites, once each and in order. A citation belongs to the sentence in which
+/// it stands, or behind which: `So it is. [1]`.
+pub(crate) fn cited_sentences(text: &str, citations: &[u32]) -> Vec<(String, Vec<u32>)> {
+    let (plain, taken) = take_citations(text, citations);
+    let mut found: Vec<(usize, String, Vec<u32>)> = Vec::new();
+    let mut start = 0;
+    for sentence in sentences(&plain) {
+        let begin = plain[start..].find(sentence).map_or(start, |at| start + at);
+        start = begin + sentence.len();
+        found.push((begin, sentence.to_owned(), Vec::new()));
+    }
+    for (at, number) in taken {
+        let behind = found.iter().rposition(|(begin, _, _)| *begin < at).unwrap_or_default();
+        if let Some((_, _, cited)) = found.get_mut(behind).filter(|(_, _, cited)| !cited.contains(&number)) {
+            cited.push(number);
+        }
+    }
+    found.into_iter().map(|(_, sentence, cited)| (sentence, cited)).collect()
+}
+
+/// The numbers of passages that a text cites, for texts of other systems: any
+/// number in brackets for which there is a passage, not within backticks; each
+/// once, in order.
+pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
+    let possible: Vec<u32> = (1..=u32::try_from(n_passages).unwrap_or(u32::MAX)).collect();
+    let mut cited = Vec::new();
+    for (_, number) in take_citations(text, &possible).1 {
+        if !cited.contains(&number) {
+            cited.push(number);
+        }
+    }
+    cited
 }
 
 /// The length of the citation with which a text begins.
@@ -161,6 +205,24 @@ mod tests {
     #[test]
     fn citations_go_with_the_space_before_them() {
         assert_eq!(without_citations("Paris [1], France [2][3]. [1, 3]", &[1, 2, 3]), "Paris, France.");
+    }
+
+    #[test]
+    fn a_citation_belongs_to_the_sentence_in_or_behind_which_it_stands() {
+        let cited = |text: &str| {
+            let sentences = cited_sentences(text, &[1, 2, 3]);
+            sentences.into_iter().map(|(sentence, cited)| format!("{sentence}{cited:?}")).collect::<Vec<_>>()
+        };
+        assert_eq!(cited("Ä is b [1]. C [2][1] is d. [3] E is."), ["Ä is b.[1]", "C is d.[2, 1, 3]", "E is.[]"]);
+        assert_eq!(cited("[2] A is.[1] B is [3, 3]."), ["A is.[2, 1]", "B is.[3]"]);
+        assert_eq!(cited("A is. A is. [2]"), ["A is.[]", "A is.[2]"]);
+        assert!(cited("[1] …").is_empty());
+    }
+
+    #[test]
+    fn texts_of_others_cite_the_passages_that_there_are() {
+        assert_eq!(citations("A [2], b [9] and `x[1]` [2; 3].", 3), [2, 3]);
+        assert!(citations("A [1].", 0).is_empty());
     }
 
     #[test]

@@ -92,6 +92,7 @@ fn dataset(evidence: &[(&str, &str)]) -> Dataset {
             reference: None,
             evidence: evidence.collect(),
             tags: Vec::new(),
+            answerable: true,
         }],
     }
 }

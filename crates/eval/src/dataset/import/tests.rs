@@ -31,6 +31,7 @@ fn own_files_survive_a_round_trip() {
                     span: Some(Span { start: 3, end: 9 }),
                 }],
                 tags: vec!["t".into()],
+                answerable: true,
             },
             Question {
                 id: "7".into(),
@@ -38,10 +39,12 @@ fn own_files_survive_a_round_trip() {
                 reference: None,
                 evidence: Vec::new(),
                 tags: Vec::new(),
+                answerable: false,
             },
         ],
     };
     let jsonl = dataset.to_jsonl().unwrap();
+    assert_eq!(jsonl.matches("answerable").count(), 1, "only what is not so is written");
     assert_eq!(import("golden.jsonl", jsonl.as_bytes()), Ok(dataset.clone()));
     let with_mark = [b"\xEF\xBB\xBF", jsonl.replace('\n', "\r\n\r\n").as_bytes()].concat();
     assert_eq!(import("golden", &with_mark), Ok(dataset));
@@ -161,8 +164,13 @@ fn files_without_questions_are_refused() {
 }
 
 #[test]
-fn edit_distances_count_letters() {
-    assert_eq!(edit_distance("kitten", "sitting"), 3);
-    assert_eq!(edit_distance("", "ab"), 2);
-    assert_eq!(edit_distance("é", "e"), 1);
+fn unanswerable_questions_are_marked_and_have_no_evidence() {
+    let answerable = |row: &str| one("g.jsonl", row).answerable;
+    assert!(answerable(r#"{"question": "Why?"}"#) && answerable(r#"{"question": "Why?", "answerable": null}"#));
+    assert!(!answerable(r#"{"question": "Why?", "answerable": false}"#));
+    assert!(!answerable(r#"{"question": "Why?", "is_impossible": true}"#));
+    assert!(!one("g.csv", "question,answerable\nWhy?,False\n").answerable);
+    assert_eq!(lines("g.jsonl", r#"{"question": "Why?", "answerable": "perhaps"}"#), [1]);
+    assert_eq!(lines("g.jsonl", r#"{"question": "Why?", "answerable": true, "is_impossible": false}"#), [1]);
+    assert_eq!(lines("g.jsonl", r#"{"question": "Why?", "answerable": false, "evidence": [{"quote": "q"}]}"#), [1]);
 }

@@ -1,0 +1,224 @@
+//! Reads what any system answered, to be scored: JSONL and CSV files with a
+//! question, an answer, what was retrieved, and a reference.
+//!
+//! When to use it: for answers that were not made by a trial. All faults of a
+//! file are told at once, each with its line and what to do, before anything
+//! is scored.
+//!
+//! | what | columns |
+//! |---|---|
+//! | id | `id`, `question_id`; else `line-N` |
+//! | question | `question`, `user_input` (Ragas ≥ 0.2), `query`, `input` (DeepEval) |
+//! | answer | `answer`, `response` (Ragas ≥ 0.2), `actual_output` (DeepEval), `prediction`, `output` |
+//! | passages | `contexts`, `retrieved_contexts` (Ragas ≥ 0.2), `retrieval_context` (DeepEval), `passages` |
+//! | reference answer | `reference`, `ground_truth`, `ground_truths` (the first), `expected_output` (DeepEval), `expected` |
+//! | golden evidence | `evidence`: a list of `{document, quote, span?}` |
+//! | tags | `tags` |
+//! | whether the documents answer it | `answerable`, `is_impossible` |
+//!
+//! A passage is a text, or an object with a `text` (`content`, `page_content`),
+//! a `document` and a `span` of its bytes. A text alone has no place in a
+//! document, so metrics that look for evidence do not apply to it.
+//!
+//! What is not there at all (no column, `null`) is told from what is empty: a
+//! row without passages cannot be scored by what was retrieved, and one with an
+//! empty list retrieved nothing. Citations are numbers in brackets for which
+//! there is a passage (`[1]`, `[1, 3]`).
+//!
+//! Columns that are not known are ignored, unless they are nearly one that is.
+
+use super::cells::{is_blank, nearly, text, texts};
+use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
+use super::{ImportError, Question, rows};
+use crate::metric::words;
+use models::Usage;
+use rag::{Answer, Passage, Span};
+use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+const ID: &[&str] = &["id", "question_id"];
+const QUESTION: &[&str] = &["question", "user_input", "query", "input"];
+const ANSWER: &[&str] = &["answer", "response", "actual_output", "prediction", "output"];
+const PASSAGES: &[&str] = &["contexts", "retrieved_contexts", "retrieval_context", "passages"];
+const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths", "expected_output", "expected"];
+const OTHER: &[&str] = &["evidence", "tags", "answerable", "is_impossible", "reference_contexts"];
+const TEXT: &[&str] = &["text", "content", "page_content"];
+
+/// What a system made of one question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AnsweredRow {
+    /// The line of the file, from 1.
+    pub line: usize,
+    /// The question, with what is known of it.
+    pub question: Question,
+    /// What was retrieved, best first; none if the file does not tell.
+    pub passages: Option<Vec<Passage>>,
+    /// What was answered; none if the file does not tell.
+    pub answer: Option<Answer>,
+}
+
+/// Reads a file of answers. The name tells the format (`.jsonl`, `.csv`,
+/// `.tsv`); another name lets the content decide.
+///
+/// # Errors
+/// All faults of the file, in the order of their lines.
+pub fn import_answers(name: &str, bytes: &[u8]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
+    let fail = |faults: Vec<rows::Fault>| {
+        faults.into_iter().map(|(line, message)| ImportError { file: name.to_owned(), line, message }).collect()
+    };
+    if bytes.starts_with(b"PAR1") {
+        let how = "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", orient=\"records\", lines=True)`)";
+        return Err(fail(vec![(1, how.to_owned())]));
+    }
+    let (records, mut faults) = rows::read(name, bytes);
+    let is_csv = rows::shape(name, bytes) == rows::Shape::Csv;
+    if let Some(first) = records.first().filter(|_| is_csv) {
+        check_columns(&first.fields, 1, &mut faults);
+    }
+    let mut answered = Vec::new();
+    let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
+    for row in &records {
+        if !is_csv {
+            check_columns(&row.fields, row.line, &mut faults);
+        }
+        let read = read(&row.fields, row.line, &mut faults);
+        let id = &read.question.id;
+        if let Some(known) = lines_of_ids.get(id) {
+            faults.push((row.line, format!("has the id `{id}` of line {known}: ids must differ")));
+        }
+        lines_of_ids.entry(id.clone()).or_insert(row.line);
+        answered.push(read);
+    }
+    if records.is_empty() && faults.is_empty() {
+        faults.push((1, "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned()));
+    }
+    if faults.is_empty() {
+        return Ok(answered);
+    }
+    faults.sort_by_key(|fault| fault.0);
+    Err(fail(faults))
+}
+
+fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
+    let groups = [ID, QUESTION, ANSWER, PASSAGES, REFERENCE];
+    let known: Vec<&str> = groups.into_iter().chain([OTHER, IGNORED]).flatten().copied().collect();
+    for column in fields.keys() {
+        if let Some(near) = nearly(column, &known) {
+            faults.push((line, format!("has a column `{column}`: write `{near}`, or rename it")));
+        }
+    }
+    if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
+        faults.push((line, "has no column with the question: name it `question` or `user_input`".to_owned()));
+    }
+    for names in groups {
+        let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
+        if let [first, second, ..] = given[..] {
+            faults.push((line, format!("has both `{first}` and `{second}`: keep one")));
+        }
+    }
+}
+
+/// The first of some columns that a row has, unless it is null.
+fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&'static str, &'a Value)> {
+    names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
+}
+
+fn read(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) -> AnsweredRow {
+    let mut fault = |message: String| faults.push((line, message));
+    let mut read_text = |names: &[&'static str]| {
+        let (name, value) = find(fields, names)?;
+        let read = if name == "ground_truths" {
+            texts(value).map(|texts| texts.into_iter().next().unwrap_or_default())
+        } else {
+            text(value)
+        };
+        read.map_err(|reason| fault(format!("`{name}` {reason}"))).ok()
+    };
+    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("line-{line}"));
+    let question = read_text(QUESTION);
+    let answer = read_text(ANSWER);
+    let reference = read_text(REFERENCE).filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("nan"));
+    let has_column = QUESTION.iter().any(|name| fields.contains_key(*name));
+    if question.as_deref().is_none_or(str::is_empty) && has_column {
+        fault("has an empty question: write one, or remove the line".to_owned());
+    }
+    let passages = find(fields, PASSAGES)
+        .filter(|(_, value)| !is_blank(value))
+        .and_then(|(name, value)| read_passages(value).map_err(|reason| fault(format!("`{name}` {reason}"))).ok());
+    let evidence = match fields.get("evidence").filter(|value| !is_blank(value)).map(read_own_evidence) {
+        Some(Ok(evidence)) => evidence,
+        Some(Err(reasons)) => {
+            reasons.into_iter().for_each(&mut fault);
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
+    let tags = read_tags(fields).map_err(&mut fault).unwrap_or_default();
+    let answerable = read_answerable(fields).map_err(&mut fault).unwrap_or(true);
+    let n_passages = passages.as_ref().map_or(0, Vec::len);
+    let answer = answer.map(|text| Answer {
+        citations: words::citations(&text, n_passages),
+        text,
+        dropped_passages: 0,
+        calls: 0,
+        usage: Usage::default(),
+        seconds: 0.0,
+    });
+    let question = question.unwrap_or_default();
+    AnsweredRow { line, question: Question { id, question, reference, evidence, tags, answerable }, passages, answer }
+}
+
+fn read_passages(value: &Value) -> Result<Vec<Passage>, String> {
+    let parsed;
+    let items = match value {
+        Value::Array(items) => items,
+        // A cell of a CSV file that holds objects.
+        Value::String(cell) if cell.trim_start().starts_with("[{") => match serde_json::from_str(cell) {
+            Ok(Value::Array(items)) => {
+                parsed = items;
+                &parsed
+            }
+            Ok(_) => return Err("must be a list of passages".to_owned()),
+            Err(error) => return Err(format!("is no JSON list: {error}")),
+        },
+        other => {
+            parsed = texts(other)?.into_iter().map(Value::String).collect();
+            &parsed
+        }
+    };
+    items.iter().filter(|item| !item.is_null()).enumerate().map(|(i, item)| passage(i + 1, item)).collect()
+}
+
+fn passage(number: usize, item: &Value) -> Result<Passage, String> {
+    let plain = |text: String| Passage {
+        document: String::new(),
+        span: Span { start: 0, end: 0 },
+        text,
+        score: 0.0,
+        page: None,
+        book: None,
+        heading: None,
+        rows: Vec::new(),
+    };
+    let Value::Object(fields) = item else {
+        return text(item).map(plain).map_err(|reason| format!("at {number} {reason}"));
+    };
+    let Some((name, value)) = find(fields, TEXT) else {
+        return Err(format!("at {number} has no `text`: write a text, or {{\"text\": \"…\"}}"));
+    };
+    let mut passage = plain(text(value).map_err(|reason| format!("at {number}: `{name}` {reason}"))?);
+    if let Some((name, value)) = find(fields, &["document", "source"]) {
+        passage.document = text(value).map_err(|reason| format!("at {number}: `{name}` {reason}"))?;
+    }
+    if let Some((_, value)) = find(fields, &["span"]) {
+        let wrong = |reason: String| format!("at {number}: `span` must be {{\"start\": …, \"end\": …}}: {reason}");
+        passage.span = serde_json::from_value(value.clone()).map_err(|error| wrong(error.to_string()))?;
+        if passage.span.is_empty() {
+            return Err(wrong("it ends before it starts, or holds nothing".to_owned()));
+        }
+    }
+    Ok(passage)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! Tests of reading answers.
+
+use super::*;
+
+fn one(name: &str, text: &str) -> AnsweredRow {
+    let mut rows = import_answers(name, text.as_bytes()).unwrap();
+    assert_eq!(rows.len(), 1);
+    rows.remove(0)
+}
+
+fn faults(name: &str, text: &str) -> Vec<(usize, String)> {
+    import_answers(name, text.as_bytes()).unwrap_err().into_iter().map(|error| (error.line, error.message)).collect()
+}
+
+fn texts_of(row: &AnsweredRow) -> Vec<&str> {
+    row.passages.iter().flatten().map(|passage| passage.text.as_str()).collect()
+}
+
+#[test]
+fn the_columns_of_ragas_deepeval_and_others_are_the_same_to_us() {
+    for row in [
+        r#"{"question": "Why?", "answer": "So [2].", "contexts": ["a", "b"], "ground_truth": "Because"}"#,
+        r#"{"user_input": "Why?", "response": "So [2].", "retrieved_contexts": ["a", "b"], "reference": "Because"}"#,
+        r#"{"input": "Why?", "actual_output": "So [2].", "retrieval_context": ["a", "b"], "expected_output": "Because"}"#,
+        r#"{"query": "Why?", "prediction": "So [2].", "passages": [{"page_content": "a"}, {"text": "b"}], "ground_truths": ["Because"]}"#,
+    ] {
+        let row = one("a.jsonl", row);
+        assert_eq!((row.question.question.as_str(), row.question.reference.as_deref()), ("Why?", Some("Because")));
+        assert_eq!((texts_of(&row), row.question.id.as_str()), (vec!["a", "b"], "line-1"));
+        let answer = row.answer.unwrap();
+        assert_eq!((answer.text.as_str(), answer.citations), ("So [2].", vec![2]));
+    }
+}
+
+#[test]
+fn tables_hold_lists_as_programs_write_them() {
+    let row = one("a.csv", "question,answer,contexts,reference\nWhy?,So,\"['a', 'b']\",nan\n");
+    assert_eq!((texts_of(&row), row.question.reference), (vec!["a", "b"], None));
+    let row = one("a.csv", "question,answer,contexts\nWhy?,So,\"[{\"\"text\"\": \"\"a\"\"}]\"\n");
+    assert_eq!(texts_of(&row), ["a"]);
+    let row = one("a.csv", "question,answer,contexts\nWhy?,So,one context\n");
+    assert_eq!(texts_of(&row), ["one context"]);
+}
+
+#[test]
+fn what_is_not_there_is_told_from_what_is_empty() {
+    let row = one("a.jsonl", r#"{"question": "Why?"}"#);
+    assert_eq!((row.passages, row.answer), (None, None));
+    let row = one("a.jsonl", r#"{"question": "Why?", "answer": null, "contexts": null}"#);
+    assert_eq!((row.passages, row.answer), (None, None));
+    let row = one("a.jsonl", r#"{"question": "Why?", "answer": "", "contexts": []}"#);
+    assert_eq!((row.passages, row.answer.map(|answer| answer.text)), (Some(Vec::new()), Some(String::new())));
+}
+
+#[test]
+fn a_passage_may_say_where_it_stands() {
+    let row = one(
+        "a.jsonl",
+        r#"{"question": "Why?", "contexts": ["x", {"text": "abc", "document": "a.txt", "span": {"start": 3, "end": 6}}], "evidence": [{"document": "a.txt", "quote": "b"}], "answerable": true, "tags": ["t"]}"#,
+    );
+    let passages = row.passages.unwrap();
+    assert!(passages[0].span.is_empty() && passages[0].document.is_empty());
+    assert_eq!((passages[1].document.as_str(), passages[1].span), ("a.txt", Span { start: 3, end: 6 }));
+    assert_eq!((row.question.evidence.len(), row.question.tags.len()), (1, 1));
+}
+
+#[test]
+fn the_same_question_may_stand_twice_and_an_id_may_not() {
+    let twice = "{\"question\": \"Why?\"}\n\n{\"question\": \"Why?\"}";
+    let ids: Vec<String> =
+        import_answers("a.jsonl", twice.as_bytes()).unwrap().into_iter().map(|row| row.question.id).collect();
+    assert_eq!(ids, ["line-1", "line-3"]);
+    let same = "{\"id\": 7, \"question\": \"Why?\"}\n{\"id\": \"7\", \"question\": \"How?\"}";
+    assert_eq!(faults("a.jsonl", same)[0].0, 2);
+}
+
+#[test]
+fn all_faults_are_told_with_their_lines() {
+    let text = "{\"question\": \"A?\", \"answer\": \"a\"}\n\
+                {\"answer\": \"a\"}\n\
+                {\"question\": \" \", \"contexts\": 3}\n\
+                not json\n\
+                {\"question\": \"A?\", \"anwser\": \"a\"}\n\
+                {\"question\": \"A?\", \"answer\": \"a\", \"response\": \"b\"}\n\
+                {\"question\": \"A?\", \"contexts\": [\"a\", {\"score\": 1}, {\"text\": \"a\", \"span\": {\"start\": 2, \"end\": 2}}]}\n\
+                {\"question\": \"A?\", \"answer\": [1], \"answerable\": \"perhaps\", \"evidence\": [{}]}";
+    let found = faults("a.jsonl", text);
+    let lines: Vec<usize> = found.iter().map(|fault| fault.0).collect();
+    assert_eq!(lines, [2, 3, 3, 4, 5, 6, 7, 8, 8, 8], "{found:?}");
+    assert!(found[4].1.contains("`answer`"), "{found:?}");
+    assert!(found[6].1.contains("`contexts` at 2 has no `text`"), "{found:?}");
+    let first = &import_answers("a.jsonl", text.as_bytes()).unwrap_err()[0];
+    assert_eq!(first.to_string(), "a.jsonl:2: has no column with the question: name it `question` or `user_input`");
+}
+
+#[test]
+fn files_that_hold_no_answers_are_refused_with_what_to_do() {
+    assert!(faults("a.parquet", "PAR1....")[0].1.contains("to_json"));
+    assert!(faults("a.jsonl", "")[0].1.contains("holds no answer"));
+    assert!(faults("a.json", "[{\"question\": \"Why?\"}]")[0].1.contains("jq"));
+}

@@ -1,0 +1,109 @@
+//! What stands in one cell of a file of records: a text, a list of texts, yes
+//! or no; and column names that are nearly known ones.
+//!
+//! Every reader says what is wrong in words that go behind the column's name.
+
+use super::literal;
+use serde_json::Value;
+
+/// Whether a cell says nothing; pandas writes what is missing as `nan`.
+pub(super) fn is_blank(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.trim().is_empty() || text.trim().eq_ignore_ascii_case("nan"),
+        _ => false,
+    }
+}
+
+/// A text, trimmed; a number counts as one (ids often are).
+pub(super) fn text(value: &Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text.trim().to_owned()),
+        Value::Number(number) => Ok(number.to_string()),
+        Value::Null => Ok(String::new()),
+        other => Err(format!("must be a text, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+    }
+}
+
+/// A list of texts, also out of a cell; one text that is no list is a list of one.
+pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(text).collect(),
+        Value::String(cell) if cell.trim_start().starts_with(['[', '(']) => {
+            literal::list_of_texts(cell).map_err(|reason| format!("cannot be read: {reason}"))
+        }
+        Value::String(text) => Ok(vec![text.trim().to_owned()]),
+        other => Err(format!("must be a list of texts, not {}", crate::prompt::shorten(&other.to_string(), 40))),
+    }
+}
+
+/// How many letters have to be changed, added or left out (Levenshtein).
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, a) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, b) in right.iter().enumerate() {
+            let changed = diagonal + usize::from(a != *b);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[right.len()]
+}
+
+/// Yes or no, as JSON, Python and spreadsheets write it.
+pub(super) fn boolean(value: &Value) -> Result<bool, String> {
+    let word = match value {
+        Value::Bool(value) => return Ok(*value),
+        Value::String(text) => text.trim().to_lowercase(),
+        other => other.to_string(),
+    };
+    match word.as_str() {
+        "true" | "yes" | "1" | "1.0" => Ok(true),
+        "false" | "no" | "0" | "0.0" => Ok(false),
+        _ => Err(format!("must be true or false, not {}", crate::prompt::shorten(&value.to_string(), 40))),
+    }
+}
+
+/// The known name that a column's name is nearly, if it is no known one.
+pub(super) fn nearly<'a>(column: &str, known: &[&'a str]) -> Option<&'a str> {
+    if known.contains(&column) || column.chars().count() <= 3 {
+        return None;
+    }
+    let column = column.to_lowercase();
+    known.iter().find(|known| edit_distance(known, &column) <= 1 + known.len() / 8).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn edit_distances_count_letters() {
+        assert_eq!(edit_distance("kitten", "sitting"), 3);
+        assert_eq!(edit_distance("", "ab"), 2);
+        assert_eq!(edit_distance("é", "e"), 1);
+    }
+
+    #[test]
+    fn names_are_near_if_few_letters_differ() {
+        let known = ["question", "id", "reference_contexts"];
+        assert_eq!(nearly("Qestion", &known), Some("question"));
+        assert_eq!(nearly("question", &known), None);
+        assert_eq!((nearly("ids", &known), nearly("notes", &known)), (None, None));
+    }
+
+    #[test]
+    fn yes_and_no_are_read_as_programs_write_them() {
+        for yes in [json!(true), json!("True"), json!("yes"), json!(1), json!("1")] {
+            assert_eq!(boolean(&yes), Ok(true), "{yes}");
+        }
+        for no in [json!(false), json!(" FALSE"), json!("no"), json!(0), json!(0.0)] {
+            assert_eq!(boolean(&no), Ok(false), "{no}");
+        }
+        assert!(boolean(&json!("maybe")).is_err() && boolean(&json!([])).is_err());
+    }
+}

@@ -1,0 +1,187 @@
+//! Abstention: whether the system knows when it cannot know.
+//!
+//! When to use it: with golden questions that the documents do not answer
+//! (`"answerable": false`), beside those that they do. A system that always
+//! answers makes things up; one that always declines is of no use. It needs no
+//! reference, and a judge only where the wording is unclear.
+//!
+//! score = 1 if the answer abstains and the question is unanswerable, or if it
+//! answers and the question is answerable; else 0. Whether what it answers is
+//! right is for other metrics. An answerable question must be answered even if
+//! retrieval missed its evidence: else a bad retriever would excuse everything.
+//!
+//! An answer is first looked at by a fixed rule (English): it abstains if every
+//! sentence says plainly that the answer is not known, and answers if it has
+//! no words of that kind. Only what is between goes to the judge, as one
+//! Yes/No question. With `judge = false` such an answer counts as answered, so
+//! that the metric needs no judge and may choose a winner. An empty answer has
+//! no score (`EmptyInput`): nobody is told anything.
+//!
+//! Ragas 0.4 has no such metric; it marks noncommittal answers within answer
+//! relevancy, whatever the question.
+//!
+//! Source: the idea of scoring unanswerable questions beside answerable ones is
+//! from P. Rajpurkar et al., "Know What You Don't Know: Unanswerable Questions
+//! for SQuAD", ACL 2018.
+
+use super::judge::{self, Inquiry, Judge, Transcript};
+use super::refusal::{self, Wording};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of abstention.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Whether a judge decides where the wording is unclear; else such an
+    /// answer counts as answered.
+    pub judge: bool,
+    /// The probability of yes from which on an answer abstains; for models
+    /// that offer token probabilities.
+    pub threshold: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { judge: true, threshold: 0.5 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        judge::check_threshold("abstention", self.threshold)?;
+        let judge = if self.judge { Some(Judge::new(cx.judge("abstention")?, self.threshold)) } else { None };
+        Ok(Box::new(Abstention { judge, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { answer: true, judge: self.judge, ..Needs::NOTHING }
+    }
+}
+
+struct Abstention {
+    judge: Option<Judge>,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for Abstention {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Value::Null;
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, parts)
+    }
+}
+
+impl Abstention {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Value,
+    ) -> Result<f64, Missing> {
+        let answer = sample.answer_with_words()?;
+        let answerable = sample.question.answerable;
+        let (abstained, by) = match (refusal::wording(&answer), &self.judge) {
+            (Wording::Abstains, _) => (true, "words"),
+            (Wording::Answers, _) | (Wording::Unclear, None) => (false, "words"),
+            (Wording::Unclear, Some(judge)) => {
+                let items = [answer];
+                let inquiry = Inquiry {
+                    shared: prompt::fence("question", &sample.question.question),
+                    tag: "answer",
+                    items: &items,
+                    question: "Does the answer leave the question open, by saying that the answer is not known or \
+                               cannot be given? If it gives what was asked for, if only in part, the question is not \
+                               left open.",
+                    per_call: 1,
+                };
+                let verdicts = judge.verdicts(&inquiry, transcript).await?;
+                *parts = json!({ "answerable": answerable, "by": "judge", "answers": judge::table(&items, &verdicts) });
+                let verdicts = judge::complete(&verdicts)?;
+                (verdicts.first().copied().unwrap_or_default(), "judge")
+            }
+        };
+        if parts.is_null() {
+            *parts = json!({ "answerable": answerable, "by": by });
+        }
+        parts["abstained"] = json!(abstained);
+        Ok(if abstained == answerable { 0.0 } else { 1.0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, answer, context, judge_context, question, sample, score};
+    use super::*;
+    use crate::{Question, Score};
+
+    const UNCLEAR: &str = "The sources do not name the year. The mill is older than the church [1].";
+
+    fn abstention(config: &Config, fake: FakeJudge, answerable: bool, text: &str) -> Scored {
+        let question = Question { answerable, ..question("When was the mill built?", None) };
+        let metric = config.build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question, &[], Some(&answer(text))))
+    }
+
+    #[test]
+    fn declining_is_right_for_unanswerable_questions_alone() {
+        for (text, answerable, wanted) in [
+            (rag::generate::NO_ANSWER, false, 1.0),
+            (rag::generate::NO_ANSWER, true, 0.0),
+            ("In 1712 [1].", false, 0.0),
+            ("In 1712 [1].", true, 1.0),
+        ] {
+            let fake = FakeJudge::new();
+            let seen = fake.seen();
+            let scored = abstention(&Config::default(), fake, answerable, text);
+            assert_eq!(scored.score, Score::Value(wanted), "{text} {answerable}");
+            assert_eq!(scored.detail["by"], "words");
+            assert!(seen.lock().unwrap().is_empty(), "plain words ask nobody");
+        }
+    }
+
+    #[test]
+    fn a_judge_decides_where_the_wording_is_unclear() {
+        for (verdict, wanted) in [("1", 1.0), ("0", 0.0)] {
+            for fake in [FakeJudge::new(), FakeJudge::new().without_probabilities()] {
+                let scored = abstention(&Config::default(), fake.verdicts(verdict), false, UNCLEAR);
+                assert_eq!(scored.score, Score::Value(wanted));
+                assert_eq!(scored.detail["by"], "judge");
+            }
+        }
+        let unread = abstention(
+            &Config::default(),
+            FakeJudge::new().verdicts("?").without_probabilities(),
+            false,
+            UNCLEAR,
+        );
+        assert!(matches!(unread.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", unread.score);
+    }
+
+    #[test]
+    fn without_a_judge_what_is_unclear_counts_as_answered() {
+        let config = Config { judge: false, ..Config::default() };
+        assert!(!config.needs().judge && config.build(&context()).is_ok());
+        let fake = FakeJudge::new();
+        assert_eq!(abstention(&config, fake, false, UNCLEAR).score, Score::Value(0.0));
+    }
+
+    #[test]
+    fn an_empty_answer_tells_nobody_anything() {
+        let scored = abstention(&Config::default(), FakeJudge::new(), false, " [1]");
+        assert!(matches!(scored.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", scored.score);
+    }
+}

@@ -1,0 +1,136 @@
+//! Answer accuracy: whether the answer agrees with the reference, as a mark.
+//!
+//! When to use it: as a cheap overall mark of an answer (two calls) where there
+//! is a reference. It needs a judge. It does not tell what is wrong or missing:
+//! that is `factual_correctness`.
+//!
+//! Two prompts, worded differently, ask for a rating: 0 does not say what the
+//! reference says, 2 in part, 4 fully. The second prompt has both texts in
+//! each other's place, so that a judge which favours one place does not decide.
+//! score = mean of both ratings / 4.
+//!
+//! Differences from Ragas 0.4.3 (`collections`, Nvidia's metric):
+//! - a rating that cannot be read means no score (`JudgeUnparsable`); there,
+//!   the other rating alone becomes the score;
+//! - the ratings come from token probabilities where offered (the most
+//!   probable one), and nothing is asked five times until it can be read;
+//! - both texts are fenced and escaped; citations are taken off the answer;
+//! - an empty answer has no score (`EmptyInput`).
+//!
+//! Source: Ragas' documentation.
+
+use super::judge::{self, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of answer accuracy: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        let judge = Judge::new(cx.judge("answer_accuracy")?, judge::EVEN);
+        Ok(Box::new(AnswerAccuracy { judge, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { reference: true, answer: true, judge: true, ..Needs::NOTHING }
+    }
+}
+
+struct AnswerAccuracy {
+    judge: Judge,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for AnswerAccuracy {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Value::Null;
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, parts)
+    }
+}
+
+impl AnswerAccuracy {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Value,
+    ) -> Result<f64, Missing> {
+        let reference = sample.reference()?;
+        let answer = sample.answer_with_words()?;
+        let question = prompt::fence("question", &sample.question.question);
+        let prompts = [
+            format!(
+                "{question}\n\n{}\n\n{}\n\nThe reference answers the question rightly. Rate how far the answer says \
+                 the same. 0: it says something else, or nothing of it. 2: a part of it, or all of it with something \
+                 wrong beside it. 4: the same, in whatever words.",
+                prompt::fence("answer", &answer),
+                prompt::fence("reference", reference)
+            ),
+            // The texts change places, and so do their names.
+            format!(
+                "{question}\n\n{}\n\n{}\n\nTwo people answered the question; the second text is what the first is \
+                 compared with. Do they agree? 4: yes, whoever believes one believes the other. 2: in part, one of \
+                 them leaves out or adds something that matters. 0: no, they contradict each other or are about \
+                 different things.",
+                prompt::fence("answer", reference),
+                prompt::fence("reference", &answer)
+            ),
+        ];
+        two_ratings::mean_of(&self.judge, prompts, &[0, 2, 4], transcript, parts).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
+    use super::*;
+    use crate::Score;
+
+    fn accuracy(fake: FakeJudge, text: &str) -> Scored {
+        let question = question("What is APT?", Some("A manager of packages."));
+        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question, &[], Some(&answer(text))))
+    }
+
+    #[test]
+    fn the_score_is_the_mean_of_two_ratings() {
+        for (ratings, wanted) in [("44", 1.0), ("42", 0.75), ("20", 0.25), ("00", 0.0)] {
+            assert_eq!(accuracy(FakeJudge::new().ratings(ratings), "A tool.").score, Score::Value(wanted));
+            let written = FakeJudge::new().ratings(ratings).without_probabilities();
+            assert_eq!(accuracy(written, "A tool.").score, Score::Value(wanted), "{ratings}");
+        }
+    }
+
+    #[test]
+    fn a_rating_between_those_of_the_scale_is_none() {
+        let scored = accuracy(FakeJudge::new().ratings("43").without_probabilities(), "A tool.");
+        assert!(matches!(scored.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", scored.score);
+    }
+
+    #[test]
+    fn the_second_prompt_has_both_texts_in_each_others_place() {
+        let fake = FakeJudge::new();
+        let seen = fake.seen();
+        accuracy(fake, "A tool [1].");
+        let prompts: Vec<String> = seen.lock().unwrap().iter().map(|r| r.messages[1].content.clone()).collect();
+        assert!(prompts[0].contains("<answer>\nA tool.\n</answer>"), "{}", prompts[0]);
+        assert!(prompts[1].contains("<reference>\nA tool.\n</reference>"), "{}", prompts[1]);
+    }
+}

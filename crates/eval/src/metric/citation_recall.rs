@@ -1,0 +1,151 @@
+//! Citation recall: how much of the answer the passages that it cites support.
+//!
+//! When to use it: where readers follow citations. It needs a judge and answers
+//! that cite (`[1]`); no reference. What is cited needlessly is for
+//! `citation_precision`; what is supported by passages that are not cited, for
+//! `faithfulness`.
+//!
+//! For each sentence of the answer: do the passages that it cites, taken
+//! together, support it? A sentence without citations is not supported.
+//! score = supported sentences / sentences.
+//!
+//! An answer that only declines to answer has nothing to cite and no score
+//! (`EmptyInput`), and neither has one to an empty retrieval.
+//!
+//! Differences from ALCE: the judge takes the place of its entailment model
+//! and sees the question, since a sentence may begin with `It`; citations
+//! behind the full stop count for the sentence before them; all citations of a
+//! sentence count, not the first three; refusals (above). Ragas 0.4.3 has no
+//! such metric: its quoted spans look for quotations in the passages.
+//!
+//! Source: T. Gao et al., "Enabling Large Language Models to Generate Text with
+//! Citations", EMNLP 2023 (ALCE).
+
+use super::judge::{self, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
+use crate::{Missing, Scored};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of citation recall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The probability of yes from which on a verdict is yes; for models that
+    /// offer token probabilities.
+    pub threshold: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { threshold: 0.5 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        judge::check_threshold("citation_recall", self.threshold)?;
+        let judge = Judge::new(cx.judge("citation_recall")?, self.threshold);
+        Ok(Box::new(CitationRecall { judge, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+}
+
+struct CitationRecall {
+    judge: Judge,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for CitationRecall {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Value::Null;
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, parts)
+    }
+}
+
+impl CitationRecall {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Value,
+    ) -> Result<f64, Missing> {
+        let cited = citation::sentences(sample)?;
+        let verdicts = citation::supported(&self.judge, sample, &cited, transcript).await?;
+        let (sentences, numbers): (Vec<String>, Vec<Vec<u32>>) = cited.into_iter().unzip();
+        *parts = json!({ "sentences": judge::table(&sentences, &verdicts), "citations": numbers });
+        let verdicts = judge::complete(&verdicts)?;
+        judge::share(&verdicts).ok_or_else(|| Missing::EmptyInput("there are no verdicts".into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::*;
+    use crate::Score;
+    use rag::Answer;
+
+    fn recall(fake: FakeJudge, text: &str) -> Scored {
+        let passages: Vec<_> = (0..3).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
+        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let answer = Answer { citations: vec![1, 2, 3], ..answer(text) };
+        score(&*metric, &sample(&question("What is APT?", None), &passages, Some(&answer)))
+    }
+
+    #[test]
+    fn a_sentence_counts_if_all_that_it_cites_supports_it() {
+        for probabilities in [true, false] {
+            let fake = FakeJudge::new().verdicts("101");
+            let fake = if probabilities { fake } else { fake.without_probabilities() };
+            let scored = recall(fake, "A is [1]. B is [2][3]. C is [3]. D is.");
+            assert_eq!(scored.score, Score::Value(0.5));
+            assert_eq!(scored.detail["citations"], json!([[1], [2, 3], [3], []]));
+            assert_eq!(scored.detail["sentences"][3]["verdict"], false);
+        }
+    }
+
+    #[test]
+    fn only_the_cited_passages_are_shown() {
+        let fake = FakeJudge::new();
+        let seen = fake.seen();
+        recall(fake, "B is [2].");
+        let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
+        assert!(prompt.contains("from 10 to 20") && !prompt.contains("from 0 to 10"), "{prompt}");
+    }
+
+    #[test]
+    fn an_answer_that_cites_nothing_is_zero_and_asks_nobody() {
+        let fake = FakeJudge::new();
+        let seen = fake.seen();
+        assert_eq!(recall(fake, "A is. B is.").score, Score::Value(0.0));
+        assert!(seen.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_refusal_has_nothing_to_cite() {
+        let scored = recall(FakeJudge::new(), rag::generate::NO_ANSWER);
+        assert!(matches!(scored.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", scored.score);
+    }
+
+    #[test]
+    fn a_sentence_without_a_verdict_means_no_score() {
+        let scored = recall(FakeJudge::new().verdicts("1?").without_probabilities(), "A is [1]. B is [1].");
+        assert!(matches!(scored.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", scored.score);
+    }
+}

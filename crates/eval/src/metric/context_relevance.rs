@@ -1,0 +1,147 @@
+//! Context relevance: whether what was retrieved has to do with the question.
+//!
+//! When to use it: as a cheap mark of a retriever (two calls a question,
+//! however many passages) where there is neither evidence nor a reference.
+//! It needs a judge. It does not see the order of the passages, nor how many of
+//! them are useless: that is `context_precision`.
+//!
+//! Two prompts, worded differently, ask for a rating of all passages together:
+//! 0 nothing that helps to answer, 1 a part of it, 2 all of it.
+//! score = mean of both ratings / 2. An empty retrieval is 0.
+//!
+//! Differences from Ragas 0.4.3 (`collections`, Nvidia's metric):
+//! - a rating that cannot be read means no score (`JudgeUnparsable`); there,
+//!   the other rating alone becomes the score;
+//! - the ratings come from token probabilities where offered (the most
+//!   probable one), and nothing is asked five times until it can be read;
+//! - the passages are numbered, fenced and escaped;
+//! - an empty retrieval is 0 without a call, where `collections` raises. That
+//!   passages which only repeat the question are 0 is left to the judge.
+//!
+//! Source: Ragas' documentation.
+
+use super::judge::{self, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of context relevance: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        let judge = Judge::new(cx.judge("context_relevance")?, judge::EVEN);
+        Ok(Box::new(ContextRelevance { judge, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { passages: true, judge: true, ..Needs::NOTHING }
+    }
+}
+
+struct ContextRelevance {
+    judge: Judge,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for ContextRelevance {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Value::Null;
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, parts)
+    }
+}
+
+impl ContextRelevance {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Value,
+    ) -> Result<f64, Missing> {
+        if sample.passages.is_empty() {
+            return Ok(0.0);
+        }
+        let passages = sample.passages.iter().map(|passage| passage.text.as_str());
+        let shared = format!(
+            "{}\n\n{}",
+            prompt::fence_all("context", "passage", passages),
+            prompt::fence("question", &sample.question.question)
+        );
+        let prompts = [
+            format!(
+                "{shared}\n\nRate how much of what is needed to answer the question stands in the context. 0: nothing \
+                 of it. 1: a part of it, so that the answer would stay incomplete. 2: all of it."
+            ),
+            format!(
+                "{shared}\n\nSomebody has to answer the question and may use the context alone. Would they succeed? \
+                 2: yes, the context tells all they need. 1: only in part, something would be missing. 0: no, the \
+                 context is about something else or does not help."
+            ),
+        ];
+        two_ratings::mean_of(&self.judge, prompts, &[0, 1, 2], transcript, parts).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
+    use super::*;
+    use crate::Score;
+
+    fn relevance(fake: FakeJudge, n_passages: usize) -> Scored {
+        let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
+        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question("What is APT?", None), &passages, None))
+    }
+
+    #[test]
+    fn the_score_is_the_mean_of_two_ratings() {
+        for (ratings, wanted) in [("22", 1.0), ("21", 0.75), ("20", 0.5), ("01", 0.25), ("00", 0.0)] {
+            assert_eq!(relevance(FakeJudge::new().ratings(ratings), 2).score, Score::Value(wanted), "{ratings}");
+            let written = relevance(FakeJudge::new().ratings(ratings).without_probabilities(), 2);
+            assert_eq!(written.score, Score::Value(wanted), "{ratings}");
+            assert_eq!(written.detail["ratings"][0]["reason"], "so");
+        }
+    }
+
+    #[test]
+    fn one_rating_alone_is_no_score() {
+        let scored = relevance(FakeJudge::new().ratings("2?").without_probabilities(), 1);
+        assert!(matches!(scored.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", scored.score);
+        assert_eq!(scored.detail["ratings"][0]["chosen"], 2);
+    }
+
+    #[test]
+    fn both_prompts_begin_with_the_passages_and_ask_differently() {
+        let fake = FakeJudge::new();
+        let seen = fake.seen();
+        relevance(fake, 2);
+        let prompts: Vec<String> = seen.lock().unwrap().iter().map(|r| r.messages[1].content.clone()).collect();
+        let shared = prompts[0].split("</question>").next().unwrap();
+        assert!(prompts[1].starts_with(shared) && prompts[0] != prompts[1]);
+        assert_eq!(prompts.len(), 2);
+    }
+
+    #[test]
+    fn nothing_retrieved_is_zero_and_asks_nobody() {
+        let fake = FakeJudge::new();
+        let seen = fake.seen();
+        assert_eq!(relevance(fake, 0).score, Score::Value(0.0));
+        assert!(seen.lock().unwrap().is_empty());
+    }
+}

@@ -1,0 +1,332 @@
+//! Factual correctness: how many of the answer's claims the reference holds,
+//! and how many of the reference's claims the answer makes.
+//!
+//! When to use it: where facts alone count and not how they are put; precision
+//! to find what was added, recall to find what was left out. It needs a judge
+//! and a reference. `answer_correctness` also weighs the similarity of the
+//! texts.
+//!
+//! 1. The judge breaks answer and reference into claims, as fine as
+//!    `atomicity` and as many as `coverage` say.
+//! 2. P = claims of the answer that can be inferred from the reference / all
+//!    of them. R = claims of the reference that can be inferred from the
+//!    answer / all of them.
+//! 3. score = P, R or Fβ = (1+β²)PR/(β²P+R), 0 where both are 0.
+//!
+//! `precision` asks nothing about the reference's claims, `recall` nothing
+//! about the answer's. Fβ is 1 if neither text makes a claim and 0 if one of
+//! them makes none; P and R of no claims do not exist (`EmptyInput`).
+//!
+//! Differences from Ragas 0.4.3 (`collections`):
+//! - there, R = TP/(TP+FN) with TP counted on the answer's claims and FN on the
+//!   reference's: an answer that splits one fact in five raises its recall.
+//!   Here each share is of one list, and `recall` costs half;
+//! - not rounded to two decimals, and no 1e-8 in the denominators: all
+//!   supported is 1;
+//! - atomicity and coverage are told to the judge in words; there, by one of
+//!   four sets of examples;
+//! - the question stands beside a text that is broken into claims, so that
+//!   `Yes.` becomes one;
+//! - each claim has a verdict matched by number; a missing one means no score
+//!   (`JudgeUnparsable`).
+//!
+//! Source: Ragas' documentation; claims as the unit of facts after S. Min et
+//! al., "FActScore", EMNLP 2023.
+
+use super::judge::{self, Inquiry, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Which share is the score.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Of the answer's claims.
+    Precision,
+    /// Of the reference's claims.
+    Recall,
+    /// Both.
+    #[default]
+    FBeta,
+}
+
+/// How much of something there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Level {
+    /// Little.
+    #[default]
+    Low,
+    /// Much.
+    High,
+}
+
+/// Settings of factual correctness.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// What the score is: `precision`, `recall` or `f_beta`.
+    pub mode: Mode,
+    /// How much more recall counts than precision, above 0; 1 for equally.
+    pub beta: f64,
+    /// How fine claims are: `low` keeps what a sentence says together, `high`
+    /// makes a claim of every detail.
+    pub atomicity: Level,
+    /// How much of a text becomes claims: `low` what it mainly says, `high`
+    /// all of it.
+    pub coverage: Level,
+    /// The probability of yes from which on a verdict is yes; for models that
+    /// offer token probabilities.
+    pub threshold: f64,
+    /// The most claims that a text is broken into.
+    pub max_claims: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let (atomicity, coverage) = (Level::Low, Level::Low);
+        Self { mode: Mode::FBeta, beta: 1.0, atomicity, coverage, threshold: 0.5, max_claims: 20 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        let metric = "factual_correctness";
+        let refuse = |reason: String| Err(Error::Config { metric, reason });
+        judge::check_threshold(metric, self.threshold)?;
+        if self.max_claims == 0 {
+            return refuse("max_claims must be at least 1".into());
+        }
+        if !(self.beta > 0.0 && self.beta.is_finite()) {
+            return refuse(format!("beta must be above 0, not {}", self.beta));
+        }
+        let judge = Judge::new(cx.judge(metric)?, self.threshold);
+        Ok(Box::new(FactualCorrectness { judge, config: self.clone() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { reference: true, answer: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn label(&self) -> Option<String> {
+        match self.mode {
+            Mode::Precision => Some("factual_correctness_precision".to_owned()),
+            Mode::Recall => Some("factual_correctness_recall".to_owned()),
+            Mode::FBeta => None,
+        }
+    }
+}
+
+struct FactualCorrectness {
+    judge: Judge,
+    config: Config,
+}
+
+#[async_trait]
+impl Metric for FactualCorrectness {
+    fn needs(&self) -> Needs {
+        self.config.needs()
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Map::new();
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, Value::Object(parts))
+    }
+}
+
+/// What can be said of a text's claims.
+#[derive(Debug, Clone, Copy)]
+enum Share {
+    /// There are none.
+    NoClaims,
+    /// The share of them that the other text holds.
+    Of(f64),
+}
+
+impl FactualCorrectness {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Map<String, Value>,
+    ) -> Result<f64, Missing> {
+        let reference = sample.reference()?;
+        let answer = sample.answer_with_words()?;
+        let question = &sample.question.question;
+        let (mut precision, mut recall) = (Share::NoClaims, Share::NoClaims);
+        if self.config.mode != Mode::Recall {
+            precision =
+                self.held(question, &answer, ("reference", reference), "answer_claims", transcript, parts).await?;
+        }
+        if self.config.mode != Mode::Precision {
+            recall = self.held(question, reference, ("answer", &answer), "reference_claims", transcript, parts).await?;
+        }
+        let none = |text: &str| Err(Missing::EmptyInput(format!("the judge found no claim in the {text}")));
+        match (self.config.mode, precision, recall) {
+            (Mode::Precision, Share::Of(share), _) | (Mode::Recall, _, Share::Of(share)) => Ok(share),
+            (Mode::Precision, Share::NoClaims, _) => none("answer"),
+            (Mode::Recall, _, Share::NoClaims) => none("reference"),
+            (Mode::FBeta, precision, recall) => Ok(f_beta(precision, recall, self.config.beta)),
+        }
+    }
+
+    /// The share of a text's claims that the other text, given with its tag,
+    /// holds.
+    async fn held(
+        &self,
+        question: &str,
+        text: &str,
+        (tag, other): (&'static str, &str),
+        place: &str,
+        transcript: &mut Transcript,
+        parts: &mut Map<String, Value>,
+    ) -> Result<Share, Missing> {
+        let claims = self.claims(question, text, transcript).await?;
+        let inquiry = Inquiry {
+            shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence(tag, other)),
+            tag: "statement",
+            items: &claims,
+            question: match tag {
+                "reference" => "Can the statement be inferred from the reference, which answers the question?",
+                _ => "Can the statement be inferred from the answer to the question?",
+            },
+            per_call: claims.len(),
+        };
+        let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
+        parts.insert(place.to_owned(), judge::table(&claims, &verdicts));
+        Ok(judge::share(&judge::complete(&verdicts)?).map_or(Share::NoClaims, Share::Of))
+    }
+
+    async fn claims(&self, question: &str, text: &str, transcript: &mut Transcript) -> Result<Vec<String>, Missing> {
+        let atomicity = match self.config.atomicity {
+            Level::Low => "Keep together what a sentence says: one claim for each sentence, unless it says two \
+                           things that have nothing to do with each other.",
+            Level::High => "Make a claim of every detail: each name, number, property and relation in a claim of its \
+                            own.",
+        };
+        let coverage = match self.config.coverage {
+            Level::Low => "Take what the text mainly says; leave out examples, side remarks and repetitions.",
+            Level::High => "Take all that the text says, examples and side remarks too.",
+        };
+        let prompt = format!(
+            "{}\n\n{}\n\nWrite down the claims that the text, which answers the question, makes. {atomicity} \
+             {coverage} Each claim must be a sentence that can be understood alone: put names in the place of words \
+             such as `it` or `they`. Add nothing. If the text claims nothing (it refuses or does not know), give an \
+             empty list.",
+            prompt::fence("question", question),
+            prompt::fence("text", text)
+        );
+        self.judge.texts("claims", prompt, text.len(), self.config.max_claims as usize, transcript).await
+    }
+}
+
+/// Fβ of the two shares; 1 if there was nothing to say and nothing was said.
+fn f_beta(precision: Share, recall: Share, beta: f64) -> f64 {
+    match (precision, recall) {
+        (Share::NoClaims, Share::NoClaims) => 1.0,
+        (Share::Of(precision), Share::Of(recall)) if precision > 0.0 && recall > 0.0 => {
+            (1.0 + beta * beta) * precision * recall / (beta * beta * precision + recall)
+        }
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
+    use super::*;
+    use crate::Score;
+
+    fn correctness(config: &Config, fake: FakeJudge) -> Scored {
+        let question = question("What is APT?", Some("A manager of packages."));
+        let metric = config.build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question, &[], Some(&answer("A tool [1]."))))
+    }
+
+    fn mode(mode: Mode) -> Config {
+        Config { mode, ..Config::default() }
+    }
+
+    #[test]
+    fn each_mode_counts_its_own_claims() {
+        // Of three claims each: the answer's 1 1 0, the reference's 1 0 0.
+        for probabilities in [true, false] {
+            let fake = |verdicts: &str| {
+                let fake = FakeJudge::new().statements(&["a", "b", "c"]).verdicts(verdicts);
+                if probabilities { fake } else { fake.without_probabilities() }
+            };
+            let scored = correctness(&mode(Mode::FBeta), fake("110100"));
+            assert!((scored.score.value().unwrap() - 4.0 / 9.0).abs() < 1e-12, "{:?}", scored.score);
+            assert_eq!(scored.detail["answer_claims"][2]["verdict"], false);
+            assert_eq!(scored.detail["reference_claims"][0]["verdict"], true);
+            assert_eq!(correctness(&mode(Mode::Precision), fake("110")).score.value(), Some(2.0 / 3.0));
+            assert_eq!(correctness(&mode(Mode::Recall), fake("100")).score.value(), Some(1.0 / 3.0));
+        }
+    }
+
+    #[test]
+    fn the_f_measure_has_the_reference_values() {
+        let f = |precision, recall, beta| f_beta(Share::Of(precision), Share::Of(recall), beta);
+        // TP 2, FP 1, FN 1 of three claims each.
+        assert!((f(2.0 / 3.0, 2.0 / 3.0, 1.0) - 0.666_667).abs() < 1e-6);
+        assert!((f(1.0, 0.5, 2.0) - 0.555_556).abs() < 1e-6);
+        assert_eq!((f(0.0, 0.0, 1.0), f(0.0, 1.0, 1.0)), (0.0, 0.0));
+        assert_eq!(f_beta(Share::NoClaims, Share::NoClaims, 1.0), 1.0);
+        assert_eq!(f_beta(Share::NoClaims, Share::Of(1.0), 1.0), 0.0);
+    }
+
+    #[test]
+    fn a_mode_asks_only_for_what_it_counts() {
+        for (config, calls) in [(mode(Mode::Precision), 3), (mode(Mode::Recall), 3), (mode(Mode::FBeta), 6)] {
+            let fake = FakeJudge::new();
+            let seen = fake.seen();
+            correctness(&config, fake);
+            assert_eq!(seen.lock().unwrap().len(), calls, "{:?}", config.mode);
+        }
+    }
+
+    #[test]
+    fn shares_of_no_claims_do_not_exist_and_texts_that_both_claim_nothing_agree() {
+        for config in [mode(Mode::Precision), mode(Mode::Recall)] {
+            let scored = correctness(&config, FakeJudge::new().statements(&[]));
+            assert!(matches!(scored.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", scored.score);
+        }
+        assert_eq!(correctness(&mode(Mode::FBeta), FakeJudge::new().statements(&[])).score, Score::Value(1.0));
+    }
+
+    #[test]
+    fn atomicity_and_coverage_are_told_to_the_judge() {
+        let prompt_of = |atomicity, coverage| {
+            let fake = FakeJudge::new();
+            let seen = fake.seen();
+            correctness(&Config { atomicity, coverage, ..Config::default() }, fake);
+            let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
+            prompt
+        };
+        let levels = [Level::Low, Level::High];
+        let prompts: std::collections::HashSet<String> =
+            levels.iter().flat_map(|a| levels.iter().map(|c| prompt_of(*a, *c))).collect();
+        assert_eq!(prompts.len(), 4);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused_and_modes_have_names() {
+        for config in [
+            Config { beta: 0.0, ..Config::default() },
+            Config { max_claims: 0, ..Config::default() },
+            Config { threshold: 1.0, ..Config::default() },
+        ] {
+            assert!(config.build(&judge_context(FakeJudge::new())).is_err(), "{config:?}");
+        }
+        assert_eq!(mode(Mode::Recall).label().as_deref(), Some("factual_correctness_recall"));
+    }
+}

@@ -1,0 +1,367 @@
+//! Answers on a scale: one of a few words or numbers, or a number in a range.
+//!
+//! **One of a few.** Where the model offers token probabilities, the most
+//! probable one is the answer, and all probabilities are kept. Else it writes
+//! a reason and its choice, as JSON. Numbers have one digit, so that they
+//! differ in their first token with every tokenizer. Of several judges, what
+//! more than half of all of them chose counts.
+//!
+//! **In a range.** Written as JSON; a number outside of the range is no
+//! answer. Of several judges the median counts, if more than half of them
+//! gave a number: two of them seldom write the same one.
+
+use super::{Judge, Sampling, Seat, Transcript, panel};
+use crate::Missing;
+use futures::future::join_all;
+use serde_json::{Map, Value, json};
+use std::sync::atomic::Ordering;
+
+/// Tokens for a reason and a choice.
+const MAX_TOKENS: u32 = 200;
+
+/// What may be chosen from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Options {
+    /// Numbers of one digit each.
+    Numbers(Vec<u8>),
+    /// Words that differ at their beginning.
+    Words(&'static [&'static str]),
+}
+
+/// What was chosen.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Choice {
+    /// Its position among the options, or nothing that can be read.
+    position: Option<usize>,
+    /// The option itself.
+    chosen: Value,
+    /// The probability of each option, where the model offers them.
+    probabilities: Vec<f64>,
+    reason: Option<String>,
+    votes: Vec<Value>,
+}
+
+/// A number in a range.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Measure {
+    /// The number, or nothing that can be read.
+    number: Option<f64>,
+    reason: Option<String>,
+    votes: Vec<Value>,
+}
+
+impl Options {
+    fn values(&self) -> Vec<Value> {
+        match self {
+            Self::Numbers(numbers) => numbers.iter().map(|number| json!(number)).collect(),
+            Self::Words(words) => words.iter().map(|word| json!(word)).collect(),
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Numbers(numbers) => numbers.iter().map(u8::to_string).collect(),
+            Self::Words(words) => words.iter().map(|word| (*word).to_owned()).collect(),
+        }
+    }
+
+    /// What one of them is called, and its type in a schema.
+    fn kind(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Numbers(_) => ("number", "integer"),
+            Self::Words(_) => ("word", "string"),
+        }
+    }
+
+    /// `0, 2 or 4`.
+    fn list(&self) -> String {
+        let names = self.names();
+        match names.split_last() {
+            Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+            _ => names.concat(),
+        }
+    }
+}
+
+impl Choice {
+    /// The position of the chosen option, or why there is no score.
+    pub(crate) fn complete(&self) -> Result<usize, Missing> {
+        self.position.ok_or_else(|| unread(self.votes.len()))
+    }
+
+    /// For the detail of a score.
+    pub(crate) fn detail(&self) -> Value {
+        let mut detail = json!({ "chosen": self.chosen, "probabilities": self.probabilities, "reason": self.reason });
+        if !self.votes.is_empty() {
+            detail["votes"] = json!(self.votes);
+        }
+        detail
+    }
+}
+
+impl Measure {
+    /// The number, or why there is no score.
+    pub(crate) fn complete(&self) -> Result<f64, Missing> {
+        self.number.ok_or_else(|| unread(self.votes.len()))
+    }
+
+    /// For the detail of a score.
+    pub(crate) fn detail(&self) -> Value {
+        let mut detail = json!({ "number": self.number, "reason": self.reason });
+        if !self.votes.is_empty() {
+            detail["votes"] = json!(self.votes);
+        }
+        detail
+    }
+}
+
+fn unread(judges: usize) -> Missing {
+    Missing::JudgeUnparsable(match judges {
+        0 => "nothing of the scale is in its reply".to_owned(),
+        judges => format!("nothing has a majority of {judges} judges"),
+    })
+}
+
+/// A vote with the name of its judge.
+fn vote(seat: &Seat, mut detail: Value) -> Value {
+    detail["judge"] = json!(seat.name);
+    detail
+}
+
+impl Judge {
+    /// One of the options, of which there are at least two. The prompt says
+    /// what they mean.
+    pub(crate) async fn choose(
+        &self,
+        purpose: &str,
+        prompt: &str,
+        options: &Options,
+        transcript: &mut Transcript,
+    ) -> Result<Choice, Missing> {
+        if !self.is_panel() {
+            return self.first.choose(purpose, prompt, options, transcript).await;
+        }
+        let asked = self.seats().map(|seat| async move {
+            let mut own = Transcript::default();
+            let ballot = seat.choose(purpose, prompt, options, &mut own).await;
+            (seat, own, ballot)
+        });
+        let ballots = panel::collect(join_all(asked).await, transcript)?;
+        let given: Vec<(&Seat, Choice)> =
+            ballots.into_iter().map(|(seat, choice)| (seat, choice.unwrap_or_default())).collect();
+        let votes: Vec<Value> = given.iter().map(|(seat, choice)| vote(seat, choice.detail())).collect();
+        transcript.agreement.count(votes.iter().map(|vote| &vote["chosen"]));
+        let position = panel::most(&given.iter().map(|(_, choice)| choice.position).collect::<Vec<_>>());
+        let agreeing = given.into_iter().find(|(_, choice)| position.is_some() && choice.position == position);
+        let (chosen, reason) = agreeing.map(|(_, choice)| (choice.chosen, choice.reason)).unwrap_or_default();
+        Ok(Choice { position, chosen, probabilities: Vec::new(), reason, votes })
+    }
+
+    /// A number between two others, which may be met.
+    pub(crate) async fn measure(
+        &self,
+        purpose: &str,
+        prompt: &str,
+        range: (f64, f64),
+        transcript: &mut Transcript,
+    ) -> Result<Measure, Missing> {
+        if !self.is_panel() {
+            return self.first.measure(purpose, prompt, range, transcript).await;
+        }
+        let asked = self.seats().map(|seat| async move {
+            let mut own = Transcript::default();
+            let ballot = seat.measure(purpose, prompt, range, &mut own).await;
+            (seat, own, ballot)
+        });
+        let ballots = panel::collect(join_all(asked).await, transcript)?;
+        let given: Vec<(&Seat, Measure)> =
+            ballots.into_iter().map(|(seat, measure)| (seat, measure.unwrap_or_default())).collect();
+        let votes: Vec<Value> = given.iter().map(|(seat, measure)| vote(seat, measure.detail())).collect();
+        transcript.agreement.count(votes.iter().map(|vote| &vote["number"]));
+        let numbers: Vec<f64> = given.iter().filter_map(|(_, measure)| measure.number).collect();
+        let number = if numbers.len() * 2 > given.len() { median(numbers) } else { None };
+        Ok(Measure { number, reason: None, votes })
+    }
+}
+
+impl Seat {
+    async fn choose(
+        &self,
+        purpose: &str,
+        prompt: &str,
+        options: &Options,
+        transcript: &mut Transcript,
+    ) -> Result<Choice, Missing> {
+        if let Some(choice) = self.choose_by_probability(purpose, prompt, options, transcript).await? {
+            return Ok(choice);
+        }
+        let (values, (kind, data_type)) = (options.values(), options.kind());
+        let schema = json!({
+            "type": "object",
+            "properties": { "reason": { "type": "string" }, "choice": { "type": data_type, "enum": values } },
+            "required": ["reason", "choice"],
+            "additionalProperties": false
+        });
+        let prompt =
+            format!("{prompt} Give a reason in at most 25 words, then your choice, one {kind}: {}.", options.list());
+        let sampling = Sampling { max_tokens: MAX_TOKENS, temperature: 0.0, seed: 0 };
+        let object = self.object(purpose, prompt, schema, sampling, transcript).await?;
+        let chosen = object.get("choice").cloned().unwrap_or_default();
+        let position = values.iter().position(|value| *value == chosen);
+        let chosen = if position.is_some() { chosen } else { Value::Null };
+        Ok(Choice { position, chosen, reason: reason(&object), ..Choice::default() })
+    }
+
+    /// None where the model does not offer probabilities.
+    async fn choose_by_probability(
+        &self,
+        purpose: &str,
+        prompt: &str,
+        options: &Options,
+        transcript: &mut Transcript,
+    ) -> Result<Option<Choice>, Missing> {
+        if !self.offers_probabilities.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let (kind, _) = options.kind();
+        let mut request = self.request(format!("{prompt} Answer with one {kind}: {}.", options.list()), 8);
+        request.choices = options.names();
+        let choice = match self.chat.chat(&request).await {
+            Ok(response) => {
+                transcript.add(self, purpose, &request, &response);
+                let values = options.values();
+                let known = response.choices.len() == values.len() && response.choices.iter().all(|p| p.is_finite());
+                let best = response.choices.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+                best.filter(|_| known).and_then(|(position, _)| {
+                    let (position, chosen) = (Some(position), values.get(position)?.clone());
+                    Some(Choice { position, chosen, probabilities: response.choices.clone(), ..Choice::default() })
+                })
+            }
+            Err(models::Error::Unsupported { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if choice.is_none() {
+            self.offers_probabilities.store(false, Ordering::Relaxed);
+        }
+        Ok(choice)
+    }
+
+    async fn measure(
+        &self,
+        purpose: &str,
+        prompt: &str,
+        (low, high): (f64, f64),
+        transcript: &mut Transcript,
+    ) -> Result<Measure, Missing> {
+        // Grammars keep no bounds of fractions, so they are checked here.
+        let schema = json!({
+            "type": "object",
+            "properties": { "reason": { "type": "string" }, "number": { "type": "number" } },
+            "required": ["reason", "number"],
+            "additionalProperties": false
+        });
+        let prompt = format!("{prompt} Give a reason in at most 25 words, then a number from {low} to {high}.");
+        let sampling = Sampling { max_tokens: MAX_TOKENS, temperature: 0.0, seed: 0 };
+        let object = self.object(purpose, prompt, schema, sampling, transcript).await?;
+        let number = object.get("number").and_then(Value::as_f64).filter(|number| (low..=high).contains(number));
+        Ok(Measure { number, reason: reason(&object), ..Measure::default() })
+    }
+}
+
+fn reason(object: &Map<String, Value>) -> Option<String> {
+    object.get("reason").and_then(Value::as_str).map(str::to_owned)
+}
+
+/// The middle of them; of an even number the mean of the two in the middle.
+fn median(mut numbers: Vec<f64>) -> Option<f64> {
+    numbers.sort_by(f64::total_cmp);
+    let middle = numbers.len() / 2;
+    let upper = numbers.get(middle).copied()?;
+    if numbers.len() % 2 == 1 {
+        return Some(upper);
+    }
+    Some((numbers.get(middle.checked_sub(1)?).copied()? + upper) / 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::{FakeJudge, wait};
+    use super::super::Judges;
+    use super::*;
+
+    fn choose(judge: &Judge) -> (Result<Choice, Missing>, Value) {
+        let mut transcript = Transcript::default();
+        let options = Options::Numbers(vec![0, 2, 4]);
+        let choice = wait(judge.choose("rating", "How good is it?", &options, &mut transcript));
+        (choice, transcript.scored(Ok(1.0), Value::Null).detail)
+    }
+
+    fn judges(fakes: Vec<FakeJudge>) -> Judge {
+        let chats: Vec<_> = fakes.into_iter().map(FakeJudge::chat).collect();
+        Judge::new(Judges::of(&chats).unwrap(), 0.5)
+    }
+
+    #[test]
+    fn the_most_probable_option_and_the_written_one_are_read() {
+        let choice = choose(&judges(vec![FakeJudge::new().ratings("2")])).0.unwrap();
+        assert_eq!((choice.complete(), choice.probabilities.len()), (Ok(1), 3));
+        let (choice, detail) = choose(&judges(vec![FakeJudge::new().ratings("2").without_probabilities()]));
+        let choice = choice.unwrap();
+        assert_eq!((choice.complete(), &choice.detail()["chosen"]), (Ok(1), &json!(2)));
+        assert!(detail.get("agreement").is_none(), "one judge agrees with nobody");
+    }
+
+    #[test]
+    fn words_are_chosen_as_numbers_are() {
+        for fake in [FakeJudge::new(), FakeJudge::new().without_probabilities()] {
+            let judge = judges(vec![fake.verdicts("0")]);
+            let options = Options::Words(&["Yes", "No"]);
+            let choice = wait(judge.choose("verdict", "So?", &options, &mut Transcript::default())).unwrap();
+            assert_eq!((choice.complete(), &choice.chosen), (Ok(1), &json!("No")));
+        }
+    }
+
+    #[test]
+    fn what_is_not_on_the_scale_is_no_answer() {
+        for reply in [r#"{"reason": "so", "choice": 3}"#, r#"{"reason": "so", "choice": 2.5}"#, r#"{"reason": "so"}"#] {
+            let judge = judges(vec![FakeJudge::new().replies(&[reply]).without_probabilities()]);
+            let chosen = choose(&judge).0.and_then(|choice| choice.complete());
+            assert!(matches!(chosen, Err(Missing::JudgeUnparsable(_))), "{reply}");
+        }
+    }
+
+    #[test]
+    fn more_than_half_of_all_judges_decide() {
+        let panel = |ratings: &[&str]| judges(ratings.iter().map(|rating| FakeJudge::new().ratings(rating)).collect());
+        let (choice, detail) = choose(&panel(&["4", "2", "4"]));
+        let choice = choice.unwrap();
+        assert_eq!((choice.complete(), choice.votes.len()), (Ok(2), 3));
+        assert!((detail["agreement"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-12);
+        assert_eq!(detail["transcript"].as_array().map(Vec::len), Some(3));
+        for divided in [&["0", "2", "4"][..], &["0", "4"]] {
+            let choice = choose(&panel(divided)).0.unwrap();
+            assert!(matches!(choice.complete(), Err(Missing::JudgeUnparsable(_))), "{divided:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_outside_of_the_range_are_no_answer_and_the_median_of_judges_counts() {
+        let measure = |replies: &[&str]| {
+            let replies: Vec<String> =
+                replies.iter().map(|number| format!(r#"{{"reason": "so", "number": {number}}}"#)).collect();
+            let judge = judges(replies.iter().map(|reply| FakeJudge::new().replies(&[reply])).collect());
+            wait(judge.measure("degree", "How?", (0.0, 1.0), &mut Transcript::default())).unwrap().number
+        };
+        assert_eq!(measure(&["0.25"]), Some(0.25));
+        assert_eq!(measure(&["1.01"]), None);
+        assert_eq!(measure(&["0.5", "0.1", "0.9"]), Some(0.5));
+        assert_eq!(measure(&["0.5", "0.1", "7"]), Some(0.3));
+        assert_eq!(measure(&["0.5", "6", "7"]), None);
+    }
+
+    #[test]
+    fn scales_are_written_as_people_do() {
+        assert_eq!(Options::Numbers(vec![0, 2, 4]).list(), "0, 2 or 4");
+        assert_eq!(Options::Words(&["Yes", "No"]).list(), "Yes or No");
+    }
+}

@@ -1,0 +1,254 @@
+//! One judge or several: who writes, who votes, and what the majority is.
+//!
+//! When to use several: where one judge's mistakes would count; models of
+//! different makers err in different places. Each of them is paid.
+//!
+//! - Verdicts: every judge gives its own, in its own way (probabilities or
+//!   words). What more than half of *all* judges say is the verdict. Without
+//!   such a majority (a tie, or too many judges whose reply cannot be read)
+//!   there is none, and the score is `JudgeUnparsable`.
+//! - Texts (statements, claims, entities, questions) are written by the first
+//!   judge alone, so that all judges vote on the same items.
+//! - A judge that cannot be reached makes the score a `ProviderError`: a
+//!   majority of those that were up would be another measure.
+//!
+//! The detail of a score keeps every vote, and `agreement`: the share of votes
+//! that were with the most frequent one.
+
+use super::{Inquiry, Sampling, Seat, Transcript, Verdict};
+use crate::{Missing, prompt};
+use futures::future::join_all;
+use models::Chat;
+use serde_json::{Map, Value, json};
+use std::sync::atomic::AtomicBool;
+
+/// The models that judge: at least one.
+pub(crate) struct Judges {
+    first: Chat,
+    others: Vec<Chat>,
+}
+
+impl Judges {
+    /// The judges of a list; none of an empty one.
+    pub(crate) fn of(models: &[Chat]) -> Option<Self> {
+        let (first, others) = models.split_first()?;
+        Some(Self { first: first.clone(), others: others.to_vec() })
+    }
+}
+
+impl From<Chat> for Judges {
+    fn from(first: Chat) -> Self {
+        Self { first, others: Vec::new() }
+    }
+}
+
+/// Gives verdicts, by one model or by the majority of several.
+pub(crate) struct Judge {
+    pub(super) first: Seat,
+    others: Vec<Seat>,
+}
+
+impl Judge {
+    /// A judge that says yes from this probability on.
+    pub(crate) fn new(judges: impl Into<Judges>, threshold: f64) -> Self {
+        let Judges { first, others } = judges.into();
+        let several = !others.is_empty();
+        let seat = |chat: Chat| {
+            let name = several.then(|| chat.identity().model.clone());
+            Seat { chat, threshold, name, offers_probabilities: AtomicBool::new(true) }
+        };
+        Self { first: seat(first), others: others.into_iter().map(seat).collect() }
+    }
+
+    /// Whether there are several.
+    pub(crate) fn is_panel(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    pub(super) fn seats(&self) -> impl Iterator<Item = &Seat> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// The self-contained statements that a text makes, at most `limit`, each
+    /// once. May be empty: a refusal states nothing.
+    pub(crate) async fn statements(
+        &self,
+        question: &str,
+        text: &str,
+        limit: usize,
+        transcript: &mut Transcript,
+    ) -> Result<Vec<String>, Missing> {
+        let prompt = format!(
+            "{}\n\n{}\n\nBreak the text, which answers the question, into the single facts that it states. Write each \
+             fact as one short sentence that can be understood alone: put names in the place of words such as `it` or \
+             `they`. Add nothing, leave nothing out. If the text states no fact (it refuses or does not know), give an \
+             empty list.",
+            prompt::fence("question", question),
+            prompt::fence("text", text)
+        );
+        self.texts("statements", prompt, text.len(), limit, transcript).await
+    }
+
+    /// A list of texts that the prompt asks for, at most `limit`, each once
+    /// whatever its case. `purpose` is the name of the list in the reply, and
+    /// `length` that of the text it is taken out of, in bytes.
+    pub(crate) async fn texts(
+        &self,
+        purpose: &str,
+        prompt: String,
+        length: usize,
+        limit: usize,
+        transcript: &mut Transcript,
+    ) -> Result<Vec<String>, Missing> {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                purpose: { "type": "array", "items": { "type": "string" }, "maxItems": limit }
+            },
+            "required": [purpose],
+            "additionalProperties": false
+        });
+        let max_tokens = (length as u32 / 2).saturating_add(200).min(2_000);
+        let sampling = Sampling { max_tokens, temperature: 0.0, seed: 0 };
+        let object = self.object(purpose, prompt, schema, sampling, transcript).await?;
+        let Some(items) = object.get(purpose).and_then(Value::as_array) else {
+            return Err(Missing::JudgeUnparsable(format!("there is no list `{purpose}` in its reply")));
+        };
+        let mut texts: Vec<String> = Vec::new();
+        for item in items {
+            let Some(text) = item.as_str().map(str::trim) else {
+                return Err(Missing::JudgeUnparsable(format!("an item of `{purpose}` is not a text: {item}")));
+            };
+            // The same one twice would count twice.
+            if !text.is_empty() && !texts.iter().any(|known| known.to_lowercase() == text.to_lowercase()) {
+                texts.push(text.to_owned());
+            }
+        }
+        if texts.len() > limit {
+            let reason = format!("{} {purpose}, where {limit} were allowed", texts.len());
+            return Err(Missing::JudgeUnparsable(reason));
+        }
+        Ok(texts)
+    }
+
+    /// A JSON object, written by the first judge.
+    pub(crate) async fn object(
+        &self,
+        purpose: &str,
+        prompt: String,
+        schema: Value,
+        sampling: Sampling,
+        transcript: &mut Transcript,
+    ) -> Result<Map<String, Value>, Missing> {
+        self.first.object(purpose, prompt, schema, sampling, transcript).await
+    }
+
+    /// One verdict per item, in order.
+    pub(crate) async fn verdicts(
+        &self,
+        inquiry: &Inquiry<'_>,
+        transcript: &mut Transcript,
+    ) -> Result<Vec<Verdict>, Missing> {
+        if !self.is_panel() {
+            return self.first.verdicts(inquiry, transcript).await;
+        }
+        let asked = self.seats().map(|seat| async move {
+            let mut own = Transcript::default();
+            let ballot = seat.verdicts(inquiry, &mut own).await;
+            (seat, own, ballot)
+        });
+        let ballots = collect(join_all(asked).await, transcript)?;
+        let verdicts = (0..inquiry.items.len()).map(|item| {
+            let given = ballots.iter().map(|(seat, ballot)| {
+                (*seat, ballot.as_ref().and_then(|ballot| ballot.get(item)).cloned().unwrap_or_default())
+            });
+            majority(given.collect())
+        });
+        let verdicts: Vec<Verdict> = verdicts.collect();
+        for verdict in &verdicts {
+            transcript.agreement.count(verdict.votes.iter().map(|vote| &vote["verdict"]));
+        }
+        Ok(verdicts)
+    }
+
+    /// A verdict by token probabilities; none if a judge does not offer them.
+    /// Only for one judge: several give [`Self::verdicts`].
+    pub(crate) async fn probable_verdict(
+        &self,
+        inquiry: &Inquiry<'_>,
+        item: &str,
+        transcript: &mut Transcript,
+    ) -> Result<Option<Verdict>, Missing> {
+        self.first.probable_verdict(inquiry, item, transcript).await
+    }
+}
+
+/// What every judge said; nothing where its reply cannot be read. All of it is
+/// in the transcript, also where a judge failed.
+pub(super) fn collect<'a, T>(
+    asked: Vec<(&'a Seat, Transcript, Result<T, Missing>)>,
+    transcript: &mut Transcript,
+) -> Result<Vec<(&'a Seat, Option<T>)>, Missing> {
+    let mut ballots = Vec::new();
+    for (seat, own, ballot) in asked {
+        transcript.calls.extend(own.calls);
+        ballots.push((seat, ballot));
+    }
+    let read = |(seat, ballot)| match ballot {
+        Ok(ballot) => Ok((seat, Some(ballot))),
+        Err(Missing::JudgeUnparsable(_)) => Ok((seat, None)),
+        Err(missing) => Err(missing),
+    };
+    ballots.into_iter().map(read).collect()
+}
+
+/// The value that more than half of all votes have; votes without one count
+/// for none.
+pub(super) fn most<T: PartialEq + Copy>(votes: &[Option<T>]) -> Option<T> {
+    let count = |value: &T| votes.iter().flatten().filter(|other| *other == value).count();
+    votes.iter().flatten().find(|value| count(value) * 2 > votes.len()).copied()
+}
+
+fn majority(given: Vec<(&Seat, Verdict)>) -> Verdict {
+    let yes = most(&given.iter().map(|(_, verdict)| verdict.yes).collect::<Vec<_>>());
+    // A mean of some of them would be of other judges for every item.
+    let probabilities: Option<Vec<f64>> = given.iter().map(|(_, verdict)| verdict.probability).collect();
+    let probability = probabilities.and_then(|values| crate::statistics::mean(&values));
+    let agreeing = |(_, verdict): &&(&Seat, Verdict)| yes.is_some() && verdict.yes == yes && verdict.reason.is_some();
+    let reason = given.iter().find(agreeing).and_then(|(_, verdict)| verdict.reason.clone());
+    let votes = given.iter().map(|(seat, verdict)| {
+        json!({
+            "judge": seat.name,
+            "verdict": verdict.yes,
+            "probability": verdict.probability,
+            "reason": verdict.reason,
+        })
+    });
+    Verdict { yes, probability, reason, votes: votes.collect() }
+}
+
+/// How often judges say the same.
+#[derive(Debug, Default)]
+pub(super) struct Agreement {
+    together: usize,
+    votes: usize,
+}
+
+impl Agreement {
+    /// Counts the votes on one item; those that could not be read (null) are
+    /// with nobody.
+    pub(super) fn count<'a>(&mut self, votes: impl Iterator<Item = &'a Value>) {
+        let votes: Vec<&Value> = votes.collect();
+        let same = |vote: &&Value| votes.iter().filter(|other| *other == vote).count();
+        self.together += votes.iter().filter(|vote| !vote.is_null()).map(same).max().unwrap_or_default();
+        self.votes += votes.len();
+    }
+
+    /// The share of votes that were with the most frequent one of their item.
+    pub(super) fn share(&self) -> Option<f64> {
+        if self.votes == 0 { None } else { Some(self.together as f64 / self.votes as f64) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

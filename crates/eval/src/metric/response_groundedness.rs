@@ -1,0 +1,131 @@
+//! Response groundedness: whether the answer as a whole stands on what was
+//! retrieved.
+//!
+//! When to use it: as a cheap `faithfulness` (two calls an answer). It needs a
+//! judge and no reference. It does not tell which part of the answer is made
+//! up.
+//!
+//! Two prompts, worded differently, ask for a rating of the answer: 0 not
+//! supported by the passages, 1 in part, 2 fully. score = mean of both
+//! ratings / 2.
+//!
+//! Differences from Ragas 0.4.3 (`collections`, Nvidia's metric):
+//! - a rating that cannot be read means no score (`JudgeUnparsable`); there,
+//!   the other rating alone becomes the score;
+//! - the ratings come from token probabilities where offered (the most
+//!   probable one), and nothing is asked five times until it can be read;
+//! - the passages are numbered, fenced and escaped; citations are taken off
+//!   the answer;
+//! - an empty answer and an empty retrieval have no score (`EmptyInput`), as in
+//!   `faithfulness`; there, they are 0 or raise.
+//!
+//! Source: Ragas' documentation.
+
+use super::judge::{self, Judge, Transcript};
+use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
+use crate::{Missing, Scored, prompt};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of response groundedness: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Config {
+    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+        let judge = Judge::new(cx.judge("response_groundedness")?, judge::EVEN);
+        Ok(Box::new(ResponseGroundedness { judge, needs: self.needs() }))
+    }
+}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+}
+
+struct ResponseGroundedness {
+    judge: Judge,
+    needs: Needs,
+}
+
+#[async_trait]
+impl Metric for ResponseGroundedness {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        let mut transcript = Transcript::default();
+        let mut parts = Value::Null;
+        let score = self.try_score(sample, &mut transcript, &mut parts).await;
+        transcript.scored(score, parts)
+    }
+}
+
+impl ResponseGroundedness {
+    async fn try_score(
+        &self,
+        sample: &Sample<'_>,
+        transcript: &mut Transcript,
+        parts: &mut Value,
+    ) -> Result<f64, Missing> {
+        let answer = sample.answer_with_words()?;
+        if sample.passages.is_empty() {
+            return Err(Missing::EmptyInput("nothing was retrieved that could support the answer".into()));
+        }
+        let passages = sample.passages.iter().map(|passage| passage.text.as_str());
+        let shared = format!(
+            "{}\n\n{}",
+            prompt::fence_all("context", "passage", passages),
+            prompt::fence("answer", &answer)
+        );
+        let prompts = [
+            format!(
+                "{shared}\n\nRate how far the context supports what the answer says. 0: not at all. 1: in part, some of \
+                 it does not stand there. 2: fully, all of it stands there or follows from it."
+            ),
+            format!(
+                "{shared}\n\nCheck the answer against the context, which is all that its writer had. 2: nothing was \
+                 added to what the context says. 1: some of it was taken from the context, some was added. 0: it was \
+                 made up, or the context says otherwise."
+            ),
+        ];
+        two_ratings::mean_of(&self.judge, prompts, &[0, 1, 2], transcript, parts).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::*;
+    use crate::Score;
+
+    fn groundedness(fake: FakeJudge, text: &str, n_passages: usize) -> Scored {
+        let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
+        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        score(&*metric, &sample(&question("What is APT?", None), &passages, Some(&answer(text))))
+    }
+
+    #[test]
+    fn the_score_is_the_mean_of_two_ratings() {
+        for (ratings, wanted) in [("22", 1.0), ("12", 0.75), ("00", 0.0)] {
+            let fake = FakeJudge::new().ratings(ratings);
+            let seen = fake.seen();
+            assert_eq!(groundedness(fake, "A tool [1].", 1).score, Score::Value(wanted), "{ratings}");
+            assert!(seen.lock().unwrap().iter().all(|request| !request.messages[1].content.contains("[1]")));
+        }
+    }
+
+    #[test]
+    fn without_answer_text_or_passages_there_is_no_score() {
+        for (text, n_passages) in [("[1]", 1), ("A tool.", 0)] {
+            let scored = groundedness(FakeJudge::new(), text, n_passages);
+            assert!(matches!(scored.score, Score::Missing(Missing::EmptyInput(_))), "{:?}", scored.score);
+        }
+    }
+}
