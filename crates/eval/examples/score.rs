@@ -12,13 +12,16 @@
 //!  "evidence": [{"document": "a.txt", "start": 0, "end": 9}],
 //!  "probabilities": true,
 //!  "rules": [{"when": ["the text"], "reply": {"statements": ["…"]}}, {"when": ["the statement"], "say": "Yes"}],
+//!  "ratings": [2, 1],
 //!  "vectors": {"the text": [0.6, 0.8]}}
 //! ```
 //!
 //! The judge follows the first rule of which all texts under `when` stand in
 //! the prompt: `reply` answers a request with a JSON Schema that has these
-//! properties, `say` a choice. Without `probabilities` it writes its verdicts
-//! as a remote model does; an item without a rule then has no verdict.
+//! properties, `say` a choice of yes or no. Where it is to choose a number, it
+//! gives the next of `ratings`. Without `probabilities` it writes its verdicts
+//! as a remote model does; an item without a rule then has no verdict. Asked
+//! once more, it repeats what it said.
 
 use async_trait::async_trait;
 use eval::{Evidence, MetricConfig, Question, Sample, Score, metric::Context};
@@ -31,7 +34,10 @@ use serde_json::{Map, Value, json};
 use std::{
     collections::HashMap,
     io::{BufRead, Write},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 type Failure = Box<dyn std::error::Error>;
@@ -54,6 +60,8 @@ struct Request {
     probabilities: bool,
     #[serde(default)]
     rules: Vec<Rule>,
+    #[serde(default)]
+    ratings: Vec<Value>,
     #[serde(default)]
     vectors: HashMap<String, Vec<f32>>,
 }
@@ -80,10 +88,20 @@ struct Rule {
 struct Scripted {
     identity: Identity,
     rules: Vec<Rule>,
+    ratings: Vec<Value>,
+    /// How many ratings were given.
+    n_rated: AtomicUsize,
     probabilities: bool,
 }
 
 impl Scripted {
+    /// The next rating, or the last one again.
+    fn rating(&self, again: bool) -> Result<&Value, Error> {
+        let given =
+            if again { self.n_rated.load(Relaxed).saturating_sub(1) } else { self.n_rated.fetch_add(1, Relaxed) };
+        self.ratings.get(given).ok_or_else(|| self.unknown("one more rating"))
+    }
+
     /// What the first rule for this prompt says.
     fn said<'a>(&'a self, shared: &str, item: &str) -> Option<&'a str> {
         let stands = |text: &String| shared.contains(text.as_str()) || item.contains(text.as_str());
@@ -95,10 +113,13 @@ impl Scripted {
         if !self.probabilities {
             return Ok(Vec::new());
         }
-        let said = self.said(prompt, "").filter(|said| choices.iter().any(|choice| choice == said));
-        let said = said.ok_or_else(|| self.unknown(prompt))?;
+        let said = match choices {
+            [yes, no] if yes == "Yes" && no == "No" => self.said(prompt, "").map(str::to_owned),
+            _ => Some(self.rating(false)?.to_string()),
+        };
+        let said = said.filter(|said| choices.contains(said)).ok_or_else(|| self.unknown(prompt))?;
         let rest = 0.1 / choices.len().saturating_sub(1).max(1) as f64;
-        Ok(choices.iter().map(|choice| if choice == said { 0.9 } else { rest }).collect())
+        Ok(choices.iter().map(|choice| if *choice == said { 0.9 } else { rest }).collect())
     }
 
     /// Verdicts on the last `n` numbered items of the prompt.
@@ -114,8 +135,11 @@ impl Scripted {
         json!({ "verdicts": verdicts.collect::<Vec<_>>() })
     }
 
-    fn object(&self, prompt: &str, schema: &Value, seed: u64) -> Result<Value, Error> {
+    fn object(&self, prompt: &str, schema: &Value, seed: u64, again: bool) -> Result<Value, Error> {
         let properties = &schema["properties"];
+        if let Some(name) = ["choice", "number"].into_iter().find(|name| properties.get(name).is_some()) {
+            return Ok(json!({ "reason": "it says so", name: self.rating(again)? }));
+        }
         if let Some(n) = properties["verdicts"]["minItems"].as_u64() {
             return Ok(self.verdicts(prompt, n as usize));
         }
@@ -159,9 +183,11 @@ impl ChatModel for Scripted {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
-        let prompt = request.messages.last().map_or("", |message| message.content.as_str());
+        // After the system's and the user's messages comes what cannot be used.
+        let (prompt, again) = (request.messages.get(1), request.messages.len() > 2);
+        let prompt = prompt.map_or("", |message| message.content.as_str());
         let (text, choices) = match &request.schema {
-            Some(schema) => (self.object(prompt, schema, request.seed)?.to_string(), Vec::new()),
+            Some(schema) => (self.object(prompt, schema, request.seed, again)?.to_string(), Vec::new()),
             None => (String::new(), self.choices(prompt, &request.choices)?),
         };
         Ok(ChatResponse { text, finish: Finish::Stop, usage: Usage::default(), choices, seconds: 0.0 })
@@ -201,17 +227,17 @@ impl EmbeddingModel for Known {
     }
 }
 
-fn identity(model: &str) -> Identity {
-    Identity { provider: "scripted".into(), model: model.into(), revision: String::new(), parameters: Value::Null }
-}
-
 async fn score(request: Request) -> Result<Score, Failure> {
-    let Request { metric, question, reference, answer, citations, passages, evidence, probabilities, rules, vectors } =
-        request;
+    let Request { metric, question, reference, answer, citations, passages, evidence, .. } = request;
+    let Request { probabilities, rules, ratings, vectors, .. } = request;
     let client = Client::new(None);
-    let judge = Scripted { identity: identity("judge"), rules, probabilities };
+    let identity = |model: &str| {
+        let (provider, model) = ("scripted".to_owned(), model.to_owned());
+        Identity { provider, model, revision: String::new(), parameters: Value::Null }
+    };
+    let judge = Scripted { identity: identity("judge"), rules, ratings, n_rated: AtomicUsize::new(0), probabilities };
     let context = Context {
-        judge: Some(client.chat(Arc::new(judge))),
+        judges: vec![client.chat(Arc::new(judge))],
         embedder: Some(client.embedder(Arc::new(Known { identity: identity("embedder"), vectors }))),
     };
     let evidence = evidence.into_iter().map(|place| Evidence {
@@ -219,7 +245,8 @@ async fn score(request: Request) -> Result<Score, Failure> {
         quote: place.text,
         span: Some(Span { start: place.start, end: place.end }),
     });
-    let question = Question { id: "case".into(), question, reference, evidence: evidence.collect(), tags: Vec::new() };
+    let (id, evidence) = ("case".to_owned(), evidence.collect());
+    let question = Question { id, question, reference, evidence, tags: Vec::new(), answerable: true };
     let passages: Vec<Passage> = passages.into_iter().map(passage).collect();
     let answer = answer.map(|text| Answer {
         text,
