@@ -56,7 +56,7 @@ bench: build
 
 ## The same outcome as LlamaIndex, Ragas and trec_eval? (200 MB)
 fidelity: $(TOOLS)
-	benches/fidelity/run.py
+	benches/run fidelity
 
 clean:
 	rm -rf target .tools

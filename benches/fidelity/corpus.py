@@ -34,7 +34,7 @@ foo_bar __init__ a.b.c() x[0] /usr/share/doc/x-1.2.3 user@example.org 2024-01-31
 
 BLANK = [" ", "  ", "\t", "\n", "\n\n", "\n\n\n", "\n\n\n\n\n", "\r\n", "\r\n\r\n", "\u00a0", "\u2003", "\u200b", "\u2028", "\x0b",
          "\x0c", "\x1c", "\x1f", "\x85", "\ufeff", "\u3000", " \n \n \n "]  # fmt: skip
-ENDS = [".", "!", "?", "...", "?!", "。", "！", "？", ";", ":", ".\"", ".)", "!'", ".]", ".”", ". . .", "!?.!?.", ""]
+ENDS = [".", "!", "?", "...", "?!", "。", "！", "？", ";", ":", '."', ".)", "!'", ".]", ".”", ". . .", "!?.!?.", ""]
 
 CODE = '''def read(path):
     """Reads a file. Returns its text; fails loudly."""
@@ -74,19 +74,35 @@ def generated():
                               "One. Two.", " One.  Two. ", "One.\n\n\nTwo.\n\n\n\n\n\nThree."]):  # fmt: skip
         yield f"small/{i}", text
     for i in range(24):
-        yield f"prose/{i}", prose(draw, draw.choice([3, 20, 60, 120]), [" ", " ", "\n", "\n\n", "\n\n\n"], [".", ".", "?", "!"])
+        yield (
+            f"prose/{i}",
+            prose(draw, draw.choice([3, 20, 60, 120]), [" ", " ", "\n", "\n\n", "\n\n\n"], [".", ".", "?", "!"]),
+        )
     for i in range(24):
         yield f"blanks/{i}", prose(draw, draw.choice([10, 40, 80]), BLANK, ENDS)
     for i in range(24):
         yield f"scripts/{i}", prose(draw, draw.choice([5, 40, 100]), [" ", "", "\n"], ENDS, WORDS[:20] + RARE * 2)
     for i in range(8):
-        yield f"no-spaces/{i}", "".join(draw.choice(["漢", "字", "和", "한", "ก", "a", "Z", "😀", "é"]) for _ in range(900 * (i + 1)))
+        yield (
+            f"no-spaces/{i}",
+            "".join(draw.choice(["漢", "字", "和", "한", "ก", "a", "Z", "😀", "é"]) for _ in range(900 * (i + 1))),
+        )
     for i in range(8):
         characters = "abcdefghijklmnop" if i % 2 else "ABCxyz0123456789-_/"
         long = ["".join(draw.choice(characters) for _ in range(draw.choice([50, 400, 3000]))) for _ in range(6)]
         yield f"long-words/{i}", (" " if i % 3 else ", ").join(long) + "."
     for i in range(16):
-        parts = [CODE, TABLE, LIST, "```python\n" + CODE + "```\n", "# Heading\n\n", prose(draw, 6), "\n\n\n", "> quoted. text\n", "---\n"]
+        parts = [
+            CODE,
+            TABLE,
+            LIST,
+            "```python\n" + CODE + "```\n",
+            "# Heading\n\n",
+            prose(draw, 6),
+            "\n\n\n",
+            "> quoted. text\n",
+            "---\n",
+        ]
         yield f"mixed/{i}", "".join(draw.choice(parts) for _ in range(draw.randint(4, 24)))
     for i in range(8):
         yield f"clauses/{i}", ", ".join(draw.choice(WORDS[:60]) for _ in range(700)) + draw.choice(["; ", ". ", ""])
@@ -108,7 +124,11 @@ def real(folder=None):
     paths += [*packages.glob("llama_index/core/node_parser/**/*.py"), *packages.glob("ragas/**/*.md")]
     paths += [path for path in packages.glob("nltk/*.py") if path.stat().st_size > 20_000]
     known = set()
-    found = [(str(path.relative_to(packages)), path.read_bytes().decode(errors="replace")) for path in sorted(paths) if path.is_file()]
+    found = [
+        (str(path.relative_to(packages)), path.read_bytes().decode(errors="replace"))
+        for path in sorted(paths)
+        if path.is_file()
+    ]
     for other in [*folder] if folder else []:
         found += list(compare.texts(other))
     for name, text in found:

@@ -132,9 +132,14 @@ def chunks(table, process, texts):
         ours = {name: [] for name in texts}
         for chunk in process.ask({"chunk": {"chunker": {kind: settings}, "documents": listed}})["chunks"]:
             ours[chunk["document"]].append((chunk["level"], chunk["parent"], chunk["text"]))
-        row = table.row(f"{type(parser).__name__} {', '.join(map(str, settings.values())) or '2048, 512, 128'}".strip(), "documents")
+        row = table.row(
+            f"{type(parser).__name__} {', '.join(map(str, settings.values())) or '2048, 512, 128'}".strip(), "documents"
+        )
         for name, text in texts.items():
-            theirs = [(level, parent, node.text) for level, parent, node in levels(parser.get_nodes_from_documents([Document(text=text)]))]
+            theirs = [
+                (level, parent, node.text)
+                for level, parent, node in levels(parser.get_nodes_from_documents([Document(text=text)]))
+            ]
             row.compare(name, ours[name], theirs, [(EMPTY, [chunk for chunk in theirs if chunk[2]])])
 
 
@@ -162,7 +167,10 @@ def with_metadata(table, process, texts):
     splitter = SentenceSplitter(**settings)
     for name, text in texts.items():
         metadata = {"file_path": f"/corpus/{name}.txt", "creation_date": "2026-01-31"}
-        theirs, plain = ([node.text for node in splitter.get_nodes_from_documents([Document(text=text, metadata=m)])] for m in (metadata, {}))
+        theirs, plain = (
+            [node.text for node in splitter.get_nodes_from_documents([Document(text=text, metadata=m)])]
+            for m in (metadata, {})
+        )
         row.compare(name, ours[name], theirs, [(METADATA, plain)])
 
 
@@ -175,7 +183,11 @@ def windows(table, process, texts):
         parser = SentenceWindowNodeParser.from_defaults(window_size=size)
         replace = MetadataReplacementPostProcessor(target_metadata_key="window")
         rows = {}
-        for number, chunk in enumerate(process.ask({"chunk": {"chunker": {"sentence_window": {"window_size": size}}, "documents": listed}})["chunks"]):
+        for number, chunk in enumerate(
+            process.ask({"chunk": {"chunker": {"sentence_window": {"window_size": size}}, "documents": listed}})[
+                "chunks"
+            ]
+        ):
             rows.setdefault(chunk["document"], []).append(number)
         row = table.row(f"MetadataReplacementPostProcessor, window {size}", "lists of hits")
         asked, expected = [], []
@@ -185,7 +197,9 @@ def windows(table, process, texts):
                 picked = draw.sample(range(len(nodes)), min(len(nodes), draw.randint(1, 6)))
                 scores = sorted((np.float32(draw.random()).item() for _ in picked), reverse=True)
                 asked.append([{"row": rows[name][i], "score": score} for i, score in zip(picked, scores)])
-                found = replace.postprocess_nodes([NodeWithScore(node=nodes[i].model_copy(), score=s) for i, s in zip(picked, scores)])
+                found = replace.postprocess_nodes(
+                    [NodeWithScore(node=nodes[i].model_copy(), score=s) for i, s in zip(picked, scores)]
+                )
                 theirs = [(node.text, node.score) for node in found]
                 # As the text stands: the sentences hold the white space after them.
                 reach = [(max(0, i - size), i + size + 1) for i in picked]
@@ -219,7 +233,9 @@ def merges(table, process, texts):
         chunker = {"hierarchical": {**settings, "merge_threshold": threshold}}
         ours = process.ask({"chunk": {"chunker": chunker, "documents": listed}})["chunks"]
         parser = HierarchicalNodeParser.from_defaults(**settings)
-        nodes = [node for name, text in texts.items() for node in parser.get_nodes_from_documents([Document(text=text)])]
+        nodes = [
+            node for name, text in texts.items() for node in parser.get_nodes_from_documents([Document(text=text)])
+        ]
         if [node.text for node in nodes if node.text] != [chunk["text"] for chunk in ours]:
             raise RuntimeError("the chunks differ: see the tables of the parsers")
         storage = StorageContext.from_defaults()
@@ -231,27 +247,49 @@ def merges(table, process, texts):
             # A stretch of neighbours with gaps, and a few from elsewhere.
             start = draw.randrange(len(leaves))
             stretch = leaves[start : start + draw.randint(2, 14)]
-            picked = [i for i in stretch if draw.random() < draw.choice([0.5, 0.8, 1.0])] + draw.sample(leaves, draw.randint(0, 3))
+            picked = [i for i in stretch if draw.random() < draw.choice([0.5, 0.8, 1.0])] + draw.sample(
+                leaves, draw.randint(0, 3)
+            )
             picked = list(dict.fromkeys(picked))
             if draw.random() < 0.6:
                 draw.shuffle(picked)
-            scores = sorted((draw.randint(1, 8) / 8 if draw.random() < 0.3 else np.float32(draw.random()).item() for _ in picked), reverse=True)
+            scores = sorted(
+                (draw.randint(1, 8) / 8 if draw.random() < 0.3 else np.float32(draw.random()).item() for _ in picked),
+                reverse=True,
+            )
             asked.append([{"row": i, "score": score} for i, score in zip(picked, scores)])
             given = Given([(nodes[i], score) for i, score in zip(picked, scores)])
             merging = AutoMergingRetriever(given, storage, simple_ratio_thresh=threshold)
             found.append([(number[hit.node.node_id], hit.score) for hit in merging.retrieve("?")])
-        row = table.row(f"AutoMergingRetriever {threshold}, {settings.get('chunk_sizes', [2048, 512, 128])}", "lists of hits")
+        row = table.row(
+            f"AutoMergingRetriever {threshold}, {settings.get('chunk_sizes', [2048, 512, 128])}", "lists of hits"
+        )
         place = [(chunk["document"], chunk["span"]["start"], chunk["span"]["end"]) for chunk in ours]
         for case, (answer, theirs) in enumerate(zip(process.ask({"context": {"hits": asked}})["passages"], found)):
             mine = [((p["document"], p["span"]["start"], p["span"]["end"]), p["score"]) for p in answer]
-            once = list({i: (place[i], score) for i, score in reversed(theirs)}.values())[::-1] if len(dict(theirs)) < len(theirs) else None
+            once = (
+                list({i: (place[i], score) for i, score in reversed(theirs)}.values())[::-1]
+                if len(dict(theirs)) < len(theirs)
+                else None
+            )
             theirs = [(place[i], score) for i, score in theirs]
             row.compare(f"list {case}", mine, theirs, [(NODE_TWICE, once)] if once else [], same_ranking)
 
 
 def questions(texts, draw):
     """Stretches of the documents, single words, and what no document says."""
-    found = ["the of and", "zzzyx qwrtp", "the zzzyx", "?!", "x", "running runs ran", "Größe straße", "東京タワー", "हिन्दी में एक वाक्य", "don't can't U.S."]
+    found = [
+        "the of and",
+        "zzzyx qwrtp",
+        "the zzzyx",
+        "?!",
+        "x",
+        "running runs ran",
+        "Größe straße",
+        "東京タワー",
+        "हिन्दी में एक वाक्य",
+        "don't can't U.S.",
+    ]
     names = [name for name, text in texts.items() if text.strip()]
     while len(found) < 200:
         words = texts[draw.choice(names)].split()
@@ -291,8 +329,13 @@ def rankings(table, process, texts):
         k, candidates = 10, 20
         row = table.row(f"QueryFusionRetriever {mode}" + (f" {weight}" if weight != 0.5 else ""), "questions")
         for text, mine in zip(asked, ours("hybrid", top_k=k, candidates=candidates, fusion=fusion)):
-            real = sides.fused(mode, weight, sides.dense_retriever(candidates), sides.bm25_retriever(candidates), text, k)
-            dense, bm25 = by_row(sides.all_dense(text))[:candidates], positive(by_row(sides.all_bm25(text))[:candidates])
+            real = sides.fused(
+                mode, weight, sides.dense_retriever(candidates), sides.bm25_retriever(candidates), text, k
+            )
+            dense, bm25 = (
+                by_row(sides.all_dense(text))[:candidates],
+                positive(by_row(sides.all_bm25(text))[:candidates]),
+            )
             zeros = sides.fused(mode, weight, Given(sides.nodes_of(sides.dense(text, candidates))),
                                 Given(sides.nodes_of(positive(sides.bm25(text, candidates)))), text, k)  # fmt: skip
             lists = Given(sides.nodes_of(dense)), Given(sides.nodes_of(bm25))
@@ -313,7 +356,9 @@ class Theirs:
         self.nodes = [TextNode(text=text, id_=f"{row}") for row, text in enumerate(texts)]
         # The same nodes, told apart by what is neither embedded nor read.
         hidden = {"excluded_embed_metadata_keys": ["row"], "excluded_llm_metadata_keys": ["row"]}
-        self.marked = [TextNode(text=text, id_=f"{row}", metadata={"row": row}, **hidden) for row, text in enumerate(texts)]
+        self.marked = [
+            TextNode(text=text, id_=f"{row}", metadata={"row": row}, **hidden) for row, text in enumerate(texts)
+        ]
         self.index = VectorStoreIndex(self.nodes)
         self.matrix = np.array([unit(vector(text)) for text in texts])
         self.known = {}
@@ -342,7 +387,11 @@ class Theirs:
     def all_bm25(self, text):
         """Every node's score in the index that the retriever made."""
         words = bm25s.tokenize(text, stemmer=self.bm25_retriever(20).stemmer, return_ids=False, show_progress=False)[0]
-        return list(enumerate(map(float, self.bm25_retriever(20).bm25.get_scores(words)))) if words else [(row, 0.0) for row in range(len(self.nodes))]
+        return (
+            list(enumerate(map(float, self.bm25_retriever(20).bm25.get_scores(words))))
+            if words
+            else [(row, 0.0) for row in range(len(self.nodes))]
+        )
 
     def nodes_of(self, ranking, marked=False):
         nodes = self.marked if marked else self.nodes
@@ -350,7 +399,9 @@ class Theirs:
 
     def fused(self, mode, weight, dense, bm25, text, k):
         weights = [weight, 1 - weight]
-        fusion = QueryFusionRetriever([dense, bm25], mode=mode, retriever_weights=weights, similarity_top_k=k, num_queries=1, use_async=False)
+        fusion = QueryFusionRetriever(
+            [dense, bm25], mode=mode, retriever_weights=weights, similarity_top_k=k, num_queries=1, use_async=False
+        )
         return rows(fusion.retrieve(text))
 
 

@@ -18,6 +18,9 @@ class Row:
         self.different = collections.Counter()
         self.explained, self.unexplained = [], []
 
+    def n_different(self):
+        return len(self.explained) + len(self.unexplained)
+
     def compare(self, case, ours, theirs, steps=(), same=None):
         """Compares two values.
 
@@ -68,22 +71,34 @@ class Table:
             if not self.seen[name]:
                 yield f"{self.title}: the declared difference {name!r} never occurred"
 
-    def lines(self):
+    def cases(self):
         """Every single difference, with both values."""
         for row in self.rows:
             for case, ours, theirs, names in row.explained:
-                yield {"table": self.title, "row": row.name, "case": case, "because": names, "ours": ours, "theirs": theirs}
+                yield {"what": row.name, "case": case, "because": names, "ours": ours, "theirs": theirs}
             for case, ours, theirs, why in row.unexplained:
-                yield {"table": self.title, "row": row.name, "case": case, "unexplained": why, "ours": ours, "theirs": theirs}
+                yield {"what": row.name, "case": case, "unexplained": why, "ours": ours, "theirs": theirs}
+
+    def record(self):
+        """What is kept of a run."""
+        rows = [{"what": row.name, "compared": row.compared, "unit": row.unit, "equal": row.equal, "different": row.n_different(),
+                 "unexplained": len(row.unexplained), "reasons": dict(row.different.most_common())} for row in self.rows]  # fmt: skip
+        differences = [
+            {"difference": name, "times": self.seen[name], "reason": reason}
+            for name, reason in self.differences.items()
+        ]
+        cases = [{**case, "ours": short(case["ours"]), "theirs": short(case["theirs"])} for case in self.cases()]
+        return {"peer": self.title, "rows": rows, "differences": differences, "cases": cases}
 
     def markdown(self):
-        head = ["what", "compared", "equal", "unexplained", "different, and why"]
         lines = []
         for row in self.rows:
-            why = ", ".join(f"{name} {times}" for name, times in row.different.most_common())
-            different = f"{len(row.explained):,}: {why}" if why else "0"
-            lines.append([row.name, f"{row.compared:,} {row.unit}", f"{row.equal:,}", str(len(row.unexplained)), different])
-        parts = [f"### {self.title}", grid(head, lines)]
+            reasons = [f"{name} {times:,}" for name, times in row.different.most_common()]
+            if row.unexplained:
+                reasons.insert(0, f"**unexplained {len(row.unexplained):,}**")
+            counts = [f"{row.compared:,} {row.unit}", f"{row.equal:,}", f"{row.n_different():,}"]
+            lines.append([row.name, *counts, ", ".join(reasons)])
+        parts = [f"### {self.title}", grid(["what", "compared", "equal", "different", "reasons"], lines)]
         if self.differences:
             names = [[name, f"{self.seen[name]:,}", reason] for name, reason in self.differences.items()]
             parts.append(grid(["difference", "times", "reason"], names))

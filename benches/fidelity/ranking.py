@@ -69,7 +69,10 @@ def run(process):
     for name, whole, cut in METRICS:
         for k in (None, *CUTS):
             measure = whole if k is None or cut is None else cut.format(k=k)
-            row = table.row(f"{name}{'' if k is None else f'@{k}'}: {measure}" + (" of the first k" if k and not cut else ""), "questions")
+            row = table.row(
+                f"{name}{'' if k is None else f'@{k}'}: {measure}" + (" of the first k" if k and not cut else ""),
+                "questions",
+            )
             for i, (relevant, retrieved) in enumerate(samples):
                 # The reciprocal rank has no cut there: it is given the first k.
                 seen = retrieved[:k] if k and not cut else retrieved

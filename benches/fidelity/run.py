@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Our code beside the real packages, in one run: is the outcome the same?
 
+    benches/run fidelity
     benches/fidelity/run.py [--only llama|ragas|trec] [--corpus FOLDER]... [--no-build] [--dry]
 
 Installs the pinned packages of `requirements.txt` into `.tools/fidelity`, builds
 our examples `pipeline` and `score`, compares, prints three tables, and writes
-them into `README.md` beside this file (`--dry` does not). `--corpus` adds a folder
-of your own documents. Every single difference, with both values, is written to
-`.tools/fidelity/differences.jsonl`.
+them into `benches/README.md` and `benches/results/fidelity.json`, which also
+lists every case that differs. `--dry` writes neither, nor does a part of it, nor
+a run with `--corpus`, which adds a folder of your own documents. Every
+difference with both values in full is in `.tools/fidelity/differences.jsonl`.
 
 Exit status 1 if a difference is not explained, or an explained one did not occur.
 """
@@ -22,12 +24,13 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+BENCHES, ROOT = HERE.parent, HERE.parents[1]
+RESULTS = BENCHES / "results" / "fidelity.json"
 ENVIRONMENT = ROOT / ".tools" / "fidelity"
 PYTHON = ENVIRONMENT / "bin" / "python"
 HOME = Path(os.environ.get("REVERIE_HOME", ROOT / ".reverie"))
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-BEGIN, END = "<!-- results -->", "<!-- end of results -->"
+BEGIN, END = "<!-- fidelity -->", "<!-- end of fidelity -->"
 
 
 def say(text):
@@ -42,7 +45,7 @@ def install():
     say(f"installing LlamaIndex, Ragas and trec_eval into {ENVIRONMENT}: about 200 MB to download, 0.9 GB on disk")
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-    command = [PYTHON, "-m", "pip", "install", "-q", "--progress-bar", "on", "--requirement", HERE / "requirements.txt"]
+    command = [PYTHON, "-m", "pip", "install", "-q", "--progress-bar", "on", "-r", HERE / "requirements.txt"]
     subprocess.run(command, check=True)
     marker.write_text(wanted)
 
@@ -65,6 +68,8 @@ def example(name):
 
 
 def tables(options):
+    # Ragas reports to its makers what is scored.
+    os.environ["RAGAS_DO_NOT_TRACK"] = "true"
     # These need the packages, so they come after the installation.
     import corpus
     import judged
@@ -77,7 +82,9 @@ def tables(options):
         folders = [*options.corpus, *([manuals] if manuals.is_dir() else [])]
         texts = corpus.documents(folders)
         n_real = sum(name.startswith("real/") for name in texts)
-        say(f"{len(texts)} documents, {n_real} of them real, {sum(map(len, texts.values())) / 1e6:.1f} million characters")
+        say(
+            f"{len(texts)} documents, {n_real} of them real, {sum(map(len, texts.values())) / 1e6:.1f} million characters"
+        )
         with Process(example("pipeline")) as process:
             yield llama.run(process, texts, say)
     if options.only in (None, "ragas"):
@@ -90,19 +97,25 @@ def tables(options):
             yield ranking.run(process)
 
 
-def publish(text):
-    readme = HERE / "README.md"
+def publish(found, text):
+    wanted = (HERE / "requirements.txt").read_text()
+    peers = [line for line in wanted.split("\n\n")[0].splitlines() if "==" in line]
+    record = {"date": time.strftime("%Y-%m-%d"), "peers": peers, "tables": [table.record() for table in found]}
+    # A line for each row and case: what changed between two runs can be seen.
+    lines = re.sub(r"\n {5,}|\n {4}(?=[}\]])", " ", json.dumps(record, indent=1, ensure_ascii=False))
+    RESULTS.write_text(lines + "\n")
+    readme = BENCHES / "README.md"
     before, rest = readme.read_text().split(BEGIN, 1)
     after = rest.split(END, 1)[1]
-    readme.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+    readme.write_text(f"{before}{BEGIN}\n\n{time.strftime('%Y-%m-%d')}\n\n{text}\n\n{END}{after}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["llama", "ragas", "trec"], help="one of the three tables; the README stays")
+    parser.add_argument("--only", choices=["llama", "ragas", "trec"], help="one of the three tables; the results stay")
     parser.add_argument("--corpus", action="append", default=[], metavar="FOLDER", help="documents of your own")
     parser.add_argument("--no-build", action="store_true", help="take the examples as they are")
-    parser.add_argument("--dry", action="store_true", help="write no README")
+    parser.add_argument("--dry", action="store_true", help="write no results")
     options = parser.parse_args()
     if Path(sys.prefix).resolve() != ENVIRONMENT.resolve():
         install()
@@ -115,13 +128,14 @@ def main():
     print(text)
     with open(ENVIRONMENT / "differences.jsonl", "w") as file:
         for table in found:
-            for line in table.lines():
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
+            for case in table.cases():
+                file.write(json.dumps({"peer": table.title, **case}, ensure_ascii=False) + "\n")
     faults = [fault for table in found for fault in table.faults()]
     print("\n".join(["", *faults]) if faults else "\nno unexplained difference", flush=True)
     say(f"{time.monotonic() - start:.0f} s")
-    if not (options.dry or options.only or options.corpus or faults):
-        publish(text)
+    # What a user's own documents are called is nobody's business.
+    if not (options.dry or options.only or options.corpus):
+        publish(found, text)
     sys.exit(bool(faults))
 
 
