@@ -7,12 +7,16 @@ vectors, made from hashes of words, so that no model is in question.
 import contextlib
 import hashlib
 import io
+import itertools
 import logging
 import random
+import re
+import sys
 
 import bm25s
 import compare
 import numpy as np
+import regex
 from llama_index.core import Document, Settings, StorageContext, VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -25,10 +29,11 @@ from llama_index.core.node_parser import (
 )
 from llama_index.core.postprocessor import MetadataReplacementPostProcessor
 from llama_index.core.retrievers import AutoMergingRetriever, QueryFusionRetriever
-from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import NodeRelationship, NodeWithScore, QueryBundle, TextNode
 from llama_index.core.utils import set_global_tokenizer
 from llama_index.retrievers.bm25 import BM25Retriever
 from outcome import Table
+from pydantic import PrivateAttr
 
 DIMENSIONS = 48
 # No ranking that is asked for is longer.
@@ -40,7 +45,10 @@ EMPTY = "empty chunk"
 METADATA = "metadata is counted"
 SPACE = "joining spaces"
 WINDOW_TWICE = "window twice"
-NODE_TWICE = "node twice"
+NO_NEXT = "links to the next chunk"
+TWO_TOKENS = "two tokens less"
+MARKS = "runs of sentence marks"
+WORDS = "combining marks"
 ZEROS = "filled up with zeros"
 TIES = "order of equal scores"
 SAME_TEXT = "same text, one node"
@@ -51,7 +59,13 @@ DIFFERENCES = {
     SPACE: "LlamaIndex joins the sentences of a window with one more space. Here a window is the text as it stands, so that a quote from "
     "it is found in the document.",
     WINDOW_TWICE: "Hits with the same window give it to the model once per hit there, and once here.",
-    NODE_TWICE: "LlamaIndex' merging can put a node into the list twice (filled in and found). Here it is kept once, with its best score.",
+    NO_NEXT: "LlamaIndex' hierarchical parser leaves out the link to the next chunk below the first level, so its merging retriever fills no "
+    "gaps between found chunks. Here it does, as its own code means to and does once the links are there.",
+    TWO_TOKENS: "LlamaIndex' token splitter keeps two tokens free for metadata, whether there is any or not. Here the size is the size.",
+    MARKS: "Cut out of its surroundings, a run such as `!?.!?.` loses one mark to a sentence of its own each time; LlamaIndex goes on "
+    "until it fits or Python's recursion ends. Here a piece is cut into sentences 32 times over at most, then into clauses.",
+    WORDS: "A word is what Python's `\w` takes for one, which ends at each vowel sign of Hindi or Thai and each accent that is a character of "
+    "its own. Here such words are whole. One of them changes the mean length and so all scores a little.",
     ZEROS: "LlamaIndex fills a BM25 result up to `top_k` with chunks that share no word with the question. Here they are no hits; in a "
     "fused list they would take ranks from real ones.",
     TIES: "Equal scores are ordered by place in the corpus here. LlamaIndex leaves them to NumPy's partition, to random node ids, or to "
@@ -116,6 +130,53 @@ def by_row(ranking):
     return [hit for group in groups for hit in sorted(group)]
 
 
+# Of so many marks in a row not each can be a sentence.
+MARKS_IN_A_ROW = re.compile(r"[.!?]{33,}")
+
+
+class Bounded(SentenceSplitter):
+    """Cuts a piece into sentences 32 times over at most."""
+
+    _depth: int = PrivateAttr(default=0)
+
+    def _split(self, text, chunk_size):
+        self._depth += 1
+        try:
+            return super()._split(text, chunk_size)
+        finally:
+            self._depth -= 1
+
+    def _get_splits_by_fns(self, text):
+        every = self._split_fns
+        # The second is the one for sentences.
+        self._split_fns = every if self._depth <= 32 else every[:1]
+        try:
+            return super()._get_splits_by_fns(text)
+        finally:
+            self._split_fns = every
+
+
+def our_way(kind, settings):
+    """A function that makes nodes as LlamaIndex would if it did as we do, and what the difference is called."""
+    if kind == "token":
+        splitter = TokenTextSplitter(**settings)
+        return TWO_TOKENS, lambda text: [TextNode(text=part) for part in splitter.split_text(text)]
+    if kind == "sentence":
+        parser = Bounded(**settings)
+    elif kind == "hierarchical":
+        sizes = settings.get("chunk_sizes", [2048, 512, 128])
+        known = {f"{size}": Bounded(chunk_size=size, chunk_overlap=settings.get("chunk_overlap", 20)) for size in sizes}
+        parser = HierarchicalNodeParser.from_defaults(
+            chunk_sizes=None, node_parser_ids=list(known), node_parser_map=known
+        )
+    else:
+        return MARKS, None
+    return (
+        MARKS,
+        lambda text: parser.get_nodes_from_documents([Document(text=text)]) if MARKS_IN_A_ROW.search(text) else None,
+    )
+
+
 def chunks(table, process, texts):
     """The four parsers, document by document."""
     listed = [{"path": name, "text": text} for name, text in texts.items()]
@@ -134,28 +195,25 @@ def chunks(table, process, texts):
         ours = {name: [] for name in texts}
         for chunk in process.ask({"chunk": {"chunker": {kind: settings}, "documents": listed}})["chunks"]:
             ours[chunk["document"]].append((chunk["level"], chunk["parent"], chunk["text"]))
-        row = table.row(
-            f"{type(parser).__name__} {', '.join(map(str, settings.values())) or '2048, 512, 128'}".strip(), "documents"
-        )
+        shown = ", ".join(repr(value) if isinstance(value, str) else str(value) for value in settings.values())
+        row = table.row(f"{type(parser).__name__} {shown or '2048, 512, 128'}", "documents")
+        name_of_change, change = our_way(kind, settings)
         for name, text in texts.items():
-            theirs = [
-                (level, parent, node.text)
-                for level, parent, node in levels(parser.get_nodes_from_documents([Document(text=text)]))
-            ]
-            row.compare(name, ours[name], theirs, [(EMPTY, [chunk for chunk in theirs if chunk[2]])])
+            theirs = levels(parser.get_nodes_from_documents([Document(text=text)]))
+            changed = change(text) if change else None
+            changed = theirs if changed is None else levels(changed)
+            steps = [(name_of_change, changed), (EMPTY, [chunk for chunk in changed if chunk[2]])]
+            row.compare(name, ours[name], theirs, steps)
 
 
 def levels(nodes):
-    """Level, number of the parent, and node."""
-    known = {}
+    """Level, number of the parent, and text of each node."""
+    numbers, found = {}, []
     for number, node in enumerate(nodes):
-        parent = known.get(node.parent_node.node_id) if node.parent_node else None
-        known[node.node_id] = number, level = number, known_level(parent)
-        yield level, parent and parent[0], node
-
-
-def known_level(parent):
-    return parent[1] + 1 if parent else 0
+        numbers[node.node_id] = number
+        parent = numbers[node.parent_node.node_id] if node.parent_node else None
+        found.append((0 if parent is None else found[parent][0] + 1, parent, node.text))
+    return found
 
 
 def with_metadata(table, process, texts):
@@ -240,8 +298,10 @@ def merges(table, process, texts):
         ]
         if [node.text for node in nodes if node.text] != [chunk["text"] for chunk in ours]:
             raise RuntimeError("the chunks differ: see the tables of the parsers")
-        storage = StorageContext.from_defaults()
-        storage.docstore.add_documents(nodes)
+        linked = with_links(nodes)
+        storages = [StorageContext.from_defaults(), StorageContext.from_defaults()]
+        for storage, kept in zip(storages, (nodes, linked)):
+            storage.docstore.add_documents(kept)
         number = {node.node_id: i for i, node in enumerate(nodes)}
         leaves = [i for i, chunk in enumerate(ours) if chunk["searchable"]]
         asked, found = [], []
@@ -260,22 +320,33 @@ def merges(table, process, texts):
                 reverse=True,
             )
             asked.append([{"row": i, "score": score} for i, score in zip(picked, scores)])
-            given = Given([(nodes[i], score) for i, score in zip(picked, scores)])
-            merging = AutoMergingRetriever(given, storage, simple_ratio_thresh=threshold)
-            found.append([(number[hit.node.node_id], hit.score) for hit in merging.retrieve("?")])
+            both = []
+            for storage, kept in zip(storages, (nodes, linked)):
+                given = Given([(kept[i], score) for i, score in zip(picked, scores)])
+                merging = AutoMergingRetriever(given, storage, simple_ratio_thresh=threshold)
+                both.append([(number[hit.node.node_id], hit.score) for hit in merging.retrieve("?")])
+            found.append(both)
         row = table.row(
             f"AutoMergingRetriever {threshold}, {settings.get('chunk_sizes', [2048, 512, 128])}", "lists of hits"
         )
         place = [(chunk["document"], chunk["span"]["start"], chunk["span"]["end"]) for chunk in ours]
-        for case, (answer, theirs) in enumerate(zip(process.ask({"context": {"hits": asked}})["passages"], found)):
+        for case, (answer, both) in enumerate(zip(process.ask({"context": {"hits": asked}})["passages"], found)):
             mine = [((p["document"], p["span"]["start"], p["span"]["end"]), p["score"]) for p in answer]
-            once = (
-                list({i: (place[i], score) for i, score in reversed(theirs)}.values())[::-1]
-                if len(dict(theirs)) < len(theirs)
-                else None
-            )
-            theirs = [(place[i], score) for i, score in theirs]
-            row.compare(f"list {case}", mine, theirs, [(NODE_TWICE, once)] if once else [], same_ranking)
+            theirs, with_next = [[(place[i], score) for i, score in hits] for hits in both]
+            row.compare(f"list {case}", mine, theirs, [(NO_NEXT, with_next)], same_ranking)
+
+
+def with_links(nodes):
+    """Copies of the nodes that know both neighbours among their parent's children."""
+    families, copies = {}, {node.node_id: node.model_copy(deep=True) for node in nodes}
+    for node in nodes:
+        if node.parent_node:
+            families.setdefault(node.parent_node.node_id, []).append(copies[node.node_id])
+    for family in families.values():
+        for node, following in itertools.pairwise(family):
+            node.relationships[NodeRelationship.NEXT] = following.as_related_node_info()
+            following.relationships[NodeRelationship.PREVIOUS] = node.as_related_node_info()
+    return list(copies.values())
 
 
 def questions(texts, draw):
@@ -300,12 +371,29 @@ def questions(texts, draw):
     return found
 
 
+def our_words():
+    """What is a word here, as a pattern for Python: with combining marks."""
+    word = regex.compile(r"[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]")
+    members = [code for code in range(sys.maxunicode + 1) if word.match(chr(code))]
+    runs = itertools.groupby(enumerate(members), lambda pair: pair[1] - pair[0])
+    ranges = [[code for _, code in run] for _, run in runs]
+    return "[" + "".join(f"\\U{run[0]:08x}-\\U{run[-1]:08x}" for run in ranges) + "]{2,}"
+
+
 def rankings(table, process, texts):
-    """VectorIndexRetriever, BM25Retriever, and QueryFusionRetriever over both."""
-    draw = random.Random(5)
+    """Documents whose words both sides see alike; then all of them."""
     # Every kind, as not to wait: LlamaIndex compares with one vector after the other.
     kept = [name for i, name in enumerate(texts) if not name.startswith("real/") or i % 3 == 0]
     texts = {name: texts[name][:12_000] for name in kept}
+    mine, theirs = re.compile(our_words()), re.compile(r"\b\w\w+\b")
+    alike = {name: text for name, text in texts.items() if mine.findall(text.lower()) == theirs.findall(text.lower())}
+    ranked(table, process, alike, "")
+    ranked(table, process, texts, ", every script")
+
+
+def ranked(table, process, texts, label):
+    """VectorIndexRetriever, BM25Retriever, and QueryFusionRetriever over both."""
+    draw = random.Random(5)
     listed = [{"path": name, "text": text} for name, text in texts.items()]
     chunker = {"sentence": {"chunk_size": 160, "chunk_overlap": 16}}
     found = process.ask({"chunk": {"chunker": chunker, "documents": listed}})["chunks"]
@@ -318,26 +406,33 @@ def rankings(table, process, texts):
         for hits in process.ask({"retrieve": {"retriever": {kind: settings}, "queries": queries}})["hits"]
     ]
     for k in (5, 20):
-        row = table.row(f"VectorIndexRetriever, top {k} of {len(found):,}", "questions")
+        row = table.row(f"VectorIndexRetriever, top {k} of {len(found):,}{label}", "questions")
         for text, mine in zip(asked, ours("dense", top_k=k)):
             row.compare(text, mine, sides.dense(text, k), [(TIES, sides.in_order(text, k)[0])], same_ranking)
     for k in (5, 20):
-        row = table.row(f"BM25Retriever, top {k} of {len(found):,}", "questions")
+        row = table.row(f"BM25Retriever, top {k} of {len(found):,}{label}", "questions")
         for text, mine in zip(asked, ours("bm25", top_k=k)):
             ties = sides.in_order(text, k)[1]
-            row.compare(text, mine, sides.bm25(text, k), [(TIES, ties), (ZEROS, positive(ties))], same_ranking)
+            words = sides.bm25(text, k, our_words=True)
+            row.compare(
+                text, mine, sides.bm25(text, k), [(WORDS, words), (TIES, ties), (ZEROS, positive(ties))], same_ranking
+            )
     for mode, weight, fusion in [("reciprocal_rerank", 0.5, {"rrf": {}}), ("relative_score", 0.5, {"weighted": {}}),
                                  ("relative_score", 0.8, {"weighted": {"dense_weight": 0.8}})]:  # fmt: skip
         k, candidates = 10, 20
-        row = table.row(f"QueryFusionRetriever {mode}" + (f" {weight}" if weight != 0.5 else ""), "questions")
+        row = table.row(f"QueryFusionRetriever {mode}" + (f" {weight}" if weight != 0.5 else "") + label, "questions")
         for text, mine in zip(asked, ours("hybrid", top_k=k, candidates=candidates, fusion=fusion)):
             dense, bm25 = sides.dense(text, candidates), sides.bm25(text, candidates)
             real = sides.fused(mode, weight, dense, bm25, text, k)
+            bm25 = sides.bm25(text, candidates, our_words=True)
+            words = sides.fused(mode, weight, dense, bm25, text, k)
             zeros = sides.fused(mode, weight, dense, positive(bm25), text, k)
             dense, bm25 = sides.in_order(text, candidates)
             ties = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found)))[:k]
             apart = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found), marked=True))[:k]
-            row.compare(text, mine, real, [(ZEROS, zeros), (TIES, ties), (SAME_TEXT, apart)], same_ranking)
+            row.compare(
+                text, mine, real, [(WORDS, words), (ZEROS, zeros), (TIES, ties), (SAME_TEXT, apart)], same_ranking
+            )
 
 
 def positive(ranking):
@@ -357,36 +452,43 @@ class Theirs:
         self.index = VectorStoreIndex(self.nodes)
         self.matrix = np.array([unit(vector(text)) for text in texts])
         self.known = {}
+        self.our_words = our_words()
 
     def dense_retriever(self, k):
         return self.index.as_retriever(similarity_top_k=k)
 
-    def bm25_retriever(self, k):
-        return self.known.setdefault(k, BM25Retriever.from_defaults(nodes=self.nodes, similarity_top_k=k))
+    def bm25_retriever(self, k, our_words=False):
+        # It makes its index, so once for each k.
+        if ("index", k, our_words) not in self.known:
+            words = {"token_pattern": self.our_words} if our_words else {}
+            self.known["index", k, our_words] = BM25Retriever.from_defaults(
+                nodes=self.nodes, similarity_top_k=k, **words
+            )
+        return self.known["index", k, our_words]
 
     def dense(self, text, k):
-        return self.retrieved(self.dense_retriever, text, k)
+        return self.retrieved("dense", text, k, lambda: self.dense_retriever(k))
 
-    def bm25(self, text, k):
-        return self.retrieved(self.bm25_retriever, text, k)
+    def bm25(self, text, k, our_words=False):
+        return self.retrieved(f"bm25 {our_words}", text, k, lambda: self.bm25_retriever(k, our_words))
 
-    def retrieved(self, retriever, text, k):
-        if (retriever.__name__, text, k) not in self.known:
-            self.known[retriever.__name__, text, k] = rows(retriever(k).retrieve(QueryBundle(text)))
-        return self.known[retriever.__name__, text, k]
+    def retrieved(self, name, text, k, retriever):
+        if (name, text, k) not in self.known:
+            self.known[name, text, k] = rows(retriever().retrieve(QueryBundle(text)))
+        return self.known[name, text, k]
 
     def all_dense(self, text):
         """Every node's cosine: what the retriever would give without `top_k`, and faster."""
         return list(enumerate((self.matrix @ unit(vector(text))).tolist()))
 
     def all_bm25(self, text):
-        """Every node's score in the index that the retriever made."""
-        words = bm25s.tokenize(text, stemmer=self.bm25_retriever(20).stemmer, return_ids=False, show_progress=False)[0]
-        return (
-            list(enumerate(map(float, self.bm25_retriever(20).bm25.get_scores(words))))
-            if words
-            else [(row, 0.0) for row in range(len(self.nodes))]
-        )
+        """Every node's score in the index that the retriever made, words as ours."""
+        retriever = self.bm25_retriever(LONGEST, our_words=True)
+        words = bm25s.tokenize(
+            text, stemmer=retriever.stemmer, token_pattern=self.our_words, return_ids=False, show_progress=False
+        )[0]
+        scores = map(float, retriever.bm25.get_scores(words)) if words else [0.0] * len(self.nodes)
+        return list(enumerate(scores))
 
     def nodes_of(self, ranking, marked=False):
         nodes = self.marked if marked else self.nodes

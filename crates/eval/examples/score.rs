@@ -153,7 +153,7 @@ impl Scripted {
             .filter_map(|rule| rule.reply.as_ref())
             .filter(|reply| fits(reply));
         // Samples of one request differ by their seed.
-        let last = replies.clone().last();
+        let last = replies.clone().next_back();
         let reply = replies.nth(seed as usize).or(last).ok_or_else(|| self.unknown(prompt))?;
         Ok(Value::Object(reply.clone()))
     }

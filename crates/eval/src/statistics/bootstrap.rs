@@ -69,7 +69,7 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
     }
     let (sparse, dense): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(|&i| differing(columns[i]) < FEW);
     let drawn: Vec<&[f64]> = dense.iter().map(|&i| columns[i]).collect();
-    let means = resampled_means(&drawn, n, |random, weights| multinomial(random, weights), seed);
+    let means = resampled_means(&drawn, n, multinomial, seed);
     let found: Vec<_> = dense
         .par_iter()
         .zip(means)
@@ -83,7 +83,7 @@ pub fn bootstrap_means(columns: &[&[f64]], range: (f64, f64), seed: u64) -> Vec<
         .flat_map(|&i| [range.0, range.1].map(|end| columns[i].iter().copied().chain([end]).collect()))
         .collect();
     let extended: Vec<&[f64]> = extended.iter().map(Vec::as_slice).collect();
-    let mut means = resampled_means(&extended, n + 1, |random, weights| dirichlet(random, weights), seed).into_iter();
+    let mut means = resampled_means(&extended, n + 1, dirichlet, seed).into_iter();
     for i in sparse {
         if let (Some(low), Some(high)) = (means.next(), means.next()) {
             intervals[i] = Some(Interval {
