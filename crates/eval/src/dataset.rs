@@ -5,19 +5,28 @@
 //! a chunk's id, so that it survives re-chunking. Where a document was parsed
 //! anew, the quote finds the new span: see [`Dataset::anchoring`].
 
+use crate::generate::{Kind, Length, Style};
 use rag::Span;
 use serde::{Deserialize, Serialize};
 
 mod anchor;
 mod answers;
 mod cells;
+mod difference;
+mod export;
 mod import;
 mod literal;
 mod rows;
+mod split;
+mod statistics;
 
 pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
 pub use answers::{AnsweredRow, import_answers};
+pub use difference::{ChangedQuestion, DatasetDifference};
+pub use export::{Columns, ExportError, Format};
 pub use import::{ImportError, import};
+pub use split::SplitCounts;
+pub use statistics::DatasetStatistics;
 
 /// Where the answer stands: a span of a document's extracted text, and the
 /// words there, so that it survives re-chunking and re-parsing.
@@ -57,6 +66,68 @@ pub struct Question {
     /// should say so; such a question has no evidence.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub answerable: bool,
+    /// How it was generated; none for one that somebody wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
+    /// Which part of the dataset it belongs to, where the dataset is split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<Split>,
+    /// What a person said of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub review: Option<Review>,
+}
+
+impl Default for Question {
+    fn default() -> Self {
+        Self {
+            id: String::new(),
+            question: String::new(),
+            reference: None,
+            evidence: Vec::new(),
+            tags: Vec::new(),
+            answerable: true,
+            origin: None,
+            split: None,
+            review: None,
+        }
+    }
+}
+
+/// How a question was generated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Origin {
+    /// What it asks for.
+    pub kind: Kind,
+    /// Whose voice it has, by the persona's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persona: Option<String>,
+    /// How it is written.
+    pub style: Style,
+    /// How long it is.
+    pub length: Length,
+    /// The model that wrote it.
+    pub model: String,
+}
+
+/// A part of a dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Split {
+    /// To choose by.
+    Tune,
+    /// To report by: no choice was made on it.
+    Test,
+}
+
+/// What a person said of a question. Rejected ones leave the dataset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Review {
+    /// Taken as it stands.
+    Accepted,
+    /// Changed, and then taken.
+    Edited,
 }
 
 fn yes() -> bool {

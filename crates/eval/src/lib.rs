@@ -9,6 +9,9 @@ mod score;
 pub mod statistics;
 
 pub use dataset::{Dataset, Evidence, Question};
-pub use generate::{GenerateOptions, GenerateProgress, Generated, Rejected, Rejection, generate};
+pub use generate::{
+    GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Kind, Length, Persona, Rejected, Rejection, Style,
+    generate,
+};
 pub use metric::{Metric, MetricConfig, Sample};
 pub use score::{Missing, Score, Scored};

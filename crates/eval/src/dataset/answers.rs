@@ -165,7 +165,12 @@ fn read(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>)
         seconds: 0.0,
     });
     let question = question.unwrap_or_default();
-    AnsweredRow { line, question: Question { id, question, reference, evidence, tags, answerable }, passages, answer }
+    AnsweredRow {
+        line,
+        question: Question { id, question, reference, evidence, tags, answerable, ..Question::default() },
+        passages,
+        answer,
+    }
 }
 
 fn read_passages(value: &Value) -> Result<Vec<Passage>, String> {

@@ -11,6 +11,7 @@
 //! | reference answer | `reference`, `ground_truth`, `ground_truths` (Ragas 0.1, DREAM: the first) |
 //! | evidence | `evidence`: a list of `{document, quote, span?}` |
 //! | evidence without a document | `reference_contexts` (Ragas ≥ 0.2), `contexts` (Ragas 0.1, DREAM) |
+//! | split, review, origin | `split` (`tune`, `test`), `review`, `origin`, as this program writes them |
 //! | tags | `tags`, and the values of `evolution_type`, `synthesizer_name` |
 //! | whether the documents answer it | `answerable`; `is_impossible` (SQuAD 2.0) says the opposite; else they do |
 //!
@@ -25,6 +26,7 @@
 
 use super::cells::{boolean, is_blank, nearly, text, texts};
 use super::{Dataset, Evidence, Question, question_id, rows};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
@@ -32,7 +34,7 @@ const ID: &[&str] = &["id", "question_id"];
 const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
 const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
-const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags"];
+const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags", "origin", "split", "review"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
 /// Known from Ragas, and no part of a golden dataset: never taken for a
 /// misspelt column.
@@ -172,7 +174,20 @@ fn read_question(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows
     if !answerable && !evidence.is_empty() {
         fault("is marked as unanswerable, but has evidence: remove one of them".to_owned());
     }
-    Question { id, question, reference, evidence, tags, answerable }
+    let origin = own(fields, "origin", &mut fault);
+    let split = own(fields, "split", &mut fault);
+    let review = own(fields, "review", &mut fault);
+    Question { id, question, reference, evidence, tags, answerable, origin, split, review }
+}
+
+/// A field as this program writes it: JSON, or in a cell the text of it.
+fn own<T: DeserializeOwned>(fields: &Map<String, Value>, name: &str, fault: &mut impl FnMut(String)) -> Option<T> {
+    let value = fields.get(name).filter(|value| !is_blank(value))?;
+    let read = serde_json::from_value(value.clone()).or_else(|error| match value {
+        Value::String(cell) => serde_json::from_str(cell).map_err(|_| error),
+        _ => Err(error),
+    });
+    read.map_err(|error| fault(format!("`{name}` cannot be read: {error}"))).ok()
 }
 
 /// Whether the documents hold an answer; they do unless the row says otherwise.

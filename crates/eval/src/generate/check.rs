@@ -1,6 +1,6 @@
 //! The fixed rules for what is a golden question.
 
-use super::{Draft, Rejected};
+use super::{Draft, Kind, Rejected};
 use crate::Question;
 use crate::dataset::anchor;
 use crate::metric::words::{content_stems, sentences};
@@ -15,8 +15,6 @@ const LONGEST_QUESTION: usize = 300;
 const SHORTEST_QUOTE: usize = 15;
 /// Longer quotes are narrowed to the sentence with the answer.
 const LONGEST_QUOTE: usize = 600;
-/// The share of the answer's words that a text must hold to hold the answer.
-const HELD: f64 = 0.6;
 /// The share of common words from which on two questions are the same.
 const SAME: f64 = 0.8;
 
@@ -32,52 +30,121 @@ static SPEAKS_OF_PASSAGE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// Checks what the model wrote. Returns where the evidence lies in the passage.
-pub(super) fn draft(draft: &Draft, passage: &str) -> Result<Span, Rejected> {
+/// A question whose subject is a pronoun and that ends soon after: nobody can
+/// tell what it asks about. `Why is it necessary to …` names it later.
+static NO_SUBJECT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix)^\W*(what|why|how|when|where|who|which)\s+(is|are|was|were|does|do|did|can|could|should|must|will|has|have)\s+
+          (it|they|this|that|these|those|he|she|we|i)(\s+\w+)?\s*\?*$",
+    )
+    .ok()
+});
+
+/// Fewer words that carry meaning name nothing.
+const FEWEST_STEMS: usize = 2;
+
+/// Checks what the model wrote for these passages. Returns where the evidence
+/// lies in each of them; nothing for a question without an answer.
+pub(super) fn draft(draft: &Draft, passages: &[&str], kind: Kind) -> Result<Vec<Span>, Rejected> {
     if draft.question.chars().count() > LONGEST_QUESTION {
         return Err(Rejected::Unreadable("the question is too long".into()));
     }
     if SPEAKS_OF_PASSAGE.as_ref().is_some_and(|pattern| pattern.is_match(&draft.question)) {
         return Err(Rejected::SpeaksOfPassage);
     }
+    let asked = content_stems(&draft.question);
+    // Scripts without spaces have no words that could be counted.
+    let countable = draft.question.is_ascii();
+    if (countable && asked.len() < FEWEST_STEMS)
+        || NO_SUBJECT.as_ref().is_some_and(|pattern| pattern.is_match(&draft.question))
+    {
+        return Err(Rejected::NotSelfContained);
+    }
+    let recipe = kind.recipe();
+    if !kind.is_answerable() {
+        (recipe.rule)(draft, passages)?;
+        return Ok(Vec::new());
+    }
     let answer = content_stems(&draft.answer);
-    if !answer.is_empty() && answer.is_subset(&content_stems(&draft.question)) {
+    if !answer.is_empty() && answer.is_subset(&asked) {
         return Err(Rejected::AnswerInQuestion);
     }
-    if !holds(passage, &answer) {
+    let all = passages.join("\n");
+    if !holds(&all, &answer, recipe.held) {
         return Err(Rejected::AnswerNotInPassage);
     }
-    evidence(draft, passage, &answer).ok_or(Rejected::NoEvidence)
+    (recipe.rule)(draft, passages)?;
+    let spans: Option<Vec<Span>> = match passages {
+        [one] => evidence(draft, one, &answer, recipe.held).map(|span| vec![span]),
+        several => several.iter().map(|passage| part_of_evidence(draft, passage, &answer)).collect(),
+    };
+    spans.ok_or(Rejected::NoEvidence)
 }
 
 /// Whether a text holds most of an answer's words. An answer of small words
 /// alone cannot be looked for and is believed.
-fn holds(text: &str, answer: &HashSet<String>) -> bool {
+fn holds(text: &str, answer: &HashSet<String>, share: f64) -> bool {
     let held = answer.intersection(&content_stems(text)).count();
-    held as f64 >= HELD * answer.len() as f64
+    held as f64 >= share * answer.len() as f64
 }
 
 /// The quote, if it stands in the passage and holds the answer; else the
 /// sentence with the answer that has most in common with the question.
-fn evidence(draft: &Draft, passage: &str, answer: &HashSet<String>) -> Option<Span> {
-    let quoted = anchor(passage, &draft.quote, None).filter(|span| {
+fn evidence(draft: &Draft, passage: &str, answer: &HashSet<String>, share: f64) -> Option<Span> {
+    let quote = draft.quotes.first().map_or("", String::as_str);
+    let quoted = anchor(passage, quote, None).filter(|span| {
         let quote = &passage[span.start..span.end];
-        (SHORTEST_QUOTE..=LONGEST_QUOTE).contains(&quote.len()) && holds(quote, answer)
+        (SHORTEST_QUOTE..=LONGEST_QUOTE).contains(&quote.len()) && holds(quote, answer, share)
     });
     if quoted.is_some() {
         return quoted;
     }
     let asked = content_stems(&draft.question);
+    let candidates = sentences(passage).into_iter();
+    let with_answer = candidates.filter(|sentence| sentence.len() >= SHORTEST_QUOTE && holds(sentence, answer, share));
+    most_in_common(with_answer, &asked).and_then(|sentence| anchor(passage, sentence, None))
+}
+
+/// What one of several passages gives to an answer: a quote that stands in it,
+/// in whatever order the quotes were written; else the sentence with most
+/// words of question and answer.
+fn part_of_evidence(draft: &Draft, passage: &str, answer: &HashSet<String>) -> Option<Span> {
+    let quoted = draft.quotes.iter().find_map(|quote| {
+        let span = anchor(passage, quote, None)?;
+        (SHORTEST_QUOTE..=LONGEST_QUOTE).contains(&span.len()).then_some(span)
+    });
+    if quoted.is_some() {
+        return quoted;
+    }
+    let wanted: HashSet<String> = content_stems(&draft.question).union(answer).cloned().collect();
+    let long = sentences(passage).into_iter().filter(|sentence| sentence.len() >= SHORTEST_QUOTE);
+    most_in_common(long, &wanted).and_then(|sentence| anchor(passage, sentence, None))
+}
+
+/// The first sentence with most of some words; none if no sentence has two.
+fn most_in_common<'a>(sentences: impl Iterator<Item = &'a str>, wanted: &HashSet<String>) -> Option<&'a str> {
     let mut best: Option<(usize, &str)> = None;
-    for sentence in
-        sentences(passage).into_iter().filter(|sentence| sentence.len() >= SHORTEST_QUOTE && holds(sentence, answer))
-    {
-        let common = content_stems(sentence).intersection(&asked).count();
+    for sentence in sentences {
+        let common = content_stems(sentence).intersection(wanted).count();
         if best.is_none_or(|(most, _)| common > most) {
             best = Some((common, sentence));
         }
     }
-    best.and_then(|(_, sentence)| anchor(passage, sentence, None))
+    best.map(|(_, sentence)| sentence)
+}
+
+/// A rule of kinds with two passages: question and answer together take words
+/// from each of them that the other does not have.
+pub(super) fn needs_both(draft: &Draft, passages: &[&str]) -> Result<(), Rejected> {
+    let used: HashSet<String> = content_stems(&draft.question).union(&content_stems(&draft.answer)).cloned().collect();
+    let stems: Vec<HashSet<String>> = passages.iter().map(|passage| content_stems(passage)).collect();
+    for (i, own) in stems.iter().enumerate() {
+        let elsewhere = |stem: &String| stems.iter().enumerate().any(|(j, other)| j != i && other.contains(stem));
+        if !used.iter().any(|stem| own.contains(stem) && !elsewhere(stem)) {
+            return Err(Rejected::OnePassageIsEnough);
+        }
+    }
+    Ok(())
 }
 
 /// Whether one of the questions asks nearly the same.
@@ -97,8 +164,8 @@ mod tests {
     use super::*;
 
     fn check(question: &str, answer: &str, quote: &str) -> Result<&'static str, Rejected> {
-        let draft_of = Draft { question: question.into(), answer: answer.into(), quote: quote.into() };
-        draft(&draft_of, PROSE).map(|span| &PROSE[span.start..span.end])
+        let draft_of = Draft { question: question.into(), answer: answer.into(), quotes: vec![quote.into()] };
+        draft(&draft_of, &[PROSE], Kind::SingleHopSpecific).map(|spans| &PROSE[spans[0].start..spans[0].end])
     }
 
     const SENTENCE: &str = "It was first released in 1998 by a small team of volunteers.";
@@ -139,15 +206,46 @@ mod tests {
     }
 
     #[test]
-    fn questions_of_the_same_words_are_repeated() {
-        let question = |text: &str| Question {
-            id: text.into(),
-            question: text.into(),
-            reference: None,
-            evidence: Vec::new(),
-            tags: Vec::new(),
-            answerable: true,
+    fn a_question_must_name_what_it_asks_about() {
+        for question in ["What is it called?", "Why do they?", "When?", "What was this?"] {
+            assert_eq!(check(question, "1998", ""), Err(Rejected::NotSelfContained), "{question}");
+        }
+        assert!(check("Where does it say that APT was released?", "1998", "").is_ok());
+    }
+
+    const MILL: &str = "The Ostra mill was built by Jan Tesch in 1790. It ground rye.";
+    const TESCH: &str = "Jan Tesch was born in Lindow and walked as far as Riga.";
+
+    fn pair(question: &str, answer: &str, quotes: [&str; 2]) -> Result<Vec<String>, Rejected> {
+        let quotes = quotes.map(str::to_owned).to_vec();
+        let passages = [MILL, TESCH];
+        let spans =
+            draft(&Draft { question: question.into(), answer: answer.into(), quotes }, &passages, Kind::MultiHop);
+        let quoted = |spans: Vec<Span>| {
+            spans.into_iter().zip(passages).map(|(span, text)| text[span.start..span.end].to_owned())
         };
+        spans.map(|spans| quoted(spans).collect())
+    }
+
+    #[test]
+    fn evidence_of_two_passages_is_found_in_each_whatever_the_order_of_quotes() {
+        let question = "Where was the builder of the Ostra mill born?";
+        let swapped =
+            pair(question, "Lindow", ["Jan Tesch was born in Lindow", "mill was built by Jan Tesch"]).unwrap();
+        assert_eq!(swapped, ["mill was built by Jan Tesch", "Jan Tesch was born in Lindow"]);
+        let without = pair(question, "Lindow", ["", ""]).unwrap();
+        assert_eq!(without, ["The Ostra mill was built by Jan Tesch in 1790.", TESCH]);
+    }
+
+    #[test]
+    fn a_question_that_one_passage_answers_needs_no_other() {
+        assert_eq!(pair("Where was Jan Tesch born?", "Lindow", ["", ""]), Err(Rejected::OnePassageIsEnough));
+        assert_eq!(pair("When was the Ostra mill built?", "1790", ["", ""]), Err(Rejected::OnePassageIsEnough));
+    }
+
+    #[test]
+    fn questions_of_the_same_words_are_repeated() {
+        let question = |text: &str| Question { id: text.into(), question: text.into(), ..Question::default() };
         let known = [question("When was APT first released?")];
         assert!(is_repeated(&question("when APT was released first"), &known));
         assert!(!is_repeated(&question("Who first released APT to the public?"), &known));

@@ -33,7 +33,7 @@ pub(super) fn draw<'a>(chunks: &'a [Chunk], options: &GenerateOptions) -> (Vec<&
             None => by_document.entry(&chunk.document).or_default().push(chunk),
             Some(reason) => {
                 let (document, span) = (chunk.document.clone(), chunk.span);
-                rejected.push(Rejection { reason, document, span, question: None });
+                rejected.push(Rejection { reason, kind: None, document, span, question: None });
             }
         }
     }

@@ -162,12 +162,8 @@ mod tests {
                 assert_eq!(scored.detail["by"], "judge");
             }
         }
-        let unread = abstention(
-            &Config::default(),
-            FakeJudge::new().verdicts("?").without_probabilities(),
-            false,
-            UNCLEAR,
-        );
+        let unread =
+            abstention(&Config::default(), FakeJudge::new().verdicts("?").without_probabilities(), false, UNCLEAR);
         assert!(matches!(unread.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", unread.score);
     }
 

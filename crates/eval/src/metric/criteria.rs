@@ -143,8 +143,7 @@ impl Criteria {
             Scale::YesNo => {
                 let question = format!("Criterion: {criterion}\nDoes the answer meet the criterion?");
                 let items = [answer];
-                let inquiry =
-                    Inquiry { shared: shown, tag: "answer", items: &items, question: &question, per_call: 1 };
+                let inquiry = Inquiry { shared: shown, tag: "answer", items: &items, question: &question, per_call: 1 };
                 let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
                 *parts = json!({ "answers": judge::table(&items, &verdicts) });
                 let verdicts = judge::complete(&verdicts)?;

@@ -208,10 +208,14 @@ impl FactualCorrectness {
 
     async fn claims(&self, question: &str, text: &str, transcript: &mut Transcript) -> Result<Vec<String>, Missing> {
         let atomicity = match self.config.atomicity {
-            Level::Low => "Keep together what a sentence says: one claim for each sentence, unless it says two \
-                           things that have nothing to do with each other.",
-            Level::High => "Make a claim of every detail: each name, number, property and relation in a claim of its \
-                            own.",
+            Level::Low => {
+                "Keep together what a sentence says: one claim for each sentence, unless it says two \
+                           things that have nothing to do with each other."
+            }
+            Level::High => {
+                "Make a claim of every detail: each name, number, property and relation in a claim of its \
+                            own."
+            }
         };
         let coverage = match self.config.coverage {
             Level::Low => "Take what the text mainly says; leave out examples, side remarks and repetitions.",

@@ -260,7 +260,10 @@ mod tests {
     fn less_noise_is_better_and_both_modes_can_stand_side_by_side() {
         let irrelevant = Config { mode: Mode::Irrelevant, ..Config::default() };
         assert!(!irrelevant.higher_is_better());
-        assert_eq!((Config::default().label(), irrelevant.label().as_deref()), (None, Some("noise_sensitivity_irrelevant")));
+        assert_eq!(
+            (Config::default().label(), irrelevant.label().as_deref()),
+            (None, Some("noise_sensitivity_irrelevant"))
+        );
     }
 
     #[test]

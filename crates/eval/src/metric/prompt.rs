@@ -90,13 +90,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self {
-            name: None,
-            file: String::new(),
-            template: String::new(),
-            output: Output::YesNo,
-            higher_is_better: true,
-        }
+        Self { name: None, file: String::new(), template: String::new(), output: Output::YesNo, higher_is_better: true }
     }
 }
 
@@ -189,7 +183,8 @@ fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, String>
     if !(2..=MOST_LABELS).contains(&labels.len()) {
         return Err(format!("`choice` needs 2 to {MOST_LABELS} labels, not {}", labels.len()));
     }
-    let mut labels: Vec<(String, f64)> = labels.iter().map(|(label, score)| (label.trim().to_owned(), *score)).collect();
+    let mut labels: Vec<(String, f64)> =
+        labels.iter().map(|(label, score)| (label.trim().to_owned(), *score)).collect();
     if let Some((label, score)) = labels.iter().find(|(label, score)| label.is_empty() || !score.is_finite()) {
         return Err(format!("`choice` has the label `{label}` with the score {score}: a name and a number are needed"));
     }
@@ -230,9 +225,9 @@ impl Describe for Config {
             Output::YesNo => (0.0, 1.0),
             Output::Number { min, max } => (*min, *max),
             Output::Choice(labels) => {
-                let (low, high) = labels.values().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| {
-                    (low.min(*score), high.max(*score))
-                });
+                let (low, high) = labels
+                    .values()
+                    .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| (low.min(*score), high.max(*score)));
                 if low < high { (low, high) } else { (0.0, 1.0) }
             }
         }

@@ -79,11 +79,8 @@ impl ResponseGroundedness {
             return Err(Missing::EmptyInput("nothing was retrieved that could support the answer".into()));
         }
         let passages = sample.passages.iter().map(|passage| passage.text.as_str());
-        let shared = format!(
-            "{}\n\n{}",
-            prompt::fence_all("context", "passage", passages),
-            prompt::fence("answer", &answer)
-        );
+        let shared =
+            format!("{}\n\n{}", prompt::fence_all("context", "passage", passages), prompt::fence("answer", &answer));
         let prompts = [
             format!(
                 "{shared}\n\nRate how far the context supports what the answer says. 0: not at all. 1: in part, some of \

@@ -115,8 +115,10 @@ impl Rubric {
     ) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let shown = sample.shown(self.config.reference, self.config.passages)?;
-        let levels: Vec<String> =
-            (1..).zip(&self.config.levels).map(|(number, level): (u8, _)| format!("{number}: {}", level.trim())).collect();
+        let levels: Vec<String> = (1..)
+            .zip(&self.config.levels)
+            .map(|(number, level): (u8, _)| format!("{number}: {}", level.trim()))
+            .collect();
         let prompt = format!(
             "{shown}\n\n{}\n\nWhich level does the answer reach? Take the one whose description fits it best.\n{}\n",
             prompt::fence("answer", &answer),

@@ -29,6 +29,7 @@ pub(crate) fn question(text: &str, reference: Option<&str>) -> Question {
         evidence: Vec::new(),
         tags: Vec::new(),
         answerable: true,
+        ..Question::default()
     }
 }
 
@@ -118,6 +119,7 @@ pub(crate) struct FakeJudge {
     ratings: Mutex<Vec<char>>,
     probabilities: bool,
     failing: bool,
+    said: String,
     seen: Arc<Mutex<Vec<ChatRequest>>>,
 }
 
@@ -132,6 +134,7 @@ impl FakeJudge {
             ratings: Mutex::default(),
             probabilities: true,
             failing: false,
+            said: String::new(),
             seen: Arc::default(),
         }
     }
@@ -170,6 +173,12 @@ impl FakeJudge {
     /// greatest of the scale after the last.
     pub(crate) fn ratings(self, ratings: &str) -> Self {
         *self.ratings.lock().unwrap() = ratings.chars().rev().collect();
+        self
+    }
+
+    /// What is said where plain words are asked for.
+    pub(crate) fn says(mut self, said: &str) -> Self {
+        self.said = said.to_owned();
         self
     }
 
@@ -281,6 +290,8 @@ impl ChatModel for FakeJudge {
         }
         let (text, choices) = match (&request.schema, self.probabilities) {
             (Some(schema), _) => (self.object(schema), Vec::new()),
+            // Neither JSON nor a choice is asked for: plain words.
+            (None, _) if request.choices.is_empty() => (self.said.clone(), Vec::new()),
             (None, false) => (String::new(), Vec::new()),
             (None, true) => (String::new(), self.choices(&request.choices)),
         };

@@ -93,6 +93,7 @@ fn dataset(evidence: &[(&str, &str)]) -> Dataset {
             evidence: evidence.collect(),
             tags: Vec::new(),
             answerable: true,
+            ..Question::default()
         }],
     }
 }

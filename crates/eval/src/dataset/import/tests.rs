@@ -1,6 +1,8 @@
 //! Tests of the import.
 
+use super::super::{Origin, Review, Split};
 use super::*;
+use crate::generate::{Kind, Length, Style};
 use rag::Span;
 
 fn faults(name: &str, text: &str) -> Vec<(usize, String)> {
@@ -32,6 +34,7 @@ fn own_files_survive_a_round_trip() {
                 }],
                 tags: vec!["t".into()],
                 answerable: true,
+                ..Question::default()
             },
             Question {
                 id: "7".into(),
@@ -40,6 +43,15 @@ fn own_files_survive_a_round_trip() {
                 evidence: Vec::new(),
                 tags: Vec::new(),
                 answerable: false,
+                origin: Some(Origin {
+                    kind: Kind::Unanswerable,
+                    persona: Some("Nurse".into()),
+                    style: Style::WebSearch,
+                    length: Length::Short,
+                    model: "m".into(),
+                }),
+                split: Some(Split::Test),
+                review: Some(Review::Edited),
             },
         ],
     };

@@ -1,7 +1,7 @@
 //! Tests of metrics from prompts.
 
-use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
 use super::super::MetricConfig;
+use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
 use super::*;
 use crate::Score;
 

@@ -1,0 +1,291 @@
+//! Writes a dataset for other programs: as CSV, JSONL or Parquet, in our own
+//! columns, those of Ragas, or those of DREAM.
+//!
+//! | columns | what |
+//! |---|---|
+//! | `reverie` | every field; what [`import`](super::import) reads back without loss |
+//! | `ragas` | Ragas 0.4's test set: `user_input`, `reference_contexts`, `reference`, `synthesizer_name`, `persona_name`, `query_style`, `query_length` |
+//! | `dream` | Ragas 0.1's test set, which DREAM keeps: `question`, `contexts`, `ground_truth`, `evolution_type`, `metadata`, `episode_done` |
+//!
+//! Lists are JSON in CSV and lists of strings in Parquet. Ragas has no word for
+//! a question without an answer: its reference is then empty, its contexts too.
+
+use super::{Dataset, Question};
+use crate::generate::Kind;
+use arrow_array::{
+    ArrayRef, BooleanArray, RecordBatch, StringArray,
+    builder::{ListBuilder, StringBuilder},
+};
+use parquet::arrow::ArrowWriter;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::sync::Arc;
+
+/// What a file is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// A JSON object on each line.
+    Jsonl,
+    /// With a header.
+    Csv,
+    /// A table with lists.
+    Parquet,
+}
+
+/// Whose columns are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Columns {
+    /// Our own.
+    Reverie,
+    /// Those of Ragas 0.4.
+    Ragas,
+    /// Those of Ragas 0.1, which DREAM keeps.
+    Dream,
+}
+
+/// Why a dataset was not written.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The table could not be built.
+    #[error("the table cannot be written as {format:?}: {reason}")]
+    Table {
+        /// As what.
+        format: Format,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Dataset {
+    /// The bytes of a file.
+    ///
+    /// # Errors
+    /// None that a dataset can cause; the writers' types have some.
+    pub fn export(&self, format: Format, columns: Columns) -> Result<Vec<u8>, ExportError> {
+        let rows: Vec<Map<String, Value>> = self.questions.iter().map(|question| row(question, columns)).collect();
+        let fail = |reason: String| ExportError::Table { format, reason };
+        match format {
+            Format::Jsonl => {
+                let mut out = Vec::new();
+                for row in &rows {
+                    serde_json::to_writer(&mut out, row).map_err(|error| fail(error.to_string()))?;
+                    out.push(b'\n');
+                }
+                Ok(out)
+            }
+            Format::Csv => csv(&rows, columns).map_err(|error| fail(error.to_string())),
+            Format::Parquet => parquet(&rows, columns).map_err(fail),
+        }
+    }
+}
+
+/// The names of the columns, in order.
+fn names(columns: Columns) -> &'static [&'static str] {
+    match columns {
+        Columns::Reverie => {
+            &["id", "question", "reference", "evidence", "tags", "answerable", "origin", "split", "review"]
+        }
+        Columns::Ragas => &[
+            "user_input",
+            "reference_contexts",
+            "reference",
+            "synthesizer_name",
+            "persona_name",
+            "query_style",
+            "query_length",
+        ],
+        Columns::Dream => &["question", "contexts", "ground_truth", "evolution_type", "metadata", "episode_done"],
+    }
+}
+
+/// A question as the columns want it. What is not there is null.
+fn row(question: &Question, columns: Columns) -> Map<String, Value> {
+    let quotes: Vec<&str> = question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect();
+    let origin = question.origin.as_ref();
+    let value = match columns {
+        Columns::Reverie => serde_json::to_value(question).unwrap_or_default(),
+        Columns::Ragas => json!({
+            "user_input": question.question,
+            "reference_contexts": quotes,
+            "reference": question.reference.as_deref().unwrap_or_default(),
+            "synthesizer_name": origin.map(|origin| synthesizer(origin.kind)),
+            "persona_name": origin.and_then(|origin| origin.persona.as_deref()),
+            "query_style": origin.map(|origin| style(origin.style)),
+            "query_length": origin.map(|origin| origin.length.name().to_uppercase()),
+        }),
+        Columns::Dream => json!({
+            "question": question.question,
+            "contexts": quotes,
+            "ground_truth": question.reference,
+            "evolution_type": origin.map(|origin| evolution(origin.kind)),
+            "metadata": question.evidence.iter().map(|evidence| json!({ "filename": evidence.document })).collect::<Vec<_>>(),
+            "episode_done": true,
+        }),
+    };
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The nearest of Ragas 0.4's words.
+fn synthesizer(kind: Kind) -> &'static str {
+    match kind {
+        Kind::SingleHopSpecific | Kind::Conditional | Kind::Unanswerable => "single_hop_specific_query_synthesizer",
+        Kind::SingleHopAbstract => "single_hop_abstract_query_synthesizer",
+        Kind::MultiHop => "multi_hop_specific_query_synthesizer",
+        Kind::Comparative => "multi_hop_abstract_query_synthesizer",
+    }
+}
+
+fn style(style: crate::generate::Style) -> &'static str {
+    use crate::generate::Style;
+    match style {
+        Style::Plain => "PERFECT_GRAMMAR",
+        Style::WebSearch => "WEB_SEARCH_LIKE",
+        Style::Misspelled => "MISSPELLED",
+        Style::PoorGrammar => "POOR_GRAMMAR",
+    }
+}
+
+/// The nearest of Ragas 0.1's words.
+fn evolution(kind: Kind) -> &'static str {
+    match kind {
+        Kind::SingleHopSpecific | Kind::Unanswerable => "simple",
+        Kind::SingleHopAbstract => "reasoning",
+        Kind::Conditional => "conditional",
+        Kind::MultiHop | Kind::Comparative => "multi_context",
+    }
+}
+
+fn csv(rows: &[Map<String, Value>], columns: Columns) -> Result<Vec<u8>, csv::Error> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(names(columns))?;
+    for row in rows {
+        writer.write_record(names(columns).iter().map(|name| cell(row.get(*name))))?;
+    }
+    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
+}
+
+/// A cell: texts as they are, what is missing as nothing, the rest as JSON.
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        // As pandas writes it.
+        Some(Value::Bool(yes)) => if *yes { "True" } else { "False" }.to_owned(),
+        Some(other) => other.to_string(),
+    }
+}
+
+fn parquet(rows: &[Map<String, Value>], columns: Columns) -> Result<Vec<u8>, String> {
+    let arrays: Vec<(&str, ArrayRef, bool)> =
+        names(columns).iter().map(|name| (*name, column(rows, name), true)).collect();
+    let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).map_err(|error| error.to_string())?;
+    writer.write(&batch).and_then(|()| writer.close()).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+/// A column by what its name holds: lists of strings, truth values, or texts
+/// (with JSON for what has parts).
+fn column(rows: &[Map<String, Value>], name: &str) -> ArrayRef {
+    let values = rows.iter().map(|row| row.get(name).filter(|value| !value.is_null()));
+    match name {
+        "tags" | "contexts" | "reference_contexts" => {
+            let mut list = ListBuilder::new(StringBuilder::new());
+            for value in values {
+                for item in value.and_then(Value::as_array).into_iter().flatten() {
+                    list.values().append_value(item.as_str().unwrap_or_default());
+                }
+                list.append(true);
+            }
+            Arc::new(list.finish())
+        }
+        // A field that is left out has its default.
+        "answerable" => {
+            Arc::new(values.map(|value| Some(value.and_then(Value::as_bool).unwrap_or(true))).collect::<BooleanArray>())
+        }
+        "episode_done" => Arc::new(values.map(|value| value.and_then(Value::as_bool)).collect::<BooleanArray>()),
+        _ => Arc::new(values.map(|value| value.map(|value| cell(Some(value)))).collect::<StringArray>()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Origin, Split, import};
+    use super::*;
+    use crate::Evidence;
+    use crate::generate::{Length, Style};
+    use arrow_array::Array;
+    use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+    fn dataset() -> Dataset {
+        let evidence = |quote: &str| Evidence { document: "a.txt".into(), quote: quote.into(), span: None };
+        let origin = Origin {
+            kind: Kind::MultiHop,
+            persona: Some("Nurse".into()),
+            style: Style::WebSearch,
+            length: Length::Short,
+            model: "m".into(),
+        };
+        Dataset {
+            questions: vec![
+                Question {
+                    id: "a".into(),
+                    question: "Why, \"then\"?".into(),
+                    reference: Some("So\nit is".into()),
+                    evidence: vec![evidence("one, 'two'"), evidence("three")],
+                    tags: vec!["t".into()],
+                    origin: Some(origin),
+                    split: Some(Split::Test),
+                    ..Question::default()
+                },
+                Question { id: "b".into(), question: "Who?".into(), answerable: false, ..Question::default() },
+            ],
+        }
+    }
+
+    #[test]
+    fn our_own_columns_are_read_back_without_loss() {
+        for (format, name) in [(Format::Jsonl, "a.jsonl"), (Format::Csv, "a.csv")] {
+            let bytes = dataset().export(format, Columns::Reverie).unwrap();
+            assert_eq!(import(name, &bytes), Ok(dataset()), "{}", String::from_utf8_lossy(&bytes));
+        }
+    }
+
+    #[test]
+    fn the_columns_of_ragas_and_dream_are_read_back_as_questions() {
+        for columns in [Columns::Ragas, Columns::Dream] {
+            for (format, name) in [(Format::Jsonl, "a.jsonl"), (Format::Csv, "a.csv")] {
+                let bytes = dataset().export(format, columns).unwrap();
+                let read = import(name, &bytes).unwrap();
+                assert_eq!(read.questions[0].question, "Why, \"then\"?");
+                assert_eq!(read.questions[0].reference.as_deref(), Some("So\nit is"));
+                let quotes: Vec<&str> =
+                    read.questions[0].evidence.iter().map(|evidence| evidence.quote.as_str()).collect();
+                assert_eq!(quotes, ["one, 'two'", "three"], "{columns:?} {format:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn parquet_has_the_same_columns_with_lists() {
+        for columns in [Columns::Reverie, Columns::Ragas, Columns::Dream] {
+            let bytes = dataset().export(Format::Parquet, columns).unwrap();
+            let mut reader =
+                ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap().build().unwrap();
+            let batch = reader.next().unwrap().unwrap();
+            let fields: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
+            assert_eq!(fields, names(columns));
+            assert_eq!(batch.num_rows(), 2);
+            if columns == Columns::Ragas {
+                let contexts = batch.column_by_name("reference_contexts").unwrap();
+                assert_eq!(contexts.as_any().downcast_ref::<arrow_array::ListArray>().unwrap().value(0).len(), 2);
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! The answer depends on a condition, and the question names it.
+
+use super::super::{Draft, Rejected};
+use super::Recipe;
+use regex::Regex;
+use std::sync::LazyLock;
+
+pub(super) const RECIPE: Recipe = Recipe {
+    task: "Find something in this passage that holds only under a condition. Write one question that names the \
+           condition with the word \"if\", \"when\" or \"unless\" and asks what holds then, for a reader who does not \
+           see the passage: name the thing that is asked about, and do not mention a passage, text or section. Then \
+           give the answer, as short as it can be, in the words of the passage, and copy the one sentence of the \
+           passage that holds the condition and the answer.",
+    example_passages: &["A season ticket costs 40 crowns and is sent by post. If the ticket is lost, the office \
+                         replaces it once for a fee of 5 crowns. Day tickets are sold at the gate and are not \
+                         replaced."],
+    example_reply: r#"{"question": "What fee does the office ask if a season ticket is lost?", "answer": "5 crowns", "quote": "If the ticket is lost, the office replaces it once for a fee of 5 crowns."}"#,
+    held: 0.6,
+    rule,
+};
+
+/// Words that begin a condition, in the languages that most corpora are in.
+static CONDITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    Regex::new(
+        r"(?ix)\b(if|when|unless|until|once|while|in\ case|provided|without|during|after|before
+        |wenn|falls|sobald|solange|ohne|si|lorsque|quand|cuando|salvo|a\ menos|se|quando|als|indien|wanneer)\b",
+    )
+    .ok()
+});
+
+fn rule(draft: &Draft, _: &[&str]) -> Result<(), Rejected> {
+    // `When was …?` asks for a time and names no condition.
+    let after_first = draft.question.split_once(char::is_whitespace).map_or("", |(_, rest)| rest);
+    let first_is_if = draft.question.to_lowercase().starts_with("if ");
+    let latin = draft.question.chars().any(|c| c.is_ascii_alphabetic());
+    if first_is_if || !latin || CONDITION.as_ref().is_none_or(|pattern| pattern.is_match(after_first)) {
+        return Ok(());
+    }
+    Err(Rejected::OtherKind("the question names no condition".into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(question: &str) -> Result<(), Rejected> {
+        let draft = Draft { question: question.into(), answer: String::new(), quotes: Vec::new() };
+        rule(&draft, &[])
+    }
+
+    #[test]
+    fn a_question_names_its_condition() {
+        for good in
+            ["If the disk is full, what happens?", "What is sent when a bug is closed?", "Was gilt, wenn es regnet?"]
+        {
+            assert_eq!(check(good), Ok(()), "{good}");
+        }
+        for bad in ["When was Debian founded?", "What is the name of the installer?"] {
+            assert!(check(bad).is_err(), "{bad}");
+        }
+    }
+}

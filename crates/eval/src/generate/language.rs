@@ -1,0 +1,44 @@
+//! The language of a text, where it can be told.
+//!
+//! By trigrams and script, through the crate `whatlang`. Short questions are
+//! often too short to tell; then nothing is said of them.
+
+use super::Rejected;
+use whatlang::{Lang, detect};
+
+/// The language, if it is certain.
+pub(super) fn of(text: &str) -> Option<Lang> {
+    detect(text).filter(|info| info.is_reliable()).map(|info| info.lang())
+}
+
+/// Refuses a question in another language than its passage.
+pub(super) fn check(question: &str, passage: Option<Lang>) -> Result<(), Rejected> {
+    match (passage, of(question)) {
+        (Some(passage), Some(question)) if passage != question => Err(Rejected::OtherLanguage {
+            passage: passage.eng_name().to_owned(),
+            question: question.eng_name().to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GERMAN: &str = "Der Leuchtturm wurde im Jahre 1871 zum ersten Mal entzündet und brannte mit Öl.";
+
+    #[test]
+    fn a_question_in_another_language_is_refused() {
+        let english = "In which year was the lighthouse lit for the first time, and who was there to see it?";
+        assert_eq!(of(GERMAN), Some(Lang::Deu));
+        assert!(matches!(check(english, of(GERMAN)), Err(Rejected::OtherLanguage { .. })));
+        assert_eq!(check("Wann wurde der Leuchtturm zum ersten Mal entzündet?", of(GERMAN)), Ok(()));
+    }
+
+    #[test]
+    fn where_it_cannot_be_told_nothing_is_refused() {
+        assert_eq!(check("apt-get 1.0?", of(GERMAN)), Ok(()));
+        assert_eq!(check("What is it?", None), Ok(()));
+    }
+}

@@ -1,0 +1,179 @@
+//! Who asks, in what style and at what length: questions of one voice test a
+//! system on one kind of user.
+
+use super::GenerateOptions;
+use crate::statistics::Random;
+use serde::{Deserialize, Serialize};
+
+/// Somebody who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Persona {
+    /// Who, in a few words.
+    pub name: String,
+    /// What this person knows and wants.
+    pub description: String,
+}
+
+/// How a question is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Style {
+    /// A whole, correct sentence.
+    Plain,
+    /// Key words, as typed into a search box.
+    WebSearch,
+    /// With slips of the keys.
+    Misspelled,
+    /// With mistakes of somebody who is not at home in the language.
+    PoorGrammar,
+}
+
+impl Style {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::WebSearch => "web_search",
+            Self::Misspelled => "misspelled",
+            Self::PoorGrammar => "poor_grammar",
+        }
+    }
+
+    fn instruction(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::WebSearch => "Write the question as a few key words, as people type them into a search box.",
+            Self::Misspelled => "Misspell one or two words of the question, as people do who type fast.",
+            Self::PoorGrammar => "Write the question with the mistakes of somebody who is learning the language.",
+        }
+    }
+}
+
+/// How long a question is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Length {
+    /// Up to 10 words.
+    Short,
+    /// 10 to 20 words.
+    Medium,
+    /// More than 20 words.
+    Long,
+}
+
+impl Length {
+    /// Its name in files.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Medium => "medium",
+            Self::Long => "long",
+        }
+    }
+
+    fn instruction(self) -> &'static str {
+        match self {
+            Self::Short => "The question has at most 10 words.",
+            Self::Medium => "",
+            Self::Long => "The question has more than 20 words, because it tells why it is asked.",
+        }
+    }
+}
+
+/// One voice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Voice {
+    pub(super) persona: Option<Persona>,
+    pub(super) style: Style,
+    pub(super) length: Length,
+}
+
+impl Voice {
+    /// What the model is told of the voice; empty for the plainest.
+    pub(super) fn instructions(&self) -> String {
+        let asked_by = self.persona.as_ref().map(|persona| {
+            let Persona { name, description } = persona;
+            format!("It is asked by this person, and is about what matters to them: {name}: {description}")
+        });
+        let parts = [asked_by.as_deref().unwrap_or(""), self.style.instruction(), self.length.instruction()];
+        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Voices without end, so that each persona, style and length comes equally
+/// often: each is dealt from its own shuffled pack.
+pub(super) struct Voices {
+    random: Random,
+    personas: Pack<Option<Persona>>,
+    styles: Pack<Style>,
+    lengths: Pack<Length>,
+}
+
+impl Voices {
+    pub(super) fn new(options: &GenerateOptions, personas: &[Persona], seed: u64) -> Self {
+        let personas = match personas {
+            [] => vec![None],
+            some => some.iter().cloned().map(Some).collect(),
+        };
+        Self {
+            random: Random::new(seed),
+            personas: Pack::new(personas),
+            styles: Pack::new(options.styles.clone()),
+            lengths: Pack::new(options.lengths.clone()),
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Voice {
+        Voice {
+            persona: self.personas.deal(&mut self.random).flatten(),
+            style: self.styles.deal(&mut self.random).unwrap_or(Style::Plain),
+            length: self.lengths.deal(&mut self.random).unwrap_or(Length::Medium),
+        }
+    }
+}
+
+struct Pack<T> {
+    all: Vec<T>,
+    left: Vec<T>,
+}
+
+impl<T: Clone> Pack<T> {
+    fn new(all: Vec<T>) -> Self {
+        Self { all, left: Vec::new() }
+    }
+
+    fn deal(&mut self, random: &mut Random) -> Option<T> {
+        if self.left.is_empty() {
+            self.left = self.all.clone();
+            random.shuffle(&mut self.left);
+        }
+        self.left.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn each_style_comes_equally_often() {
+        let options = GenerateOptions { styles: vec![Style::Plain, Style::WebSearch], ..GenerateOptions::default() };
+        let mut voices = Voices::new(&options, &[], 7);
+        let mut seen: BTreeMap<Style, usize> = BTreeMap::new();
+        for _ in 0..20 {
+            *seen.entry(voices.next().style).or_default() += 1;
+        }
+        assert_eq!(seen.into_values().collect::<Vec<_>>(), [10, 10]);
+    }
+
+    #[test]
+    fn the_plainest_voice_needs_no_words() {
+        let plain = Voice { persona: None, style: Style::Plain, length: Length::Medium };
+        assert_eq!(plain.instructions(), "");
+        let persona = Persona { name: "A student".into(), description: "reads it for the first time".into() };
+        let voice = Voice { persona: Some(persona), style: Style::WebSearch, length: Length::Short };
+        assert!(voice.instructions().contains("A student") && voice.instructions().contains("10 words"));
+    }
+}
