@@ -1,6 +1,6 @@
 """Cases of the metrics that count claims, wrong statements and entities."""
 
-from reasons import (
+from reasons_ragas import (
     EMPTY_ANSWER,
     EMPTY_INPUT,
     LEFT_OUT,

@@ -1,6 +1,6 @@
 """Cases of the metrics that count statements and verdicts, or compare vectors."""
 
-from reasons import (
+from reasons_ragas import (
     EMPTY_ANSWER,
     EMPTY_INPUT,
     LOST_SAMPLE,

@@ -25,7 +25,7 @@ import strings
 from outcome import Table
 from ragas.embeddings.base import BaseRagasEmbedding
 from ragas.llms.base import InstructorBaseRagasLLM
-from reasons import DIFFERENCES, NONE
+from reasons_ragas import DIFFERENCES, NONE
 from script import Draw
 
 TOLERANCE = 1e-9

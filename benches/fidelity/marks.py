@@ -3,7 +3,7 @@
 from ragas.dataset_schema import SingleTurnSample
 from ragas.metrics import AspectCritic, SimpleCriteriaScore
 from ragas.metrics.result import MetricResult
-from reasons import (
+from reasons_ragas import (
     EMPTY_ANSWER,
     EMPTY_INPUT,
     NO_REFERENCE,
@@ -14,7 +14,7 @@ from reasons import (
     UNREADABLE,
     UNREADABLE_RATING,
 )
-from script import CASES, mean, places, yes
+from script import CASES, places, yes
 
 
 def rated(draw, scale, made):

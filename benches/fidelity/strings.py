@@ -2,7 +2,7 @@
 
 import regex
 import Stemmer
-from reasons import CITATIONS, LETTERS, NO_REFERENCE, NORMAL_FORM, NOT_APPLICABLE, STEMMER
+from reasons_ragas import CITATIONS, LETTERS, NO_REFERENCE, NORMAL_FORM, NOT_APPLICABLE, STEMMER
 from rouge_score import rouge_scorer
 from script import CASES
 

@@ -246,7 +246,7 @@ async fn score(request: Request) -> Result<Score, Failure> {
         span: Some(Span { start: place.start, end: place.end }),
     });
     let (id, evidence) = ("case".to_owned(), evidence.collect());
-    let question = Question { id, question, reference, evidence, tags: Vec::new(), answerable: true };
+    let question = Question { id, question, reference, evidence, ..Question::default() };
     let passages: Vec<Passage> = passages.into_iter().map(passage).collect();
     let answer = answer.map(|text| Answer {
         text,
