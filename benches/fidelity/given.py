@@ -18,8 +18,13 @@ class Given(BaseRetriever):
         return [NodeWithScore(node=node, score=score) for node, score in self.hits]
 
 
-def same_ranking(ours, theirs):
+def same_ranking(ours, theirs, tolerance=TOLERANCE):
     """Equal names in equal order, with scores that agree as far as 32 bits go."""
     return len(ours) == len(theirs) and all(
-        a[0] == b[0] and abs(a[1] - b[1]) <= TOLERANCE * max(1, abs(b[1])) for a, b in zip(ours, theirs)
+        a[0] == b[0] and abs(a[1] - b[1]) <= tolerance * max(1, abs(b[1])) for a, b in zip(ours, theirs)
     )
+
+
+def same_stretched(ours, theirs):
+    """As `same_ranking`; where a list's scores are stretched to 0..1, so is what they differ by."""
+    return same_ranking(ours, theirs, 10 * TOLERANCE)

@@ -9,7 +9,7 @@ import sys
 import bm25s
 import numpy as np
 import regex
-from given import TOLERANCE, Given, same_ranking
+from given import TOLERANCE, Given, same_ranking, same_stretched
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import QueryFusionRetriever
@@ -49,15 +49,15 @@ class Known(BaseEmbedding):
         return vector(query)
 
 
-def by_row(ranking):
-    """A ranking of (row, score), equal scores by row. Scores that differ by rounding alone count as equal."""
+def by_row(ranking, tolerance=1e-8):
+    """A ranking of (row, score), equal scores by row. Scores that differ by rounding alone become equal."""
     groups = []
     for row, score in sorted(ranking, key=lambda hit: -hit[1]):
-        if groups and groups[-1][-1][1] - score <= TOLERANCE * max(1, abs(score)):
+        if groups and groups[-1][-1][1] - score <= tolerance * max(1, abs(score)):
             groups[-1].append((row, score))
         else:
             groups.append([(row, score)])
-    return [hit for group in groups for hit in sorted(group)]
+    return [(row, group[0][1]) for group in groups for row, _ in sorted(group)]
 
 
 def questions(texts, draw):
@@ -141,9 +141,8 @@ def ranked(table, process, texts, label):
             dense, bm25 = sides.in_order(text, candidates)
             ties = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found)))[:k]
             apart = by_row(sides.fused(mode, weight, dense, positive(bm25), text, len(found), marked=True))[:k]
-            row.compare(
-                text, mine, real, [(WORDS, words), (ZEROS, zeros), (TIES, ties), (SAME_TEXT, apart)], same_ranking
-            )
+            steps = [(WORDS, words), (ZEROS, zeros), (TIES, ties), (SAME_TEXT, apart)]
+            row.compare(text, mine, real, steps, same_stretched if "weighted" in fusion else same_ranking)
 
 
 def positive(ranking):
@@ -208,7 +207,8 @@ class Theirs:
     def in_order(self, text, k):
         """The first k of both lists as they are where equal scores are ordered by row."""
         if ("in order", text) not in self.known:
-            both = by_row(self.all_dense(text)), by_row(self.all_bm25(text))
+            # Weights that were added up in another order, with 32 bits.
+            both = by_row(self.all_dense(text)), by_row(self.all_bm25(text), TOLERANCE)
             self.known["in order", text] = [ranking[:LONGEST] for ranking in both]
         dense, bm25 = self.known["in order", text]
         return dense[:k], bm25[:k]
