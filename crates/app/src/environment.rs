@@ -1,7 +1,7 @@
 //! What the process' surroundings say: where models are, which variables are
 //! set, whether somebody is watching.
 
-use lab::{Experiment, Progress, Session, Setup};
+use lab::{Choice, Experiment, Progress, ScoringSpec, Session, Setup, SpecError};
 use models::ModelDirectory;
 use std::{
     env,
@@ -66,20 +66,38 @@ pub fn read(path: &Path) -> Result<Experiment, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
         Failure::usage(format!("{}: {error}; `reverie init FOLDER` writes an experiment file", path.display()))
     })?;
-    let base = path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
-    let base = if base.as_os_str().is_empty() { PathBuf::from(".") } else { base };
-    Experiment::parse(&text, base).map_err(|errors| {
-        let shown = errors.iter().map(|error| {
-            let mark = format!("{}^", " ".repeat(error.column.saturating_sub(1)));
-            format!("{}:{error}\n    {}\n    {mark}", path.display(), error.source_line)
+    Experiment::parse(&text, folder_of(path))
+        .map_err(|errors| mistakes(path, &errors, "experiment file; nothing was run"))
+}
+
+/// Reads what to score answers by: a file, and what is chosen instead.
+pub fn read_scoring(path: Option<&Path>, choice: &Choice) -> Result<ScoringSpec, Failure> {
+    let Some(path) = path else {
+        return ScoringSpec::parse("", ".", choice).map_err(|errors| {
+            let messages: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+            Failure::usage(messages.join("\n"))
         });
-        let count = errors.len();
-        Failure::usage(format!(
-            "{}\n{count} mistake{} in the experiment file; nothing was run",
-            shown.collect::<Vec<_>>().join("\n"),
-            if count == 1 { "" } else { "s" }
-        ))
-    })
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
+    ScoringSpec::parse(&text, folder_of(path), choice)
+        .map_err(|errors| mistakes(path, &errors, "file; nothing was scored"))
+}
+
+/// The folder that a file's relative paths start from.
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_path_buf() }
+}
+
+/// All mistakes of a file, each with its line.
+fn mistakes(path: &Path, errors: &[SpecError], end: &str) -> Failure {
+    let shown = errors.iter().map(|error| {
+        let mark = format!("{}^", " ".repeat(error.column.saturating_sub(1)));
+        format!("{}:{error}\n    {}\n    {mark}", path.display(), error.source_line)
+    });
+    let (shown, count) = (shown.collect::<Vec<_>>().join("\n"), errors.len());
+    Failure::usage(format!("{shown}\n{count} mistake{} in the {end}", if count == 1 { "" } else { "s" }))
 }
 
 /// Whether somebody watches standard error.

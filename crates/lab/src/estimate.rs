@@ -1,16 +1,19 @@
 //! What the calls of a plan should cost, told before any of them is made.
 //!
 //! Rough on purpose: how long passages are and how many statements a judge
-//! finds is only known once they are there. Answers are taken to be as long as
+//! finds is only known once they are there. Each metric tells how often it
+//! asks its judges; of several judges each is asked, but the first alone writes
+//! statements. Answers are taken to be as long as
 //! `max_tokens` allows, and what is in the journal already is not looked into,
 //! so a run mostly costs less.
 
 use crate::{
     plan::{TaskId, Work},
     session::Prepared,
-    spec::Experiment,
+    spec::{EvaluateSpec, Experiment},
 };
-use models::{Cap, Caps};
+use eval::{MetricConfig, Sample};
+use models::{Cap, Caps, ModelConfig};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,8 +27,7 @@ const PASSAGES: u64 = 4;
 const CONTEXT_TOKENS: u64 = 1024;
 /// Instructions around passages and question.
 const INSTRUCTION_TOKENS: u64 = 200;
-/// What a judge is asked for one score: calls, and tokens of each.
-const JUDGE_CALLS: u64 = 5;
+/// Tokens of a call of a judge.
 const JUDGE_TOKENS: u64 = 700;
 const VERDICT_TOKENS: u64 = 60;
 /// What a chat model writes to order passages.
@@ -63,8 +65,9 @@ pub struct ModelEstimate {
     pub cost_usd: Option<f64>,
 }
 
+/// What a model is asked.
 #[derive(Debug, Clone, Copy, Default)]
-struct Load {
+pub(crate) struct Load {
     calls: u64,
     read: u64,
     written: u64,
@@ -78,18 +81,26 @@ impl Load {
 
 impl CostEstimate {
     pub(crate) fn of(experiment: &Experiment, budget: Caps, prepared: &Prepared, to_run: &[TaskId]) -> Self {
+        let works = to_run.iter().map(|&id| &prepared.plan.tasks[id].work);
+        Self::sum(&experiment.models, budget, works.flat_map(|work| loads_of(experiment, prepared, work)))
+    }
+
+    /// The sum of what models are asked.
+    pub(crate) fn sum<'a>(
+        configs: &BTreeMap<String, ModelConfig>,
+        budget: Caps,
+        asked: impl Iterator<Item = (&'a str, Load)>,
+    ) -> Self {
         let mut loads: BTreeMap<&str, Load> = BTreeMap::new();
-        for &id in to_run {
-            for (model, load) in loads_of(experiment, prepared, &prepared.plan.tasks[id].work) {
-                let sum = loads.entry(model).or_default();
-                *sum = Load::new(sum.calls + load.calls, sum.read + load.read, sum.written + load.written);
-            }
+        for (model, load) in asked {
+            let sum = loads.entry(model).or_default();
+            *sum = Load::new(sum.calls + load.calls, sum.read + load.read, sum.written + load.written);
         }
         let models: Vec<ModelEstimate> = loads
             .into_iter()
             .filter(|(_, load)| load.calls > 0)
             .map(|(model, Load { calls, read, written })| {
-                let prices = experiment.models.get(model).and_then(models::ModelConfig::prices);
+                let prices = configs.get(model).and_then(ModelConfig::prices);
                 let cost_usd = prices.map(|(input, output)| (read as f64 * input + written as f64 * output) / 1e6);
                 ModelEstimate {
                     model: model.to_owned(),
@@ -111,6 +122,40 @@ impl CostEstimate {
         let exceeds = exceeds.into_iter().filter(|(_, exceeds)| *exceeds).map(|(cap, _)| cap).collect();
         Self { models, calls, tokens, cost_usd, budget, exceeds }
     }
+}
+
+/// What is asked for so many scores, with so many passages and so many tokens
+/// for a call of a judge.
+fn scores<'a>(
+    evaluate: &'a EvaluateSpec,
+    metric: &MetricConfig,
+    n: u64,
+    passages: u64,
+    tokens: u64,
+) -> Vec<(&'a str, Load)> {
+    let needs = metric.needs();
+    let calls = metric.judge_calls(passages);
+    let judge = |calls: u64| Load::new(n * calls, n * calls * tokens, n * calls * VERDICT_TOKENS);
+    let judges = evaluate.judges.iter().filter(|_| needs.judge).enumerate().map(|(seat, model)| {
+        let writing = if seat == 0 { calls.writing } else { 0 };
+        (model.as_str(), judge(calls.voting + writing))
+    });
+    let embedder = evaluate.embedder.as_deref().filter(|_| needs.embedder);
+    judges.chain(embedder.map(|model| (model, Load::new(n, n * INSTRUCTION_TOKENS, 0)))).collect()
+}
+
+/// What is asked for the score of a sample that is there already.
+pub(crate) fn score_of<'a>(
+    evaluate: &'a EvaluateSpec,
+    metric: &MetricConfig,
+    sample: &Sample<'_>,
+) -> Vec<(&'a str, Load)> {
+    let reference = sample.question.reference.as_deref().unwrap_or_default();
+    let answer = sample.answer.map_or("", |answer| answer.text.as_str());
+    let passages: usize = sample.passages.iter().map(|passage| passage.text.len()).sum();
+    let bytes = sample.question.question.len() + reference.len() + answer.len() + passages;
+    let tokens = INSTRUCTION_TOKENS + bytes as u64 / BYTES_PER_TOKEN;
+    scores(evaluate, metric, 1, sample.passages.len() as u64, tokens)
 }
 
 /// The models that a task asks, and how much.
@@ -148,14 +193,8 @@ fn loads_of<'a>(experiment: &'a Experiment, prepared: &Prepared, work: &'a Work)
             vec![(config.model(), Load::new(n * calls, read, n * calls * u64::from(settings.max_tokens)))]
         }
         Work::Score(metric, _, _, questions) => {
-            let (needs, n) = (metric.needs(), questions.len() as u64);
-            let calls = n * JUDGE_CALLS;
-            let judge = Load::new(calls, calls * JUDGE_TOKENS, calls * VERDICT_TOKENS);
-            let embedder = Load::new(n, n * INSTRUCTION_TOKENS, 0);
-            let evaluate = &experiment.evaluate;
-            let judge = evaluate.judge.as_deref().filter(|_| needs.judge).map(|model| (model, judge));
-            let embedder = evaluate.embedder.as_deref().filter(|_| needs.embedder).map(|model| (model, embedder));
-            judge.into_iter().chain(embedder).collect()
+            let n = questions.iter().filter(|&&i| metric.applies(&prepared.questions[i]).is_ok()).count();
+            scores(&experiment.evaluate, metric, n as u64, PASSAGES, JUDGE_TOKENS)
         }
         Work::Load(_) | Work::Chunk(..) | Work::IndexDense(_) | Work::IndexBm25(_) | Work::Retrieve(..) => Vec::new(),
     }

@@ -10,6 +10,7 @@ mod plan;
 mod progress;
 mod query;
 mod results;
+mod scoring;
 pub mod search;
 mod session;
 mod spec;
@@ -22,8 +23,12 @@ pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use query::Answered;
 pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
-pub use session::{Environment, Prepared, Session, Setup};
-pub use spec::{CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Space, SpecError};
+pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
+pub use session::{Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup, write_whole};
+pub use spec::{
+    Choice, CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, ScoringSpec, Space,
+    SpecError,
+};
 pub use trial::Trial;
 
 use std::fmt::Display;

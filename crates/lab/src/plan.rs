@@ -500,19 +500,16 @@ impl Plan {
         }
         let questions: Vec<&Question> = asked.iter().map(|&i| &inputs.questions[i]).collect();
         let answers = if needs.answer { answers.to_vec() } else { Vec::new() };
-        let models: Vec<_> = [&evaluate.judge, &evaluate.embedder]
-            .into_iter()
-            .zip([needs.judge, needs.embedder])
-            .filter_map(|(model, needed)| model.as_ref().filter(|_| needed))
-            .map(|model| &inputs.identities[model])
-            .collect();
+        let judges = evaluate.judges.iter().filter(|_| needs.judge);
+        let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
+        let models: Vec<_> = judges.chain(embedder).map(|model| &inputs.identities[model]).collect();
         let mut input_ids = answers.clone();
         input_ids.push(passages);
         let builder = component(self.builder("score", &input_ids), metric.version(), metric);
         let key = builder.field("models", &models).field("questions", &questions).finish();
         let operator = if needs.judge { Operator::Judge } else { Operator::Score };
         let (count, work) = (asked.len(), Work::Score(metric.clone(), passages, answers, asked));
-        let label = format!("score {}", metric.name());
+        let label = format!("score {}", metric.label());
         self.add(Task { key, operator, work, inputs: input_ids, rows: Some(count), label })
     }
 }

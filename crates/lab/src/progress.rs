@@ -115,6 +115,18 @@ impl Progress {
         }
     }
 
+    /// Starts the table anew for work that is no plan: an operator for each
+    /// task, with the rows that it will make.
+    pub fn begin_tasks(&self, tasks: impl IntoIterator<Item = (Operator, usize)>) {
+        let mut states = self.lock();
+        states.clear();
+        for (operator, rows) in tasks {
+            let state = states.entry(operator).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
+            state.queued += 1;
+            state.known_rows = state.known_rows.map(|known| known + rows);
+        }
+    }
+
     /// A task starts.
     pub fn start(&self, operator: Operator) {
         let mut states = self.lock();

@@ -243,9 +243,9 @@ impl Results {
 
 fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
     MetricResult {
-        name: metric.name().to_owned(),
-        judged: metric.needs().judge,
-        objective: objective.iter().any(|name| name == metric.name()),
+        name: metric.label(),
+        judged: metric.judged(),
+        objective: objective.contains(&metric.label()),
         range: metric.range(),
         higher_is_better: metric.higher_is_better(),
     }
@@ -276,7 +276,7 @@ async fn gather_trial(
                 asked(prepared, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())).collect()
             }
         };
-        scores.push((metric.name(), by_question));
+        scores.push((metric.label(), by_question));
     }
     let mut summaries = BTreeMap::new();
     for (metric, (name, by_question)) in metrics.iter().zip(&scores) {
@@ -286,7 +286,7 @@ async fn gather_trial(
             .filter_map(|question| by_question.get(&question.id))
             .map(|scored| scored.score.clone())
             .collect();
-        summaries.insert((*name).to_owned(), Summary::of(&in_order, metric.range, SEED));
+        summaries.insert(name.clone(), Summary::of(&in_order, metric.range, SEED));
     }
     let mut questions = Vec::new();
     for question in &prepared.questions {
@@ -301,7 +301,7 @@ async fn gather_trial(
                 let not_asked = || {
                     Scored::missing(Missing::NotAsked("limited by `answered` or `judged` under [evaluate]".to_owned()))
                 };
-                ((*name).to_owned(), by_question.remove(&question.id).unwrap_or_else(not_asked))
+                (name.clone(), by_question.remove(&question.id).unwrap_or_else(not_asked))
             })
             .collect();
         let passages = passages.remove(&question.id).unwrap_or_default();

@@ -2,6 +2,7 @@
 //! `prepare` finds every mistake before work or money is spent; `run` does
 //! what is not done yet.
 
+mod golden;
 mod questions;
 mod search;
 
@@ -19,6 +20,7 @@ use crate::{
 };
 use eval::Question;
 use futures::{StreamExt, stream};
+pub use golden::{Golden, LoadedCorpus, Manifest, write_whole};
 use models::{Budget, Caps, Client, CpuBudget, Identity, Library, ModelDirectory, provider};
 use questions::{Corpus, read_corpus};
 use rag::load::{self, Rejected, Source, SourceFile};
@@ -315,9 +317,10 @@ impl Session {
             .chain(space.embedder.iter().map(String::as_str))
             .chain(generate.map(|generate| generate.model.as_str()));
         let needs: Vec<_> = experiment.evaluate.metrics.iter().map(eval::MetricConfig::needs).collect();
-        let judge = experiment.evaluate.judge.as_deref().filter(|_| needs.iter().any(|needs| needs.judge));
+        let judged = needs.iter().any(|needs| needs.judge);
+        let judges = experiment.evaluate.judges.iter().filter(|_| judged).map(String::as_str);
         let embedder = experiment.evaluate.embedder.as_deref().filter(|_| needs.iter().any(|needs| needs.embedder));
-        named.chain(judge).chain(embedder).map(str::to_owned).collect()
+        named.chain(judges).chain(embedder).map(str::to_owned).collect()
     }
 
     async fn identities(&self, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {

@@ -7,7 +7,7 @@ use crate::{
     engine::{Outputs, Turn},
     plan::{CorpusInputs, Plan, TaskId, Work},
     progress::Progress,
-    spec::Experiment,
+    spec::{EvaluateSpec, Experiment},
 };
 use bytes::Bytes;
 use eval::{Missing, Question, Sample, Scored, metric};
@@ -209,11 +209,14 @@ impl Models {
         Ok(context)
     }
 
-    fn metric_context(&self, experiment: &Experiment, needs: metric::Needs) -> Result<metric::Context, Error> {
-        let evaluate = &experiment.evaluate;
+    /// What a metric needs.
+    ///
+    /// # Errors
+    /// If a model it names cannot be made.
+    pub fn metric_context(&self, evaluate: &EvaluateSpec, needs: metric::Needs) -> Result<metric::Context, Error> {
         Ok(metric::Context {
             judges: evaluate
-                .judge
+                .judges
                 .iter()
                 .filter(|_| needs.judge)
                 .map(|name| self.chat(name))
@@ -414,7 +417,7 @@ pub(crate) async fn execute(
         }
         Work::Score(config, passages, answers, questions) => {
             let needs = config.needs();
-            let context = cx.models.metric_context(&cx.experiment, needs)?;
+            let context = cx.models.metric_context(&cx.experiment.evaluate, needs)?;
             let judges = context.judges.into_iter().map(|judge| in_turn(judge, turn)).collect();
             let metric = config.build(&metric::Context { judges, ..context })?;
             let passages = passages_by_question(cx, inputs, *passages).await?;
@@ -429,7 +432,7 @@ pub(crate) async fn execute(
                         Some(Err(error)) if needs.answer => Scored::missing(Missing::ProviderError(error.clone())),
                         _ => {
                             let answer = answer.and_then(|answer| answer.as_ref().ok());
-                            metric.score(&Sample { question, passages: found, answer }).await
+                            config.score(&**metric, &Sample { question, passages: found, answer }).await
                         }
                     };
                     rows(1);

@@ -5,6 +5,7 @@
 pub(crate) mod compare;
 mod demo;
 mod doctor;
+mod golden;
 mod init;
 mod journal;
 mod leaderboard;
@@ -12,6 +13,7 @@ mod models;
 mod plan;
 mod query;
 mod run;
+mod score;
 mod show;
 
 use clap::{Parser, Subcommand};
@@ -60,7 +62,9 @@ enum Verb {
     Leaderboard(leaderboard::Arguments),
     Compare(compare::Arguments),
     Show(show::Arguments),
+    Golden(golden::Arguments),
     Query(query::Arguments),
+    Score(score::Arguments),
     Models(models::Arguments),
     Journal(journal::Arguments),
     Doctor(doctor::Arguments),
@@ -175,7 +179,9 @@ pub fn main() -> ExitCode {
             Verb::Leaderboard(arguments) => leaderboard::run(&cx, arguments).await,
             Verb::Compare(arguments) => compare::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
+            Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
+            Verb::Score(arguments) => score::run(&cx, arguments).await,
             Verb::Models(arguments) => models::run(&cx, arguments).await,
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,
             Verb::Doctor(arguments) => doctor::run(&cx, arguments).await,

@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod comparison;
+mod golden;
 mod journal;
 mod leaderboard;
 mod live;
@@ -10,9 +11,11 @@ mod plan;
 mod pull;
 mod question;
 mod report;
+mod scores;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use comparison::comparison;
+pub use golden::{GoldenBar, dataset, difference, golden, golden_estimate};
 pub use journal::{journal, sweep};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;
@@ -21,6 +24,7 @@ pub use plan::plan;
 pub use pull::PullBars;
 pub use question::{answered, question, sources};
 pub use report::report;
+pub use scores::{scores, scoring};
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 

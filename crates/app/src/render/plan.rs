@@ -45,7 +45,7 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
 
 /// What it should cost, beside the budget. Nothing where nothing is paid and
 /// nothing is limited.
-fn estimate(cost: &CostEstimate) -> String {
+pub(super) fn estimate(cost: &CostEstimate) -> String {
     let mut text = String::new();
     if cost.models.is_empty() || (cost.cost_usd == Some(0.0) && cost.budget.is_empty()) {
         return text;

@@ -202,7 +202,10 @@ mod tests {
 
     #[test]
     fn an_answer_that_no_sentence_holds_has_no_evidence() {
-        assert_eq!(check("What is it?", "1998, volunteers, directory, mirror, Debian", ""), Err(Rejected::NoEvidence));
+        assert_eq!(
+            check("What belongs to APT?", "1998, volunteers, directory, mirror, Debian", ""),
+            Err(Rejected::NoEvidence)
+        );
     }
 
     #[test]

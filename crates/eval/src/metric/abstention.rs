@@ -24,7 +24,7 @@
 //! from P. Rajpurkar et al., "Know What You Don't Know: Unanswerable Questions
 //! for SQuAD", ACL 2018.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
 use super::refusal::{self, Wording};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Scored, prompt};
@@ -63,6 +63,10 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, judge: self.judge, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: u64::from(self.judge) }
     }
 }
 

@@ -25,7 +25,7 @@
 //! "Information Retrieval", 1979.
 
 use super::answer_similarity::similarity;
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -82,11 +82,29 @@ impl Describe for Config {
         Needs { reference: true, answer: true, judge: facts, embedder: similarity, ..Needs::NOTHING }
     }
 
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        if self.weights[0] == 0.0 { JudgeCalls::default() } else { JudgeCalls { writing: 2, voting: 2 * ITEMS } }
+    }
+
     fn range(&self) -> (f64, f64) {
         // Only the similarity can be negative. Weights that are refused have
         // no share, and must not make a NaN here.
         let share = self.weights[1] / (self.weights[0] + self.weights[1]);
         (if share.is_finite() { -share } else { -1.0 }, 1.0)
+    }
+}
+
+/// What is asked about each statement of an answer.
+pub(crate) const QUESTION: &str = "The statement is part of an answer to the question. Does the reference support it?";
+
+/// Asks about the statements of an answer by the reference.
+pub(crate) fn inquiry<'a>(question: &str, reference: &str, statements: &'a [String]) -> Inquiry<'a> {
+    Inquiry {
+        shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference)),
+        tag: "statement",
+        items: statements,
+        question: QUESTION,
+        per_call: statements.len(),
     }
 }
 
@@ -147,13 +165,7 @@ impl AnswerCorrectness {
         let limit = self.config.max_statements as usize;
         let said = judge.statements(question, answer, limit, transcript).await?;
         let wanted = judge.statements(question, reference, limit, transcript).await?;
-        let against_reference = Inquiry {
-            shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference)),
-            tag: "statement",
-            items: &said,
-            question: "The statement is part of an answer to the question. Does the reference support it?",
-            per_call: said.len(),
-        };
+        let against_reference = inquiry(question, reference, &said);
         let supported = judge.verdicts(&against_reference, transcript).await?;
         let against_answer = Inquiry {
             shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer)),

@@ -23,7 +23,7 @@
 //! Generation", EACL 2024.
 
 use super::answer_similarity::cosine;
-use super::judge::{self, Inquiry, Judge, Sampling, Transcript};
+use super::judge::{self, Inquiry, Judge, JudgeCalls, Sampling, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -74,6 +74,15 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, judge: true, embedder: true, ..Needs::NOTHING }
+    }
+
+    fn scores_unanswerable(&self) -> bool {
+        // A right refusal would get 0.
+        false
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: u64::from(self.strictness), voting: 1 }
     }
 
     fn range(&self) -> (f64, f64) {

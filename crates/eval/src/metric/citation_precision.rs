@@ -18,7 +18,7 @@
 //! Citations", EMNLP 2023 (ALCE).
 
 use super::citation::Cited;
-use super::judge::{self, Judge, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
 use crate::{Missing, Scored};
 use async_trait::async_trait;
@@ -53,6 +53,11 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        // Each sentence, and its citations alone where it has several.
+        JudgeCalls { writing: 0, voting: 2 * ITEMS }
     }
 }
 

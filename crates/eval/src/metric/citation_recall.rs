@@ -21,7 +21,7 @@
 //! Source: T. Gao et al., "Enabling Large Language Models to Generate Text with
 //! Citations", EMNLP 2023 (ALCE).
 
-use super::judge::{self, Judge, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
 use crate::{Missing, Scored};
 use async_trait::async_trait;
@@ -56,6 +56,10 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: ITEMS }
     }
 }
 

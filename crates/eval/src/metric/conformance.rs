@@ -2,7 +2,6 @@
 
 use super::testing::{FakeJudge, answer, context, judge_context, passage, question_with_evidence, sample, score};
 use super::*;
-use crate::Score;
 use std::collections::HashSet;
 
 fn build(config: &MetricConfig) -> Box<dyn Metric> {
@@ -165,6 +164,72 @@ fn a_panel_gives_every_judged_metric_its_majority() {
             assert!(matches!(divided.score, Score::Missing(Missing::JudgeUnparsable(_))), "{name} {:?}", divided.score);
         }
     }
+}
+
+#[test]
+fn the_estimate_counts_the_calls_that_a_metric_makes() {
+    // Four statements, claims or sentences for every text, and four passages.
+    let texts = ["a one", "a two", "a three", "a four"];
+    let question = Question { reference: Some("One it is. Two. Three. Four.".to_owned()), ..full_question() };
+    let passages: Vec<Passage> = (0..4).map(|i| passage("a.txt", i * 50, i * 50 + 40)).collect();
+    let cited = Answer {
+        citations: vec![1, 2],
+        ..answer("One [1][2]. Two is [1][2]. It may be unclear, or three [1][2]. Four [1][2].")
+    };
+    for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
+        let asked = |verdicts: &str| {
+            let fake = FakeJudge::new().statements(&texts).verdicts(verdicts);
+            let seen = fake.seen();
+            let metric = config.build(&judge_context(fake)).unwrap();
+            score(&*metric, &sample(&question, &passages, Some(&cited)));
+            let requests = seen.lock().unwrap();
+            let writing = requests.iter().filter(|request| request.choices.is_empty()).count() as u64;
+            (writing, requests.len() as u64 - writing)
+        };
+        let (name, told) = (config.name(), config.judge_calls(4));
+        // Half of the statements are right; which verdicts there are decides
+        // how often some metrics ask.
+        let (writing, voting) = asked(&"0101".repeat(20));
+        // What is written by the judge of a degree or a choice is a vote.
+        assert!(writing <= told.writing + told.voting, "{name} writes {writing}, and tells {told:?}");
+        let (made, told) = (writing + voting, told.writing + told.voting);
+        assert!(made <= told && told <= 2 * made + 1, "{name} makes {made} calls, and tells {told}");
+    }
+}
+
+#[test]
+fn what_does_not_apply_to_an_unanswerable_question_says_so_and_asks_nobody() {
+    let question = Question { answerable: false, reference: Some("Nobody knows.".to_owned()), ..full_question() };
+    let passages = [passage("a.txt", 0, 40)];
+    let of = |config: &MetricConfig, text: &str| {
+        let fake = FakeJudge::new().statements(&[]);
+        let seen = fake.seen();
+        let metric = config.build(&judge_context(fake)).unwrap();
+        let answer = answer(text);
+        let scored = super::testing::wait(config.score(&*metric, &sample(&question, &passages, Some(&answer))));
+        let asked = seen.lock().unwrap().len();
+        (scored.score, asked)
+    };
+    let mut scored = Vec::new();
+    for config in MetricConfig::examples() {
+        let name = config.name();
+        if config.applies(&question).is_ok() {
+            scored.push(name);
+            let declined = of(&config, rag::generate::NO_ANSWER).0;
+            assert!(!declined.is_failure(), "{name}: {declined:?}, where declining is right");
+            continue;
+        }
+        let (score, asked) = of(&config, "In 1712 [1].");
+        assert!(
+            matches!(&score, Score::Missing(Missing::NotApplicable(reason)) if reason.contains("unanswerable")),
+            "{name}"
+        );
+        assert_eq!(asked, 0, "{name}");
+    }
+    assert_eq!(
+        scored,
+        ["faithfulness", "response_groundedness", "citation_precision", "citation_recall", "abstention"]
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, words};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -79,6 +79,10 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 1, voting: if self.matching == Matching::Judge { ITEMS } else { 0 } }
     }
 }
 

@@ -19,7 +19,7 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024, and Ragas' documentation.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -69,6 +69,31 @@ impl Describe for Config {
         let answer = self.against == Against::Answer;
         Needs { passages: true, judge: true, answer, reference: !answer, ..Needs::NOTHING }
     }
+
+    fn scores_unanswerable(&self) -> bool {
+        // Nothing can be retrieved that helps.
+        false
+    }
+
+    fn judge_calls(&self, passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: passages }
+    }
+}
+
+/// What is asked about each passage.
+pub(crate) const QUESTION: &str =
+    "Does the passage hold information that helps to arrive at this answer to the question?";
+
+/// Asks about the texts of passages by a question and its answer.
+pub(crate) fn inquiry<'a>(question: &str, answer: &str, passages: &'a [String]) -> Inquiry<'a> {
+    Inquiry {
+        shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer)),
+        tag: "passage",
+        items: passages,
+        question: QUESTION,
+        // Passages are long: one by one, a judge does not mix them up.
+        per_call: 1,
+    }
 }
 
 struct ContextPrecision {
@@ -103,18 +128,7 @@ impl ContextPrecision {
             Against::Answer => sample.answer_with_words()?,
         };
         let passages: Vec<String> = sample.passages.iter().map(|passage| passage.text.clone()).collect();
-        let inquiry = Inquiry {
-            shared: format!(
-                "{}\n\n{}",
-                prompt::fence("question", &sample.question.question),
-                prompt::fence("answer", &answer)
-            ),
-            tag: "passage",
-            items: &passages,
-            question: "Does the passage hold information that helps to arrive at this answer to the question?",
-            // Passages are long: one by one, a judge does not mix them up.
-            per_call: 1,
-        };
+        let inquiry = inquiry(&sample.question.question, &answer, &passages);
         let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
         let names: Vec<String> = sample
             .passages

@@ -17,7 +17,7 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024, and Ragas' documentation.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, words};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -52,6 +52,10 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: ITEMS }
     }
 }
 

@@ -20,7 +20,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -93,6 +93,14 @@ impl Describe for Config {
     fn needs(&self) -> Needs {
         let (reference, passages) = (self.reference, self.passages);
         Needs { answer: true, reference, passages, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: 1 }
+    }
+
+    fn is_named(&self) -> bool {
+        true
     }
 
     fn label(&self) -> Option<String> {

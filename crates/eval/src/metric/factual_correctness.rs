@@ -33,7 +33,7 @@
 //! Source: Ragas' documentation; claims as the unit of facts after S. Min et
 //! al., "FActScore", EMNLP 2023.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -113,6 +113,11 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, answer: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        let texts = if self.mode == Mode::FBeta { 2 } else { 1 };
+        JudgeCalls { writing: texts, voting: texts * ITEMS }
     }
 
     fn label(&self) -> Option<String> {
@@ -313,8 +318,7 @@ mod tests {
             let fake = FakeJudge::new();
             let seen = fake.seen();
             correctness(&Config { atomicity, coverage, ..Config::default() }, fake);
-            let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
-            prompt
+            seen.lock().unwrap()[0].messages[1].content.clone()
         };
         let levels = [Level::Low, Level::High];
         let prompts: std::collections::HashSet<String> =

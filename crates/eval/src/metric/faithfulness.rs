@@ -21,7 +21,7 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -60,6 +60,25 @@ impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
     }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 1, voting: ITEMS }
+    }
+}
+
+/// What is asked about each statement.
+pub(crate) const QUESTION: &str =
+    "Can the statement be inferred directly from the context, without any other knowledge?";
+
+/// Asks about statements by the passages' texts.
+pub(crate) fn inquiry<'a>(passages: impl IntoIterator<Item = &'a str>, statements: &'a [String]) -> Inquiry<'a> {
+    Inquiry {
+        shared: prompt::fence_all("context", "passage", passages),
+        tag: "statement",
+        items: statements,
+        question: QUESTION,
+        per_call: statements.len(),
+    }
 }
 
 struct Faithfulness {
@@ -97,17 +116,8 @@ impl Faithfulness {
         if statements.is_empty() {
             return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
         }
-        let inquiry = Inquiry {
-            shared: prompt::fence_all(
-                "context",
-                "passage",
-                sample.passages.iter().map(|passage| passage.text.as_str()),
-            ),
-            tag: "statement",
-            items: &statements,
-            question: "Can the statement be inferred directly from the context, without any other knowledge?",
-            per_call: statements.len(),
-        };
+        let texts = sample.passages.iter().map(|passage| passage.text.as_str());
+        let inquiry = inquiry(texts, &statements);
         let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
         *parts = json!({ "statements": judge::table(&statements, &verdicts) });
         let verdicts = judge::complete(&verdicts)?;

@@ -29,6 +29,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 const YES_NO: [&str; 2] = ["Yes", "No"];
 
+/// How many statements, claims or sentences a text is taken to have where it
+/// is not known yet.
+pub(crate) const ITEMS: u64 = 4;
+
+/// About how often judges are asked for one score, at most: with a call for
+/// each item, as where token probabilities are offered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JudgeCalls {
+    /// Calls that write texts, by the first judge alone.
+    pub writing: u64,
+    /// Calls that vote, by each judge.
+    pub voting: u64,
+}
+
 /// The threshold of judges that are not asked for yes or no.
 pub(crate) const EVEN: f64 = 0.5;
 

@@ -15,7 +15,9 @@ pub(crate) mod testing;
 mod two_ratings;
 pub(crate) mod words;
 
-use crate::{Missing, Question, Scored};
+pub use judge::JudgeCalls;
+
+use crate::{Missing, Question, Score, Scored};
 use async_trait::async_trait;
 use models::{Chat, Embedder};
 use rag::{Answer, Passage};
@@ -91,6 +93,11 @@ impl MetricConfig {
         self.description().label().unwrap_or_else(|| self.name().to_owned())
     }
 
+    /// Whether its settings may give it a name.
+    pub fn is_named(&self) -> bool {
+        self.description().is_named()
+    }
+
     /// Reads the files that the settings name, so that what they hold is part
     /// of the settings from here on, and of every key. `read` is given each
     /// path as it is written.
@@ -138,6 +145,46 @@ impl MetricConfig {
     pub fn higher_is_better(&self) -> bool {
         self.description().higher_is_better()
     }
+
+    /// About how often each judge is asked for the score of a sample with so
+    /// many passages.
+    pub fn judge_calls(&self, passages: u64) -> JudgeCalls {
+        if self.judged() { self.description().judge_calls(passages) } else { JudgeCalls::default() }
+    }
+
+    /// Whether there is anything to score in a question, whatever a trial
+    /// makes of it.
+    ///
+    /// # Errors
+    /// [`Missing::NotApplicable`], with the reason.
+    pub fn applies(&self, question: &Question) -> Result<(), Missing> {
+        if !question.answerable && !self.description().scores_unanswerable() {
+            return Err(unanswerable());
+        }
+        if self.needs().reference {
+            reference(question)?;
+        }
+        Ok(())
+    }
+
+    /// The score of a sample by the metric that these settings built. A
+    /// question to which the metric does not apply asks nobody, and an answer
+    /// that rightly declines an unanswerable question is no failure where
+    /// there is nothing in it to score.
+    pub async fn score(&self, metric: &dyn Metric, sample: &Sample<'_>) -> Scored {
+        if let Err(missing) = self.applies(sample.question) {
+            return Scored::missing(missing);
+        }
+        let mut scored = metric.score(sample).await;
+        if let Score::Missing(Missing::EmptyInput(reason)) = &scored.score
+            && !sample.question.answerable
+            && sample.declines()
+        {
+            let reason = format!("the question is unanswerable, and the answer declines it: {reason}");
+            scored.score = Score::Missing(Missing::NotApplicable(reason));
+        }
+        scored
+    }
 }
 
 /// What can be told of a metric from its settings alone, before it is built.
@@ -146,6 +193,10 @@ trait Describe {
 
     fn label(&self) -> Option<String> {
         None
+    }
+
+    fn is_named(&self) -> bool {
+        false
     }
 
     fn load(&mut self, _read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
@@ -168,7 +219,54 @@ trait Describe {
     fn higher_is_better(&self) -> bool {
         true
     }
+
+    /// How often judges are asked; for metrics that need them.
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls::default()
+    }
+
+    /// Whether a question that the documents do not answer has a score: not
+    /// where it is held against what such a question cannot have.
+    fn scores_unanswerable(&self) -> bool {
+        let needs = self.needs();
+        !(needs.reference || needs.evidence)
+    }
 }
+
+fn unanswerable() -> Missing {
+    Missing::NotApplicable("the question is marked as unanswerable: there is nothing to hold the result against".into())
+}
+
+/// The reference answer of a question. One without is no failure of a trial.
+fn reference(question: &Question) -> Result<&str, Missing> {
+    match question.reference.as_deref().map(str::trim) {
+        _ if !question.answerable => Err(unanswerable()),
+        Some(reference) if !reference.is_empty() => Ok(reference),
+        _ => Err(Missing::NotApplicable("the question has no reference answer".into())),
+    }
+}
+
+/// What faithfulness asks about a statement and the context.
+pub fn faithfulness_question() -> &'static str {
+    faithfulness::QUESTION
+}
+
+/// What context precision asks about a passage, the question and its answer.
+pub fn context_precision_question() -> &'static str {
+    context_precision::QUESTION
+}
+
+/// What answer correctness asks about a statement of the answer and the reference.
+pub fn answer_correctness_question() -> &'static str {
+    answer_correctness::QUESTION
+}
+
+/// Asks a judge exactly what answer correctness asks it.
+pub(crate) use answer_correctness::inquiry as correct;
+/// Asks a judge exactly what context precision asks it.
+pub(crate) use context_precision::inquiry as relevant;
+/// Asks a judge exactly what faithfulness asks it.
+pub(crate) use faithfulness::inquiry as supported;
 
 /// What a metric cannot work without.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -246,11 +344,19 @@ pub struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// The reference answer. A question without one is no failure of a trial.
+    /// The reference answer.
     fn reference(&self) -> Result<&'a str, Missing> {
-        match self.question.reference.as_deref().map(str::trim) {
-            Some(reference) if !reference.is_empty() => Ok(reference),
-            _ => Err(Missing::NotApplicable("the question has no reference answer".into())),
+        reference(self.question)
+    }
+
+    /// Whether the answer says plainly that it is none, or may say so and a
+    /// judge had passages to look for more.
+    fn declines(&self) -> bool {
+        let Ok(answer) = self.answer_with_words() else { return false };
+        match refusal::wording(&answer) {
+            refusal::Wording::Abstains => true,
+            refusal::Wording::Unclear => !self.passages.is_empty(),
+            refusal::Wording::Answers => false,
         }
     }
 

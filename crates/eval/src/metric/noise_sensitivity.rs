@@ -31,7 +31,7 @@
 //! Source: Ragas' documentation; the two kinds of noise are those of D. Ru et
 //! al., "RAGChecker", NeurIPS 2024.
 
-use super::judge::{self, Inquiry, Judge, Transcript};
+use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -83,6 +83,11 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, passages: u64) -> JudgeCalls {
+        // Half of the answer is wrong, and each passage supports some of that.
+        JudgeCalls { writing: 2, voting: ITEMS + passages * (ITEMS / 2 + ITEMS) }
     }
 
     fn label(&self) -> Option<String> {

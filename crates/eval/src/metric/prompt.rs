@@ -30,7 +30,7 @@
 //! Source: the placeholders of a sample are those of Ragas' and Phoenix' custom
 //! metrics, by other names.
 
-use super::judge::{self, Judge, Options, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -201,6 +201,14 @@ impl Describe for Config {
         let has = |name: &'static str| pieces.contains(&Piece::Place(name));
         let (answer, reference, passages) = (has(ANSWER), has(REFERENCE), has(PASSAGES));
         Needs { answer, reference, passages, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: 1 }
+    }
+
+    fn is_named(&self) -> bool {
+        true
     }
 
     fn label(&self) -> Option<String> {

@@ -21,7 +21,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -45,6 +45,10 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: 2 }
     }
 }
 

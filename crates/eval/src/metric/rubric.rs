@@ -21,7 +21,7 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, Options, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
@@ -70,6 +70,14 @@ impl Describe for Config {
     fn needs(&self) -> Needs {
         let (reference, passages) = (self.reference, self.passages);
         Needs { answer: true, reference, passages, judge: true, ..Needs::NOTHING }
+    }
+
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls { writing: 0, voting: 1 }
+    }
+
+    fn is_named(&self) -> bool {
+        true
     }
 
     fn label(&self) -> Option<String> {
@@ -163,8 +171,7 @@ mod tests {
             let fake = FakeJudge::new();
             let seen = fake.seen();
             rubric(config, fake);
-            let prompt = seen.lock().unwrap()[0].messages[1].content.clone();
-            prompt
+            seen.lock().unwrap()[0].messages[1].content.clone()
         };
         let all = prompt_of(&Config::example());
         assert!(all.contains("\n1: It is rude.\n2: It is neutral.\n3: It is polite.\n"), "{all}");

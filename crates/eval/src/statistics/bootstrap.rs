@@ -341,7 +341,8 @@ mod tests {
     #[test]
     fn about_95_of_100_intervals_hold_the_truth() {
         // Skewed, discrete and nearly constant scores of 20 questions.
-        let makers: [(&str, fn(f64) -> f64, f64); 3] = [
+        type Maker = fn(f64) -> f64;
+        let makers: [(&str, Maker, f64); 3] = [
             ("skewed", |u| u.powf(0.2), 1.0 / 1.2),
             ("thirds", |u| (u * 4.0).floor() / 3.0, 0.5),
             ("rarely wrong", |u| f64::from(u8::from(u > 0.05)), 0.95),

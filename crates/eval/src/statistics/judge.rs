@@ -9,6 +9,12 @@
 //! Sources: J. A. Hanley, B. J. McNeil, Radiology 143 (1982); K. H. Brodersen
 //! et al., "The Balanced Accuracy and Its Posterior Distribution", ICPR 2010.
 
+use super::Interval;
+use statrs::distribution::{Beta, ContinuousCDF};
+
+/// How finely each share's distribution is cut.
+const QUANTILES: usize = 400;
+
 /// The area under the ROC curve of (score, is right) pairs; none without both
 /// classes or with a score that is not a number.
 pub fn auc(cases: &[(f64, bool)]) -> Option<f64> {
@@ -43,9 +49,56 @@ pub fn balanced_accuracy(cases: &[(bool, bool)]) -> Option<f64> {
     Some((share(true)? + share(false)?) / 2.0)
 }
 
+/// The 95 % interval of the balanced accuracy, as far as this many cases can
+/// tell: each share has the distribution that a flat prior and its counts give,
+/// so that three cases out of three do not prove a judge. None without both
+/// classes.
+pub fn balanced_accuracy_interval(cases: &[(bool, bool)]) -> Option<Interval> {
+    let quantiles = |class: bool| {
+        let recognised = cases.iter().filter(|case| case.1 == class && case.0 == class).count();
+        let missed = cases.iter().filter(|case| case.1 == class && case.0 != class).count();
+        if recognised + missed == 0 {
+            return None;
+        }
+        let share = Beta::new(recognised as f64 + 1.0, missed as f64 + 1.0).ok()?;
+        let at = |i: usize| share.inverse_cdf((i as f64 + 0.5) / QUANTILES as f64);
+        Some((0..QUANTILES).map(at).collect::<Vec<f64>>())
+    };
+    let (right, wrong) = (quantiles(true)?, quantiles(false)?);
+    let mut means: Vec<f64> = right.iter().flat_map(|a| wrong.iter().map(move |b| (a + b) / 2.0)).collect();
+    means.sort_by(f64::total_cmp);
+    let at = |share: f64| means.get((share * means.len() as f64) as usize).copied();
+    Some(Interval { low: at(0.025)?, high: at(0.975)? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_interval_of_few_cases_is_wide_even_if_all_are_right() {
+        let all_right = |n: usize| {
+            let cases: Vec<(bool, bool)> = (0..n).map(|i| (i % 2 == 0, i % 2 == 0)).collect();
+            balanced_accuracy_interval(&cases).unwrap()
+        };
+        assert!(all_right(4).low < 0.6, "{:?}", all_right(4));
+        assert!(all_right(100).low > 0.95, "{:?}", all_right(100));
+        assert_eq!(balanced_accuracy_interval(&[(true, true)]), None);
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_mean_of_two_shares() {
+        // 40 of 50 and 30 of 50: nearly normal, with the sum of both variances.
+        let of = |n: usize, yes: usize, class: bool| (0..n).map(move |i| ((i < yes) == class, class));
+        let cases: Vec<(bool, bool)> = of(50, 40, true).chain(of(50, 30, false)).collect();
+        let interval = balanced_accuracy_interval(&cases).unwrap();
+        let variance = |p: f64| p * (1.0 - p) / 53.0;
+        let (a, b) = (41.0 / 52.0, 31.0 / 52.0);
+        let half = 1.96 * (variance(a) + variance(b)).sqrt() / 2.0;
+        let center = (a + b) / 2.0;
+        assert!((interval.low - (center - half)).abs() < 0.005, "{interval:?} {center} {half}");
+        assert!((interval.high - (center + half)).abs() < 0.005, "{interval:?} {center} {half}");
+    }
 
     #[test]
     fn auc_counts_the_pairs_in_the_right_order() {

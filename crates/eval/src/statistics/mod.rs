@@ -19,7 +19,7 @@ pub use agreement::{Agreement, ClassAgreement};
 pub use bootstrap::{Interval, RESAMPLES, bootstrap, bootstrap_mean, bootstrap_means};
 pub use corrected::{CorrectedMean, corrected_mean};
 pub use effect::{effect_size, questions_needed};
-pub use judge::{auc, balanced_accuracy};
+pub use judge::{auc, balanced_accuracy, balanced_accuracy_interval};
 pub use noise::NoiseBudget;
 pub use paired::{Comparison, holm, sign_flip_p_value};
 pub use random::Random;

@@ -1,7 +1,7 @@
 //! Where a session's golden questions come from: a file, or a chat model that
 //! writes them once; and whether their evidence stands in the corpus.
 
-use super::Session;
+use super::{Session, golden::LoadedCorpus};
 use crate::{
     Error,
     artifact::{self, DocumentRow},
@@ -10,7 +10,7 @@ use crate::{
 };
 use eval::{Dataset, Question, dataset};
 use rag::load::Rejected;
-use std::collections::BTreeSet;
+use std::sync::Arc;
 
 impl Session {
     /// The questions of the dataset's file; none if they are to be generated.
@@ -45,43 +45,17 @@ impl Session {
     }
 
     /// Generates the golden questions and keeps them at the dataset's path.
-    pub(super) async fn generate(&self, loader: &Execution, outputs: &Outputs) -> Result<Vec<Question>, Error> {
+    pub(super) async fn generate(&self, loader: &Arc<Execution>, outputs: &Outputs) -> Result<Vec<Question>, Error> {
         let Some((spec, generate)) =
             self.experiment.dataset.as_ref().and_then(|spec| Some((spec, spec.generate.as_ref()?)))
         else {
             return Ok(Vec::new());
         };
-        let chat = loader.models().chat(&generate.model)?;
-        let Some(chunker) = self.experiment.space.chunker.first() else { return Ok(Vec::new()) };
-        let chunker = chunker.build(())?;
-        let mut chunks = Vec::new();
-        for name in outputs.values().collect::<BTreeSet<_>>() {
-            let Some(bytes) = loader.store.get(name).await? else { continue };
-            for row in artifact::decode::<DocumentRow>(bytes)? {
-                if let DocumentRow::Document(document) = row {
-                    chunks.extend(chunker.chunk(&document));
-                }
-            }
-        }
-        let options = eval::GenerateOptions { size: generate.size, seed: generate.seed, ..Default::default() };
-        let generated = eval::generate(&options, &chunks, &chat, |_| {}).await?;
-        for (reason, count) in generated.counts() {
-            loader.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
-        }
-        if generated.dataset.questions.is_empty() {
-            return Err(Error::Refused(vec![format!(
-                "dataset.generate: the model `{}` wrote no usable question; try a larger model, or write questions by hand",
-                generate.model
-            )]));
-        }
-        let mut text = String::new();
-        for question in &generated.dataset.questions {
-            text.push_str(&serde_json::to_string(question).map_err(Error::table)?);
-            text.push('\n');
-        }
-        let path = self.experiment.path(&spec.path);
-        std::fs::write(&path, text).map_err(|source| Error::file("write", &path, source))?;
-        Ok(generated.dataset.questions)
+        let corpus = LoadedCorpus { execution: loader.clone(), outputs: outputs.clone(), rejected: Vec::new() };
+        let passages = corpus.passages().await?;
+        let golden = self.golden(&corpus, &passages, generate, |_| {}).await?;
+        golden.write(&self.experiment.path(&spec.path))?;
+        Ok(golden.generated.dataset.questions)
     }
 }
 

@@ -1,19 +1,22 @@
 //! The experiment file: raw TOML in, a resolved and validated [`Experiment`] out.
 
 mod budget;
+mod evaluate;
 mod reader;
 mod resolve;
+mod scoring;
 
 pub use reader::SpecError;
 pub(crate) use reader::nearest;
+pub use scoring::{Choice, ScoringSpec};
 
 use crate::search::SearchConfig;
-use eval::MetricConfig;
+use eval::{GenerateOptions, MetricConfig};
 use models::{Caps, ModelConfig};
 use rag::{
     chunk::ChunkerConfig, generate::GeneratorConfig, load::Limits, rerank::RerankerConfig, retrieve::RetrieverConfig,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::Error as _};
 use std::{collections::BTreeMap, path::PathBuf};
 
 /// Where the documents are.
@@ -42,17 +45,26 @@ pub struct DatasetSpec {
     pub generate: Option<GenerateSpec>,
 }
 
-/// How to generate questions.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// How to generate questions: the model, and whatever
+/// [`GenerateOptions`] has (`size`, `seed`, `kinds`, `personas`, …).
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GenerateSpec {
-    /// How many questions.
-    pub size: usize,
     /// The chat model that writes them.
     pub model: String,
-    /// Makes the choice of passages repeatable. Default 0.
-    #[serde(default)]
-    pub seed: u64,
+    /// How.
+    #[serde(flatten)]
+    pub options: GenerateOptions,
+}
+
+impl<'de> Deserialize<'de> for GenerateSpec {
+    // By hand, because a flattened field would let unknown keys through.
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut fields = serde_json::Map::deserialize(deserializer)?;
+        let model = fields.remove("model").ok_or_else(|| D::Error::missing_field("model"))?;
+        let model = serde_json::from_value(model).map_err(|error| D::Error::custom(format!("`model`: {error}")))?;
+        let options = serde_json::from_value(fields.into()).map_err(D::Error::custom)?;
+        Ok(Self { model, options })
+    }
 }
 
 /// What is measured and what decides.
@@ -60,8 +72,8 @@ pub struct GenerateSpec {
 pub struct EvaluateSpec {
     /// The metrics, in the order of the leaderboard.
     pub metrics: Vec<MetricConfig>,
-    /// The chat model that judges.
-    pub judge: Option<String>,
+    /// The chat models that judge; of several, the majority decides.
+    pub judges: Vec<String>,
     /// The embedder for similarities: one for all trials, so that they compare.
     pub embedder: Option<String>,
     /// Only so many questions, in file order, are answered. Default all.

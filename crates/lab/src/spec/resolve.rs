@@ -3,10 +3,11 @@
 use crate::search::{Problem, SearchConfig};
 
 use super::{
-    CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, LocalEngineSpec, Space, SpecError, budget, nearest,
+    CorpusSpec, DatasetSpec, Experiment, LocalEngineSpec, Space, SpecError,
+    evaluate::{self, Needed},
+    nearest,
     reader::Reader,
 };
-use eval::MetricConfig;
 use models::{Kind, ModelConfig};
 use rag::{rerank::RerankerConfig, retrieve::RetrieverConfig};
 use serde::de::DeserializeOwned;
@@ -16,15 +17,14 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-const SECTIONS: &[&str] = &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
+pub(super) const SECTIONS: &[&str] =
+    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
 const AXES: &[&str] = &["chunker", "embedder", "retriever", "reranker", "generator"];
-const EVALUATE: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
-const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
 /// A model's name and where the file says it.
-type Reference = (String, usize);
+pub(super) type Reference = (String, usize);
 
 pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecError>> {
     let mut reader = Reader::new(text);
@@ -50,13 +50,14 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
     let mut references = Vec::new();
     let space = read_space(&mut reader, &root, &mut references);
     let search = read_search(&mut reader, &root);
-    let evaluate = read_evaluate(&mut reader, &root, &space, &mut references);
+    let needed = Needed { generator: !space.generator.is_empty(), base: &base };
+    let evaluate = evaluate::read(&mut reader, &root, &needed, &mut references);
     let engine = read_engine(&mut reader, &root);
 
     if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
         references.push(((generate.model.clone(), value.span().start), Kind::Chat, "dataset.generate.model"));
-        if generate.size == 0 {
-            reader.error(value.span().start, "dataset.generate: `size` must be at least 1");
+        if let Err(reason) = generate.options.check() {
+            reader.error(value.span().start, format!("dataset.generate: {reason}"));
         }
     }
     for ((model, at), kind, place) in references {
@@ -89,11 +90,11 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
     }
 }
 
-fn start(table: &DeTable<'_>, key: &str) -> usize {
+pub(super) fn start(table: &DeTable<'_>, key: &str) -> usize {
     table.get_key_value(key).map_or(0, |(key, _)| key.span().start)
 }
 
-fn unknown_keys(reader: &mut Reader<'_>, table: &DeTable<'_>, known: &[&str], place: &str) {
+pub(super) fn unknown_keys(reader: &mut Reader<'_>, table: &DeTable<'_>, known: &[&str], place: &str) {
     for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref();
         let hint = match (name.as_ref(), nearest(name, known.iter().copied())) {
@@ -115,11 +116,11 @@ fn required<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a
     }
 }
 
-fn optional<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a>, key: &str) -> Option<T> {
+pub(super) fn optional<'a, T: DeserializeOwned>(reader: &mut Reader<'a>, table: &DeTable<'a>, key: &str) -> Option<T> {
     table.get(key).and_then(|value| reader.read(value, key))
 }
 
-fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BTreeMap<String, Option<ModelConfig>> {
+pub(super) fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BTreeMap<String, Option<ModelConfig>> {
     let mut models = BTreeMap::new();
     let Some(value) = root.get("models") else { return models };
     let Some(table) = value.get_ref().as_table() else {
@@ -135,7 +136,7 @@ fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BTreeMap<Stri
     models
 }
 
-fn check_model(
+pub(super) fn check_model(
     reader: &mut Reader<'_>,
     models: &BTreeMap<String, Option<ModelConfig>>,
     name: &str,
@@ -160,7 +161,7 @@ fn check_model(
 }
 
 /// An axis: a list, or one value. Strings name components with default settings.
-fn read_axis<'a, T: DeserializeOwned>(
+pub(super) fn read_axis<'a, T: DeserializeOwned>(
     reader: &mut Reader<'a>,
     space: &DeTable<'a>,
     axis: &str,
@@ -270,7 +271,7 @@ fn read_space<'a>(
     }
 }
 
-fn values<T>(items: Vec<(T, usize)>) -> Vec<T> {
+pub(super) fn values<T>(items: Vec<(T, usize)>) -> Vec<T> {
     items.into_iter().map(|(item, _)| item).collect()
 }
 
@@ -292,7 +293,7 @@ fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig 
     config
 }
 
-fn read_engine<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> LocalEngineSpec {
+pub(super) fn read_engine<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> LocalEngineSpec {
     let Some(value) = root.get("engine") else { return LocalEngineSpec::default() };
     let Some(table) = value.get_ref().as_table() else {
         reader.error(value.span().start, "engine: expected `local = {}`");
@@ -304,97 +305,4 @@ fn read_engine<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> LocalEngineSp
         reader.error(value.span().start, "engine.local: `cores` and `tasks` must be at least 1");
     }
     engine
-}
-
-fn read_evaluate<'a>(
-    reader: &mut Reader<'a>,
-    root: &DeTable<'a>,
-    space: &Space,
-    references: &mut Vec<(Reference, Kind, &'static str)>,
-) -> EvaluateSpec {
-    let empty = DeTable::new();
-    let table = match root.get("evaluate") {
-        None => &empty,
-        Some(value) => match value.get_ref().as_table() {
-            Some(table) => table,
-            None => {
-                reader.error(value.span().start, "evaluate: expected a table");
-                &empty
-            }
-        },
-    };
-    unknown_keys(reader, table, EVALUATE, "evaluate");
-    let judge: Option<String> = optional(reader, table, "judge");
-    let embedder: Option<String> = optional(reader, table, "embedder");
-    for (model, key, kind, place) in
-        [(&judge, "judge", Kind::Chat, "evaluate.judge"), (&embedder, "embedder", Kind::Embedding, "evaluate.embedder")]
-    {
-        if let Some(model) = model {
-            references.push(((model.clone(), start(table, key)), kind, place));
-        }
-    }
-    let mut metrics: Vec<(MetricConfig, usize)> = read_axis(reader, table, "metrics", true);
-    if table.get("metrics").is_none() {
-        metrics.extend(DEFAULT_METRICS.iter().filter_map(|name| MetricConfig::named(name)).map(|metric| (metric, 0)));
-    }
-    let mut names = Vec::new();
-    for (metric, at) in &metrics {
-        let name = metric.name();
-        let needs = metric.needs();
-        for (missing, message) in [
-            (names.contains(&name), "is listed twice".to_owned()),
-            (needs.judge && judge.is_none(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]".to_owned()),
-            (
-                needs.embedder && embedder.is_none(),
-                "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]".to_owned(),
-            ),
-            (needs.answer && space.generator.is_empty(), "scores answers, but [space] has no `generator`".to_owned()),
-        ] {
-            if missing {
-                reader.error(*at, format!("evaluate.metrics: `{name}` {message}"));
-            }
-        }
-        names.push(name);
-    }
-    let metrics = values(metrics);
-    let objective: Vec<String> = match optional(reader, table, "objective") {
-        Some(objective) => objective,
-        None => default_objective(&metrics),
-    };
-    let at = start(table, "objective");
-    for name in &objective {
-        match metrics.iter().find(|metric| metric.name() == name) {
-            None => {
-                let hint = nearest(name, names.iter().copied()).map(|word| format!("did you mean `{word}`?"));
-                let hint = hint.unwrap_or_else(|| "add it to `metrics`".to_owned());
-                reader.error(at, format!("evaluate.objective: `{name}` is not among the metrics; {hint}"));
-            }
-            Some(metric) if metric.needs().judge => reader.error(
-                at,
-                format!("evaluate.objective: `{name}` is judged by a model that has not been qualified on labelled data, so it cannot choose a winner; take metrics without a judge"),
-            ),
-            Some(_) => {}
-        }
-    }
-    if objective.is_empty() && table.get("objective").is_some() {
-        reader.error(at, "evaluate.objective: the list is empty, so nothing would choose a winner");
-    }
-    let answered: Option<usize> = optional(reader, table, "answered");
-    if answered == Some(0) {
-        reader.error(
-            start(table, "answered"),
-            "evaluate.answered: must be at least 1; leave it out to answer all questions",
-        );
-    }
-    let (judged, budget) = (optional(reader, table, "judged"), budget::read(reader, table));
-    EvaluateSpec { metrics, judge, embedder, answered, judged, objective, budget }
-}
-
-/// One retrieval metric and the answer metrics that need no judge.
-fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
-    ["ndcg", "answer_similarity", "token_f1"]
-        .iter()
-        .filter(|name| metrics.iter().any(|metric| metric.name() == **name))
-        .map(|name| (*name).to_owned())
-        .collect()
 }

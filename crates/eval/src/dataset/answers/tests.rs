@@ -35,7 +35,7 @@ fn the_columns_of_ragas_deepeval_and_others_are_the_same_to_us() {
 #[test]
 fn tables_hold_lists_as_programs_write_them() {
     let row = one("a.csv", "question,answer,contexts,reference\nWhy?,So,\"['a', 'b']\",nan\n");
-    assert_eq!((texts_of(&row), row.question.reference.clone()), (vec!["a", "b"], None));
+    assert_eq!((texts_of(&row), row.question.reference.as_deref()), (vec!["a", "b"], None));
     let row = one("a.csv", "question,answer,contexts\nWhy?,So,\"[{\"\"text\"\": \"\"a\"\"}]\"\n");
     assert_eq!(texts_of(&row), ["a"]);
     let row = one("a.csv", "question,answer,contexts\nWhy?,So,one context\n");

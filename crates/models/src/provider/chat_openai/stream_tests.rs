@@ -107,7 +107,8 @@ async fn a_stream_that_does_not_say_that_it_is_whole_is_no_answer() {
 #[tokio::test]
 async fn an_error_in_the_stream_has_its_type() {
     let coded = |code: Value| json!({ "error": { "message": "said", "code": code } });
-    let cases: [(String, fn(&Error) -> bool); 5] = [
+    type Fits = fn(&Error) -> bool;
+    let cases: [(String, Fits); 5] = [
         (format!("data: {}", coded(json!(429))), |e| matches!(e, Error::RateLimited { .. })),
         (format!("data: {}", coded(json!("insufficient_quota"))), |e| matches!(e, Error::Server { .. })),
         (format!("data: {}", coded(json!(null))), |e| matches!(e, Error::Server { status: 500, .. })),

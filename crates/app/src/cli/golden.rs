@@ -1,0 +1,391 @@
+//! `reverie golden`: golden questions, from their making to their files in
+//! other programs' columns.
+
+mod review;
+
+use super::{Context, Failure, run::dollars};
+use crate::{environment, render};
+use eval::{
+    Dataset, Kind, Length, Style,
+    dataset::{self, Columns, DatasetDifference, Format},
+};
+use lab::{GenerateSpec, Session};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use store::ArtifactStore;
+
+/// Make, look through, count, compare, part and export golden questions.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie golden generate --size 50 --model qwen --dry-run     # what it would cost
+  reverie golden generate --size 50 --model qwen
+  reverie golden review golden.jsonl
+  reverie golden split golden.jsonl --test-share 0.3
+  reverie golden export golden.jsonl --columns ragas --to s3://bucket/golden/test.parquet")]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    Generate(GenerateArguments),
+    /// Look at questions one by one: accept, edit, reject. Goes on where you left.
+    #[command(after_help = "Example:
+  reverie golden review golden.jsonl
+
+Keys: a accepts, e edits question and answer, r rejects (kept in *.rejected.jsonl),
+n leaves it for later, b goes back, q ends. Every decision is written at once.")]
+    Review {
+        /// The questions.
+        #[arg(default_value = "golden.jsonl")]
+        file: PathBuf,
+        /// Show also those that were reviewed before.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Count what is in a dataset.
+    #[command(after_help = "Example:
+  reverie golden stats golden.jsonl --json | jq .documents")]
+    Stats {
+        /// The questions.
+        #[arg(default_value = "golden.jsonl")]
+        file: PathBuf,
+    },
+    /// Tell what changed between two versions. Exit code 0 if nothing, 1 if something.
+    #[command(after_help = "Example:
+  reverie golden diff old.jsonl golden.jsonl")]
+    Diff {
+        /// The older one.
+        before: PathBuf,
+        /// The newer one.
+        after: PathBuf,
+    },
+    /// Find the evidence again after documents changed; tells what could not be found.
+    #[command(after_help = "Example:
+  reverie golden anchor                    # only tells
+  reverie golden anchor --yes              # writes the new places into the dataset
+
+Exit codes: 0 all was found, 3 some was not.")]
+    Anchor {
+        /// The experiment file.
+        #[arg(default_value = "experiment.toml")]
+        experiment: PathBuf,
+        /// Write the places that were found.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Part a dataset by document into questions to choose by and questions to report by.
+    #[command(after_help = "Example:
+  reverie golden split golden.jsonl --test-share 0.3 --seed 1")]
+    Split {
+        /// The questions.
+        #[arg(default_value = "golden.jsonl")]
+        file: PathBuf,
+        /// The share of questions to report by.
+        #[arg(long, default_value_t = 0.3)]
+        test_share: f64,
+        /// Makes the choice repeatable.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+    /// Read questions from CSV or JSONL in any known columns, check them, and write them as ours.
+    #[command(after_help = "Example:
+  reverie golden import testset.csv --output golden.jsonl")]
+    Import {
+        /// The file.
+        file: PathBuf,
+        /// Where to.
+        #[arg(long, default_value = "golden.jsonl")]
+        output: PathBuf,
+        /// Replace a file that is there.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Write questions for other programs: CSV, JSONL or Parquet, to a folder or an object store.
+    #[command(after_help = "Examples:
+  reverie golden export golden.jsonl --columns dream --to dream/golden.csv
+  reverie golden export golden.jsonl --columns ragas --to s3://bucket/golden/testset.parquet
+
+The name's ending decides the format. Access to object stores: AWS_… variables.")]
+    Export {
+        /// The questions.
+        file: PathBuf,
+        /// Whose columns: reverie, ragas (0.4) or dream (Ragas 0.1).
+        #[arg(long, default_value = "reverie", value_parser = named::<Columns>)]
+        columns: Columns,
+        /// A path or URL that ends in .jsonl, .csv or .parquet.
+        #[arg(long)]
+        to: String,
+    },
+}
+
+/// Write golden questions with a chat model. What the model answered is never paid twice.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie golden generate --size 50 --model qwen --dry-run
+  reverie golden generate --size 50 --model qwen --kind multi_hop=0.3 --kind single_hop_specific=0.7
+  reverie golden generate --personas 3 --style plain --style web_search --test-share 0.3
+
+What is not given here is taken from `generate = { … }` under [dataset] of the
+experiment file. Beside the questions a manifest and the rejections are written.")]
+struct GenerateArguments {
+    /// The experiment file: its corpus, models and dataset.
+    #[arg(default_value = "experiment.toml")]
+    experiment: PathBuf,
+    /// How many questions.
+    #[arg(long)]
+    size: Option<usize>,
+    /// The chat model that writes and checks, by its name in the experiment file.
+    #[arg(long)]
+    model: Option<String>,
+    /// Makes the choice of passages repeatable.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// A kind of question and its share, such as multi_hop=0.3; may be given more than once.
+    #[arg(long = "kind", value_name = "KIND=SHARE", value_parser = share)]
+    kinds: Vec<(Kind, f64)>,
+    /// How many personas the model makes up.
+    #[arg(long, value_name = "N")]
+    personas: Option<usize>,
+    /// A style, in turns with others: plain, web_search, misspelled, poor_grammar.
+    #[arg(long = "style", value_parser = named::<Style>)]
+    styles: Vec<Style>,
+    /// A length, in turns with others: short, medium, long.
+    #[arg(long = "length", value_parser = named::<Length>)]
+    lengths: Vec<Length>,
+    /// Keep questions that the model answers without the documents.
+    #[arg(long)]
+    keep_known: bool,
+    /// Part the questions by document, so many to report by.
+    #[arg(long, value_name = "SHARE")]
+    test_share: Option<f64>,
+    /// Where to. Default: the dataset's path.
+    #[arg(long)]
+    output: Option<PathBuf>,
+    /// Replace a file that is there.
+    #[arg(long)]
+    force: bool,
+    /// Only tell what it would cost.
+    #[arg(long)]
+    dry_run: bool,
+    /// What it may cost, in US dollars.
+    #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
+    budget_usd: Option<f64>,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    match arguments.verb {
+        Verb::Generate(arguments) => generate(cx, arguments).await,
+        Verb::Review { file, all } => review::run(cx, &file, all),
+        Verb::Stats { file } => {
+            let statistics = read(&file)?.statistics();
+            if cx.json {
+                cx.print_json(&statistics)?;
+            } else {
+                cx.print(render::dataset(&file, &statistics));
+            }
+            Ok(0)
+        }
+        Verb::Diff { before, after } => {
+            let difference = DatasetDifference::between(&read(&before)?, &read(&after)?);
+            if cx.json {
+                cx.print_json(&difference)?;
+            } else {
+                cx.print(render::difference(&difference));
+            }
+            Ok(u8::from(!difference.is_empty()))
+        }
+        Verb::Anchor { experiment, yes } => anchor(cx, &experiment, yes).await,
+        Verb::Split { file, test_share, seed } => {
+            let mut dataset = read(&file)?;
+            let counts = dataset.split(test_share, seed).map_err(Failure::usage)?;
+            write(&file, &dataset)?;
+            if cx.json {
+                cx.print_json(&counts)?;
+            } else {
+                cx.print(format_args!(
+                    "{}: {} to choose by, {} to report by, from {} groups of documents",
+                    file.display(),
+                    counts.tune,
+                    counts.test,
+                    counts.groups
+                ));
+            }
+            Ok(0)
+        }
+        Verb::Import { file, output, force } => {
+            let dataset = read(&file)?;
+            refuse_to_replace(&output, force)?;
+            write(&output, &dataset)?;
+            cx.print(format_args!("{}: {} questions", output.display(), dataset.questions.len()));
+            Ok(0)
+        }
+        Verb::Export { file, columns, to } => export(cx, &file, columns, &to).await,
+    }
+}
+
+async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Failure> {
+    let setup = lab::Setup { budget_usd: arguments.budget_usd, ..environment::setup(cx.cancel.clone()) };
+    let session = environment::open(&arguments.experiment, setup)?;
+    let spec = specification(&session, &arguments)?;
+    let default = session.experiment.dataset.as_ref().map(|dataset| session.experiment.path(&dataset.path));
+    let output = arguments.output.clone().or(default).unwrap_or_else(|| PathBuf::from("golden.jsonl"));
+    if !arguments.dry_run {
+        refuse_to_replace(&output, arguments.force)?;
+    }
+    let corpus = session.corpus().await?;
+    for rejected in &corpus.rejected {
+        cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
+    }
+    let passages = corpus.passages().await?;
+    let estimate = session.golden_estimate(&passages, &spec);
+    let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
+    let told = render::golden_estimate(&estimate, &spec, prices);
+    if arguments.dry_run {
+        if cx.json {
+            cx.print_json(&estimate)?;
+        } else {
+            cx.print(told);
+        }
+        return Ok(0);
+    }
+    cx.note(told);
+    let bar = render::GoldenBar::start(spec.options.size);
+    let golden = session.golden(&corpus, &passages, &spec, |progress| bar.show(progress)).await;
+    bar.finish();
+    let mut golden = golden?;
+    if let Some(share) = arguments.test_share {
+        golden.generated.dataset.split(share, spec.options.seed).map_err(Failure::work)?;
+        golden.manifest.version = golden.generated.dataset.version();
+    }
+    let paths = golden.write(&output)?;
+    if cx.json {
+        cx.print_json(&json!({ "files": paths, "manifest": golden.manifest }))?;
+    } else {
+        cx.print(render::golden(&golden.manifest, &paths));
+    }
+    // Fewer than asked for is a result, but not the one that was asked for.
+    Ok(if golden.generated.dataset.questions.len() < spec.options.size { 3 } else { 0 })
+}
+
+/// What the file says, and what the command line says instead.
+fn specification(session: &Session, arguments: &GenerateArguments) -> Result<GenerateSpec, Failure> {
+    let written = session.experiment.dataset.as_ref().and_then(|dataset| dataset.generate.clone());
+    let model = arguments.model.clone().or_else(|| written.as_ref().map(|spec| spec.model.clone()));
+    let model = model.ok_or_else(|| {
+        Failure::usage("no model is named: give --model NAME, or `generate = { model = \"NAME\" }` under [dataset]")
+    })?;
+    let mut options = written.map(|spec| spec.options).unwrap_or_default();
+    options.size = arguments.size.unwrap_or(options.size);
+    options.seed = arguments.seed.unwrap_or(options.seed);
+    options.n_personas = arguments.personas.unwrap_or(options.n_personas);
+    options.closed_book &= !arguments.keep_known;
+    if !arguments.kinds.is_empty() {
+        options.kinds = arguments.kinds.iter().copied().collect();
+    }
+    if !arguments.styles.is_empty() {
+        options.styles.clone_from(&arguments.styles);
+    }
+    if !arguments.lengths.is_empty() {
+        options.lengths.clone_from(&arguments.lengths);
+    }
+    options.check().map_err(Failure::usage)?;
+    Ok(GenerateSpec { model, options })
+}
+
+async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failure> {
+    let session = environment::open(experiment, environment::setup(cx.cancel.clone()))?;
+    let Some(spec) = &session.experiment.dataset else {
+        return Err(Failure::usage(format!("{} has no [dataset]", experiment.display())));
+    };
+    let path = session.experiment.path(&spec.path);
+    let mut dataset = read(&path)?;
+    let before = dataset.clone();
+    let lost = session.corpus().await?.anchor(&mut dataset).await?;
+    let difference = DatasetDifference::between(&before, &dataset);
+    if yes && !difference.is_empty() {
+        write(&path, &dataset)?;
+    }
+    let all: usize = dataset.questions.iter().map(|question| question.evidence.len()).sum();
+    if cx.json {
+        let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
+        cx.print_json(
+            &json!({ "evidence": all, "moved_questions": difference.changed.len(), "lost": lost, "written": yes }),
+        )?;
+    } else {
+        for lost in &lost {
+            cx.print(lost);
+        }
+        let then = if difference.is_empty() || yes { "" } else { "; --yes writes the new places" };
+        cx.print(format_args!(
+            "{}: {} of {all} quotes found, {} questions with a new place{then}",
+            path.display(),
+            all - lost.len(),
+            difference.changed.len()
+        ));
+    }
+    Ok(if lost.is_empty() { 0 } else { 3 })
+}
+
+async fn export(cx: &Context, file: &Path, columns: Columns, to: &str) -> Result<u8, Failure> {
+    let format = match to.rsplit('.').next() {
+        Some("jsonl") => Format::Jsonl,
+        Some("csv") => Format::Csv,
+        Some("parquet") => Format::Parquet,
+        _ => return Err(Failure::usage(format!("`{to}` tells no format: let it end in .jsonl, .csv or .parquet"))),
+    };
+    let dataset = read(file)?;
+    let bytes = dataset.export(format, columns).map_err(Failure::work)?;
+    if to.contains("://") {
+        let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));
+        let store = ArtifactStore::open(folder, &environment::setup(cx.cancel.clone()).store_options)?;
+        if !store.put(name, bytes).await? {
+            return Err(Failure::work(format!("{to} is there already: choose another name")));
+        }
+    } else {
+        let path = Path::new(to);
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
+        }
+        lab::write_whole(path, &bytes)?;
+    }
+    cx.print(format_args!("{to}: {} questions", dataset.questions.len()));
+    Ok(0)
+}
+
+/// Reads a dataset; all its faults are told.
+fn read(path: &Path) -> Result<Dataset, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    dataset::import(&path.display().to_string(), &bytes).map_err(|errors| {
+        let list: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        Failure::usage(list.join("\n"))
+    })
+}
+
+fn write(path: &Path, dataset: &Dataset) -> Result<(), Failure> {
+    let text = dataset.to_jsonl().map_err(Failure::work)?;
+    Ok(lab::write_whole(path, text.as_bytes())?)
+}
+
+fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {
+    if path.exists() && !force {
+        return Err(Failure::usage(format!(
+            "{} is there already: choose another --output, or --force to replace it",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// A word by its name in files.
+fn named<T: DeserializeOwned + Clone + Send + Sync + 'static>(text: &str) -> Result<T, String> {
+    serde_json::from_value(json!(text)).map_err(|error| error.to_string())
+}
+
+fn share(text: &str) -> Result<(Kind, f64), String> {
+    let (kind, share) = text.split_once('=').ok_or_else(|| format!("`{text}` is no share: write multi_hop=0.3"))?;
+    let share = share.parse().map_err(|_| format!("`{share}` is no number"))?;
+    Ok((named(kind)?, share))
+}

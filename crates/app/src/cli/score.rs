@@ -1,0 +1,176 @@
+//! `reverie score`: scores the answers of any other system.
+
+use super::{BUDGET_REACHED, Context, Failure, run};
+use crate::{environment, render};
+use eval::Score;
+use lab::{Choice, ScoreResults, Scoring};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Score the answers of any system: a file with questions, answers, what was
+/// retrieved, and reference answers.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie score answers.jsonl --metric token_f1 --metric rouge_l
+  reverie score answers.csv --metric faithfulness --judge qwen2.5-coder-0.5b-instruct
+  reverie score answers.parquet --config experiment.toml --budget-usd 1 --output scores.jsonl
+  reverie score answers.csv --config experiment.toml --plan
+
+Columns: `question`, `answer`, `contexts` (a list of texts), `reference`, and
+optionally `id`, `answerable`, `evidence`; also by the names of Ragas
+(`user_input`, `response`, `retrieved_contexts`, `ground_truth`) and DeepEval
+(`input`, `actual_output`, `retrieval_context`, `expected_output`).
+What it should cost is told before anything is asked. A call that was paid once
+is in the journal (`store` of the file, else ./.reverie) and never paid again.")]
+pub struct Arguments {
+    /// The answers: CSV, TSV, JSONL or Parquet.
+    file: PathBuf,
+    /// A metric by its name; may be given several times.
+    #[arg(long = "metric", value_name = "NAME")]
+    metrics: Vec<String>,
+    /// A file with [models] and [evaluate], such as an experiment file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A judge: a model of the file, or a chat model of the catalogue. Of
+    /// several the majority decides.
+    #[arg(long = "judge", value_name = "MODEL")]
+    judges: Vec<String>,
+    /// The embedder of similarities: a model of the file or the catalogue.
+    #[arg(long, value_name = "MODEL")]
+    embedder: Option<String>,
+    /// What this may cost, in US dollars, whatever the file says.
+    #[arg(long, value_name = "DOLLARS", value_parser = run::dollars)]
+    budget_usd: Option<f64>,
+    /// Only tell what would be asked and what it should cost.
+    #[arg(long)]
+    plan: bool,
+    /// Write the scores of each question here: .jsonl (with verdicts and
+    /// transcripts) or .csv.
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let table = arguments.output.as_deref().map(table_kind).transpose()?;
+    let choice = Choice { metrics: arguments.metrics, judges: arguments.judges, embedder: arguments.embedder };
+    let spec = environment::read_scoring(arguments.config.as_deref(), &choice)?;
+    let setup = lab::Setup { budget_usd: arguments.budget_usd, ..environment::setup(cx.cancel.clone()) };
+    let progress = setup.progress.clone();
+    let scoring = Scoring::open(spec, &arguments.file, setup).await?;
+    let estimate = scoring.estimate();
+    if arguments.plan {
+        if cx.json {
+            let metrics =
+                scoring.applicable().into_iter().map(|(metric, rows)| json!({ "metric": metric, "rows": rows }));
+            cx.print_json(
+                &json!({ "rows": scoring.n_rows(), "metrics": Value::Array(metrics.collect()), "cost": estimate }),
+            )?;
+        } else {
+            cx.print(render::scoring(&scoring, &estimate));
+        }
+        return Ok(0);
+    }
+    cx.note(render::scoring(&scoring, &estimate));
+    let live = render::LiveTable::start(progress, environment::watched());
+    let results = scoring.run().await;
+    live.stop().await;
+    let results = results?;
+    if let (Some(path), Some(kind)) = (&arguments.output, table) {
+        let text = match kind {
+            Table::Jsonl => jsonl(&results)?,
+            Table::Csv => csv(&results),
+        };
+        std::fs::write(path, text).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+    }
+    if cx.json {
+        cx.print_json(&without_detail(&results))?;
+    } else {
+        cx.print(render::scores(&results));
+        if let Some(path) = &arguments.output {
+            cx.print(format_args!("scores of each question: {}", path.display()));
+        }
+    }
+    Ok(match (&results.partial, results.provider_errors) {
+        (Some(_), _) => BUDGET_REACHED,
+        (None, 0) => 0,
+        (None, _) => 3,
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Table {
+    Jsonl,
+    Csv,
+}
+
+/// Told by the name, before anything is paid.
+fn table_kind(path: &Path) -> Result<Table, Failure> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("jsonl") => Ok(Table::Jsonl),
+        Some("csv") => Ok(Table::Csv),
+        _ => Err(Failure::usage(format!("--output {}: name it .jsonl or .csv", path.display()))),
+    }
+}
+
+/// A question's scores and reasons.
+fn numbers(score: &Score) -> Value {
+    match score {
+        Score::Value(value) => json!({ "value": value }),
+        Score::Missing(missing) => json!({ "value": null, "missing": missing.name(), "reason": missing.to_string() }),
+    }
+}
+
+/// The results as JSON, without verdicts and transcripts: those fill screens.
+fn without_detail(results: &ScoreResults) -> Value {
+    let mut value = json!(results);
+    let rows = results.rows.iter().map(|row| {
+        let scores = row.scores.iter().map(|(metric, scored)| (metric.clone(), numbers(&scored.score)));
+        json!({ "line": row.line, "id": row.id, "scores": Value::Object(scores.collect()) })
+    });
+    value["rows"] = Value::Array(rows.collect());
+    value
+}
+
+/// A line per question, with everything that is known of its scores.
+fn jsonl(results: &ScoreResults) -> Result<String, Failure> {
+    let mut text = String::new();
+    for row in &results.rows {
+        let scores = row.scores.iter().map(|(metric, scored)| {
+            let mut value = numbers(&scored.score);
+            value["detail"] = scored.detail.clone();
+            (metric.clone(), value)
+        });
+        let line = json!({
+            "line": row.line, "id": row.id, "question": row.question, "scores": Value::Object(scores.collect()),
+        });
+        text.push_str(&serde_json::to_string(&line).map_err(Failure::work)?);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// A line per question, and for each metric its value and why there is none.
+fn csv(results: &ScoreResults) -> String {
+    let mut header = vec!["line".to_owned(), "id".to_owned(), "question".to_owned()];
+    for metric in &results.metrics {
+        header.extend([metric.name.clone(), format!("{}_missing", metric.name)]);
+    }
+    let mut lines = vec![header];
+    for row in &results.rows {
+        let mut cells = vec![row.line.to_string(), row.id.clone(), row.question.clone()];
+        for metric in &results.metrics {
+            let score = row.scores.get(&metric.name).map(|scored| &scored.score);
+            cells.push(score.and_then(Score::value).map(|value| value.to_string()).unwrap_or_default());
+            cells.push(match score {
+                Some(Score::Missing(missing)) => missing.to_string(),
+                _ => String::new(),
+            });
+        }
+        lines.push(cells);
+    }
+    let cell = |text: &String| match text.contains(['"', ',', '\n', '\r']) {
+        true => format!("\"{}\"", text.replace('"', "\"\"")),
+        false => text.clone(),
+    };
+    lines.iter().map(|cells| cells.iter().map(cell).collect::<Vec<_>>().join(",") + "\n").collect()
+}

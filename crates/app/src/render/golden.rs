@@ -1,0 +1,138 @@
+//! Golden questions in the terminal: what they cost, what became of them, what
+//! is in them.
+
+use eval::{
+    GenerateEstimate, GenerateProgress,
+    dataset::{DatasetDifference, DatasetStatistics},
+};
+use indicatif::{ProgressBar, ProgressStyle};
+use lab::{GenerateSpec, Manifest};
+use std::{collections::BTreeMap, path::Path, path::PathBuf};
+
+/// What generating should cost.
+pub fn golden_estimate(estimate: &GenerateEstimate, spec: &GenerateSpec, prices: Option<(f64, f64)>) -> String {
+    let GenerateEstimate { attempts, calls, prompt_tokens, completion_tokens, most_calls, n_passages } = *estimate;
+    let cost = match prices {
+        Some((0.0, 0.0)) => "free (a local model)".to_owned(),
+        Some((input, output)) => {
+            format!("${:.2}", (prompt_tokens as f64 * input + completion_tokens as f64 * output) / 1e6)
+        }
+        None => "of unknown price".to_owned(),
+    };
+    format!(
+        "{} questions with `{}` from {n_passages} passages: about {attempts} drafts, {calls} calls, {} tokens, {cost}; at most {most_calls} calls",
+        spec.options.size,
+        spec.model,
+        prompt_tokens + completion_tokens,
+    )
+}
+
+/// A bar for questions that are being written.
+pub struct GoldenBar(ProgressBar);
+
+impl GoldenBar {
+    /// Begins.
+    pub fn start(size: usize) -> Self {
+        let bar = ProgressBar::new(size as u64);
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} questions, {msg} drafts, {elapsed}") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// Shows how far it is.
+    pub fn show(&self, progress: GenerateProgress) {
+        self.0.set_message(progress.attempted.to_string());
+        self.0.set_position(progress.accepted as u64);
+    }
+
+    /// Ends.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// What was generated.
+pub fn golden(manifest: &Manifest, paths: &[PathBuf]) -> String {
+    let written: usize = manifest.kinds.values().sum();
+    let mut text = format!(
+        "{written} of {} questions, version {}, from {} drafts over {} passages joined by {} names\n",
+        manifest.options.size, manifest.version, manifest.attempts, manifest.passages, manifest.entities
+    );
+    text.push_str(&counts("kinds", &manifest.kinds));
+    let lacking = manifest.lacking.iter().map(|(kind, n)| (kind.name().to_owned(), *n)).collect();
+    text.push_str(&counts("fewer than their share", &lacking));
+    text.push_str(&counts("rejected", &manifest.rejected));
+    for persona in &manifest.personas {
+        text.push_str(&format!("asked by: {}: {}\n", persona.name, persona.description));
+    }
+    for path in paths {
+        text.push_str(&format!("{}\n", path.display()));
+    }
+    text.push_str("these are drafts: look through them with `reverie golden review`");
+    text
+}
+
+/// What is in a dataset.
+pub fn dataset(path: &Path, statistics: &DatasetStatistics) -> String {
+    let found = statistics;
+    let mut text = format!(
+        "{}: {} questions, version {}\n{} with a reference answer, {} with evidence, {} without an answer in the documents\n",
+        path.display(),
+        found.questions,
+        found.version,
+        found.with_reference,
+        found.with_evidence,
+        found.unanswerable
+    );
+    text.push_str(&format!("words (median): question {}, reference {}\n", found.question_words, found.reference_words));
+    text.push_str(&format!("reviewed: {} accepted, {} edited\n", found.accepted, found.edited));
+    if found.tune + found.test > 0 {
+        text.push_str(&format!("split: {} to choose by, {} to report by\n", found.tune, found.test));
+    }
+    for (name, values) in [
+        ("kinds", &found.kinds),
+        ("styles", &found.styles),
+        ("personas", &found.personas),
+        ("documents", &found.documents),
+    ] {
+        text.push_str(&counts(name, values));
+    }
+    text.trim_end().to_owned()
+}
+
+/// What changed between two versions.
+pub fn difference(difference: &DatasetDifference) -> String {
+    let mut text = String::new();
+    for question in &difference.added {
+        text.push_str(&format!("+ {} {}\n", question.id, question.question));
+    }
+    for question in &difference.removed {
+        text.push_str(&format!("- {} {}\n", question.id, question.question));
+    }
+    for changed in &difference.changed {
+        text.push_str(&format!("~ {} {} ({})\n", changed.id, changed.after.question, changed.fields.join(", ")));
+    }
+    let n = |list: usize, word: &str| format!("{list} {word}");
+    text.push_str(
+        &[
+            n(difference.added.len(), "added"),
+            n(difference.removed.len(), "removed"),
+            n(difference.changed.len(), "changed"),
+            n(difference.unchanged, "the same"),
+        ]
+        .join(", "),
+    );
+    text
+}
+
+/// `name: a 3, b 2`, largest first; nothing for nothing.
+fn counts(name: &str, values: &BTreeMap<String, usize>) -> String {
+    if values.is_empty() {
+        return String::new();
+    }
+    let mut sorted: Vec<(&String, &usize)> = values.iter().collect();
+    sorted.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let list: Vec<String> = sorted.into_iter().map(|(value, count)| format!("{value} {count}")).collect();
+    format!("{name}: {}\n", list.join(", "))
+}

@@ -1,0 +1,370 @@
+//! Qualification: whether a judge can tell right from wrong, before its
+//! numbers count.
+//!
+//! A judge is asked, in the very words that the metrics use, about cases whose
+//! truth is known. For each kind of verdict:
+//!
+//! - **AUC** of its probabilities: how often a true case gets a higher one than
+//!   a false case. 0.5 is guessing. Only for models that offer probabilities.
+//! - **Balanced accuracy** of its verdicts: the mean of the shares of true and
+//!   of false cases that it recognises, so that always saying yes gives 0.5.
+//!   With probabilities, the threshold is fitted on four fifths of the cases
+//!   and tried on the rest, in turn; the threshold reported is that of all.
+//! - A judge is **qualified** for a kind if the lower end of the 95 % interval
+//!   of its balanced accuracy is at least 0.6, and at most one reply in twenty
+//!   cannot be read.
+//!
+//! Sources: K. H. Brodersen et al., "The Balanced Accuracy and Its Posterior
+//! Distribution", ICPR 2010; M. Stone, "Cross-Validatory Choice and Assessment
+//! of Statistical Predictions", JRSS B 36 (1974).
+
+use crate::{
+    Missing,
+    metric::{
+        self,
+        judge::{Judge, Transcript, Verdict},
+    },
+    statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use models::Chat;
+use serde::{Deserialize, Serialize};
+
+/// The lower end of the interval that a judge must reach.
+const LEAST: f64 = 0.6;
+/// The share of replies that may be unreadable.
+const UNREADABLE: f64 = 0.05;
+/// Parts for fitting and trying the threshold.
+const FOLDS: usize = 5;
+const SEED: u64 = 0x5EED;
+
+/// What a verdict is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerdictKind {
+    /// Does the context support the statement? Faithfulness asks so.
+    Supported,
+    /// Does the passage help to answer the question? Context precision asks so.
+    Relevant,
+    /// Does the reference support the answer? Answer correctness asks so.
+    Correct,
+}
+
+impl VerdictKind {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Supported, Self::Relevant, Self::Correct];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Supported => "supported",
+            Self::Relevant => "relevant",
+            Self::Correct => "correct",
+        }
+    }
+}
+
+/// A case whose truth is known.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// What the verdict is about.
+    pub kind: VerdictKind,
+    /// The question; for `relevant` and `correct`.
+    #[serde(default)]
+    pub question: String,
+    /// What the item is held against: the context, the answer, or the reference.
+    pub against: String,
+    /// The statement, the passage, or the answer.
+    pub item: String,
+    /// Whether yes is right.
+    pub label: bool,
+}
+
+/// How a judge did on one kind of verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Qualification {
+    /// The kind.
+    pub kind: VerdictKind,
+    /// Cases with a verdict.
+    pub n: usize,
+    /// Cases without one: the reply could not be read.
+    pub unreadable: usize,
+    /// The area under the ROC curve, where the model offers probabilities.
+    pub auc: Option<f64>,
+    /// Its 95 % interval.
+    pub auc_interval: Option<Interval>,
+    /// The balanced accuracy.
+    pub balanced_accuracy: Option<f64>,
+    /// Its 95 % interval.
+    pub accuracy_interval: Option<Interval>,
+    /// The probability from which on yes is best taken for yes.
+    pub threshold: Option<f64>,
+    /// Whether the judge's verdicts of this kind may choose a winner.
+    pub qualified: bool,
+    /// Why, or why not.
+    pub reason: String,
+}
+
+/// Tries a judge on labelled cases; one result per kind that has cases.
+///
+/// # Errors
+/// If the model fails: a judge is not qualified by what it did not answer.
+pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, Missing> {
+    let judge = Judge::new(chat.clone(), 0.5);
+    let Some((first, rest)) = cases.split_first() else { return Ok(Vec::new()) };
+    // The first call shows whether there are probabilities, before others are
+    // paid that ask for them in vain.
+    let mut verdicts = vec![verdict(&judge, first).await?];
+    let others = stream::iter(rest).map(|case| verdict(&judge, case)).buffered(chat.concurrency().max(1));
+    verdicts.extend(others.try_collect::<Vec<_>>().await?);
+    let of = |kind: VerdictKind| {
+        let known: Vec<(&Verdict, bool)> = cases
+            .iter()
+            .zip(&verdicts)
+            .filter(|(case, _)| case.kind == kind)
+            .map(|(case, verdict)| (verdict, case.label))
+            .collect();
+        (!known.is_empty()).then(|| assess(kind, &known))
+    };
+    Ok(VerdictKind::ALL.into_iter().filter_map(of).collect())
+}
+
+async fn verdict(judge: &Judge, case: &Case) -> Result<Verdict, Missing> {
+    let Case { kind, question, against, item, .. } = case;
+    let items = [item.clone()];
+    let inquiry = match kind {
+        VerdictKind::Supported => metric::supported([against.as_str()], &items),
+        VerdictKind::Relevant => metric::relevant(question, against, &items),
+        VerdictKind::Correct => metric::correct(question, against, &items),
+    };
+    match judge.verdicts(&inquiry, &mut Transcript::default()).await {
+        Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
+        // A judge that cannot be read is a bad one, not a missing one.
+        Err(Missing::JudgeUnparsable(_)) => Ok(Verdict::default()),
+        Err(missing) => Err(missing),
+    }
+}
+
+fn assess(kind: VerdictKind, answered: &[(&Verdict, bool)]) -> Qualification {
+    let unreadable = answered.iter().filter(|(verdict, _)| verdict.yes.is_none()).count();
+    let probable: Vec<(f64, bool)> =
+        answered.iter().filter_map(|(verdict, label)| Some((verdict.probability?, *label))).collect();
+    let offers = !probable.is_empty() && probable.len() + unreadable == answered.len();
+    let (said, threshold): (Vec<(bool, bool)>, Option<f64>) = if offers {
+        (cross_fitted(&probable), Some(best_threshold(&probable)))
+    } else {
+        (answered.iter().filter_map(|(verdict, label)| Some((verdict.yes?, *label))).collect(), None)
+    };
+    let accuracy = balanced_accuracy(&said);
+    let accuracy_interval = balanced_accuracy_interval(&said);
+    let area = offers.then(|| auc(&probable)).flatten();
+    let of_drawn = |drawn: &[usize]| auc(&drawn.iter().map(|&i| probable[i]).collect::<Vec<_>>());
+    let auc_interval = area.and_then(|_| bootstrap(probable.len(), SEED, of_drawn));
+    let share = unreadable as f64 / answered.len() as f64;
+    let (qualified, reason) = match accuracy_interval {
+        _ if share > UNREADABLE => (false, format!("{:.0} % of its replies cannot be read", 100.0 * share)),
+        None => (false, "cases of both kinds, true and false, are needed".to_owned()),
+        Some(interval) if interval.low >= LEAST => (true, format!("at least {:.2} with 95 % confidence", interval.low)),
+        Some(interval) if interval.low <= 0.5 => (false, "it cannot be told from guessing".to_owned()),
+        Some(interval) => {
+            (false, format!("better than guessing, but {:.2} is not sure to reach {LEAST}", interval.low))
+        }
+    };
+    Qualification {
+        kind,
+        n: answered.len() - unreadable,
+        unreadable,
+        auc: area,
+        auc_interval,
+        balanced_accuracy: accuracy,
+        accuracy_interval,
+        threshold,
+        qualified,
+        reason,
+    }
+}
+
+/// (verdict, label) pairs, each by a threshold that was fitted without it.
+fn cross_fitted(cases: &[(f64, bool)]) -> Vec<(bool, bool)> {
+    let mut order: Vec<usize> = (0..cases.len()).collect();
+    Random::new(SEED).shuffle(&mut order);
+    // Folds with about as many true as false ones as there are in all.
+    order.sort_by_key(|&i| cases[i].1);
+    let mut said = vec![(false, false); cases.len()];
+    for fold in 0..FOLDS {
+        let own = |place: usize| place % FOLDS == fold;
+        let others: Vec<(f64, bool)> =
+            order.iter().enumerate().filter(|(place, _)| !own(*place)).map(|(_, &i)| cases[i]).collect();
+        let threshold = best_threshold(&others);
+        for (_, &i) in order.iter().enumerate().filter(|(place, _)| own(*place)) {
+            said[i] = (cases[i].0 >= threshold, cases[i].1);
+        }
+    }
+    said
+}
+
+/// The threshold with the highest balanced accuracy, in the middle between two
+/// neighbours; of several the one nearest to one half.
+fn best_threshold(cases: &[(f64, bool)]) -> f64 {
+    let mut values: Vec<f64> = cases.iter().map(|case| case.0).collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let between = values.windows(2).map(|pair| (pair[0] + pair[1]) / 2.0).chain([0.5]);
+    let score = |threshold: f64| {
+        balanced_accuracy(&cases.iter().map(|case| (case.0 >= threshold, case.1)).collect::<Vec<_>>()).unwrap_or(0.5)
+    };
+    let distance = |threshold: f64| (threshold - 0.5).abs();
+    between
+        .map(|threshold| (score(threshold), threshold))
+        .max_by(|a, b| a.0.total_cmp(&b.0).then(distance(b.1).total_cmp(&distance(a.1))))
+        .map_or(0.5, |best| best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::testing::{FakeJudge, wait};
+
+    /// Cases of every kind, half of them true, in an order that is no pattern.
+    fn cases(n: usize) -> Vec<Case> {
+        let mut cases: Vec<Case> = (0..n)
+            .map(|i| Case {
+                kind: VerdictKind::ALL[i % 3],
+                question: "What is opt for?".to_owned(),
+                against: "It is for add-ons.".to_owned(),
+                item: format!("item {i}"),
+                label: (i / 3) % 2 == 0,
+            })
+            .collect();
+        Random::new(3).shuffle(&mut cases);
+        cases
+    }
+
+    /// The verdicts of a script: `1` for yes.
+    fn script(verdicts: impl IntoIterator<Item = bool>) -> String {
+        verdicts.into_iter().map(|yes| if yes { '1' } else { '0' }).collect()
+    }
+
+    #[test]
+    fn a_judge_that_is_always_right_is_qualified_for_every_kind() {
+        let cases = cases(120);
+        let right = script(cases.iter().map(|case| case.label));
+        for fake in [FakeJudge::new(), FakeJudge::new().without_probabilities()] {
+            let found = wait(qualify(&fake.verdicts(&right).chat(), &cases)).unwrap();
+            assert_eq!(found.iter().map(|one| one.kind).collect::<Vec<_>>(), VerdictKind::ALL);
+            for one in found {
+                assert_eq!((one.n, one.unreadable, one.balanced_accuracy), (40, 0, Some(1.0)), "{one:?}");
+                assert!(one.qualified, "{one:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_judge_that_flips_a_coin_is_near_one_half_and_not_qualified() {
+        for with_probabilities in [true, false] {
+            let (mut sum, mut qualified) = (0.0, 0);
+            for seed in 0..10 {
+                let cases = cases(300);
+                let mut random = Random::new(seed);
+                let fake = FakeJudge::new().verdicts(&script(cases.iter().map(|_| random.below(2) == 0)));
+                let fake = if with_probabilities { fake } else { fake.without_probabilities() };
+                for one in wait(qualify(&fake.chat(), &cases)).unwrap() {
+                    sum += one.balanced_accuracy.unwrap();
+                    qualified += usize::from(one.qualified);
+                }
+            }
+            assert!((sum / 30.0 - 0.5).abs() < 0.03, "{}", sum / 30.0);
+            assert_eq!(qualified, 0);
+        }
+    }
+
+    #[test]
+    fn a_judge_is_asked_what_the_metrics_ask() {
+        let fake = FakeJudge::new();
+        let seen = fake.seen();
+        wait(qualify(&fake.chat(), &cases(3))).unwrap();
+        let asked = seen.lock().unwrap();
+        for question in [
+            metric::faithfulness_question(),
+            metric::context_precision_question(),
+            metric::answer_correctness_question(),
+        ] {
+            assert_eq!(asked.iter().filter(|request| request.messages[1].content.contains(question)).count(), 1);
+        }
+    }
+
+    #[test]
+    fn a_model_that_fails_qualifies_nobody_and_one_without_probabilities_is_asked_for_them_once() {
+        let failed = wait(qualify(&FakeJudge::new().failing().chat(), &cases(3)));
+        assert!(matches!(failed, Err(Missing::ProviderError(_))), "{failed:?}");
+        let fake = FakeJudge::new().without_probabilities();
+        let seen = fake.seen();
+        wait(qualify(&fake.chat(), &cases(9))).unwrap();
+        assert_eq!(seen.lock().unwrap().iter().filter(|request| !request.choices.is_empty()).count(), 1);
+    }
+
+    fn probable(probability: f64) -> Verdict {
+        Verdict { yes: Some(probability >= 0.5), probability: Some(probability), ..Verdict::default() }
+    }
+
+    fn assessed(cases: &[(Verdict, bool)]) -> Qualification {
+        let known: Vec<(&Verdict, bool)> = cases.iter().map(|(verdict, label)| (verdict, *label)).collect();
+        assess(VerdictKind::Supported, &known)
+    }
+
+    /// Probabilities of true cases around one value, of false ones around another.
+    fn judged(right: f64, wrong: f64, n: usize) -> Vec<(Verdict, bool)> {
+        let mut random = Random::new(11);
+        let mut near = |center: f64| (center + 0.5 * (random.open_unit() - 0.5)).clamp(0.0, 1.0);
+        (0..n).flat_map(|_| [(probable(near(right)), true), (probable(near(wrong)), false)]).collect()
+    }
+
+    #[test]
+    fn a_judge_that_says_yes_too_easily_is_qualified_with_another_threshold() {
+        let found = assessed(&judged(0.95, 0.6, 50));
+        assert!(found.qualified, "{found:?}");
+        assert!(found.threshold.unwrap() > 0.65, "{found:?}");
+        assert!(found.auc.unwrap() > 0.9);
+    }
+
+    #[test]
+    fn a_judge_that_guesses_is_not_qualified() {
+        let found = assessed(&judged(0.5, 0.5, 50));
+        assert!(!found.qualified && found.reason.contains("guessing"), "{found:?}");
+    }
+
+    #[test]
+    fn fitting_a_threshold_does_not_make_a_guess_look_good() {
+        let mut sum = 0.0;
+        for seed in 0..50 {
+            let mut random = Random::new(seed);
+            let cases: Vec<(f64, bool)> = (0..40).map(|i| (random.open_unit(), i % 2 == 0)).collect();
+            sum += balanced_accuracy(&cross_fitted(&cases)).unwrap();
+        }
+        assert!((sum / 50.0 - 0.5).abs() < 0.04, "{}", sum / 50.0);
+    }
+
+    #[test]
+    fn a_judge_that_always_says_yes_in_words_is_not_qualified() {
+        let yes = Verdict { yes: Some(true), ..Verdict::default() };
+        let cases: Vec<(Verdict, bool)> = (0..60).map(|i| (yes.clone(), i % 2 == 0)).collect();
+        let found = assessed(&cases);
+        assert_eq!((found.balanced_accuracy, found.auc, found.qualified), (Some(0.5), None, false));
+    }
+
+    #[test]
+    fn a_judge_that_cannot_be_read_is_not_qualified() {
+        let mut cases = judged(0.95, 0.05, 30);
+        cases.iter_mut().take(10).for_each(|case| case.0 = Verdict::default());
+        let found = assessed(&cases);
+        assert_eq!(found.unreadable, 10);
+        assert!(!found.qualified && found.reason.contains("cannot be read"), "{found:?}");
+    }
+
+    #[test]
+    fn cases_of_one_class_qualify_nobody() {
+        let cases: Vec<(Verdict, bool)> = (0..30).map(|_| (probable(0.9), true)).collect();
+        assert!(!assessed(&cases).qualified);
+    }
+}

@@ -1,0 +1,338 @@
+//! Scores what any other system answered: a file of questions, answers,
+//! passages and references, by the metrics of this program.
+//!
+//! When to use it: to measure a system that was not built here, or answers
+//! that are there already. Nothing is retrieved or generated. Calls of judges
+//! go through the same journal, limits and budget as those of a run, so that
+//! scoring a file again pays nothing.
+//!
+//! What a row lacks is told from what its system did not do: without a column
+//! of passages, a metric that looks at them does not apply; an empty list was
+//! retrieved and found nothing. A metric for which no row has what it needs is
+//! refused before anything is asked.
+
+mod parquet;
+
+use crate::{
+    Error, Operator, Setup,
+    budget::{self, BudgetResult},
+    error_chain,
+    estimate::{CostEstimate, score_of},
+    spec::ScoringSpec,
+    task::Models,
+};
+use eval::{
+    MetricConfig, Missing, Sample, Score, Scored,
+    dataset::{AnsweredRow, import_answers},
+    metric::Metric,
+    statistics::Summary,
+};
+use futures::{StreamExt, stream};
+use models::{Budget, Caps, Client, CpuBudget, Spending, provider};
+use serde::Serialize;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::Arc,
+};
+use store::Journal;
+
+/// Resampling is seeded, so that the same scores give the same intervals.
+const SEED: u64 = 0x5EED;
+
+/// Answers that can be scored: read, checked, and not scored yet.
+pub struct Scoring {
+    spec: ScoringSpec,
+    /// The file's name.
+    file: String,
+    rows: Vec<AnsweredRow>,
+    models: Models,
+    metrics: Vec<Box<dyn Metric>>,
+    budget: Budget,
+    journal: Arc<Journal>,
+    setup: Setup,
+}
+
+/// One metric over all rows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MetricScores {
+    /// Its name.
+    pub name: String,
+    /// Whether a judge that has not been qualified gave it.
+    pub judged: bool,
+    /// Its least and greatest value.
+    pub range: (f64, f64),
+    /// Whether more is better.
+    pub higher_is_better: bool,
+    /// Mean, interval and counts.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// How many rows have no score, by the reason in one word.
+    pub missing: BTreeMap<String, usize>,
+}
+
+/// One row's scores.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RowScores {
+    /// Its line in the file, from 1; in a Parquet file its row.
+    pub line: usize,
+    /// The question's id.
+    pub id: String,
+    /// The question.
+    pub question: String,
+    /// Scores by metric, each with what a person needs to check it.
+    pub scores: BTreeMap<String, Scored>,
+}
+
+/// Everything that was found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ScoreResults {
+    /// The file.
+    pub file: String,
+    /// The judges' names.
+    pub judges: Vec<String>,
+    /// The metrics, in the order asked for.
+    pub metrics: Vec<MetricScores>,
+    /// The rows, in the order of the file.
+    pub rows: Vec<RowScores>,
+    /// Calls and tokens by model.
+    pub spending: BTreeMap<String, Spending>,
+    /// What became of the budget, if there was one.
+    pub budget: Option<BudgetResult>,
+    /// Why not everything was scored, if the budget ended it early.
+    pub partial: Option<String>,
+    /// Scores that are missing because a provider failed.
+    pub provider_errors: usize,
+    /// Entries of the journal that were damaged, so that their calls were
+    /// made again.
+    pub damaged_entries: u64,
+}
+
+impl Scoring {
+    /// Reads a file of answers (CSV, TSV, JSONL or Parquet) and checks
+    /// everything that can be checked before money is spent.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with all mistakes, those of the file with their lines.
+    pub async fn open(spec: ScoringSpec, file: &Path, setup: Setup) -> Result<Self, Error> {
+        let bytes = std::fs::read(file)
+            .map_err(|error| Error::Refused(vec![format!("{} cannot be read: {error}", file.display())]))?;
+        let name = file.display().to_string();
+        let rows = read(&name, bytes).map_err(Error::Refused)?;
+        let caps = spec.evaluate.budget;
+        let budget = Budget::new(Caps { usd: setup.budget_usd.or(caps.usd), ..caps });
+        let cpu = spec.engine.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
+        let context =
+            provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
+        let used = used_models(&spec);
+        let mut mistakes = lacking(&spec.evaluate.metrics, &rows);
+        mistakes.extend(budget::unpriced(&budget.caps(), &spec.models, &used));
+        for name in &used {
+            let Some(config) = spec.models.get(name) else { continue };
+            if let Err(error) = config.ready(&context).await {
+                mistakes.push(format!("models.{name}: {}", error_chain(&error)));
+            }
+        }
+        if !mistakes.is_empty() {
+            return Err(Error::Refused(mistakes));
+        }
+        let store = spec.base.join(&spec.store);
+        std::fs::create_dir_all(&store).map_err(|source| Error::file("create", &store, source))?;
+        let journal = Arc::new(Journal::open(store.join("journal.db"))?);
+        let client =
+            Client::new(Some(journal.clone())).with_budget(budget.clone()).with_cancellation(setup.cancel.clone());
+        let models = Models::new(spec.models.clone(), context, client);
+        let mut metrics = Vec::new();
+        for config in &spec.evaluate.metrics {
+            metrics.push(config.build(&models.metric_context(&spec.evaluate, config.needs())?)?);
+        }
+        Ok(Self { spec, file: name, rows, models, metrics, budget, journal, setup })
+    }
+
+    /// How many rows there are.
+    pub fn n_rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The metrics, and to how many rows each applies.
+    pub fn applicable(&self) -> Vec<(String, usize)> {
+        let count = |config: &MetricConfig| self.rows.iter().filter(|row| lacks(config, row).is_none()).count();
+        self.spec.evaluate.metrics.iter().map(|config| (config.label(), count(config))).collect()
+    }
+
+    /// What it should cost. Answers that the journal holds already are not
+    /// taken off, so scoring again costs less.
+    pub fn estimate(&self) -> CostEstimate {
+        let pairs = self.spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
+        let asked = pairs.filter(|(config, row)| lacks(config, row).is_none());
+        let loads = asked.flat_map(|(config, row)| score_of(&self.spec.evaluate, config, &sample(row)));
+        CostEstimate::sum(&self.spec.models, self.budget.caps(), loads)
+    }
+
+    /// Scores every row by every metric.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after a cancellation; what was paid is kept.
+    pub async fn run(&self) -> Result<ScoreResults, Error> {
+        let configs = &self.spec.evaluate.metrics;
+        let progress = &self.setup.progress;
+        progress.watch(self.models.client());
+        progress.begin_tasks(configs.iter().map(|config| (operator(config), self.rows.len())));
+        configs.iter().for_each(|config| progress.start(operator(config)));
+        // A row's metrics side by side: they show a judge the same texts.
+        let calls = self.rows.iter().flat_map(|row| {
+            configs.iter().zip(&self.metrics).map(move |(config, metric)| async move {
+                let scored = match lacks(config, row) {
+                    Some(missing) => Scored::missing(missing),
+                    None => config.score(&**metric, &sample(row)).await,
+                };
+                progress.rows(operator(config), 1);
+                scored
+            })
+        });
+        let scored: Vec<Scored> = stream::iter(calls).buffered(self.width()?).collect().await;
+        configs.iter().for_each(|config| progress.finish(operator(config), self.rows.len()));
+        if scored.iter().any(|scored| matches!(scored.score, Score::Missing(Missing::Cancelled))) {
+            return Err(Error::Interrupted);
+        }
+        Ok(self.results(scored))
+    }
+
+    /// How many scores are made at once: enough to keep the judges busy.
+    fn width(&self) -> Result<usize, Error> {
+        let mut width = self.spec.engine.tasks;
+        for judge in &self.spec.evaluate.judges {
+            width = width.max(self.models.chat(judge)?.concurrency());
+        }
+        Ok(width)
+    }
+
+    fn results(&self, scored: Vec<Scored>) -> ScoreResults {
+        let configs = &self.spec.evaluate.metrics;
+        let mut scored = scored.into_iter();
+        let rows: Vec<RowScores> = self
+            .rows
+            .iter()
+            .map(|row| RowScores {
+                line: row.line,
+                id: row.question.id.clone(),
+                question: row.question.question.clone(),
+                scores: configs.iter().map(MetricConfig::label).zip(scored.by_ref()).collect(),
+            })
+            .collect();
+        let metrics = configs.iter().map(|config| summary(config, &rows)).collect();
+        let all = || rows.iter().flat_map(|row| row.scores.values());
+        let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::ProviderError(_)));
+        let provider_errors = all().filter(failed).count();
+        let budget = BudgetResult::of(&self.budget);
+        ScoreResults {
+            file: self.file.clone(),
+            judges: self.spec.evaluate.judges.clone(),
+            metrics,
+            rows,
+            spending: self.models.client().meter().by_model(),
+            partial: budget.as_ref().and_then(BudgetResult::partial),
+            budget,
+            provider_errors,
+            damaged_entries: self.journal.n_damaged(),
+        }
+    }
+}
+
+fn summary(config: &MetricConfig, rows: &[RowScores]) -> MetricScores {
+    let name = config.label();
+    let scores: Vec<Score> = rows.iter().filter_map(|row| Some(row.scores.get(&name)?.score.clone())).collect();
+    let mut missing: BTreeMap<String, usize> = BTreeMap::new();
+    for score in &scores {
+        if let Score::Missing(reason) = score {
+            *missing.entry(reason.name().to_owned()).or_default() += 1;
+        }
+    }
+    MetricScores {
+        judged: config.judged(),
+        range: config.range(),
+        higher_is_better: config.higher_is_better(),
+        summary: Summary::of(&scores, config.range(), SEED),
+        missing,
+        name,
+    }
+}
+
+fn operator(config: &MetricConfig) -> Operator {
+    if config.judged() { Operator::Judge } else { Operator::Score }
+}
+
+fn sample(row: &AnsweredRow) -> Sample<'_> {
+    Sample {
+        question: &row.question,
+        passages: row.passages.as_deref().unwrap_or_default(),
+        answer: row.answer.as_ref(),
+    }
+}
+
+/// The rows of a file, or all its faults.
+fn read(name: &str, bytes: Vec<u8>) -> Result<Vec<AnsweredRow>, Vec<String>> {
+    let lines = |errors: Vec<eval::dataset::ImportError>| errors.iter().map(ToString::to_string).collect();
+    if !bytes.starts_with(b"PAR1") {
+        return import_answers(name, &bytes).map_err(lines);
+    }
+    let table = parquet::jsonl(bytes).map_err(|reason| vec![format!("{name}: {reason}")])?;
+    // The name would tell the format of the file, not that of its rows.
+    import_answers("rows.jsonl", &table).map_err(|errors| {
+        let row = |error: eval::dataset::ImportError| format!("{name}: row {}: {}", error.line, error.message);
+        errors.into_iter().map(row).collect()
+    })
+}
+
+/// Why a metric has nothing to look at in a row, whatever was answered.
+fn lacks(config: &MetricConfig, row: &AnsweredRow) -> Option<Missing> {
+    let needs = config.needs();
+    if let Err(missing) = config.applies(&row.question) {
+        return Some(missing);
+    }
+    let reason = if needs.answer && row.answer.is_none() {
+        "the row has no answer"
+    } else if needs.passages && row.passages.is_none() {
+        "the row does not tell what was retrieved"
+    } else if needs.evidence && row.question.evidence.is_empty() {
+        "the row has no golden evidence"
+    } else {
+        return None;
+    };
+    Some(Missing::NotApplicable(reason.to_owned()))
+}
+
+/// Metrics that apply to no row at all.
+fn lacking(configs: &[MetricConfig], rows: &[AnsweredRow]) -> Vec<String> {
+    let mut mistakes = Vec::new();
+    for config in configs {
+        let reasons: Vec<Option<Missing>> = rows.iter().map(|row| lacks(config, row)).collect();
+        if let Some(Some(reason)) = reasons.first()
+            && reasons.iter().all(Option::is_some)
+        {
+            let needs = config.needs();
+            let columns: Vec<&str> = [
+                (needs.answer, "`answer` or `response`"),
+                (needs.passages, "`contexts` or `retrieved_contexts`"),
+                (needs.reference, "`reference` or `ground_truth`"),
+                (needs.evidence, "`evidence`, with `document` and `span` in `contexts`"),
+            ]
+            .into_iter()
+            .filter_map(|(needed, column)| needed.then_some(column))
+            .collect();
+            let label = config.label();
+            mistakes.push(format!(
+                "`{label}` applies to no row ({reason}): it needs the columns {}; leave it out, or add them",
+                columns.join(", ")
+            ));
+        }
+    }
+    mistakes
+}
+
+fn used_models(spec: &ScoringSpec) -> BTreeSet<String> {
+    let needs: Vec<_> = spec.evaluate.metrics.iter().map(MetricConfig::needs).collect();
+    let judges = spec.evaluate.judges.iter().filter(|_| needs.iter().any(|needs| needs.judge));
+    let embedder = spec.evaluate.embedder.iter().filter(|_| needs.iter().any(|needs| needs.embedder));
+    judges.chain(embedder).cloned().collect()
+}

@@ -1,0 +1,157 @@
+//! A Parquet table as JSON Lines, so that every format of answers is read by
+//! the same rules.
+//!
+//! Read are texts, whole and decimal numbers, truth values, and lists and
+//! structures of those, as pandas, Polars and Hugging Face's `datasets` write
+//! them. Every row becomes one line.
+
+use arrow_array::{
+    Array, RecordBatch,
+    cast::AsArray,
+    types::{
+        Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+        UInt64Type,
+    },
+};
+use arrow_schema::DataType;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde_json::{Map, Value, json};
+
+/// The rows of a table, one JSON object a line.
+///
+/// # Errors
+/// If the file is damaged, or a column holds something else.
+pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let broken = |error: &dyn std::fmt::Display| format!("the Parquet file cannot be read: {error}");
+    let reader = ParquetRecordBatchReaderBuilder::try_new(Bytes::from(bytes))
+        .and_then(ParquetRecordBatchReaderBuilder::build)
+        .map_err(|error| broken(&error))?;
+    let mut lines = Vec::new();
+    for batch in reader {
+        let batch = batch.map_err(|error| broken(&error))?;
+        for row in 0..batch.num_rows() {
+            lines.extend(object(&batch, row)?.to_string().into_bytes());
+            lines.push(b'\n');
+        }
+    }
+    Ok(lines)
+}
+
+fn object(batch: &RecordBatch, row: usize) -> Result<Value, String> {
+    let mut fields = Map::new();
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let read = value(column.as_ref(), row);
+        let value =
+            read.map_err(|kind| format!("column `{}` holds {kind}: write texts, or lists of them", field.name()))?;
+        fields.insert(field.name().clone(), value);
+    }
+    Ok(Value::Object(fields))
+}
+
+/// One cell; a number that is none is written as missing, as pandas means it.
+fn value(array: &dyn Array, row: usize) -> Result<Value, String> {
+    if array.is_null(row) {
+        return Ok(Value::Null);
+    }
+    Ok(match array.data_type() {
+        DataType::Null => Value::Null,
+        DataType::Utf8 => json!(array.as_string::<i32>().value(row)),
+        DataType::LargeUtf8 => json!(array.as_string::<i64>().value(row)),
+        DataType::Utf8View => json!(array.as_string_view().value(row)),
+        DataType::Boolean => json!(array.as_boolean().value(row)),
+        DataType::Int8 => json!(array.as_primitive::<Int8Type>().value(row)),
+        DataType::Int16 => json!(array.as_primitive::<Int16Type>().value(row)),
+        DataType::Int32 => json!(array.as_primitive::<Int32Type>().value(row)),
+        DataType::Int64 => json!(array.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt8 => json!(array.as_primitive::<UInt8Type>().value(row)),
+        DataType::UInt16 => json!(array.as_primitive::<UInt16Type>().value(row)),
+        DataType::UInt32 => json!(array.as_primitive::<UInt32Type>().value(row)),
+        DataType::UInt64 => json!(array.as_primitive::<UInt64Type>().value(row)),
+        // JSON has no NaN: it becomes null.
+        DataType::Float32 => json!(array.as_primitive::<Float32Type>().value(row)),
+        DataType::Float64 => json!(array.as_primitive::<Float64Type>().value(row)),
+        DataType::List(_) => list(array.as_list::<i32>().value(row).as_ref())?,
+        DataType::LargeList(_) => list(array.as_list::<i64>().value(row).as_ref())?,
+        DataType::FixedSizeList(..) => list(array.as_fixed_size_list().value(row).as_ref())?,
+        DataType::Struct(fields) => {
+            let columns = fields.iter().zip(array.as_struct().columns());
+            let read = columns.map(|(field, column)| Ok((field.name().clone(), value(column.as_ref(), row)?)));
+            Value::Object(read.collect::<Result<_, String>>()?)
+        }
+        DataType::Dictionary(..) => {
+            let dictionary = array.as_any_dictionary();
+            let key = dictionary.normalized_keys().get(row).copied().unwrap_or_default();
+            value(dictionary.values().as_ref(), key)?
+        }
+        other => return Err(format!("the type {other}")),
+    })
+}
+
+fn list(items: &dyn Array) -> Result<Value, String> {
+    (0..items.len()).map(|row| value(items, row)).collect::<Result<_, _>>().map(Value::Array)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{
+        ArrayRef, BooleanArray, DictionaryArray, Float64Array, LargeStringArray, ListArray, StringArray, StructArray,
+        TimestampSecondArray,
+    };
+    use arrow_schema::Field;
+    use parquet::arrow::ArrowWriter;
+    use std::sync::Arc;
+
+    fn lines(columns: Vec<(&str, ArrayRef)>) -> Result<Vec<Value>, String> {
+        let batch = RecordBatch::try_from_iter(columns).expect("a batch");
+        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), None).expect("a writer");
+        writer.write(&batch).expect("rows");
+        let text = String::from_utf8(jsonl(writer.into_inner().expect("a file"))?).expect("UTF-8");
+        Ok(text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect())
+    }
+
+    fn texts(lists: &[Option<&[&str]>]) -> ListArray {
+        let mut builder = arrow_array::builder::ListBuilder::new(arrow_array::builder::StringBuilder::new());
+        for list in lists {
+            for text in list.unwrap_or_default() {
+                builder.values().append_value(text);
+            }
+            builder.append(list.is_some());
+        }
+        builder.finish()
+    }
+
+    #[test]
+    fn rows_are_lines_with_every_kind_of_cell() {
+        let part: ArrayRef = Arc::new(StringArray::from(vec!["x", "y"]));
+        let structure = StructArray::from(vec![(Arc::new(Field::new("text", DataType::Utf8, true)), part)]);
+        let kind: DictionaryArray<arrow_array::types::Int32Type> = vec!["b", "a"].into_iter().collect();
+        let rows = lines(vec![
+            ("question", Arc::new(StringArray::from(vec!["Why?", "How?"])) as ArrayRef),
+            ("answer", Arc::new(LargeStringArray::from(vec![Some("So."), None]))),
+            ("contexts", Arc::new(texts(&[Some(&["a", "b"]), None]))),
+            ("answerable", Arc::new(BooleanArray::from(vec![true, false]))),
+            ("score", Arc::new(Float64Array::from(vec![0.5, f64::NAN]))),
+            ("passage", Arc::new(structure)),
+            ("kind", Arc::new(kind)),
+        ]);
+        let first = json!({
+            "question": "Why?", "answer": "So.", "contexts": ["a", "b"], "answerable": true, "score": 0.5,
+            "passage": { "text": "x" }, "kind": "b"
+        });
+        let second = json!({
+            "question": "How?", "answer": null, "contexts": null, "answerable": false, "score": null,
+            "passage": { "text": "y" }, "kind": "a"
+        });
+        assert_eq!(rows, Ok(vec![first, second]));
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_where() {
+        let error =
+            lines(vec![("when", Arc::new(TimestampSecondArray::from(vec![1])) as ArrayRef)]).expect_err("a time");
+        assert!(error.contains("column `when`"), "{error}");
+        assert!(jsonl(b"PAR1 and no more".to_vec()).expect_err("damaged").contains("cannot be read"));
+    }
+}

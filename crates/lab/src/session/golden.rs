@@ -1,0 +1,270 @@
+//! Golden questions out of a session's corpus: generated, kept with where they
+//! came from, and found again after documents changed.
+//!
+//! A dataset is a file of questions. Beside `golden.jsonl` stand
+//! `golden.manifest.json` (the version, model, options and corpus that it was
+//! made from, and how many drafts each filter rejected) and
+//! `golden.rejected.jsonl` (every rejection with its reason), so that a person
+//! can see what was thrown away.
+
+use super::Session;
+use crate::{
+    Error,
+    artifact::{self, DocumentRow},
+    engine::Outputs,
+    plan::{Inputs, Plan},
+    spec::GenerateSpec,
+    task::{Execution, now_ms},
+};
+use eval::{
+    Dataset, GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Kind, Persona, dataset::Unanchored,
+};
+use models::Identity;
+use rag::{Chunk, Document, chunk::ChunkerConfig, load::Rejected};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use store::{Key, KeyBuilder};
+
+/// Passages for questions, in tokens: long enough for a thought, short enough
+/// for a small model. They do not depend on the chunkers that are compared.
+const PASSAGE_TOKENS: u32 = 256;
+
+/// A corpus that was read and parsed.
+pub struct LoadedCorpus {
+    pub(super) execution: Arc<Execution>,
+    pub(super) outputs: Outputs,
+    /// Files that gave no document.
+    pub rejected: Vec<Rejected>,
+}
+
+impl LoadedCorpus {
+    /// Shows every document, one shard in memory at a time, in the order of
+    /// the plan.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn visit(&self, mut each: impl FnMut(&Document)) -> Result<(), Error> {
+        let mut ids: Vec<_> = self.outputs.keys().copied().collect();
+        ids.sort_unstable();
+        let mut seen = BTreeSet::new();
+        for name in ids.iter().map(|id| &self.outputs[id]).filter(|name| seen.insert((*name).clone())) {
+            let Some(bytes) = self.execution.store.get(name).await? else { continue };
+            for row in artifact::decode::<DocumentRow>(bytes)? {
+                if let DocumentRow::Document(document) = row {
+                    each(&document);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Passages that questions can be made of.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn passages(&self) -> Result<Vec<Chunk>, Error> {
+        let config = serde_json::json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
+        let chunker = serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(())?;
+        let mut chunks = Vec::new();
+        self.visit(|document| chunks.extend(chunker.chunk(document))).await?;
+        Ok(chunks)
+    }
+
+    /// Finds a dataset's evidence in the documents as they are now. What is
+    /// returned was not found.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn anchor(&self, dataset: &mut Dataset) -> Result<Vec<Unanchored>, Error> {
+        let mut anchoring = dataset.anchoring();
+        self.visit(|document| anchoring.visit(&document.path, &document.text)).await?;
+        Ok(anchoring.finish())
+    }
+}
+
+/// Where a dataset came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The digest of the questions.
+    pub version: String,
+    /// That of the questions which stood in the file before.
+    pub previous: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// The model that wrote and checked.
+    pub model: Identity,
+    /// How.
+    pub options: GenerateOptions,
+    /// The digest of the corpus: paths and texts.
+    pub corpus: Key,
+    /// Passages worth a question.
+    pub passages: usize,
+    /// Names and terms that join passages.
+    pub entities: usize,
+    /// Scenarios that were tried.
+    pub attempts: usize,
+    /// Questions by kind.
+    pub kinds: BTreeMap<String, usize>,
+    /// How many questions each kind lacks of its share.
+    pub lacking: BTreeMap<Kind, usize>,
+    /// Rejections by reason.
+    pub rejected: BTreeMap<String, usize>,
+    /// Who asks.
+    pub personas: Vec<Persona>,
+}
+
+/// A dataset that was generated.
+pub struct Golden {
+    /// The questions and the rejections.
+    pub generated: Generated,
+    /// Where they came from.
+    pub manifest: Manifest,
+}
+
+impl Golden {
+    /// Writes questions, manifest and rejections; each file is whole or not
+    /// there. Returns the paths.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub fn write(&self, path: &Path) -> Result<[PathBuf; 3], Error> {
+        let previous = std::fs::read(path).ok().and_then(|bytes| {
+            let name = path.file_name()?.to_str()?;
+            Some(eval::dataset::import(name, &bytes).ok()?.version())
+        });
+        let manifest = Manifest { previous, ..self.manifest.clone() };
+        let mut rejections = Vec::new();
+        for rejection in &self.generated.rejected {
+            serde_json::to_writer(&mut rejections, rejection).map_err(Error::table)?;
+            rejections.push(b'\n');
+        }
+        let questions = self.generated.dataset.to_jsonl().map_err(Error::table)?;
+        let manifest = serde_json::to_vec_pretty(&manifest).map_err(Error::table)?;
+        let paths = [path.to_owned(), path.with_extension("manifest.json"), path.with_extension("rejected.jsonl")];
+        for (path, bytes) in paths.iter().zip([questions.as_bytes(), &manifest, &rejections]) {
+            write_whole(path, bytes)?;
+        }
+        Ok(paths)
+    }
+}
+
+/// Writes a file under another name first, so that nobody reads half of it.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut draft = path.as_os_str().to_owned();
+    draft.push(".part");
+    let written = std::fs::write(&draft, bytes).and_then(|()| std::fs::rename(&draft, path));
+    written.map_err(|source| Error::file("write", path, source))
+}
+
+impl Session {
+    /// Reads and parses the corpus; what was parsed before is taken from the
+    /// store.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if it cannot be read.
+    pub async fn corpus(&self) -> Result<LoadedCorpus, Error> {
+        let mut mistakes = Vec::new();
+        let source = self.source(&mut mistakes);
+        let (files, mut rejected) = match &source {
+            Some(source) => self.files(source, &mut mistakes).await,
+            None => Default::default(),
+        };
+        let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
+        let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
+        let plan = Arc::new(Plan::loading(&Inputs {
+            experiment: &self.experiment,
+            trials: &[],
+            identities: &BTreeMap::new(),
+            files: &files,
+            pdf_library: &pdf_library,
+            questions: &[],
+            asked: None,
+        }));
+        let execution = Arc::new(self.execution(source, Vec::new(), "loading")?);
+        let outcome = self.execute(&plan, &execution).await?;
+        if let Some(reason) = outcome.failed.into_values().next() {
+            return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
+        }
+        for name in outcome.outputs.values().collect::<BTreeSet<_>>() {
+            let Some(bytes) = execution.store.get(name).await? else { continue };
+            let rows = artifact::decode::<DocumentRow>(bytes)?.into_iter();
+            rejected.extend(rows.filter_map(|row| match row {
+                DocumentRow::Rejected(rejected) => Some(rejected),
+                DocumentRow::Document(_) => None,
+            }));
+        }
+        Ok(LoadedCorpus { execution, outputs: outcome.outputs, rejected })
+    }
+
+    /// What generating should cost.
+    pub fn golden_estimate(&self, passages: &[Chunk], spec: &GenerateSpec) -> GenerateEstimate {
+        GenerateEstimate::of(&spec.options, passages)
+    }
+
+    /// Generates golden questions from a corpus' passages.
+    ///
+    /// # Errors
+    /// The model is not there or cannot be used, or it wrote no usable
+    /// question. What it answered is kept in the journal.
+    pub async fn golden(
+        &self,
+        corpus: &LoadedCorpus,
+        passages: &[Chunk],
+        spec: &GenerateSpec,
+        on_progress: impl FnMut(GenerateProgress),
+    ) -> Result<Golden, Error> {
+        let Some(config) = self.experiment.models.get(&spec.model) else {
+            return Err(Error::Refused(vec![format!(
+                "there is no model `{0}` in the experiment file: add [models.{0}]",
+                spec.model
+            )]));
+        };
+        config.ready(&self.context).await?;
+        let chat = corpus.execution.models().chat(&spec.model)?;
+        let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
+        let generated = eval::generate(&options, passages, &chat, on_progress).await?;
+        for (reason, count) in generated.counts() {
+            corpus.execution.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
+        }
+        if generated.dataset.questions.is_empty() {
+            let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name}: {n}")).collect();
+            return Err(Error::Refused(vec![format!(
+                "the model `{}` wrote no usable question in {} tries ({}); try a larger model, or write questions by hand",
+                spec.model,
+                generated.attempts,
+                counts.join(", ")
+            )]));
+        }
+        let mut digest = KeyBuilder::new("corpus");
+        corpus
+            .visit(|document| {
+                let builder = std::mem::replace(&mut digest, KeyBuilder::new(""));
+                digest = builder.field("path", &document.path).key("text", &Key::of_bytes(document.text.as_bytes()));
+            })
+            .await?;
+        let statistics = generated.dataset.statistics();
+        let manifest = Manifest {
+            version: statistics.version,
+            previous: None,
+            created_ms: now_ms(),
+            model: chat.identity().clone(),
+            options: spec.options.clone(),
+            corpus: digest.finish(),
+            passages: generated.n_passages,
+            entities: generated.n_entities,
+            attempts: generated.attempts,
+            kinds: statistics.kinds,
+            lacking: generated.lacking.clone(),
+            rejected: generated.counts().into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+            personas: generated.personas.clone(),
+        };
+        Ok(Golden { generated, manifest })
+    }
+}

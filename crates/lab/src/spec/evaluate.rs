@@ -1,0 +1,255 @@
+//! `[evaluate]`: what is measured, by which judges, and what decides.
+
+use super::{
+    EvaluateSpec, budget, nearest,
+    reader::Reader,
+    resolve::{Reference, optional, read_axis, start, unknown_keys, values},
+};
+use eval::MetricConfig;
+use models::Kind;
+use serde::Deserialize;
+use std::path::Path;
+use toml::de::DeTable;
+
+const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
+const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
+
+/// What else the section is checked against.
+pub(super) struct Needed<'a> {
+    /// Whether there are answers to score.
+    pub(super) generator: bool,
+    /// The folder that the paths of prompts start from.
+    pub(super) base: &'a Path,
+}
+
+/// One judge, or several of which the majority decides.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Judges {
+    One(String),
+    Several(Vec<String>),
+}
+
+pub(super) fn read<'a>(
+    reader: &mut Reader<'a>,
+    root: &DeTable<'a>,
+    needed: &Needed<'_>,
+    references: &mut Vec<(Reference, Kind, &'static str)>,
+) -> EvaluateSpec {
+    let empty = DeTable::new();
+    let table = section(reader, root).unwrap_or(&empty);
+    unknown_keys(reader, table, KEYS, "evaluate");
+    let judges = read_judges(reader, table, references);
+    let embedder = read_embedder(reader, table, references);
+    let mut metrics = read_metrics(reader, table, needed.base);
+    if table.get("metrics").is_none() {
+        metrics.extend(DEFAULT_METRICS.iter().filter_map(|name| MetricConfig::named(name)).map(|metric| (metric, 0)));
+    }
+    for (metric, at) in &metrics {
+        let (name, needs) = (metric.label(), metric.needs());
+        for (missing, message) in [
+            (needs.judge && judges.is_empty(), "needs a judge: add `judge = \"MODEL\"` under [evaluate]"),
+            (needs.embedder && embedder.is_none(), "needs an embedder: add `embedder = \"MODEL\"` under [evaluate]"),
+            (needs.answer && !needed.generator, "scores answers, but [space] has no `generator`"),
+        ] {
+            if missing {
+                reader.error(*at, format!("evaluate.metrics: `{name}` {message}"));
+            }
+        }
+    }
+    let metrics = values(metrics);
+    let objective = read_objective(reader, table, &metrics);
+    let answered: Option<usize> = optional(reader, table, "answered");
+    if answered == Some(0) {
+        reader.error(
+            start(table, "answered"),
+            "evaluate.answered: must be at least 1; leave it out to answer all questions",
+        );
+    }
+    let (judged, budget) = (optional(reader, table, "judged"), budget::read(reader, table));
+    EvaluateSpec { metrics, judges, embedder, answered, judged, objective, budget }
+}
+
+/// The section, if the file has one.
+pub(super) fn section<'b, 'a>(reader: &mut Reader<'a>, root: &'b DeTable<'a>) -> Option<&'b DeTable<'a>> {
+    let value = root.get("evaluate")?;
+    let table = value.get_ref().as_table();
+    if table.is_none() {
+        reader.error(value.span().start, "evaluate: expected a table");
+    }
+    table
+}
+
+/// `judge`: a model, or a list of models.
+pub(super) fn read_judges<'a>(
+    reader: &mut Reader<'a>,
+    table: &DeTable<'a>,
+    references: &mut Vec<(Reference, Kind, &'static str)>,
+) -> Vec<String> {
+    let at = start(table, "judge");
+    let judges = match table.get("judge").map(|value| (value, value.get_ref().is_str() || value.get_ref().is_array())) {
+        None => Vec::new(),
+        Some((value, true)) => match reader.read::<Judges>(value, "evaluate.judge") {
+            Some(Judges::One(judge)) => vec![judge],
+            Some(Judges::Several(judges)) => judges,
+            None => Vec::new(),
+        },
+        Some((_, false)) => {
+            reader.error(at, "evaluate.judge: expected the name of a model, or a list of names");
+            Vec::new()
+        }
+    };
+    for (i, judge) in judges.iter().enumerate() {
+        if judges[..i].contains(judge) {
+            reader.error(at, format!("evaluate.judge: `{judge}` is listed twice: it would have two votes"));
+        }
+        references.push(((judge.clone(), at), Kind::Chat, "evaluate.judge"));
+    }
+    judges
+}
+
+/// `embedder`: a model.
+pub(super) fn read_embedder<'a>(
+    reader: &mut Reader<'a>,
+    table: &DeTable<'a>,
+    references: &mut Vec<(Reference, Kind, &'static str)>,
+) -> Option<String> {
+    let embedder: Option<String> = optional(reader, table, "embedder");
+    if let Some(model) = &embedder {
+        references.push(((model.clone(), start(table, "embedder")), Kind::Embedding, "evaluate.embedder"));
+    }
+    embedder
+}
+
+/// `metrics`, with what their files hold, each checked and no label twice.
+pub(super) fn read_metrics<'a>(
+    reader: &mut Reader<'a>,
+    table: &DeTable<'a>,
+    base: &Path,
+) -> Vec<(MetricConfig, usize)> {
+    let mut metrics: Vec<(MetricConfig, usize)> = read_axis(reader, table, "metrics", true);
+    let read = |path: &str| {
+        let path = base.join(path);
+        std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+    };
+    let mut labels: Vec<String> = Vec::new();
+    for (metric, at) in &mut metrics {
+        if let Err(error) = metric.load(&read).and_then(|()| metric.check()) {
+            reader.error(*at, format!("evaluate.metrics: {error}"));
+        }
+        let label = metric.label();
+        if labels.contains(&label) {
+            let how = if metric.is_named() { "; give each a `name` of its own" } else { "" };
+            reader.error(*at, format!("evaluate.metrics: `{label}` is listed twice{how}"));
+        }
+        labels.push(label);
+    }
+    metrics
+}
+
+fn read_objective<'a>(reader: &mut Reader<'a>, table: &DeTable<'a>, metrics: &[MetricConfig]) -> Vec<String> {
+    let objective: Vec<String> = match optional(reader, table, "objective") {
+        Some(objective) => objective,
+        None => default_objective(metrics),
+    };
+    let at = start(table, "objective");
+    let labels: Vec<String> = metrics.iter().map(MetricConfig::label).collect();
+    for name in &objective {
+        match metrics.iter().find(|metric| metric.label() == *name) {
+            None => {
+                let hint = nearest(name, labels.iter().map(String::as_str)).map(|word| format!("did you mean `{word}`?"));
+                let hint = hint.unwrap_or_else(|| "add it to `metrics`".to_owned());
+                reader.error(at, format!("evaluate.objective: `{name}` is not among the metrics; {hint}"));
+            }
+            Some(metric) if metric.judged() => reader.error(
+                at,
+                format!("evaluate.objective: `{name}` is judged by a model that has not been qualified on labelled data, so it cannot choose a winner; take metrics without a judge"),
+            ),
+            Some(_) => {}
+        }
+    }
+    if objective.is_empty() && table.get("objective").is_some() {
+        reader.error(at, "evaluate.objective: the list is empty, so nothing would choose a winner");
+    }
+    objective
+}
+
+/// One retrieval metric and the answer metrics that need no judge.
+fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
+    ["ndcg", "answer_similarity", "token_f1"]
+        .iter()
+        .filter(|name| metrics.iter().any(|metric| metric.label() == **name))
+        .map(|name| (*name).to_owned())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{EvaluateSpec, Experiment};
+
+    fn parse_in(base: &std::path::Path, evaluate: &str) -> Result<EvaluateSpec, String> {
+        let models = ["a", "b", "c"].map(|name| {
+            format!("[models.{name}]\nchat.openai = {{ model = \"{name}\", base_url = \"http://h/v1\" }}\n")
+        });
+        let text = format!(
+            "name = \"x\"\n[corpus]\nsource = \"d\"\n[dataset]\npath = \"g\"\n{}[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\ngenerator = [{{ compact = {{ model = \"a\" }} }}]\n[evaluate]\n{evaluate}\n",
+            models.concat()
+        );
+        let parsed = Experiment::parse(&text, base);
+        let all = |errors: Vec<crate::SpecError>| errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        parsed.map(|experiment| experiment.evaluate).map_err(all)
+    }
+
+    fn parse(evaluate: &str) -> Result<EvaluateSpec, String> {
+        parse_in(".".as_ref(), evaluate)
+    }
+
+    #[test]
+    fn there_may_be_one_judge_or_several() {
+        let judges =
+            |judge: &str| parse(&format!("metrics = [\"faithfulness\"]\njudge = {judge}")).map(|spec| spec.judges);
+        assert_eq!(judges("\"a\""), Ok(vec!["a".to_owned()]));
+        assert_eq!(judges("[\"a\", \"b\", \"c\"]").map(|judges| judges.len()), Ok(3));
+        for (wrong, part) in [
+            ("[\"a\", \"a\"]", "`a` is listed twice"),
+            ("[\"a\", \"d\"]", "there is no model `d`"),
+            ("[]", "needs a judge"),
+            ("3", "expected the name of a model, or a list of names"),
+        ] {
+            let error = judges(wrong).expect_err(wrong);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_metrics_of_ones_own_are_told_apart_by_their_names() {
+        let criteria = |first: &str, second: &str| {
+            parse(&format!(
+                "judge = \"a\"\nmetrics = [{{ criteria = {{ {first}criterion = \"Short.\" }} }}, {{ criteria = {{ {second}criterion = \"Kind.\" }} }}]"
+            ))
+        };
+        assert!(criteria("name = \"short\", ", "name = \"kind\", ").is_ok());
+        let error = criteria("", "").expect_err("two of one name");
+        assert!(error.contains("`criteria` is listed twice; give each a `name` of its own"), "{error}");
+        let error = parse("judge = \"a\"\nmetrics = [\"criteria\"]").expect_err("no criterion");
+        assert!(error.contains("metric criteria"), "{error}");
+    }
+
+    #[test]
+    fn what_a_prompt_file_holds_is_part_of_the_metric() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("tone.txt"), "Is {answer} polite?").expect("a file");
+        let metric = |file: &str| {
+            parse_in(
+                folder.path(),
+                &format!("judge = \"a\"\nmetrics = [{{ prompt = {{ name = \"tone\", file = \"{file}\" }} }}]"),
+            )
+        };
+        let read = metric("tone.txt").expect("a metric").metrics;
+        let json = serde_json::to_string(&read).expect("json");
+        assert!(json.contains("Is {answer} polite?") && !json.contains("tone.txt"), "{json}");
+        assert_eq!(read[0].label(), "tone");
+        let error = metric("no.txt").expect_err("no file");
+        assert!(error.contains("no.txt cannot be read"), "{error}");
+    }
+}

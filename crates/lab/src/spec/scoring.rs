@@ -1,0 +1,186 @@
+//! What to score another system's answers by: the `[models]` and `[evaluate]`
+//! of a file, what the command line says instead, or the command line alone.
+
+use super::{
+    EvaluateSpec, LocalEngineSpec, SpecError, budget, evaluate,
+    reader::Reader,
+    resolve::{check_model, optional, read_engine, read_models, start, unknown_keys, values},
+};
+use eval::MetricConfig;
+use models::{Kind, ModelConfig};
+use serde_json::json;
+use std::{collections::BTreeMap, path::PathBuf};
+use toml::de::DeTable;
+
+/// The sections of an experiment file, so that one can be given as it is.
+const SECTIONS: &[&str] = &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
+
+/// What is chosen instead of what the file says.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Choice {
+    /// Metrics by name, with their default settings.
+    pub metrics: Vec<String>,
+    /// Judges: models of the file, else chat models of the catalogue.
+    pub judges: Vec<String>,
+    /// The embedder: a model of the file, else one of the catalogue.
+    pub embedder: Option<String>,
+}
+
+/// What answers are scored by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoringSpec {
+    /// The folder that relative paths start from.
+    pub base: PathBuf,
+    /// The folder of the journal, relative to `base`.
+    pub store: String,
+    /// Models by name.
+    pub models: BTreeMap<String, ModelConfig>,
+    /// What is measured. There is no objective: nothing is chosen.
+    pub evaluate: EvaluateSpec,
+    /// Cores, and rows in flight.
+    pub engine: LocalEngineSpec,
+}
+
+impl ScoringSpec {
+    /// Reads and checks a file's text, which may be empty.
+    ///
+    /// # Errors
+    /// All mistakes, in the order of the file.
+    pub fn parse(text: &str, base: impl Into<PathBuf>, choice: &Choice) -> Result<Self, Vec<SpecError>> {
+        let base = base.into();
+        let mut reader = Reader::new(text);
+        let Some(root) = reader.parse() else { return Err(reader.finish()) };
+        unknown_keys(&mut reader, &root, SECTIONS, "the file");
+        let mut models = read_models(&mut reader, &root);
+        let empty = DeTable::new();
+        let table = evaluate::section(&mut reader, &root).unwrap_or(&empty);
+        let mut references = Vec::new();
+        let judges = match &choice.judges[..] {
+            [] => evaluate::read_judges(&mut reader, table, &mut references),
+            chosen => chosen.to_vec(),
+        };
+        let embedder = match &choice.embedder {
+            None => evaluate::read_embedder(&mut reader, table, &mut references),
+            chosen => chosen.clone(),
+        };
+        for (names, kind, setting) in
+            [(&choice.judges[..], Kind::Chat, "--judge"), (choice.embedder.as_slice(), Kind::Embedding, "--embedder")]
+        {
+            for name in names {
+                models.entry(name.clone()).or_insert_with(|| of_catalogue(kind, name));
+                references.push(((name.clone(), 0), kind, setting));
+            }
+        }
+        for (i, judge) in choice.judges.iter().enumerate() {
+            if choice.judges[..i].contains(judge) {
+                reader.error(0, format!("--judge: `{judge}` is listed twice: it would have two votes"));
+            }
+        }
+        for ((model, at), kind, place) in references {
+            check_model(&mut reader, &models, &model, at, kind, place);
+        }
+        let metrics = if choice.metrics.is_empty() {
+            evaluate::read_metrics(&mut reader, table, &base)
+        } else {
+            named(&mut reader, &choice.metrics)
+        };
+        if metrics.is_empty() && reader.is_clean() {
+            reader.error(
+                start(&root, "evaluate"),
+                "nothing to score by: give `--metric NAME`, or `--config FILE` with `metrics` under [evaluate]",
+            );
+        }
+        for (metric, at) in &metrics {
+            let (label, needs) = (metric.label(), metric.needs());
+            if needs.judge && judges.is_empty() {
+                let how = "give `--judge MODEL`, or `judge` under [evaluate] of a file with [models]";
+                reader.error(*at, format!("`{label}` needs a judge: {how}"));
+            }
+            if needs.embedder && embedder.is_none() {
+                let how = "give `--embedder MODEL`, or `embedder` under [evaluate] of a file with [models]";
+                reader.error(*at, format!("`{label}` needs an embedder: {how}"));
+            }
+        }
+        let store = optional::<String>(&mut reader, &root, "store").unwrap_or_else(|| "./.reverie".to_owned());
+        let engine = read_engine(&mut reader, &root);
+        let budget = budget::read(&mut reader, table);
+        if !reader.is_clean() {
+            return Err(reader.finish());
+        }
+        let models = models.into_iter().filter_map(|(name, config)| Some((name, config?))).collect();
+        let (answered, judged, objective) = (None, None, Vec::new());
+        let evaluate = EvaluateSpec { metrics: values(metrics), judges, embedder, answered, judged, objective, budget };
+        Ok(Self { base, store, models, evaluate, engine })
+    }
+}
+
+/// A model in this process, by its name in the catalogue. Whether there is one
+/// is checked with everything else that a model needs.
+fn of_catalogue(kind: Kind, name: &str) -> Option<ModelConfig> {
+    serde_json::from_value(json!({ kind.name(): { "local": { "model": name } } })).ok()
+}
+
+fn named(reader: &mut Reader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {
+    let mut metrics = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        match MetricConfig::named(name) {
+            _ if names[..i].contains(name) => reader.error(0, format!("--metric: `{name}` is listed twice")),
+            Some(metric) => match metric.check() {
+                Ok(()) => metrics.push((metric, 0)),
+                Err(error) => reader.error(0, format!("--metric: {error}; write it under [evaluate] of a file")),
+            },
+            None => {
+                let hint = super::nearest(name, MetricConfig::NAMES.iter().copied())
+                    .map(|word| format!("did you mean `{word}`?"))
+                    .unwrap_or_else(|| format!("there are {}", MetricConfig::NAMES.join(", ")));
+                reader.error(0, format!("--metric: there is no metric `{name}`; {hint}"));
+            }
+        }
+    }
+    metrics
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, metrics: &[&str], judges: &[&str]) -> Result<ScoringSpec, String> {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let choice = Choice { metrics: names(metrics), judges: names(judges), embedder: None };
+        let all = |errors: Vec<SpecError>| errors.into_iter().map(|error| error.message).collect::<Vec<_>>().join("\n");
+        ScoringSpec::parse(text, ".", &choice).map_err(all)
+    }
+
+    const FILE: &str = "name = \"x\"\n[corpus]\nsource = \"d\"\n[models.gpt]\nchat.openai = { model = \"m\", base_url = \"http://h/v1\" }\n[evaluate]\nmetrics = [\"faithfulness\", \"recall\"]\njudge = \"gpt\"\nobjective = [\"recall\"]\nbudget = { usd = 1.0 }\n";
+
+    #[test]
+    fn an_experiment_file_is_read_as_it_is_and_the_command_line_goes_first() {
+        let labels = |spec: &ScoringSpec| spec.evaluate.metrics.iter().map(MetricConfig::label).collect::<Vec<_>>();
+        let spec = parse(FILE, &[], &[]).expect("a spec");
+        assert_eq!(
+            (labels(&spec), &spec.evaluate.judges),
+            (vec!["faithfulness".into(), "recall".into()], &vec!["gpt".into()])
+        );
+        assert_eq!(spec.evaluate.budget.usd, Some(1.0));
+        let spec = parse(FILE, &["context_precision"], &["qwen"]).expect("a spec");
+        assert_eq!((labels(&spec), &spec.evaluate.judges), (vec!["context_precision".into()], &vec!["qwen".into()]));
+        assert_eq!(spec.models["qwen"].kind(), Kind::Chat);
+        assert!(parse("", &["token_f1"], &[]).is_ok(), "no file is needed");
+    }
+
+    #[test]
+    fn what_cannot_be_scored_by_is_refused_with_what_to_do() {
+        for (metrics, judges, part) in [
+            (&[][..], &[][..], "give `--metric NAME`"),
+            (&["faithfulness"], &[], "give `--judge MODEL`"),
+            (&["answer_similarity"], &[], "give `--embedder MODEL`"),
+            (&["faithfullness"], &["a"], "did you mean `faithfulness`?"),
+            (&["token_f1", "token_f1"], &[], "listed twice"),
+            (&["criteria"], &["a"], "write it under [evaluate]"),
+            (&["faithfulness"], &["a", "a"], "two votes"),
+        ] {
+            let error = parse("", metrics, judges).expect_err(part);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
