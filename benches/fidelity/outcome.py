@@ -80,15 +80,23 @@ class Table:
                 yield {"what": row.name, "case": case, "unexplained": why, "ours": ours, "theirs": theirs}
 
     def record(self):
-        """What is kept of a run."""
-        rows = [{"what": row.name, "compared": row.compared, "unit": row.unit, "equal": row.equal, "different": row.n_different(),
-                 "unexplained": len(row.unexplained), "reasons": dict(row.different.most_common())} for row in self.rows]  # fmt: skip
-        differences = [
+        """What is kept of a run: the counts, and which cases differ for which reasons, the first of each with both values."""
+        rows = []
+        for row in self.rows:
+            cases = {}
+            for case, ours, theirs, names in row.explained:
+                kept = cases.setdefault(" + ".join(names), {"ours": short(ours), "theirs": short(theirs), "cases": []})
+                kept["cases"].append(short(case, 60))
+            for case, ours, theirs, _ in row.unexplained:
+                kept = cases.setdefault("unexplained", {"ours": short(ours), "theirs": short(theirs), "cases": []})
+                kept["cases"].append(short(case, 60))
+            counts = {"compared": row.compared, "unit": row.unit, "equal": row.equal, "different": row.n_different()}
+            rows.append({"what": row.name, **counts, "unexplained": len(row.unexplained), "differences": cases})
+        reasons = [
             {"difference": name, "times": self.seen[name], "reason": reason}
             for name, reason in self.differences.items()
         ]
-        cases = [{**case, "ours": short(case["ours"]), "theirs": short(case["theirs"])} for case in self.cases()]
-        return {"peer": self.title, "rows": rows, "differences": differences, "cases": cases}
+        return {"peer": self.title, "rows": rows, "reasons": reasons}
 
     def markdown(self):
         lines = []
