@@ -5,7 +5,7 @@ pub mod dataset;
 mod generate;
 pub mod metric;
 mod prompt;
-mod qualify;
+pub mod qualify;
 mod score;
 pub mod statistics;
 
@@ -15,5 +15,4 @@ pub use generate::{
     generate,
 };
 pub use metric::{Metric, MetricConfig, Sample};
-pub use qualify::{Case, Qualification, VerdictKind, qualify};
 pub use score::{Missing, Score, Scored};

@@ -19,10 +19,11 @@
 //! of Statistical Predictions", JRSS B 36 (1974).
 
 use crate::{
-    Missing,
+    Missing, Question,
     metric::{
         self,
         judge::{Judge, Transcript, Verdict},
+        words::content_stems,
     },
     statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
 };
@@ -128,6 +129,69 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
         (!known.is_empty()).then(|| assess(kind, &known))
     };
     Ok(VerdictKind::ALL.into_iter().filter_map(of).collect())
+}
+
+/// Cases planted from golden questions, up to `n` for each kind, half of them
+/// true: a question with its own evidence, reference or quote, and with that of
+/// a question whose words have nothing to do with it.
+///
+/// They are easier than real mistakes of a system: a judge that fails them is
+/// of no use, and one that passes should still be tried on labelled data.
+pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
+    let mut order: Vec<&Question> = questions.iter().filter(|question| !question.evidence.is_empty()).collect();
+    Random::new(seed).shuffle(&mut order);
+    let quotes = |question: &Question| {
+        question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect::<Vec<_>>().join("\n")
+    };
+    let stems: Vec<_> = order
+        .iter()
+        .map(|question| {
+            content_stems(&format!(
+                "{} {} {}",
+                question.question,
+                question.reference.as_deref().unwrap_or(""),
+                quotes(question)
+            ))
+        })
+        .collect();
+    let mut cases = Vec::new();
+    for kind in VerdictKind::ALL {
+        let mut of_kind = Vec::new();
+        for (i, question) in order.iter().enumerate() {
+            // The next question that shares fewest words.
+            let others = (1..order.len()).map(|step| (i + step) % order.len());
+            let Some(other) = others.min_by_key(|&j| stems[i].intersection(&stems[j]).count()) else { break };
+            let other = order[other];
+            let case = |item: String, label| Case {
+                kind,
+                question: question.question.clone(),
+                against: match kind {
+                    VerdictKind::Supported => quotes(question),
+                    VerdictKind::Relevant | VerdictKind::Correct => question.reference.clone().unwrap_or_default(),
+                },
+                item,
+                label,
+            };
+            match (kind, &question.reference, &other.reference) {
+                (VerdictKind::Supported, ..) => {
+                    of_kind.push(case(question.evidence[0].quote.clone(), true));
+                    of_kind.push(case(other.evidence[0].quote.clone(), false));
+                }
+                (VerdictKind::Relevant, Some(_), _) => {
+                    of_kind.push(case(quotes(question), true));
+                    of_kind.push(case(quotes(other), false));
+                }
+                (VerdictKind::Correct, Some(own), Some(foreign)) => {
+                    of_kind.push(case(own.clone(), true));
+                    of_kind.push(case(foreign.clone(), false));
+                }
+                _ => {}
+            }
+        }
+        of_kind.truncate(n);
+        cases.extend(of_kind);
+    }
+    cases
 }
 
 async fn verdict(judge: &Judge, case: &Case) -> Result<Verdict, Missing> {
@@ -244,6 +308,26 @@ mod tests {
     /// The verdicts of a script: `1` for yes.
     fn script(verdicts: impl IntoIterator<Item = bool>) -> String {
         verdicts.into_iter().map(|yes| if yes { '1' } else { '0' }).collect()
+    }
+
+    #[test]
+    fn planted_cases_are_half_true_and_from_other_questions() {
+        let question = |word: &str| Question {
+            question: format!("What is {word}?"),
+            reference: Some(format!("{word} is a thing")),
+            evidence: vec![crate::Evidence { document: "a".into(), quote: format!("{word} stands here"), span: None }],
+            ..Question::default()
+        };
+        let questions: Vec<Question> = ["alpha", "beta", "gamma", "delta"].map(question).to_vec();
+        let cases = planted(&questions, 6, 1);
+        assert_eq!(cases.len(), 18);
+        for kind in VerdictKind::ALL {
+            let of_kind: Vec<&Case> = cases.iter().filter(|case| case.kind == kind).collect();
+            assert_eq!(of_kind.iter().filter(|case| case.label).count(), 3, "{kind:?}");
+            let word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
+            assert!(of_kind.iter().all(|case| (word(&case.item) == word(&case.against)) == case.label), "{of_kind:?}");
+        }
+        assert!(planted(&questions[..1], 6, 1).is_empty());
     }
 
     #[test]

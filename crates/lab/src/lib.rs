@@ -4,10 +4,12 @@
 
 pub mod artifact;
 mod budget;
+mod calibration;
 pub mod engine;
 mod estimate;
 mod plan;
 mod progress;
+mod qualification;
 mod query;
 mod results;
 mod scoring;
@@ -18,9 +20,11 @@ mod task;
 mod trial;
 
 pub use budget::BudgetResult;
+pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
+pub use qualification::{JudgeResult, QualificationRecord};
 pub use query::Answered;
 pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};

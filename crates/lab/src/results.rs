@@ -8,6 +8,7 @@ use crate::{
     Error,
     budget::BudgetResult,
     engine::Outcome,
+    qualification::JudgeResult,
     search::{SearchResult, Stop},
     session::{Prepared, Session},
     task::{answers_by_question, now_ms, passages_by_question, scores_by_question},
@@ -25,7 +26,7 @@ use winner::{SEED, choose};
 pub struct MetricResult {
     /// Its name.
     pub name: String,
-    /// Whether a judge that has not been qualified gave it.
+    /// Whether a judge gave it.
     pub judged: bool,
     /// Whether it takes part in choosing the winner.
     pub objective: bool,
@@ -162,6 +163,9 @@ pub struct Results {
     /// made again.
     #[serde(default)]
     pub damaged_entries: u64,
+    /// The judges, and how they did on labelled cases.
+    #[serde(default)]
+    pub judges: Vec<JudgeResult>,
 }
 
 impl Results {
@@ -237,6 +241,7 @@ impl Results {
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
             damaged_entries: session.journal().n_damaged(),
+            judges: session.judges(),
         })
     }
 }

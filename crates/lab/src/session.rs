@@ -146,6 +146,26 @@ impl Session {
         Results::read(&self.run_folder(run.trim()))
     }
 
+    /// A model that is there, behind the journal and the budget.
+    pub(crate) async fn ready_models(&self, name: &str) -> Result<Models, Error> {
+        let Some(config) = self.experiment.models.get(name) else {
+            return Err(Error::Refused(vec![format!(
+                "there is no model `{name}` in the experiment file: add [models.{name}]"
+            )]));
+        };
+        config.ready(&self.context).await?;
+        Ok(self.models())
+    }
+
+    pub(crate) fn context(&self) -> &provider::Context {
+        &self.context
+    }
+
+    /// The folder for what must be on a local disk.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     fn models(&self) -> Models {
         let client = Client::new(Some(self.journal.clone()))
             .with_budget(self.budget.clone())
@@ -161,6 +181,7 @@ impl Session {
     pub async fn prepare(&self) -> Result<Prepared, Error> {
         let experiment = &self.experiment;
         let mut mistakes = budget::unpriced(&self.budget.caps(), &experiment.models, &self.used_models());
+        mistakes.extend(self.check_judges());
         let identities = self.identities(&mut mistakes).await;
         let source = self.source(&mut mistakes);
         let (files, unlisted) = match &source {

@@ -231,7 +231,7 @@ impl Caller {
     /// Whether calls cost money, so that their answers are kept. What an
     /// in-process embedder or reranker makes is kept as an artifact instead.
     fn is_remote(&self) -> bool {
-        self.identity.provider == "openai"
+        self.identity.is_remote()
     }
 
     fn key(&self, request: &impl serde::Serialize) -> Key {

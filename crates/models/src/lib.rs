@@ -35,7 +35,7 @@ use std::sync::Arc;
 /// call key. Secrets are never part of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
-    /// How the model is run: `onnx`, `llama.cpp`, `static`, `openai`, …
+    /// How the model is run: `onnx`, `llama.cpp`, `static`, `openai`, `anthropic`, …
     pub provider: String,
     /// The model's name: of the catalogue, a path, or as the endpoint knows it.
     pub model: String,
@@ -43,6 +43,14 @@ pub struct Identity {
     pub revision: String,
     /// Settings that change the output (pooling, quantisation, token limit, …).
     pub parameters: serde_json::Value,
+}
+
+impl Identity {
+    /// Whether calls leave this process: what identifies the model is then an
+    /// address, and not the contents of files.
+    pub fn is_remote(&self) -> bool {
+        self.revision.starts_with("http://") || self.revision.starts_with("https://")
+    }
 }
 
 /// Who says a message.

@@ -7,6 +7,7 @@
 //! the network, regular expressions and formats that no answer needs.
 //! Source: JSON Schema 2020-12, "Validation".
 
+use crate::{ChatRequest, Message, Role};
 use serde_json::{Map, Value};
 
 /// The keywords that are checked.
@@ -42,6 +43,18 @@ const SHOWN: usize = 80;
 /// What a model is told that is not held to a schema by other means.
 pub(crate) fn instruction(schema: &Value) -> String {
     format!("Reply with nothing but one JSON value that matches this JSON Schema:\n{schema}")
+}
+
+/// The messages of a request, with its schema in the instructions: for a model
+/// that is not held to it by other means.
+pub(crate) fn in_words(request: &ChatRequest) -> Vec<Message> {
+    let mut messages = request.messages.clone();
+    let Some(instruction) = request.schema.as_ref().map(instruction) else { return messages };
+    match messages.first_mut() {
+        Some(first) if first.role == Role::System => first.content = format!("{}\n\n{instruction}", first.content),
+        _ => messages.insert(0, Message::system(instruction)),
+    }
+    messages
 }
 
 /// Where the value is not what the schema asks for, and why.

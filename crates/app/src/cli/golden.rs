@@ -356,7 +356,7 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str) -> Result
 }
 
 /// Reads a dataset; all its faults are told.
-fn read(path: &Path) -> Result<Dataset, Failure> {
+pub fn read(path: &Path) -> Result<Dataset, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     dataset::import(&path.display().to_string(), &bytes).map_err(|errors| {
         let list: Vec<String> = errors.iter().map(ToString::to_string).collect();

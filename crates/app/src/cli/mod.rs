@@ -2,12 +2,14 @@
 //!
 //! Results go to standard output, progress and errors to standard error.
 
+mod calibrate;
 pub(crate) mod compare;
 mod demo;
 mod doctor;
 mod golden;
 mod init;
 mod journal;
+mod judge;
 mod leaderboard;
 mod models;
 mod plan;
@@ -62,6 +64,8 @@ enum Verb {
     Leaderboard(leaderboard::Arguments),
     Compare(compare::Arguments),
     Show(show::Arguments),
+    Judge(judge::Arguments),
+    Calibrate(calibrate::Arguments),
     Golden(golden::Arguments),
     Query(query::Arguments),
     Score(score::Arguments),
@@ -178,6 +182,8 @@ pub fn main() -> ExitCode {
             Verb::Run(arguments) => run::run(&cx, arguments).await,
             Verb::Leaderboard(arguments) => leaderboard::run(&cx, arguments).await,
             Verb::Compare(arguments) => compare::run(&cx, arguments).await,
+            Verb::Judge(arguments) => judge::run(&cx, arguments).await,
+            Verb::Calibrate(arguments) => calibrate::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,

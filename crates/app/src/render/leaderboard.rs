@@ -117,10 +117,7 @@ pub fn leaderboard(results: &Results) -> String {
         let _ = write!(text, "\n{}", searched(search));
     }
     if results.metrics.iter().any(|metric| metric.judged) {
-        let _ = write!(
-            text,
-            "\n* given by a judge that has not been qualified on labelled data: shown, but never used to choose"
-        );
+        let _ = write!(text, "\n{}", super::judges(&results.judges));
     }
     let failures: Vec<String> = results
         .trials

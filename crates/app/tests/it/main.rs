@@ -11,6 +11,7 @@ mod journal;
 mod judge;
 mod killed;
 mod mistakes;
+mod providers;
 mod resume;
 mod run;
 mod score;

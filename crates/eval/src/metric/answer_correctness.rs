@@ -27,6 +27,7 @@
 use super::answer_similarity::similarity;
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::qualify::VerdictKind;
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
 use models::Embedder;
@@ -80,6 +81,10 @@ impl Describe for Config {
     fn needs(&self) -> Needs {
         let [facts, similarity] = self.weights.map(|weight| weight != 0.0);
         Needs { reference: true, answer: true, judge: facts, embedder: similarity, ..Needs::NOTHING }
+    }
+
+    fn verdict(&self) -> Option<VerdictKind> {
+        Some(VerdictKind::Correct)
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {

@@ -23,6 +23,7 @@
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
+use crate::qualify::VerdictKind;
 use crate::{Missing, Scored};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,10 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { answer: true, passages: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn verdict(&self) -> Option<VerdictKind> {
+        Some(VerdictKind::Supported)
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {

@@ -21,6 +21,7 @@
 
 use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::qualify::VerdictKind;
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,10 @@ impl Describe for Config {
     fn scores_unanswerable(&self) -> bool {
         // Nothing can be retrieved that helps.
         false
+    }
+
+    fn verdict(&self) -> Option<VerdictKind> {
+        Some(VerdictKind::Relevant)
     }
 
     fn judge_calls(&self, passages: u64) -> JudgeCalls {

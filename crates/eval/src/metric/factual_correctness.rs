@@ -35,6 +35,7 @@
 
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::qualify::VerdictKind;
 use crate::{Missing, Scored, prompt};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -113,6 +114,10 @@ impl Config {
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, answer: true, judge: true, ..Needs::NOTHING }
+    }
+
+    fn verdict(&self) -> Option<VerdictKind> {
+        Some(VerdictKind::Supported)
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {

@@ -6,6 +6,7 @@
 //! [`Scored::detail`].
 
 mod citation;
+mod describe;
 mod evidence;
 pub(crate) mod judge;
 mod refusal;
@@ -17,8 +18,10 @@ pub(crate) mod words;
 
 pub use judge::JudgeCalls;
 
+use crate::qualify::VerdictKind;
 use crate::{Missing, Question, Score, Scored};
 use async_trait::async_trait;
+use describe::{Describe, reference, unanswerable};
 use models::{Chat, Embedder};
 use rag::{Answer, Passage};
 
@@ -131,6 +134,12 @@ impl MetricConfig {
         self.needs().judge
     }
 
+    /// The kind of verdict that its judges give; none where judges are not
+    /// asked, or asked something that no labelled cases are about.
+    pub fn verdict(&self) -> Option<VerdictKind> {
+        self.description().verdict().filter(|_| self.judged())
+    }
+
     /// Whether an answer has to be generated first.
     pub fn needs_answer(&self) -> bool {
         self.needs().answer
@@ -184,65 +193,6 @@ impl MetricConfig {
             scored.score = Score::Missing(Missing::NotApplicable(reason));
         }
         scored
-    }
-}
-
-/// What can be told of a metric from its settings alone, before it is built.
-trait Describe {
-    fn needs(&self) -> Needs;
-
-    fn label(&self) -> Option<String> {
-        None
-    }
-
-    fn is_named(&self) -> bool {
-        false
-    }
-
-    fn load(&mut self, _read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
-        Ok(())
-    }
-
-    /// Settings that work: those of a metric that has no such default.
-    #[cfg(test)]
-    fn example() -> Self
-    where
-        Self: Sized + Default,
-    {
-        Self::default()
-    }
-
-    fn range(&self) -> (f64, f64) {
-        (0.0, 1.0)
-    }
-
-    fn higher_is_better(&self) -> bool {
-        true
-    }
-
-    /// How often judges are asked; for metrics that need them.
-    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls::default()
-    }
-
-    /// Whether a question that the documents do not answer has a score: not
-    /// where it is held against what such a question cannot have.
-    fn scores_unanswerable(&self) -> bool {
-        let needs = self.needs();
-        !(needs.reference || needs.evidence)
-    }
-}
-
-fn unanswerable() -> Missing {
-    Missing::NotApplicable("the question is marked as unanswerable: there is nothing to hold the result against".into())
-}
-
-/// The reference answer of a question. One without is no failure of a trial.
-fn reference(question: &Question) -> Result<&str, Missing> {
-    match question.reference.as_deref().map(str::trim) {
-        _ if !question.answerable => Err(unanswerable()),
-        Some(reference) if !reference.is_empty() => Ok(reference),
-        _ => Err(Missing::NotApplicable("the question has no reference answer".into())),
     }
 }
 

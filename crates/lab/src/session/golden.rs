@@ -220,13 +220,7 @@ impl Session {
         spec: &GenerateSpec,
         on_progress: impl FnMut(GenerateProgress),
     ) -> Result<Golden, Error> {
-        let Some(config) = self.experiment.models.get(&spec.model) else {
-            return Err(Error::Refused(vec![format!(
-                "there is no model `{0}` in the experiment file: add [models.{0}]",
-                spec.model
-            )]));
-        };
-        config.ready(&self.context).await?;
+        self.ready_models(&spec.model).await?;
         let chat = corpus.execution.models().chat(&spec.model)?;
         let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
         let generated = eval::generate(&options, passages, &chat, on_progress).await?;

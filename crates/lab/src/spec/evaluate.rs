@@ -157,14 +157,11 @@ fn read_objective<'a>(reader: &mut Reader<'a>, table: &DeTable<'a>, metrics: &[M
     for name in &objective {
         match metrics.iter().find(|metric| metric.label() == *name) {
             None => {
-                let hint = nearest(name, labels.iter().map(String::as_str)).map(|word| format!("did you mean `{word}`?"));
+                let hint =
+                    nearest(name, labels.iter().map(String::as_str)).map(|word| format!("did you mean `{word}`?"));
                 let hint = hint.unwrap_or_else(|| "add it to `metrics`".to_owned());
                 reader.error(at, format!("evaluate.objective: `{name}` is not among the metrics; {hint}"));
             }
-            Some(metric) if metric.judged() => reader.error(
-                at,
-                format!("evaluate.objective: `{name}` is judged by a model that has not been qualified on labelled data, so it cannot choose a winner; take metrics without a judge"),
-            ),
             Some(_) => {}
         }
     }

@@ -138,7 +138,7 @@ impl Dear {
         let identity = Identity {
             provider: "openai".to_owned(),
             model: "dear".to_owned(),
-            revision: String::new(),
+            revision: "http://127.0.0.1:1/v1".to_owned(),
             parameters: serde_json::Value::Null,
         };
         let (calls, worst_excess) = (AtomicU64::new(0), AtomicU64::new(0));

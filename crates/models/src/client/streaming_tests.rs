@@ -46,7 +46,7 @@ impl Speaker {
         let identity = Identity {
             provider: provider.to_owned(),
             model: "speaker".to_owned(),
-            revision: "1".to_owned(),
+            revision: if provider == "openai" { "http://127.0.0.1:1/v1" } else { "1" }.to_owned(),
             parameters: serde_json::Value::Null,
         };
         Arc::new(Self {

@@ -25,7 +25,7 @@ impl Toy {
             identity: Identity {
                 provider: provider.to_owned(),
                 model: "toy".to_owned(),
-                revision: "1".to_owned(),
+                revision: if provider == "openai" { "http://127.0.0.1:1/v1" } else { "1" }.to_owned(),
                 parameters: serde_json::Value::Null,
             },
             n_calls: AtomicUsize::new(0),

@@ -1,7 +1,8 @@
 //! Requests, answers and refusals of a simulated chat endpoint.
 
 use super::{super::http::tests::Bench, *};
-use crate::Message;
+use crate::{ChatModel, Message, Usage};
+use std::sync::Arc;
 
 fn request() -> ChatRequest {
     ChatRequest::new(vec![Message::system("be short"), Message::user("hi")], 16)

@@ -150,6 +150,7 @@ impl Config {
             headers: &self.headers,
             timeout_seconds: self.timeout_seconds,
             connect_timeout_seconds: self.connect_timeout_seconds,
+            ..Settings::PLAIN
         }
     }
 }

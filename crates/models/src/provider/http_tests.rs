@@ -1,13 +1,34 @@
 //! A simulated endpoint, and what its refusals become.
 
+use super::super::Context;
 use super::*;
 use crate::{CpuBudget, ModelDirectory};
+use reqwest::header::HeaderMap;
 use serde_json::json;
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpListener,
+    sync::mpsc,
+};
 use wiremock::{
     Mock, MockServer, ResponseTemplate,
     matchers::{any, method},
 };
+
+/// A context that knows two keys.
+pub(in crate::provider) fn context() -> Context {
+    let environment = |name: &str| match name {
+        "KEY" => Some("sk-very-secret".to_owned()),
+        "TEAM" => Some("team-secret".to_owned()),
+        _ => None,
+    };
+    Context {
+        directory: ModelDirectory::new(PathBuf::from("/nonexistent"), Vec::new()),
+        cpu: CpuBudget::new(1),
+        environment: Arc::new(environment),
+    }
+}
 
 /// A server that answers, and a context that knows the keys.
 pub(in crate::provider) struct Bench {
@@ -20,20 +41,15 @@ impl Bench {
     }
 
     pub(in crate::provider) fn base_url(&self) -> String {
-        format!("{}/v1", self.server.uri())
+        self.address("/v1")
+    }
+
+    pub(in crate::provider) fn address(&self, path: &str) -> String {
+        format!("{}{path}", self.server.uri())
     }
 
     pub(in crate::provider) fn context(&self) -> Context {
-        let environment = |name: &str| match name {
-            "KEY" => Some("sk-very-secret".to_owned()),
-            "TEAM" => Some("team-secret".to_owned()),
-            _ => None,
-        };
-        Context {
-            directory: ModelDirectory::new(PathBuf::from("/nonexistent"), Vec::new()),
-            cpu: CpuBudget::new(1),
-            environment: Arc::new(environment),
-        }
+        context()
     }
 
     pub(in crate::provider) async fn answer(&self, status: u16, body: Value) {
@@ -56,6 +72,13 @@ impl Bench {
         (serde_json::from_slice(&last.body).expect("a JSON body"), headers)
     }
 
+    /// The path and the query of the last request.
+    pub(in crate::provider) async fn last_address(&self) -> (String, Option<String>) {
+        let requests = self.server.received_requests().await.unwrap_or_default();
+        let url = &requests.last().expect("a request").url;
+        (url.path().to_owned(), url.query().map(str::to_owned))
+    }
+
     pub(in crate::provider) async fn n_requests(&self) -> usize {
         self.server.received_requests().await.unwrap_or_default().len()
     }
@@ -63,6 +86,27 @@ impl Bench {
     async fn call(&self, settings: Settings<'_>) -> Result<Value, Error> {
         settings.connect(&self.context())?.post("x", &json!({})).await
     }
+}
+
+/// A server that answers one request with the parts that it is given, each as
+/// it comes; then it keeps the connection open until the end of the test.
+pub(in crate::provider) async fn part_by_part() -> (String, mpsc::UnboundedSender<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, mut parts) = mpsc::unbounded_channel::<Vec<u8>>();
+    tokio::spawn(async move {
+        let (mut connection, _) = listener.accept().await.expect("a connection");
+        let mut request = vec![0; 1 << 16];
+        let _ = connection.read(&mut request).await.expect("a request");
+        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+        connection.write_all(head.as_bytes()).await.expect("the head");
+        while let Some(part) = parts.recv().await {
+            let part = [format!("{:x}\r\n", part.len()).as_bytes(), &part, b"\r\n"].concat();
+            connection.write_all(&part).await.expect("a part");
+        }
+        std::future::pending::<()>().await;
+    });
+    (url, sender)
 }
 
 fn headers() -> BTreeMap<String, String> {
@@ -77,6 +121,7 @@ fn settings<'a>(base_url: &'a str, headers: &'a BTreeMap<String, String>) -> Set
         headers,
         timeout_seconds: 2.0,
         connect_timeout_seconds: 1.0,
+        ..Settings::PLAIN
     }
 }
 
@@ -100,6 +145,8 @@ async fn every_envelope_is_understood() {
         json!({ "object": "error", "message": "no such model", "type": "NotFoundError", "code": 404 }),
         json!({ "error": "no such model" }),
         json!({ "detail": "no such model" }),
+        json!({ "Message": "no such model" }),
+        json!([{ "error": { "message": "no such model", "status": "NOT_FOUND" } }]),
         json!("no such model"),
     ];
     for body in bodies {

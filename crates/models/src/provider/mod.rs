@@ -9,68 +9,32 @@ mod limits;
 mod llama;
 pub(crate) mod onnx;
 mod rate_headers;
+mod refusal;
+mod remote_chat;
+#[cfg(feature = "providers")]
+mod translated;
 
 pub(crate) use http::estimated_tokens;
 pub use limits::{EndpointLimits, Limits};
 pub use rate_headers::RateHints;
 
-store::registry! {
-    /// Which chat model, and its settings.
-    pub enum ChatConfig builds Arc<dyn ChatModel>, from &Context, or Error {
-        /// A GGUF model in this process.
-        Local => chat_local,
-        /// An endpoint that speaks OpenAI's protocol.
-        Openai => chat_openai,
-    }
-}
+/// Declares the providers of one kind of model: a registry, and what can be
+/// said of a model before it is built. Each provider's `Config` has `identity`,
+/// `ready` and `prices` besides `build`.
+macro_rules! providers {
+    (
+        $(#[$meta:meta])*
+        pub enum $Enum:ident builds $built:ty {
+            $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident ),+ $(,)?
+        }
+    ) => {
+        store::registry! {
+            $(#[$meta])*
+            pub enum $Enum builds $built, from &Context, or Error {
+                $( $(#[$variant_meta])* $Variant => $module ),+
+            }
+        }
 
-store::registry! {
-    /// Which embedding model, and its settings.
-    pub enum EmbeddingConfig builds Arc<dyn EmbeddingModel>, from &Context, or Error {
-        /// An ONNX model in this process.
-        Local => embedding_local,
-        /// Vectors by table, for tests that need speed.
-        Static => embedding_static,
-        /// An endpoint that speaks OpenAI's protocol.
-        Openai => embedding_openai,
-    }
-}
-
-store::registry! {
-    /// Which rerank model, and its settings.
-    pub enum RerankConfig builds Arc<dyn RerankModel>, from &Context, or Error {
-        /// An ONNX cross-encoder in this process.
-        Local => rerank_local,
-        /// An endpoint that speaks Jina's, Cohere's or TEI's protocol.
-        Openai => rerank_openai,
-    }
-}
-
-/// What a model is built with. Clones share everything.
-#[derive(Clone)]
-pub struct Context {
-    /// Where model files and native libraries lie.
-    pub directory: ModelDirectory,
-    /// The cores that in-process models share.
-    pub cpu: CpuBudget,
-    /// Reads an environment variable. Libraries never do so by themselves;
-    /// only keys are asked for, by the names that the settings give.
-    pub environment: Environment,
-}
-
-/// Reads an environment variable, or says that it is not set.
-pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
-
-impl fmt::Debug for Context {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Context").field("directory", &self.directory).field("cpu", &self.cpu).finish_non_exhaustive()
-    }
-}
-
-/// Adds to a registry's enum what can be said of a model before it is built.
-/// Each provider's `Config` has `identity`, `ready` and `prices`.
-macro_rules! before_building {
-    ($Enum:ident { $($Variant:ident),+ $(,)? }) => {
         impl $Enum {
             /// What decides the model's answers. Cheap: never loads weights.
             ///
@@ -98,9 +62,72 @@ macro_rules! before_building {
     };
 }
 
-before_building!(ChatConfig { Local, Openai });
-before_building!(EmbeddingConfig { Local, Static, Openai });
-before_building!(RerankConfig { Local, Openai });
+providers! {
+    /// Which chat model, and its settings.
+    pub enum ChatConfig builds Arc<dyn ChatModel> {
+        /// A GGUF model in this process.
+        Local => chat_local,
+        /// An endpoint that speaks OpenAI's protocol.
+        Openai => chat_openai,
+        /// Anthropic's Messages API.
+        Anthropic => chat_anthropic,
+        /// Azure OpenAI.
+        Azure => chat_azure,
+        /// Amazon Bedrock's Converse API.
+        Bedrock => chat_bedrock,
+        /// Cohere.
+        Cohere => chat_cohere,
+        /// Google's Gemini API.
+        Gemini => chat_gemini,
+        /// Mistral.
+        Mistral => chat_mistral,
+        /// An Ollama server.
+        Ollama => chat_ollama,
+    }
+}
+
+providers! {
+    /// Which embedding model, and its settings.
+    pub enum EmbeddingConfig builds Arc<dyn EmbeddingModel> {
+        /// An ONNX model in this process.
+        Local => embedding_local,
+        /// Vectors by table, for tests that need speed.
+        Static => embedding_static,
+        /// An endpoint that speaks OpenAI's protocol.
+        Openai => embedding_openai,
+    }
+}
+
+providers! {
+    /// Which rerank model, and its settings.
+    pub enum RerankConfig builds Arc<dyn RerankModel> {
+        /// An ONNX cross-encoder in this process.
+        Local => rerank_local,
+        /// An endpoint that speaks Jina's, Cohere's or TEI's protocol.
+        Openai => rerank_openai,
+    }
+}
+
+/// What a model is built with. Clones share everything.
+#[derive(Clone)]
+pub struct Context {
+    /// Where model files and native libraries lie.
+    pub directory: ModelDirectory,
+    /// The cores that in-process models share.
+    pub cpu: CpuBudget,
+    /// Reads an environment variable. Libraries never do so by themselves;
+    /// only keys are asked for, by the names that the settings give.
+    pub environment: Environment,
+}
+
+/// Reads an environment variable, or says that it is not set.
+pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("directory", &self.directory).field("cpu", &self.cpu).finish_non_exhaustive()
+    }
+}
 
 /// A configured model of any kind: one entry of an experiment's `[models]`,
 /// such as `embedding.local = { model = "all-minilm-l6-v2" }`.

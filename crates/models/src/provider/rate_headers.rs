@@ -2,8 +2,9 @@
 //! allowed, how much of it is left, and when it is full again.
 //!
 //! Read from every answer, refusals too. Sources: OpenAI's and Azure's
-//! `x-ratelimit-*`, Anthropic's `anthropic-ratelimit-*`, and `retry-after`
-//! of HTTP with the `retry-after-ms` of OpenAI and Azure.
+//! `x-ratelimit-*`, Mistral's `x-ratelimit-*-minute`, Anthropic's
+//! `anthropic-ratelimit-*`, and `retry-after` of HTTP with the
+//! `retry-after-ms` of OpenAI and Azure.
 
 use executor::RateHint;
 use reqwest::header::HeaderMap;
@@ -56,8 +57,16 @@ impl RateHints {
         let number = |names: &[&str]| names.iter().find_map(|name| count(text(headers, name)?));
         let time = |names: &[&str]| names.iter().find_map(|name| reset(headers, text(headers, name)?));
         Self {
-            limit_requests: number(&["x-ratelimit-limit-requests", "anthropic-ratelimit-requests-limit"]),
-            remaining_requests: number(&["x-ratelimit-remaining-requests", "anthropic-ratelimit-requests-remaining"]),
+            limit_requests: number(&[
+                "x-ratelimit-limit-requests",
+                "anthropic-ratelimit-requests-limit",
+                "x-ratelimit-limit-req-minute",
+            ]),
+            remaining_requests: number(&[
+                "x-ratelimit-remaining-requests",
+                "anthropic-ratelimit-requests-remaining",
+                "x-ratelimit-remaining-req-minute",
+            ]),
             reset_requests: time(&["x-ratelimit-reset-requests", "anthropic-ratelimit-requests-reset"]),
             // Where tokens read and written have limits of their own, those
             // read are the ones that are met first.
@@ -65,11 +74,13 @@ impl RateHints {
                 "x-ratelimit-limit-tokens",
                 "anthropic-ratelimit-tokens-limit",
                 "anthropic-ratelimit-input-tokens-limit",
+                "x-ratelimit-limit-tokens-minute",
             ]),
             remaining_tokens: number(&[
                 "x-ratelimit-remaining-tokens",
                 "anthropic-ratelimit-tokens-remaining",
                 "anthropic-ratelimit-input-tokens-remaining",
+                "x-ratelimit-remaining-tokens-minute",
             ]),
             reset_tokens: time(&[
                 "x-ratelimit-reset-tokens",
@@ -227,6 +238,25 @@ mod tests {
             limit_tokens: Some(150_000.0),
             remaining_tokens: Some(149_984.0),
             reset_tokens: seconds(360.0),
+        };
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn mistral_tells_limits_of_the_minute() {
+        let read = RateHints::read(&headers(&[
+            ("x-ratelimit-limit-req-minute", "60"),
+            ("x-ratelimit-remaining-req-minute", "59"),
+            ("x-ratelimit-limit-tokens-minute", "50000"),
+            ("x-ratelimit-remaining-tokens-minute", "47196"),
+            ("x-ratelimit-limit-tokens-month", "4000000"),
+        ]));
+        let expected = RateHints {
+            limit_requests: Some(60.0),
+            remaining_requests: Some(59.0),
+            limit_tokens: Some(50_000.0),
+            remaining_tokens: Some(47_196.0),
+            ..RateHints::default()
         };
         assert_eq!(read, expected);
     }

@@ -70,6 +70,8 @@ impl Downloader {
         let client = reqwest::Client::builder()
             .connect_timeout(connect_timeout)
             .read_timeout(SILENCE)
+            // Files as they are, whatever else is compiled in.
+            .no_gzip()
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Failure::new(innermost(&error)))?;

@@ -1,9 +1,10 @@
-//! What an endpoint was found not to take. Servers that speak OpenAI's
-//! protocol differ in its newer parts, and say so only by refusing; the
+//! What an endpoint does not take: what the settings leave out, and what it was
+//! found to refuse. Servers that speak OpenAI's protocol differ in its newer parts, and say so only by refusing; the
 //! refusal is free, so the same request is sent at once in other words, and
 //! the next ones begin with them.
 
-use crate::{ChatRequest, Message, Role};
+use super::super::refusal::refuses_schema;
+use crate::{ChatRequest, Message, Role, schema};
 use serde_json::{Map, Value, json};
 
 pub(super) const OLD_LIMIT: &str = "max_tokens";
@@ -44,13 +45,11 @@ impl Dialect {
         if streams && !self.no_stream_options && (has("stream_options") || has("include_usage")) {
             return learned(Self { no_stream_options: true, ..self });
         }
-        if request.schema.is_some() && !self.no_schema {
-            let plain = message.to_lowercase().replace(['_', '-'], " ");
-            if ["response format", "json schema", "structured output"].iter().any(|name| plain.contains(name)) {
-                // One schema that is refused says nothing about the next.
-                let lasts = !plain.contains("invalid schema");
-                return Some(Lesson { dialect: Self { no_schema: true, ..self }, lasts });
-            }
+        if request.schema.is_some()
+            && !self.no_schema
+            && let Some(lasts) = refuses_schema(message)
+        {
+            return Some(Lesson { dialect: Self { no_schema: true, ..self }, lasts });
         }
         if streams && !self.no_streams && (has("stream") || has("streaming")) {
             return learned(Self { no_streams: true, ..self });
@@ -70,16 +69,7 @@ impl Dialect {
 
     /// The messages of a request, with its schema where it must stand there.
     pub(super) fn messages(self, request: &ChatRequest) -> Vec<Value> {
-        let instruction = request.schema.as_ref().filter(|_| self.no_schema).map(crate::schema::instruction);
-        let mut messages: Vec<Message> = request.messages.clone();
-        if let Some(instruction) = instruction {
-            match messages.first_mut() {
-                Some(first) if first.role == Role::System => {
-                    first.content = format!("{}\n\n{instruction}", first.content);
-                }
-                _ => messages.insert(0, Message::system(instruction)),
-            }
-        }
+        let messages = if self.no_schema { schema::in_words(request) } else { request.messages.clone() };
         let written = |message: &Message| {
             let role = match message.role {
                 Role::System => "system",

@@ -1,13 +1,13 @@
 //! Streamed answers of a server that sends what a test tells it.
 
-use super::{super::http::tests::Bench, tests::model, *};
-use crate::{Message, Role};
-use std::time::Duration;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpListener,
-    sync::mpsc,
+use super::{
+    super::http::tests::{Bench, part_by_part},
+    tests::model,
+    *,
 };
+use crate::{ChatModel, ChatResponse, Message, Role};
+use std::{sync::Arc, time::Duration};
+use tokio::sync::mpsc;
 use wiremock::ResponseTemplate;
 
 fn request() -> ChatRequest {
@@ -106,9 +106,9 @@ async fn a_stream_that_does_not_say_that_it_is_whole_is_no_answer() {
 
 #[tokio::test]
 async fn an_error_in_the_stream_has_its_type() {
+    type Expected = fn(&Error) -> bool;
     let coded = |code: Value| json!({ "error": { "message": "said", "code": code } });
-    type Fits = fn(&Error) -> bool;
-    let cases: [(String, Fits); 5] = [
+    let cases: [(String, Expected); 5] = [
         (format!("data: {}", coded(json!(429))), |e| matches!(e, Error::RateLimited { .. })),
         (format!("data: {}", coded(json!("insufficient_quota"))), |e| matches!(e, Error::Server { .. })),
         (format!("data: {}", coded(json!(null))), |e| matches!(e, Error::Server { status: 500, .. })),
@@ -189,57 +189,38 @@ async fn a_refused_schema_goes_into_the_instructions() {
     assert_eq!(sent["messages"][1], json!({ "role": "user", "content": "hi" }));
 }
 
-/// A server that answers one request with the parts that it is given, each as
-/// it comes; then it keeps the connection open until the end of the test.
-async fn part_by_part() -> (String, mpsc::UnboundedSender<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let base_url = format!("http://{}/v1", listener.local_addr().expect("an address"));
-    let (sender, mut parts) = mpsc::unbounded_channel::<String>();
-    tokio::spawn(async move {
-        let (mut connection, _) = listener.accept().await.expect("a connection");
-        let mut request = vec![0; 1 << 16];
-        let _ = connection.read(&mut request).await.expect("a request");
-        let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-        connection.write_all(head.as_bytes()).await.expect("the head");
-        while let Some(part) = parts.recv().await {
-            let part = format!("{:x}\r\n{part}\r\n", part.len());
-            connection.write_all(part.as_bytes()).await.expect("a part");
-        }
-        std::future::pending::<()>().await;
-    });
-    (base_url, sender)
-}
-
 #[tokio::test]
 async fn pieces_come_while_the_rest_is_not_written_yet() {
-    let (base_url, server) = part_by_part().await;
+    let (server_url, server) = part_by_part().await;
+    let base_url = format!("{server_url}/v1");
     let model = model(&Bench::new().await, |config| config.base_url = base_url);
     let (told, mut pieces) = mpsc::unbounded_channel();
     let on_piece: OnPiece = Arc::new(move |piece| told.send(piece.to_owned()).expect("the test listens"));
     let call = tokio::spawn(async move { model.chat_streaming(&request(), &on_piece).await });
     let event = |chunk: Value| format!("data: {chunk}\n\n");
-    server.send(event(says("one"))).expect("it listens");
+    server.send(event(says("one")).into_bytes()).expect("it listens");
     assert_eq!(pieces.recv().await.as_deref(), Some("one"));
     // Half an event is no piece, and the other half makes it one.
     let (first, second) = (event(says("two"))[..20].to_owned(), event(says("two"))[20..].to_owned());
-    server.send(first).expect("it listens");
-    server.send(second).expect("it listens");
+    server.send(first.into_bytes()).expect("it listens");
+    server.send(second.into_bytes()).expect("it listens");
     assert_eq!(pieces.recv().await.as_deref(), Some("two"));
     assert!(!call.is_finished());
-    server.send(event(ends("stop")) + "data: [DONE]\n\n").expect("it listens");
+    server.send((event(ends("stop")) + "data: [DONE]\n\n").into_bytes()).expect("it listens");
     assert_eq!(call.await.expect("no panic").expect("an answer").text, "onetwo");
 }
 
 #[tokio::test]
 async fn silence_is_a_timeout_and_a_comment_is_silence() {
-    let (base_url, server) = part_by_part().await;
+    let (server_url, server) = part_by_part().await;
+    let base_url = format!("{server_url}/v1");
     let patience = 0.5;
     let model = model(&Bench::new().await, |config| {
         (config.base_url, config.timeout_seconds) = (base_url, patience);
     });
-    server.send(format!("data: {}\n\n", says("one"))).expect("it listens");
+    server.send(format!("data: {}\n\n", says("one")).into_bytes()).expect("it listens");
     let keep_alive = tokio::spawn(async move {
-        while server.send(": still here\n\n".to_owned()).is_ok() {
+        while server.send(b": still here\n\n".to_vec()).is_ok() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     });

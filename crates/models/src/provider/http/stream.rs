@@ -5,13 +5,14 @@
 //! between two; in all it may take [`PATIENCE`] times as long.
 
 use super::{
-    Endpoint, RateHints, Said,
+    Endpoint, RateHints,
     redact::Redactor,
     sse::{Event, Parser},
 };
 use crate::Error;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
+use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 /// How many times the longest silence a streamed answer may take in all.
@@ -47,8 +48,8 @@ impl Endpoint {
         mut take: impl FnMut(&str, &Value) -> Result<(), Error>,
     ) -> Result<Ended, Error> {
         let started = Instant::now();
-        let request = self.client.post(format!("{}/{path}", self.base)).json(body);
-        let sent = request.timeout(self.timeout.saturating_mul(PATIENCE)).send();
+        let request = self.client.post(self.url(path)).json(body);
+        let sent = request.timeout(self.patience()).send();
         let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.silent())?;
         let mut response = sent.map_err(|error| self.broken(&error, started))?;
         if !response.status().is_success() {
@@ -94,12 +95,18 @@ impl Endpoint {
         let value = self.read(event.data.clone(), hints)?;
         // Without the usual envelope, its name says what it is.
         if event.name == "error" {
-            return Err(self.reported(Said::read(&event.data), hints));
+            return Err(self.reported(&event.data, hints));
         }
         Ok(value)
     }
 
-    fn silent(&self) -> Error {
+    /// How long a streamed answer may take in all.
+    pub(in crate::provider) fn patience(&self) -> Duration {
+        self.timeout.saturating_mul(PATIENCE)
+    }
+
+    /// Nothing came for as long as an answer may take.
+    pub(in crate::provider) fn silent(&self) -> Error {
         Error::Timeout { model: self.model.clone(), after: self.timeout }
     }
 
@@ -112,5 +119,13 @@ impl Endpoint {
     /// Takes secrets out of an answer's text.
     pub(in crate::provider) fn redactor(&self) -> Redactor {
         Redactor::new(self.long_secrets().map(str::to_owned).collect())
+    }
+}
+
+/// What has begun was not refused: it must not be asked in other words.
+pub(in crate::provider) fn after_the_beginning(error: Error) -> Error {
+    match error {
+        Error::Refused { endpoint, status, message } => Error::Server { endpoint, status, message, retry_after: None },
+        error => error,
     }
 }

@@ -1,0 +1,88 @@
+//! `reverie judge`: whether a judge can tell right from wrong.
+
+use super::{Context, Failure};
+use crate::{environment, render};
+use eval::qualify::{Case, planted};
+use std::path::{Path, PathBuf};
+
+/// Try judges on labelled cases before their numbers count.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie judge                                  # the experiment's judges, on cases planted from its golden questions
+  reverie judge qwen --cases labelled.jsonl
+  reverie judge qwen gemma --cases labelled.jsonl --planted 0 --json
+
+A case is a line of JSON: kind (supported, relevant or correct), question,
+against (the context, the answer or the reference), item (the statement, the
+passage or the answer), label (true or false). Planted cases pair golden
+questions with their own evidence and with that of others.
+The result is kept: a metric of a qualified judge may be in `objective`.")]
+pub struct Arguments {
+    /// The chat models, by their names in the experiment file. Default: its judges.
+    models: Vec<String>,
+    /// The experiment file.
+    #[arg(long, default_value = "experiment.toml")]
+    experiment: PathBuf,
+    /// Labelled cases, JSONL; may be given more than once.
+    #[arg(long = "cases", value_name = "FILE")]
+    cases: Vec<PathBuf>,
+    /// How many cases to plant for each kind of verdict, from the golden questions.
+    #[arg(long, value_name = "N")]
+    planted: Option<usize>,
+}
+
+/// Enough for an interval of about a tenth on each side.
+const PLANTED: usize = 60;
+const SEED: u64 = 0x5EED;
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let experiment = &session.experiment;
+    let models = if arguments.models.is_empty() { experiment.evaluate.judges.clone() } else { arguments.models };
+    if models.is_empty() {
+        return Err(Failure::usage(
+            "no judge: name a chat model of the experiment file, or add `judge` under [evaluate]",
+        ));
+    }
+    let mut cases = Vec::new();
+    for path in &arguments.cases {
+        cases.extend(read(path)?);
+    }
+    let wanted = arguments.planted.unwrap_or(if arguments.cases.is_empty() { PLANTED } else { 0 });
+    if wanted > 0 {
+        let Some(dataset) = &experiment.dataset else {
+            return Err(Failure::usage(
+                "cases are planted from golden questions, but there is no [dataset]: give --cases",
+            ));
+        };
+        let golden = super::golden::read(&experiment.path(&dataset.path))?;
+        cases.extend(planted(&golden.questions, wanted, SEED));
+    }
+    if cases.is_empty() {
+        return Err(Failure::usage("there are no cases: golden questions with evidence give some, or --cases FILE"));
+    }
+    let mut records = Vec::new();
+    for model in &models {
+        cx.note(format_args!("{model}: {} cases", cases.len()));
+        records.push(session.qualify(model, &cases).await?);
+    }
+    if cx.json {
+        cx.print_json(&records)?;
+    } else {
+        cx.print(render::qualifications(&records));
+    }
+    Ok(0)
+}
+
+/// Reads cases; every faulty line is told.
+fn read(path: &Path) -> Result<Vec<Case>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let (mut cases, mut faults) = (Vec::new(), Vec::new());
+    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match serde_json::from_str::<Case>(line) {
+            Ok(case) => cases.push(case),
+            Err(error) => faults.push(format!("{}:{}: {error}", path.display(), i + 1)),
+        }
+    }
+    if faults.is_empty() { Ok(cases) } else { Err(Failure::usage(faults.join("\n"))) }
+}

@@ -1,0 +1,78 @@
+//! What can be told of a metric from its settings alone, before it is built
+//! and before anything is asked: what it looks at, to which questions it
+//! applies, and how often it asks its judges.
+
+use super::{JudgeCalls, Needs};
+use crate::qualify::VerdictKind;
+use crate::{Missing, Question};
+
+/// What can be told of a metric from its settings alone, before it is built.
+pub(super) trait Describe {
+    /// What it looks at.
+    fn needs(&self) -> Needs;
+
+    /// What tells it from others, where that is not its name.
+    fn label(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether its settings may give it a name.
+    fn is_named(&self) -> bool {
+        false
+    }
+
+    /// Puts what its files hold into the settings.
+    fn load(&mut self, _read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Settings that work: those of a metric that has no such default.
+    #[cfg(test)]
+    fn example() -> Self
+    where
+        Self: Sized + Default,
+    {
+        Self::default()
+    }
+
+    /// The lowest and the highest score.
+    fn range(&self) -> (f64, f64) {
+        (0.0, 1.0)
+    }
+
+    /// Whether more of it is better.
+    fn higher_is_better(&self) -> bool {
+        true
+    }
+
+    /// The kind of verdict that judges give for it, if there are labelled
+    /// cases of that kind.
+    fn verdict(&self) -> Option<VerdictKind> {
+        None
+    }
+
+    /// How often judges are asked; for metrics that need them.
+    fn judge_calls(&self, _passages: u64) -> JudgeCalls {
+        JudgeCalls::default()
+    }
+
+    /// Whether a question that the documents do not answer has a score: not
+    /// where it is held against what such a question cannot have.
+    fn scores_unanswerable(&self) -> bool {
+        let needs = self.needs();
+        !(needs.reference || needs.evidence)
+    }
+}
+
+pub(super) fn unanswerable() -> Missing {
+    Missing::NotApplicable("the question is marked as unanswerable: there is nothing to hold the result against".into())
+}
+
+/// The reference answer of a question. One without is no failure of a trial.
+pub(super) fn reference(question: &Question) -> Result<&str, Missing> {
+    match question.reference.as_deref().map(str::trim) {
+        _ if !question.answerable => Err(unanswerable()),
+        Some(reference) if !reference.is_empty() => Ok(reference),
+        _ => Err(Missing::NotApplicable("the question has no reference answer".into())),
+    }
+}

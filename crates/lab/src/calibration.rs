@@ -1,0 +1,157 @@
+//! A judge's scores held against people's labels: how far they agree, and what
+//! the means would be if people had scored everything.
+//!
+//! When to use it: where a judged metric matters and some answers were labelled
+//! by hand. The labelled answers must be a random part of all, or the corrected
+//! means are those of the part that was chosen.
+//!
+//! Source of the correction: A. N. Angelopoulos et al., "PPI++: Efficient
+//! Prediction-Powered Inference", 2023.
+
+use crate::{Error, Results, TrialResult};
+use eval::statistics::{Agreement, CorrectedMean, corrected_mean, mean};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const SEED: u64 = 0x5EED;
+
+/// What a person said of one answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Label {
+    /// The trial that answered, such as `t03`.
+    pub trial: String,
+    /// The question's id.
+    pub question: String,
+    /// The score, in the metric's range; `true` is its best, `false` its worst.
+    pub label: LabelValue,
+}
+
+/// A score or a verdict.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum LabelValue {
+    /// Right or wrong.
+    Verdict(bool),
+    /// A score.
+    Score(f64),
+}
+
+/// A judge beside people.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Calibration {
+    /// The metric.
+    pub metric: String,
+    /// Labels that were used.
+    pub n_labels: usize,
+    /// How far judge and people agree: on classes where the labels are few
+    /// different values, else on which half of the range.
+    pub agreement: Option<Agreement>,
+    /// The means, trial by trial.
+    pub trials: Vec<CalibratedTrial>,
+}
+
+/// One trial's means.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CalibratedTrial {
+    /// The trial.
+    pub trial: String,
+    /// Its labelled answers.
+    pub n_labels: usize,
+    /// Its answers that only the judge scored.
+    pub n_judged: usize,
+    /// The judge's mean over all.
+    pub judged_mean: Option<f64>,
+    /// The corrected mean; none of fewer than two labels.
+    pub corrected: Option<CorrectedMean>,
+}
+
+impl Results {
+    /// Holds a judged metric against labels.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with every label that names no answer of this run or
+    /// is out of the metric's range.
+    pub fn calibrate(&self, metric: &str, labels: &[Label]) -> Result<Calibration, Error> {
+        let Some(described) = self.metrics.iter().find(|known| known.name == metric) else {
+            let known: Vec<&str> = self.metrics.iter().map(|metric| metric.name.as_str()).collect();
+            return Err(Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", "))));
+        };
+        let (low, high) = described.range;
+        let mut mistakes = Vec::new();
+        let mut by_trial: BTreeMap<&str, BTreeMap<&str, f64>> = BTreeMap::new();
+        for (i, label) in labels.iter().enumerate() {
+            let Label { trial, question, label } = label;
+            let value = match *label {
+                LabelValue::Verdict(right) => {
+                    if right == described.higher_is_better {
+                        high
+                    } else {
+                        low
+                    }
+                }
+                LabelValue::Score(value) => value,
+            };
+            if !(low..=high).contains(&value) {
+                mistakes.push(format!("label {}: {value} is not between {low} and {high}", i + 1));
+            }
+            match self.trials.iter().find(|known| known.trial.id == *trial) {
+                None => mistakes.push(format!("label {}: there is no trial `{trial}`", i + 1)),
+                Some(known) if known.questions.iter().all(|known| known.question != *question) => {
+                    mistakes.push(format!("label {}: there is no question `{question}`", i + 1));
+                }
+                Some(_) => {}
+            }
+            if by_trial.entry(trial).or_default().insert(question, value).is_some() {
+                mistakes.push(format!("label {}: `{trial}` has two labels for `{question}`", i + 1));
+            }
+        }
+        if labels.is_empty() {
+            mistakes.push("there are no labels".to_owned());
+        }
+        if !mistakes.is_empty() {
+            return Err(Error::Refused(mistakes));
+        }
+        let mut pairs = Vec::new();
+        let none = BTreeMap::new();
+        let one = |trial: &TrialResult| {
+            let labels = by_trial.get(trial.trial.id.as_str()).unwrap_or(&none);
+            let scores = trial.questions.iter().filter_map(|question| {
+                let value = question.scores.get(metric)?.score.value()?;
+                Some((labels.get(question.question.as_str()).copied(), value))
+            });
+            let (mut labelled, mut unlabelled) = (Vec::new(), Vec::new());
+            for (person, judge) in scores {
+                match person {
+                    Some(person) => labelled.push((person, judge)),
+                    None => unlabelled.push(judge),
+                }
+            }
+            let all: Vec<f64> = labelled.iter().map(|pair| pair.1).chain(unlabelled.iter().copied()).collect();
+            let row = CalibratedTrial {
+                trial: trial.trial.id.clone(),
+                n_labels: labelled.len(),
+                n_judged: unlabelled.len(),
+                judged_mean: mean(&all),
+                corrected: corrected_mean(&labelled, &unlabelled),
+            };
+            (row, labelled)
+        };
+        let mut trials = Vec::new();
+        for trial in &self.trials {
+            let (row, labelled) = one(trial);
+            pairs.extend(labelled);
+            trials.push(row);
+        }
+        let middle = f64::midpoint(low, high);
+        let class = |value: f64| if value >= middle { "high" } else { "low" }.to_owned();
+        let classes: Vec<(String, String)> =
+            pairs.iter().map(|&(person, judge)| (class(person), class(judge))).collect();
+        Ok(Calibration {
+            metric: metric.to_owned(),
+            n_labels: pairs.len(),
+            agreement: Agreement::of(&classes, SEED),
+            trials,
+        })
+    }
+}

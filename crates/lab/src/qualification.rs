@@ -1,0 +1,149 @@
+//! Which judges were tried on labelled cases, and what their metrics may do.
+//!
+//! A record is kept beside the journal, by the model's identity: another
+//! revision or other settings are another judge. A judged metric may choose a
+//! winner if every one of its judges is qualified for the kind of verdict that
+//! the metric takes, with the threshold that the metric uses.
+
+use crate::{
+    Error,
+    session::{Session, write_whole},
+    task::now_ms,
+};
+use eval::{
+    MetricConfig,
+    qualify::{Case, Qualification, qualify},
+};
+use models::Identity;
+use serde::{Deserialize, Serialize};
+use store::KeyBuilder;
+
+/// Thresholds that differ by less give the same verdicts but for few.
+const NEAR: f64 = 0.02;
+
+/// How a judge did on labelled cases.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct QualificationRecord {
+    /// The judge, by its name in the experiment.
+    pub judge: String,
+    /// What decides its answers.
+    pub model: Identity,
+    /// The digest of the cases.
+    pub cases: String,
+    /// How many there were.
+    pub n_cases: usize,
+    /// When, in milliseconds since 1970.
+    pub time_ms: i64,
+    /// One for each kind of verdict that had cases.
+    pub kinds: Vec<Qualification>,
+}
+
+/// A judge of an experiment, and its record if it was ever tried.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct JudgeResult {
+    /// Its name in the experiment.
+    pub judge: String,
+    /// How it did; none if nobody tried it.
+    pub record: Option<QualificationRecord>,
+}
+
+impl JudgeResult {
+    /// Why verdicts for a metric do not count; none if they do.
+    pub fn objection(&self, metric: &MetricConfig) -> Option<String> {
+        let judge = &self.judge;
+        let Some(kind) = metric.verdict() else {
+            return Some("there are no labelled cases for what this metric asks".to_owned());
+        };
+        let Some(record) = &self.record else {
+            return Some(format!("`{judge}` was never tried: run `reverie judge {judge}`"));
+        };
+        let Some(found) = record.kinds.iter().find(|found| found.kind == kind) else {
+            return Some(format!(
+                "`{judge}` was tried on no case of `{}`: run `reverie judge {judge}` with some",
+                kind.name()
+            ));
+        };
+        if !found.qualified {
+            return Some(format!("`{judge}` is not qualified for `{}`: {}", kind.name(), found.reason));
+        }
+        let used = threshold(metric);
+        match (found.threshold, used) {
+            (Some(fitted), Some(used)) if (fitted - used).abs() > NEAR => Some(format!(
+                "`{judge}` is qualified for `{}` with a threshold of {fitted:.2}, not {used}: write `{} = {{ threshold = {fitted:.2} }}`",
+                kind.name(),
+                metric.name()
+            )),
+            _ => None,
+        }
+    }
+}
+
+/// The probability from which on a metric takes a yes for a yes.
+fn threshold(metric: &MetricConfig) -> Option<f64> {
+    serde_json::to_value(metric).ok()?.get(metric.name())?.get("threshold")?.as_f64()
+}
+
+impl Session {
+    /// Tries a judge on labelled cases and keeps how it did.
+    ///
+    /// # Errors
+    /// The model is not there or failed, or the record cannot be written.
+    pub async fn qualify(&self, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
+        let models = self.ready_models(judge).await?;
+        let chat = models.chat(judge)?;
+        let kinds = qualify(&chat, cases).await.map_err(|missing| Error::Task {
+            label: format!("trying the judge `{judge}`"),
+            reason: missing.to_string(),
+        })?;
+        let record = QualificationRecord {
+            judge: judge.to_owned(),
+            model: chat.identity().clone(),
+            cases: KeyBuilder::new("cases").field("cases", cases).finish().short(),
+            n_cases: cases.len(),
+            time_ms: now_ms(),
+            kinds,
+        };
+        let path = self.qualification_path(&record.model);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
+        }
+        write_whole(&path, &serde_json::to_vec_pretty(&record).map_err(Error::table)?)?;
+        Ok(record)
+    }
+
+    /// The experiment's judges with their records.
+    pub fn judges(&self) -> Vec<JudgeResult> {
+        let names = self.experiment.evaluate.judges.iter();
+        names.map(|judge| JudgeResult { judge: judge.clone(), record: self.qualification(judge) }).collect()
+    }
+
+    fn qualification(&self, judge: &str) -> Option<QualificationRecord> {
+        let identity = self.experiment.models.get(judge)?.identity(self.context()).ok()?;
+        let bytes = std::fs::read(self.qualification_path(&identity)).ok()?;
+        let record: QualificationRecord = serde_json::from_slice(&bytes).ok()?;
+        (record.model == identity).then_some(record)
+    }
+
+    fn qualification_path(&self, model: &Identity) -> std::path::PathBuf {
+        let key = KeyBuilder::new("judge").field("model", model).finish();
+        self.root().join("qualifications").join(format!("{}.json", key.short()))
+    }
+
+    /// Judged metrics in the objective that may not choose a winner.
+    pub(crate) fn check_judges(&self) -> Vec<String> {
+        let evaluate = &self.experiment.evaluate;
+        let judges = self.judges();
+        let chosen =
+            evaluate.metrics.iter().filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()));
+        let objections = chosen.flat_map(|metric| {
+            judges.iter().filter_map(|judge| {
+                Some(format!(
+                    "evaluate.objective: `{}` cannot choose a winner: {}",
+                    metric.label(),
+                    judge.objection(metric)?
+                ))
+            })
+        });
+        objections.collect()
+    }
+}
