@@ -2,6 +2,7 @@
 //! person needs to check them.
 
 mod front;
+mod groups;
 mod winner;
 
 use crate::{
@@ -73,6 +74,13 @@ pub struct TrialResult {
     pub p_value: Option<f64>,
     /// Whether that cannot be told from the winner.
     pub tied: bool,
+    /// Its group of trials that cannot be told from the best of them, from 1.
+    #[serde(default)]
+    pub group: Option<usize>,
+    /// Where the dataset is split: the objective over the questions to report
+    /// by, on which nothing was chosen.
+    #[serde(default)]
+    pub test: Option<Summary>,
     /// About how many questions it would take to tell it from the winner, if
     /// the differences seen are the true ones.
     #[serde(default)]
@@ -194,7 +202,7 @@ impl Results {
         for trial in &mut self.trials {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();
         }
-        self.winner = choose(&mut self.trials, &self.metrics, &self.objective);
+        self.winner = choose(&mut self.trials, &self.metrics, &self.objective, &self.questions);
         self.search = Some(search);
     }
 
@@ -219,7 +227,7 @@ impl Results {
         }
         let client = prepared.execution.models().client();
         let budget = BudgetResult::of(client.budget());
-        let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective);
+        let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective, &prepared.questions);
         Ok(Self {
             version: 1,
             experiment: experiment.name.clone(),
@@ -339,6 +347,8 @@ async fn gather_trial(
         cost_usd: given.iter().map(cost).sum::<f64>() / 1e6 + 0.0,
         p_value: None,
         tied: false,
+        group: None,
+        test: None,
         questions_needed: None,
         effect_size: None,
         front: false,

@@ -184,6 +184,7 @@ impl Client {
             identity: identity.clone(),
             limiter: limited.limiter.clone().with_retry(self.retry.clone()),
             hints: Arc::new(hints),
+            repeat: 0,
         }
     }
 }
@@ -225,6 +226,8 @@ struct Caller {
     identity: Identity,
     limiter: Limiter,
     hints: Hints,
+    /// Which repeat of equal requests this is.
+    repeat: u32,
 }
 
 impl Caller {
@@ -235,12 +238,15 @@ impl Caller {
     }
 
     fn key(&self, request: &impl serde::Serialize) -> Key {
-        KeyBuilder::new("call")
+        let key = KeyBuilder::new("call")
             .field("version", &ANSWER_VERSION)
             .field("kind", self.kind)
             .field("identity", &self.identity)
-            .field("request", request)
-            .finish()
+            .field("request", request);
+        match self.repeat {
+            0 => key.finish(),
+            repeat => key.field("repeat", &repeat).finish(),
+        }
     }
 
     /// The kept form of the answer: from an identical call in flight, from

@@ -12,6 +12,7 @@ mod journal;
 mod judge;
 mod leaderboard;
 mod models;
+mod noise;
 mod plan;
 mod query;
 mod run;
@@ -66,6 +67,7 @@ enum Verb {
     Show(show::Arguments),
     Judge(judge::Arguments),
     Calibrate(calibrate::Arguments),
+    Noise(noise::Arguments),
     Golden(golden::Arguments),
     Query(query::Arguments),
     Score(score::Arguments),
@@ -184,6 +186,7 @@ pub fn main() -> ExitCode {
             Verb::Compare(arguments) => compare::run(&cx, arguments).await,
             Verb::Judge(arguments) => judge::run(&cx, arguments).await,
             Verb::Calibrate(arguments) => calibrate::run(&cx, arguments).await,
+            Verb::Noise(arguments) => noise::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,

@@ -20,6 +20,8 @@ Columns: `question`, `answer`, `contexts` (a list of texts), `reference`, and
 optionally `id`, `answerable`, `evidence`; also by the names of Ragas
 (`user_input`, `response`, `retrieved_contexts`, `ground_truth`) and DeepEval
 (`input`, `actual_output`, `retrieval_context`, `expected_output`).
+Of [evaluate], `metrics`, `judge`, `embedder` and `budget` count here; every row
+is scored, and nothing is chosen, so `answered`, `judged` and `objective` do not.
 What it should cost is told before anything is asked. A call that was paid once
 is in the journal (`store` of the file, else ./.reverie) and never paid again.")]
 pub struct Arguments {

@@ -1,7 +1,7 @@
 //! The leaderboard for people.
 
 use super::{aligned, count, table};
-use eval::statistics::Summary;
+use eval::{dataset::Split, statistics::Summary};
 use lab::{
     MetricResult, Results, TrialResult, Winner,
     search::{SearchResult, StopKind},
@@ -52,6 +52,10 @@ pub fn leaderboard(results: &Results) -> String {
     if !results.objective.is_empty() {
         header.push("objective [95 %]");
     }
+    let split = results.trials.iter().any(|trial| trial.test.is_some());
+    if split {
+        header.push("on test\nquestions");
+    }
     header.extend(names.iter().map(String::as_str));
     let answers = results.trials.iter().any(|trial| trial.latency_p50.is_some());
     let paid = results.trials.iter().any(|trial| trial.cost_usd > 0.0);
@@ -74,6 +78,9 @@ pub fn leaderboard(results: &Results) -> String {
         row.extend(axes.iter().map(|axis| aligned(trial.trial.labels.get(*axis).map_or("", String::as_str), false)));
         if !results.objective.is_empty() {
             row.push(aligned(trial.objective.as_ref().map_or_else(|| "–".to_owned(), interval), true));
+        }
+        if split {
+            row.push(aligned(trial.test.as_ref().map_or_else(|| "–".to_owned(), interval), true));
         }
         row.extend(
             results
@@ -104,6 +111,12 @@ pub fn leaderboard(results: &Results) -> String {
                     if tied == 1 { "trial" } else { "trials" },
                     needed(results)
                 );
+            }
+            if let Some(gap) = gap(results, id) {
+                let _ = write!(text, "\n{gap}");
+            }
+            if let Some(groups) = groups(results) {
+                let _ = write!(text, "\n{groups}");
             }
             let front: Vec<&str> =
                 results.trials.iter().filter(|trial| trial.front).map(|trial| trial.trial.id.as_str()).collect();
@@ -169,6 +182,33 @@ pub fn leaderboard(results: &Results) -> String {
         );
     }
     text
+}
+
+/// How much better the winner looks on the questions that chose it than on
+/// those that did not.
+fn gap(results: &Results, winner: &str) -> Option<String> {
+    let trial = results.trials.iter().find(|trial| trial.trial.id == winner)?;
+    let (tune, test) = (trial.objective.as_ref()?, trial.test.as_ref()?);
+    let (chosen, reported) = (tune.mean?, test.mean?);
+    Some(format!(
+        "chosen on {} questions: {chosen:.3}; on the {} that nothing was chosen by: {reported:.3}, a gap of {:+.3}",
+        results.questions.iter().filter(|question| question.split != Some(Split::Test)).count(),
+        results.questions.iter().filter(|question| question.split == Some(Split::Test)).count(),
+        chosen - reported
+    ))
+}
+
+/// Trials that cannot be told apart, where there are several such groups.
+fn groups(results: &Results) -> Option<String> {
+    let most = results.trials.iter().filter_map(|trial| trial.group).max()?;
+    if most < 2 || most == results.trials.len() {
+        return None;
+    }
+    let of = |group: usize| {
+        let members = results.trials.iter().filter(|trial| trial.group == Some(group));
+        members.map(|trial| trial.trial.id.as_str()).collect::<Vec<_>>().join(" = ")
+    };
+    Some(format!("groups that cannot be told apart: {}", (1..=most).map(of).collect::<Vec<_>>().join("  >  ")))
 }
 
 /// What more questions would do for the trials that are tied.

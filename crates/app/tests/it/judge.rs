@@ -43,5 +43,6 @@ fn fenced(prompt: &str, tag: &str) -> String {
 }
 
 fn sentences(text: &str) -> Vec<String> {
-    text.split_inclusive(". ").map(|sentence| sentence.trim().to_owned()).filter(|text| !text.is_empty()).collect()
+    let stated = |sentence: &&str| !sentence.is_empty() && !sentence.contains("don't know");
+    text.split_inclusive(". ").map(str::trim).filter(stated).map(str::to_owned).collect()
 }

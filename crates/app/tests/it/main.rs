@@ -7,6 +7,7 @@
 mod budget;
 mod corpus;
 mod endpoint;
+mod failing_judge;
 mod journal;
 mod judge;
 mod killed;

@@ -37,20 +37,24 @@ pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
-/// How many letters have to be changed, added or left out (Levenshtein).
+/// How many letters have to be put in, taken out, replaced, or swapped with
+/// their neighbour to make one word of the other.
 fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, a) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in right.iter().enumerate() {
-            let changed = diagonal + usize::from(a != *b);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
+    let (left, right): (Vec<char>, Vec<char>) = (left.chars().collect(), right.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=right.len()).collect()];
+    for i in 1..=left.len() {
+        let mut row = vec![i];
+        for j in 1..=right.len() {
+            let replaced = rows[i - 1][j - 1] + usize::from(left[i - 1] != right[j - 1]);
+            let mut least = replaced.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && left[i - 1] == right[j - 2] && left[i - 2] == right[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[right.len()]
+    rows[left.len()][right.len()]
 }
 
 /// Yes or no, as JSON, Python and spreadsheets write it.
@@ -86,6 +90,7 @@ mod tests {
         assert_eq!(edit_distance("kitten", "sitting"), 3);
         assert_eq!(edit_distance("", "ab"), 2);
         assert_eq!(edit_distance("é", "e"), 1);
+        assert_eq!(edit_distance("anwser", "answer"), 1);
     }
 
     #[test]

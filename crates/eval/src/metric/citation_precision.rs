@@ -61,8 +61,8 @@ impl Describe for Config {
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        // Each sentence, and its citations alone where it has several.
-        JudgeCalls { writing: 0, voting: 2 * ITEMS }
+        // Each sentence, and each of two citations alone.
+        JudgeCalls { writing: 0, voting: 3 * ITEMS }
     }
 }
 

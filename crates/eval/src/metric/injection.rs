@@ -97,7 +97,10 @@ fn injected_instructions_in_any_text_change_nothing_that_a_judge_is_asked() {
             let skeletons = |prompts: &[String]| prompts.iter().map(|prompt| skeleton(prompt)).collect::<Vec<_>>();
             assert_eq!(skeletons(&hostile), skeletons(&plain), "{name}");
             assert!(hostile.iter().all(|prompt| !prompt.contains("<|")), "{name}: a mark of a chat template");
-            assert_eq!(hostile_score.score, plain_score.score, "{name}");
+            // Similarity is of the texts themselves, and they differ.
+            if !config.needs().embedder {
+                assert_eq!(hostile_score.score, plain_score.score, "{name}");
+            }
         }
     }
 }

@@ -19,11 +19,14 @@ pub(super) async fn mean_of(
 ) -> Result<f64, Missing> {
     let options = Options::Numbers(scale.to_vec());
     let mut choices = Vec::new();
+    let mut details: Vec<Value> = Vec::new();
     for prompt in &prompts {
-        choices.push(judge.choose("rating", prompt, &options, transcript).await?);
+        let choice = judge.choose("rating", prompt, &options, transcript).await?;
+        details.push(choice.detail());
+        // Also where the next one cannot be read.
+        *parts = json!({ "ratings": details });
+        choices.push(choice);
     }
-    let details: Vec<Value> = choices.iter().map(|choice| choice.detail()).collect();
-    *parts = json!({ "ratings": details });
     let greatest = scale.last().copied().unwrap_or(1);
     let mut sum = 0.0;
     for choice in &choices {

@@ -1,38 +1,60 @@
 //! Who won: trials in order, each tested against the best, and a winner
 //! unless missing scores could change who that is.
 
-use super::{MetricResult, QuestionResult, TrialResult, Winner, front};
+use super::{MetricResult, QuestionResult, TrialResult, Winner, front, groups};
 use eval::{
-    Missing, Score,
+    Missing, Question, Score,
+    dataset::Split,
     statistics::{self, Summary},
 };
 use std::collections::BTreeMap;
 
 /// Below this corrected p-value a difference is called real.
-const SIGNIFICANT: f64 = 0.05;
+pub(super) const SIGNIFICANT: f64 = 0.05;
 pub(super) const SEED: u64 = 0x5EED;
+
+/// Which of the questions count.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    questions: &'a [Question],
+    test: bool,
+}
+
+impl Part<'_> {
+    /// A trial's questions of this part; trials have theirs in the order of
+    /// the dataset.
+    fn of(self, trial: &TrialResult) -> Vec<&QuestionResult> {
+        let belongs = |question: &Question| (question.split == Some(Split::Test)) == self.test;
+        trial.questions.iter().zip(self.questions).filter(|(_, question)| belongs(question)).map(|(own, _)| own).collect()
+    }
+}
 
 /// Per question, how much it adds to the objective: the mean over questions
 /// of these contributions is the mean over metrics of their means, also where
 /// metrics are asked of different numbers of questions. `fill` stands for a
 /// score that is missing though it was asked for.
-fn contributions(trial: &TrialResult, metrics: &[&MetricResult], fill: impl Fn(&MetricResult) -> f64) -> Vec<f64> {
+fn contributions(
+    trial: &TrialResult,
+    metrics: &[&MetricResult],
+    part: Part<'_>,
+    fill: impl Fn(&MetricResult) -> f64,
+) -> Vec<f64> {
+    let questions: Vec<&QuestionResult> = part.of(trial);
     let asked = |metric: &MetricResult| {
-        let not_asked = |question: &&QuestionResult| {
+        let not_asked = |question: &&&QuestionResult| {
             !matches!(question.scores[&metric.name].score, Score::Missing(Missing::NotAsked(_)))
         };
-        trial.questions.iter().filter(not_asked).count()
+        questions.iter().filter(not_asked).count()
     };
     let counts: Vec<usize> = metrics.iter().map(|metric| asked(metric)).collect();
-    trial
-        .questions
+    questions
         .iter()
         .map(|question| {
             let parts =
                 metrics.iter().zip(&counts).map(|(metric, &count)| match &question.scores[&metric.name].score {
                     Score::Missing(Missing::NotAsked(_)) => 0.0,
                     score => {
-                        scaled(metric, score.value().unwrap_or_else(|| fill(metric))) * trial.questions.len() as f64
+                        scaled(metric, score.value().unwrap_or_else(|| fill(metric))) * questions.len() as f64
                             / count.max(1) as f64
                     }
                 });
@@ -77,31 +99,44 @@ fn best(metric: &MetricResult) -> f64 {
 
 /// Orders the trials, tests each against the best, and names a winner unless
 /// missing scores could change who that is.
-pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objective: &[String]) -> Winner {
+///
+/// Where the dataset is split, all of that is done by the questions to choose
+/// by, and each trial's mean over the others is told beside it.
+pub(super) fn choose(
+    trials: &mut [TrialResult],
+    metrics: &[MetricResult],
+    objective: &[String],
+    questions: &[Question],
+) -> Winner {
     let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
     if metrics.is_empty() || trials.iter().all(|trial| trial.questions.is_empty()) {
         return Winner::Refused(
             "no golden questions, or no metric that may choose: see `objective` under [evaluate]".to_owned(),
         );
     }
+    let part = Part { questions, test: false };
+    let reported = Part { questions, test: true };
     for trial in trials.iter_mut() {
+        (trial.test, trial.group) = (None, None);
         (trial.p_value, trial.tied, trial.effect_size, trial.questions_needed) = (None, false, None, None);
         let scored =
             |metric: &&&MetricResult| trial.metrics.get(&metric.name).is_some_and(|summary| summary.n_scored > 0);
         if metrics.iter().filter(scored).count() == metrics.len() {
             // A missing score counts as the mean of those that are there: the
             // bounds below say whether that could matter.
-            let values = contributions(trial, &metrics, |metric| {
-                trial.metrics[&metric.name].mean.unwrap_or_else(|| worst(metric))
-            });
-            let scores: Vec<Score> = values.into_iter().map(Score::finite).collect();
-            let mut summary = Summary::of(&scores, (0.0, 1.0), SEED);
+            let of = |part| {
+                let mean = |metric: &MetricResult| trial.metrics[&metric.name].mean.unwrap_or_else(|| worst(metric));
+                let values = contributions(trial, &metrics, part, mean);
+                Summary::of(&values.into_iter().map(Score::finite).collect::<Vec<_>>(), (0.0, 1.0), SEED)
+            };
+            let mut summary = of(part);
+            trial.test = Some(of(reported)).filter(|summary| summary.n_total > 0);
             let parts = || metrics.iter().map(|metric| &trial.metrics[&metric.name]);
             summary.n_scored = parts().map(|part| part.n_scored).sum();
             summary.n_failed = parts().map(|part| part.n_failed).sum();
             summary.n_total = parts().map(|part| part.n_total).sum();
-            summary.worst = statistics::mean(&contributions(trial, &metrics, worst));
-            summary.best = statistics::mean(&contributions(trial, &metrics, best));
+            summary.worst = statistics::mean(&contributions(trial, &metrics, part, worst));
+            summary.best = statistics::mean(&contributions(trial, &metrics, part, best));
             trial.objective = Some(summary);
         }
     }
@@ -123,7 +158,7 @@ pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objec
     let fill = |trial: &TrialResult| {
         let means: BTreeMap<String, f64> =
             trial.metrics.iter().filter_map(|(name, summary)| Some((name.clone(), summary.mean?))).collect();
-        contributions(trial, &metrics, |metric| means.get(&metric.name).copied().unwrap_or_else(|| worst(metric)))
+        contributions(trial, &metrics, part, |metric| means.get(&metric.name).copied().unwrap_or_else(|| worst(metric)))
     };
     let winning = fill(first);
     let differences: Vec<Vec<f64>> = trials[1..]
@@ -141,6 +176,11 @@ pub(super) fn choose(trials: &mut [TrialResult], metrics: &[MetricResult], objec
         trial.tied = p_value > SIGNIFICANT;
         trial.effect_size = statistics::effect_size(differences);
         trial.questions_needed = statistics::questions_needed(differences).filter(|_| trial.tied);
+    }
+    let scores: Vec<Option<Vec<f64>>> =
+        trials.iter().map(|trial| trial.objective.as_ref().map(|_| fill(trial))).collect();
+    for (trial, group) in trials.iter_mut().zip(groups::groups(&scores)) {
+        trial.group = group;
     }
     let rival = trials[1..]
         .iter()

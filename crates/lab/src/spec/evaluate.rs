@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::path::Path;
 use toml::de::DeTable;
 
-const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
+pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
 const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
 
 /// What else the section is checked against.
@@ -155,14 +155,10 @@ fn read_objective<'a>(reader: &mut Reader<'a>, table: &DeTable<'a>, metrics: &[M
     let at = start(table, "objective");
     let labels: Vec<String> = metrics.iter().map(MetricConfig::label).collect();
     for name in &objective {
-        match metrics.iter().find(|metric| metric.label() == *name) {
-            None => {
-                let hint =
-                    nearest(name, labels.iter().map(String::as_str)).map(|word| format!("did you mean `{word}`?"));
-                let hint = hint.unwrap_or_else(|| "add it to `metrics`".to_owned());
-                reader.error(at, format!("evaluate.objective: `{name}` is not among the metrics; {hint}"));
-            }
-            Some(_) => {}
+        if !metrics.iter().any(|metric| metric.label() == *name) {
+            let hint = nearest(name, labels.iter().map(String::as_str)).map(|word| format!("did you mean `{word}`?"));
+            let hint = hint.unwrap_or_else(|| "add it to `metrics`".to_owned());
+            reader.error(at, format!("evaluate.objective: `{name}` is not among the metrics; {hint}"));
         }
     }
     if objective.is_empty() && table.get("objective").is_some() {

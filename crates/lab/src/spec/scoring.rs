@@ -54,6 +54,7 @@ impl ScoringSpec {
         let mut models = read_models(&mut reader, &root);
         let empty = DeTable::new();
         let table = evaluate::section(&mut reader, &root).unwrap_or(&empty);
+        unknown_keys(&mut reader, table, evaluate::KEYS, "evaluate");
         let mut references = Vec::new();
         let judges = match &choice.judges[..] {
             [] => evaluate::read_judges(&mut reader, table, &mut references),

@@ -57,6 +57,15 @@ impl Chat {
         self
     }
 
+    /// This handle, with calls that are made anew though equal ones were
+    /// answered: each repeat has its own answer, which is kept like any other.
+    /// For finding out how much a model's answers vary. 0 is no repeat.
+    #[must_use]
+    pub fn with_repeat(mut self, repeat: u32) -> Self {
+        self.caller.repeat = repeat;
+        self
+    }
+
     /// How many tokens a text is; an estimate for remote models.
     pub fn count_tokens(&self, text: &str) -> usize {
         self.model.count_tokens(text)

@@ -1,0 +1,50 @@
+//! `reverie noise`: where a metric's noise comes from.
+
+use super::{Context, Failure};
+use crate::{environment, render};
+use lab::NoiseDesign;
+use std::path::PathBuf;
+
+/// Find out how much of a metric's noise comes from questions, generator and judge, by a few repeats.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie noise t03 --metric faithfulness
+  reverie noise t03 --metric token_f1 --questions 10 --answers 3 --judgements 1
+
+Calls: questions × answers, and for each answer as often as the metric asks its
+judge × judgements. They are kept, so a second look pays nothing.
+A local model at temperature 0 repeats itself: its noise is none.")]
+pub struct Arguments {
+    /// A trial of the last run.
+    trial: String,
+    /// One of its metrics.
+    #[arg(long)]
+    metric: String,
+    /// Questions, drawn at random.
+    #[arg(long, default_value_t = 8)]
+    questions: usize,
+    /// Answers to each question.
+    #[arg(long, default_value_t = 3)]
+    answers: usize,
+    /// Judgements of each answer.
+    #[arg(long, default_value_t = 3)]
+    judgements: usize,
+    /// The experiment file.
+    #[arg(long, default_value = "experiment.toml")]
+    experiment: PathBuf,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let Arguments { trial, metric, questions, answers, judgements, experiment } = arguments;
+    if questions < 2 || answers == 0 || judgements == 0 {
+        return Err(Failure::usage("at least 2 questions, 1 answer and 1 judgement are needed"));
+    }
+    let session = environment::open(&experiment, environment::setup(cx.cancel.clone()))?;
+    let result = session.noise(&trial, &metric, NoiseDesign { questions, answers, judgements }).await?;
+    if cx.json {
+        cx.print_json(&result)?;
+    } else {
+        cx.print(render::noise(&result));
+    }
+    Ok(0)
+}

@@ -1,0 +1,98 @@
+//! A judge of which three calls in ten fail: what can still be said, and what
+//! must not be said.
+
+use crate::{endpoint, judge::Words, workspace::Workspace};
+use serde_json::{Value, json};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use wiremock::{Request, Respond, ResponseTemplate};
+
+/// Answers every question in the same way, and judges by words; once it fails,
+/// it refuses to judge three bodies in ten, the same ones each time.
+struct Model(Arc<AtomicBool>);
+
+impl Respond for Model {
+    fn respond(&self, request: &Request) -> ResponseTemplate {
+        let body: Value = serde_json::from_slice(&request.body).unwrap();
+        if body.get("response_format").is_some() {
+            let mut hasher = DefaultHasher::new();
+            request.body.hash(&mut hasher);
+            if self.0.load(Ordering::SeqCst) && hasher.finish() % 10 < 3 {
+                return ResponseTemplate::new(400).set_body_string("{\"error\": {\"message\": \"no judging today\"}}");
+            }
+            return Words.respond(request);
+        }
+        let content = "Barn owls swallow mice whole. The blue whale is the largest animal that has ever lived.";
+        ResponseTemplate::new(200).set_body_json(json!({
+            "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
+            "usage": { "prompt_tokens": 40, "completion_tokens": 10 },
+        }))
+    }
+}
+
+/// Two trials that are chosen by a judge's verdicts, and a sound judge.
+fn workspace(uri: &str) -> Workspace {
+    let workspace = Workspace::new();
+    workspace.multiply_questions(6);
+    workspace.experiment(
+        "chunker = [{ sentence = { chunk_size = 24, chunk_overlap = 0 } }, { sentence = { chunk_size = 96, chunk_overlap = 0 } }]\nretriever = { bm25 = { top_k = 1 } }\ngenerator = { compact = { model = \"gpt\", max_tokens = 40 } }",
+        &format!(
+            "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{uri}/v1\", concurrency = 1 }}\n\n[dataset]\npath = \"golden.jsonl\"\n\n[evaluate]\nmetrics = [\"faithfulness\", \"hit_rate\"]\njudge = \"gpt\"\nobjective = [\"faithfulness\"]"
+        ),
+    );
+    let case = |i: usize| {
+        let item = if i % 2 == 0 { format!("Owl {i} hunts") } else { format!("Owl {i} reads") };
+        let against = format!("Owl {i} hunts.");
+        json!({ "kind": "supported", "against": against, "item": item, "label": i % 2 == 0 }).to_string()
+    };
+    workspace.write("cases.jsonl", (0..80).map(case).collect::<Vec<_>>().join("\n"));
+    workspace
+}
+
+fn faithfulness(results: &Value, trial: &str) -> Value {
+    let trials = results["trials"].as_array().unwrap();
+    let found = trials.iter().find(|found| found["trial"]["id"] == trial).unwrap();
+    found["metrics"]["faithfulness"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_judge_that_nobody_tried_chooses_no_winner() {
+    let server = endpoint::start_with(Model(Arc::default())).await;
+    let workspace = workspace(&server.uri());
+    workspace.run(&["run"]).refused_with(&["`faithfulness` cannot choose a winner", "`gpt` was never tried"]);
+    let tried = workspace.run(&["judge", "--cases", "cases.jsonl", "--json"]).succeeds().json();
+    assert_eq!(tried[0]["kinds"][0]["qualified"], true, "{tried}");
+    let chosen = workspace.run(&["run"]).succeeds();
+    assert!(chosen.out.contains("★ winner") && chosen.out.contains("supported qualified"), "{}", chosen.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_three_judge_calls_in_ten_failing_the_truth_is_within_the_bounds_and_no_winner_is_named() {
+    let failing = Arc::new(AtomicBool::new(false));
+    let server = endpoint::start_with(Model(failing.clone())).await;
+    let (sound, broken) = (workspace(&server.uri()), workspace(&server.uri()));
+    for workspace in [&sound, &broken] {
+        workspace.run(&["judge", "--cases", "cases.jsonl"]).succeeds();
+    }
+    let truth = sound.run(&["run", "--json"]).succeeds().json();
+    failing.store(true, Ordering::SeqCst);
+    let found = broken.run(&["run", "--json"]).ends_with(3).json();
+    for trial in ["t01", "t02"] {
+        let (whole, part) = (faithfulness(&truth, trial), faithfulness(&found, trial));
+        let mean = whole["mean"].as_f64().unwrap();
+        assert!(mean > 0.0 && mean < 1.0, "{whole}");
+        let bounds = part["worst"].as_f64().unwrap()..=part["best"].as_f64().unwrap();
+        assert!(bounds.contains(&mean), "{trial}: {mean} is not within {bounds:?}");
+        let (scored, failed) = (part["n_scored"].as_u64().unwrap(), part["n_failed"].as_u64().unwrap());
+        assert!(failed > 0 && scored > 0 && scored + failed == 24, "{part}");
+    }
+    let refused = found["winner"]["refused"].as_str().unwrap_or_default();
+    assert!(refused.contains("scores are missing"), "{}", found["winner"]);
+    let shown = broken.run(&["leaderboard"]).succeeds().out;
+    assert!(shown.contains("/24") && shown.contains("no winner"), "{shown}");
+}

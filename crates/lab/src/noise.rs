@@ -1,0 +1,128 @@
+//! How much of a metric's noise comes from questions, from the generator and
+//! from the judge.
+//!
+//! When to use it: before paying for more questions, more repeats or a better
+//! judge. A few questions of a trial that ran are answered several times from
+//! the passages that were retrieved for them, and each answer is scored several
+//! times. Repeats are calls of their own, behind the same journal and budget;
+//! a second look pays nothing.
+
+use crate::{Error, Session};
+use eval::{
+    MetricConfig, Sample,
+    metric::Context,
+    statistics::{NoiseBudget, Random},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use rag::generate::Generator;
+use serde::Serialize;
+
+const SEED: u64 = 0x5EED;
+
+/// How often things are repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct NoiseDesign {
+    /// Questions, drawn at random.
+    pub questions: usize,
+    /// Answers to each.
+    pub answers: usize,
+    /// Scores of each answer.
+    pub judgements: usize,
+}
+
+/// A metric's noise, and what more effort would make of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NoiseResult {
+    /// The trial.
+    pub trial: String,
+    /// The metric.
+    pub metric: String,
+    /// The variances.
+    pub noise: NoiseBudget,
+    /// Questions that had a score for every repeat.
+    pub used: usize,
+    /// Questions without one, so that they were left out.
+    pub left_out: usize,
+    /// Questions of the run.
+    pub n_questions: usize,
+    /// The standard error of the run's mean as it is, with twice the questions,
+    /// with three answers per question, and with three judgements per answer.
+    pub standard_errors: [f64; 4],
+}
+
+impl Session {
+    /// Splits the noise of a metric of a trial of the last run.
+    ///
+    /// # Errors
+    /// There is no such trial or metric, the trial generates nothing, a model
+    /// failed, or fewer than two questions have all their scores.
+    pub async fn noise(&self, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
+        let results = self.latest()?;
+        let evaluate = &self.experiment.evaluate;
+        let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
+            let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
+            Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
+        })?;
+        let found = results.trial(trial)?;
+        let Some(generator) = &found.trial.generator else {
+            return Err(Error::NotFound(format!("trial `{trial}` generates no answers: nothing of it varies")));
+        };
+        let models = self.ready_models(generator.model()).await?;
+        for judge in &evaluate.judges {
+            self.ready_models(judge).await?;
+        }
+        let embedder = evaluate.embedder.as_deref().map(|name| models.embedder(name)).transpose()?;
+        let mut order: Vec<usize> =
+            (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
+        Random::new(SEED).shuffle(&mut order);
+        order.truncate(design.questions);
+        let repeat = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
+        let one = |i: usize| {
+            let (models, embedder) = (&models, &embedder);
+            let (question, passages) = (&results.questions[i], &found.questions[i].passages);
+            async move {
+                let mut rows = Vec::new();
+                for a in 0..design.answers {
+                    let generator = generator.build(models.chat(generator.model())?.with_repeat(repeat(a)))?;
+                    let answer = generator.generate(&question.question, passages).await?;
+                    let sample = Sample { question, passages, answer: Some(&answer) };
+                    let mut row = Vec::new();
+                    for j in 0..design.judgements {
+                        let judges = evaluate.judges.iter().map(|judge| Ok(models.chat(judge)?.with_repeat(repeat(j))));
+                        let judges = judges.collect::<Result<Vec<_>, Error>>()?;
+                        let built = config.build(&Context { judges, embedder: embedder.clone() })?;
+                        row.push(config.score(built.as_ref(), &sample).await.score.value());
+                    }
+                    rows.push(row.into_iter().collect::<Option<Vec<f64>>>());
+                }
+                Ok::<_, Error>(rows.into_iter().collect::<Option<Vec<Vec<f64>>>>())
+            }
+        };
+        let scored: Vec<Option<Vec<Vec<f64>>>> =
+            stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await?;
+        let left_out = scored.iter().filter(|rows| rows.is_none()).count();
+        let scores: Vec<Vec<Vec<f64>>> = scored.into_iter().flatten().collect();
+        let noise = NoiseBudget::of(&scores).ok_or_else(|| {
+            Error::NotFound(format!(
+                "only {} of {} questions have all their scores: at least two are needed",
+                scores.len(),
+                order.len()
+            ))
+        })?;
+        let n = found.questions.len();
+        Ok(NoiseResult {
+            trial: trial.to_owned(),
+            metric: metric.to_owned(),
+            noise,
+            used: scores.len(),
+            left_out,
+            n_questions: n,
+            standard_errors: [
+                noise.standard_error(n, 1, 1),
+                noise.standard_error(2 * n, 1, 1),
+                noise.standard_error(n, 3, 1),
+                noise.standard_error(n, 1, 3),
+            ],
+        })
+    }
+}
