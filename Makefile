@@ -1,4 +1,4 @@
-# Few verbs: `make demo`, `make test`, `make python`, `make check`, `make bench`.
+# Few verbs: `make demo`, `make test`, `make python`, `make check`, `make bench`, `make fidelity`.
 # Tools that the build needs beyond Rust, Python 3 and a C compiler go into .tools.
 
 SHELL := /bin/bash
@@ -17,7 +17,7 @@ LIBRARIES := $(REVERIE_HOME)/libraries
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test python check format bench clean
+.PHONY: demo build test python check format bench fidelity clean
 
 ## The whole way: tools, build, models, manuals, twelve trials, an answer.
 demo: build
@@ -53,6 +53,10 @@ format:
 ## Side by side with peers; each benchmark installs its peers by itself.
 bench: build
 	benches/run
+
+## The same outcome as LlamaIndex, Ragas and trec_eval? (200 MB)
+fidelity: $(TOOLS)
+	benches/run fidelity
 
 clean:
 	rm -rf target .tools

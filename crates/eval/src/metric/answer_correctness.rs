@@ -16,7 +16,8 @@
 //!   call sort all statements and believes whatever lists come back. A missing
 //!   verdict means no score (`JudgeUnparsable`);
 //! - F is 1 without statements only if *both* texts have none (as in the older
-//!   Ragas); `collections` gives 1 if either has none, which rewards refusals;
+//!   Ragas); `collections` gives 1 if either has none, which rewards refusals.
+//!   Where one has none the counts decide: an answer without statements has 0;
 //! - P and R are 0 where their denominators are, without an exception;
 //! - an empty answer has no score (`EmptyInput`).
 //!
@@ -33,7 +34,7 @@ use models::Embedder;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of answer correctness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -182,16 +183,16 @@ impl AnswerCorrectness {
         parts.insert("answer_statements".to_owned(), judge::table(&said, &supported));
         parts.insert("reference_statements".to_owned(), judge::table(&wanted, &present));
         let (supported, present) = (judge::complete(&supported)?, judge::complete(&present)?);
+        if said.is_empty() && wanted.is_empty() {
+            return Ok(1.0);
+        }
         let count = |verdicts: &[bool], which: bool| verdicts.iter().filter(|verdict| **verdict == which).count();
         Ok(f_measure(count(&supported, true), count(&supported, false), count(&present, false), self.config.beta))
     }
 }
 
-/// Fβ of counts; 1 if there was nothing to say and nothing was said.
+/// Fβ of counts.
 fn f_measure(true_positive: usize, false_positive: usize, false_negative: usize, beta: f64) -> f64 {
-    if true_positive + false_positive + false_negative == 0 {
-        return 1.0;
-    }
     if true_positive == 0 {
         return 0.0;
     }
@@ -211,7 +212,7 @@ mod tests {
         assert!((f_measure(2, 1, 1, 1.0) - 0.666_667).abs() < 1e-6);
         assert_eq!(f_measure(0, 3, 2, 1.0), 0.0);
         assert!((f_measure(2, 0, 2, 2.0) - 0.555_556).abs() < 1e-6);
-        assert_eq!(f_measure(0, 0, 0, 1.0), 1.0);
+        assert_eq!(f_measure(0, 0, 0, 1.0), 0.0);
         assert_eq!(f_measure(0, 0, 2, 1.0), 0.0);
         assert_eq!(f_measure(0, 2, 0, 1.0), 0.0);
     }
@@ -243,6 +244,13 @@ mod tests {
     fn texts_that_both_state_nothing_agree() {
         let facts_only = Config { weights: [1.0, 0.0], ..Config::default() };
         assert_eq!(correctness(&facts_only, FakeJudge::new().statements(&[])).score, Score::Value(1.0));
+    }
+
+    #[test]
+    fn an_answer_that_states_nothing_has_no_facts_right_even_if_the_judge_finds_them_in_it() {
+        let facts_only = Config { weights: [1.0, 0.0], ..Config::default() };
+        let fake = FakeJudge::new().replies(&[r#"{"statements": []}"#, r#"{"statements": ["a", "b"]}"#]).verdicts("11");
+        assert_eq!(correctness(&facts_only, fake).score, Score::Value(0.0));
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! Pays no heed to sentences, so chunks are fuller than those of `sentence`;
 //! for text without sentences (tables, logs, lists of names).
-//! Source: LlamaIndex 0.14 `TokenTextSplitter`, its algorithm and defaults.
+//! Source: LlamaIndex 0.14 `TokenTextSplitter`, its algorithm and defaults; but
+//! that keeps two tokens of each chunk free for metadata, whether there is any
+//! or not.
 
 use super::{
     Chunker,

@@ -1,0 +1,31 @@
+"""A Rust example that answers one line of JSON with another."""
+
+import json
+import subprocess
+
+
+class Process:
+    def __init__(self, path):
+        self.process = subprocess.Popen([path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, request):
+        """The answer; an answer that is an error ends the program."""
+        answer = self.ask_anything(request)
+        if isinstance(answer, dict) and "error" in answer:
+            raise RuntimeError(f"{self.process.args[0]}: {answer['error']}")
+        return answer
+
+    def ask_anything(self, request):
+        self.process.stdin.write(json.dumps(request).encode() + b"\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.process.args[0]} ended with {self.process.wait()}")
+        return json.loads(line)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.process.wait()
