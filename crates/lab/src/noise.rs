@@ -87,8 +87,10 @@ impl Session {
                     let sample = Sample { question, passages, answer: Some(&answer) };
                     let mut row = Vec::new();
                     for j in 0..design.judgements {
-                        let judges =
-                            evaluate.judges.iter().map(|judge| models.chat(judge).map(|chat| chat.with_repeat(repeat(j))));
+                        let judges = evaluate
+                            .judges
+                            .iter()
+                            .map(|judge| models.chat(judge).map(|chat| chat.with_repeat(repeat(j))));
                         let judges = judges.collect::<Result<Vec<_>, Error>>()?;
                         let built = config.build(&Context { judges, embedder: embedder.clone() })?;
                         row.push(config.score(built.as_ref(), &sample).await.score.value());

@@ -7,7 +7,7 @@ use super::{Context, Failure, run::dollars};
 use crate::{environment, render};
 use eval::{
     Dataset, Kind, Length, Style,
-    dataset::{self, Columns, DatasetDifference, Format},
+    dataset::{self, ChangedQuestion, Columns, DatasetDifference, Format},
 };
 use lab::{GenerateSpec, Session};
 use serde::de::DeserializeOwned;
@@ -308,12 +308,12 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     if yes && !difference.is_empty() {
         write(&path, &dataset)?;
     }
+    let placed = |question: &&ChangedQuestion| question.after.evidence.iter().all(|evidence| evidence.span.is_some());
+    let moved = difference.changed.iter().filter(placed).count();
     let all: usize = dataset.questions.iter().map(|question| question.evidence.len()).sum();
     if cx.json {
         let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
-        cx.print_json(
-            &json!({ "evidence": all, "moved_questions": difference.changed.len(), "lost": lost, "written": yes }),
-        )?;
+        cx.print_json(&json!({ "evidence": all, "moved_questions": moved, "lost": lost, "written": yes }))?;
     } else {
         for lost in &lost {
             cx.print(lost);
@@ -323,7 +323,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
             "{}: {} of {all} quotes found, {} questions with a new place{then}",
             path.display(),
             all - lost.len(),
-            difference.changed.len()
+            moved
         ));
     }
     Ok(if lost.is_empty() { 0 } else { 3 })

@@ -12,22 +12,25 @@ use std::{
 };
 use wiremock::{Request, Respond, ResponseTemplate};
 
-/// Answers every question in the same way, and judges by words; once it fails,
+/// Answers every question in nearly the same way, and judges by words; once it fails,
 /// it refuses to judge three bodies in ten, the same ones each time.
 struct Model(Arc<AtomicBool>);
 
 impl Respond for Model {
     fn respond(&self, request: &Request) -> ResponseTemplate {
         let body: Value = serde_json::from_slice(&request.body).unwrap();
+        let mut hasher = DefaultHasher::new();
+        request.body.hash(&mut hasher);
+        let hash = hasher.finish();
         if body.get("response_format").is_some() {
-            let mut hasher = DefaultHasher::new();
-            request.body.hash(&mut hasher);
-            if self.0.load(Ordering::SeqCst) && hasher.finish() % 10 < 3 {
+            if self.0.load(Ordering::SeqCst) && hash % 10 < 3 {
                 return ResponseTemplate::new(400).set_body_string("{\"error\": {\"message\": \"no judging today\"}}");
             }
             return Words.respond(request);
         }
-        let content = "Barn owls swallow mice whole. The blue whale is the largest animal that has ever lived.";
+        let content = format!(
+            "Barn owls swallow mice whole. The blue whale is the largest animal that has ever lived. Answer {hash} ends."
+        );
         ResponseTemplate::new(200).set_body_json(json!({
             "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
             "usage": { "prompt_tokens": 40, "completion_tokens": 10 },
@@ -40,7 +43,7 @@ fn workspace(uri: &str) -> Workspace {
     let workspace = Workspace::new();
     workspace.multiply_questions(6);
     workspace.experiment(
-        "chunker = [{ sentence = { chunk_size = 24, chunk_overlap = 0 } }, { sentence = { chunk_size = 96, chunk_overlap = 0 } }]\nretriever = { bm25 = { top_k = 1 } }\ngenerator = { compact = { model = \"gpt\", max_tokens = 40 } }",
+        "chunker = [{ sentence = { chunk_size = 64, chunk_overlap = 0 } }, { sentence = { chunk_size = 128, chunk_overlap = 0 } }]\nretriever = { bm25 = { top_k = 1 } }\ngenerator = { compact = { model = \"gpt\", max_tokens = 40 } }",
         &format!(
             "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{uri}/v1\", concurrency = 1 }}\n\n[dataset]\npath = \"golden.jsonl\"\n\n[evaluate]\nmetrics = [\"faithfulness\", \"hit_rate\"]\njudge = \"gpt\"\nobjective = [\"faithfulness\"]"
         ),

@@ -33,16 +33,26 @@ impl Respond for Writer {
     }
 }
 
+/// Long enough for a passage each, like the otters.
+const BEES: &str = "Bees that have found food dance on the comb in the dark hive. The angle of the dance tells the direction of the flowers \
+against the sun. Its length tells the others how far away the flowers are. In this way they lose no time with searching.\n";
+const MILLS: &str = "The Ostra mill was built by the miller Jan Tesch in 1790. It ground rye for three villages until the railway came to \
+the valley. The wheel was taken down in the autumn of 1931. Swallows nest below its roof today, and children bathe in the pond.\n";
+
 async fn workspace() -> (Workspace, wiremock::MockServer) {
     let server = endpoint::start_with(Writer).await;
     let workspace = Workspace::new();
     let model = endpoint::model(&server);
-    workspace.experiment("chunker = \"sentence\"\nretriever = \"bm25\"", &format!("{model}\n[dataset]\npath = \"made.jsonl\""));
+    workspace.write("documents/bees.txt", BEES);
+    workspace.write("documents/mills.txt", MILLS);
+    workspace.experiment(
+        "chunker = \"sentence\"\nretriever = \"bm25\"",
+        &format!("{model}\n[dataset]\npath = \"made.jsonl\""),
+    );
     (workspace, server)
 }
 
-const GENERATE: [&str; 8] =
-    ["golden", "generate", "--model", "gpt", "--size", "3", "--kind", "single_hop_specific=1"];
+const GENERATE: [&str; 8] = ["golden", "generate", "--model", "gpt", "--size", "3", "--kind", "single_hop_specific=1"];
 
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     GENERATE.iter().copied().chain(more.iter().copied()).collect()
@@ -67,7 +77,10 @@ async fn questions_are_generated_once_paid_once_and_never_replaced_unasked() {
     assert_eq!(endpoint::asked(&server).await.len(), asked, "what was answered is not paid again");
     assert_eq!(again["manifest"]["previous"], made["manifest"]["version"]);
     let shown = workspace.run(&["run"]).succeeds().out;
-    assert!(shown.contains("chosen on 2 questions") && shown.contains("on the 1 that nothing was chosen by"), "{shown}");
+    assert!(
+        shown.contains("chosen on 2 questions") && shown.contains("on the 1 that nothing was chosen by"),
+        "{shown}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -81,7 +94,10 @@ async fn a_person_accepts_edits_and_rejects_and_every_decision_is_kept() {
     let shown = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
     assert!(shown.contains("3 decided now") && shown.contains("single_hop_specific"), "{shown}");
     let statistics = workspace.run(&["golden", "stats", "made.jsonl", "--json"]).succeeds().json();
-    assert_eq!((statistics["accepted"].as_u64(), statistics["edited"].as_u64(), statistics["questions"].as_u64()), (Some(1), Some(1), Some(2)));
+    assert_eq!(
+        (statistics["accepted"].as_u64(), statistics["edited"].as_u64(), statistics["questions"].as_u64()),
+        (Some(1), Some(1), Some(2))
+    );
     let difference = workspace.run(&["golden", "diff", "before.jsonl", "made.jsonl"]).ends_with(1).out;
     assert!(difference.contains("~ ") && difference.contains("1 removed, 2 changed"), "{difference}");
     assert!(std::fs::read_to_string(workspace.file("made.rejected.jsonl")).unwrap().contains("\"review\""));
@@ -91,13 +107,19 @@ async fn a_person_accepts_edits_and_rejects_and_every_decision_is_kept() {
 async fn evidence_is_found_again_after_documents_changed_and_what_is_lost_is_told() {
     let (workspace, _server) = workspace().await;
     workspace.run(&GENERATE).succeeds();
-    let owls = std::fs::read_to_string(workspace.file("documents/owls.txt")).unwrap();
-    workspace.write("documents/owls.txt", format!("A new beginning stands here now. {owls}"));
+    workspace.write("documents/bees.txt", format!("A new beginning stands here now. {BEES}"));
     let moved = workspace.run(&["golden", "anchor", "--yes", "--json"]).succeeds().json();
-    assert_eq!((moved["moved_questions"].as_u64(), moved["lost"].as_array().map(Vec::len)), (Some(1), Some(0)), "{moved}");
-    workspace.write("documents/owls.txt", "Nothing of the old text is left in this file, which is about mice and their holes.");
+    assert_eq!(
+        (moved["moved_questions"].as_u64(), moved["lost"].as_array().map(Vec::len)),
+        (Some(1), Some(0)),
+        "{moved}"
+    );
+    workspace.write(
+        "documents/bees.txt",
+        "Nothing of the old text is left in this file, which is about mice and their holes.",
+    );
     let lost = workspace.run(&["golden", "anchor"]).ends_with(3).out;
-    assert!(lost.contains("owls.txt") && lost.contains("2 of 3 quotes found"), "{lost}");
+    assert!(lost.contains("bees.txt") && lost.contains("2 of 3 quotes found"), "{lost}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

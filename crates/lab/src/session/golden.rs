@@ -131,19 +131,18 @@ impl Golden {
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn write(&self, path: &Path) -> Result<[PathBuf; 3], Error> {
-        let previous = std::fs::read(path).ok().and_then(|bytes| {
+    pub fn write(&mut self, path: &Path) -> Result<[PathBuf; 3], Error> {
+        self.manifest.previous = std::fs::read(path).ok().and_then(|bytes| {
             let name = path.file_name()?.to_str()?;
             Some(eval::dataset::import(name, &bytes).ok()?.version())
         });
-        let manifest = Manifest { previous, ..self.manifest.clone() };
         let mut rejections = Vec::new();
         for rejection in &self.generated.rejected {
             serde_json::to_writer(&mut rejections, rejection).map_err(Error::table)?;
             rejections.push(b'\n');
         }
         let questions = self.generated.dataset.to_jsonl().map_err(Error::table)?;
-        let manifest = serde_json::to_vec_pretty(&manifest).map_err(Error::table)?;
+        let manifest = serde_json::to_vec_pretty(&self.manifest).map_err(Error::table)?;
         let paths = [path.to_owned(), path.with_extension("manifest.json"), path.with_extension("rejected.jsonl")];
         for (path, bytes) in paths.iter().zip([questions.as_bytes(), &manifest, &rejections]) {
             write_whole(path, bytes)?;

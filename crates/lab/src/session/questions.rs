@@ -53,7 +53,7 @@ impl Session {
         };
         let corpus = LoadedCorpus { execution: loader.clone(), outputs: outputs.clone(), rejected: Vec::new() };
         let passages = corpus.passages().await?;
-        let golden = self.golden(&corpus, &passages, generate, |_| {}).await?;
+        let mut golden = self.golden(&corpus, &passages, generate, |_| {}).await?;
         golden.write(&self.experiment.path(&spec.path))?;
         Ok(golden.generated.dataset.questions)
     }

@@ -56,6 +56,7 @@ const columns = [
   { name: "objective", kind: "number", of: (trial) => trial.objective?.mean ?? null },
 ].filter((column) => results.trials.some((trial) => column.of(trial) !== null && column.of(trial) !== undefined));
 
+const split = results.trials.some((trial) => trial.test);
 const objectives = results.trials.map((trial) => trial.objective?.mean).filter((value) => value !== null && value !== undefined);
 const [low, high] = [Math.min(...objectives), Math.max(...objectives)];
 // Blue is low and orange is high: told apart with any colour vision.
@@ -187,6 +188,7 @@ function drawBoard() {
   const head = element("tr", {}, element("th"), sortable("trial", "trial", (trial) => trial.trial.id, false));
   for (const axis of varying) head.append(sortable(axis, axis, (trial) => trial.trial.labels[axis], false));
   head.append(sortable("objective", "objective", (trial) => trial.objective?.mean, true));
+  if (split) head.append(sortable("on test questions", "test", (trial) => trial.test?.mean, true));
   for (const metric of results.metrics) {
     head.append(sortable(metric.judged ? `${metric.name}*` : metric.name, metric.name, (trial) => trial.metrics[metric.name]?.mean, true));
   }
@@ -202,6 +204,7 @@ function drawBoard() {
     const row = element("tr", rowAttributes(id === state.trial, !kept(trial), () => chooseTrial(id)), element("td", {}, badge), element("td", {}, id));
     for (const axis of varying) row.append(element("td", {}, trial.trial.labels[axis]));
     row.append(summaryCell(trial.objective));
+    if (split) row.append(summaryCell(trial.test));
     for (const metric of results.metrics) row.append(summaryCell(trial.metrics[metric.name]));
     row.append(number(trial.latency_p50, 2), number(trial.latency_p95, 2), number(trial.tokens, 0), number(trial.cost_usd, 4));
     body.append(row);
@@ -209,7 +212,18 @@ function drawBoard() {
   byId("board").replaceChildren(element("thead", {}, head), body);
   byId("legend").textContent =
     "Mean; below it the 95 % bootstrap interval and n scored of n total, with worst and best case where scores are missing." +
-    (results.metrics.some((metric) => metric.judged) ? " * by a judge that has not been qualified on labelled data: shown, never used to choose." : "");
+    (results.metrics.some((metric) => metric.judged) ? ` * ${results.judges.map(judgeInWords).join(" ")} Only a qualified judge's metric may choose.` : "");
+}
+
+/** How a judge did on labelled cases. */
+function judgeInWords({ judge, record }) {
+  if (!record) return `Judged by ${judge}, which was never tried on labelled cases.`;
+  const range = (interval) => (interval ? ` [${fixed(interval.low, 2)}, ${fixed(interval.high, 2)}]` : "");
+  const kinds = record.kinds.map(
+    (kind) =>
+      `${kind.kind} ${kind.qualified ? "qualified" : "not qualified"} (balanced accuracy ${fixed(kind.balanced_accuracy, 2)}${range(kind.accuracy_interval)}, AUC ${fixed(kind.auc, 2)}${range(kind.auc_interval)})`,
+  );
+  return `Judged by ${judge}: ${kinds.join("; ")}.`;
 }
 
 // ---- questions of the chosen trial
