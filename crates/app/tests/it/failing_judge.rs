@@ -49,9 +49,9 @@ fn workspace(uri: &str) -> Workspace {
         ),
     );
     let case = |i: usize| {
-        let item = if i % 2 == 0 { format!("Owl {i} hunts") } else { format!("Owl {i} reads") };
+        let item = if i.is_multiple_of(2) { format!("Owl {i} hunts") } else { format!("Owl {i} reads") };
         let against = format!("Owl {i} hunts.");
-        json!({ "kind": "supported", "against": against, "item": item, "label": i % 2 == 0 }).to_string()
+        json!({ "kind": "supported", "against": against, "item": item, "label": i.is_multiple_of(2) }).to_string()
     };
     workspace.write("cases.jsonl", (0..80).map(case).collect::<Vec<_>>().join("\n"));
     workspace

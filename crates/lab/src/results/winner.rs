@@ -23,7 +23,7 @@ struct Part<'a> {
 impl Part<'_> {
     /// A trial's questions of this part; trials have theirs in the order of
     /// the dataset.
-    fn of<'t>(self, trial: &'t TrialResult) -> Vec<&'t QuestionResult> {
+    fn of(self, trial: &TrialResult) -> Vec<&QuestionResult> {
         let belongs = |question: &Question| (question.split == Some(Split::Test)) == self.test;
         trial
             .questions
