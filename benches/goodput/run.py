@@ -182,7 +182,7 @@ def rows(options, row):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", action="append", choices=SCENARIOS, metavar="SCENARIO", help=", ".join(SCENARIOS))
+    parser.add_argument("--only", action="append", choices=SCENARIOS, metavar="SCENARIO", help=", ".join(SCENARIOS).replace("%", "%%"))
     parser.add_argument("--contender", action="append", choices=CONTENDERS, metavar="NAME", help=", ".join(CONTENDERS))
     parser.add_argument("--rounds", type=int, default=1)
     options = parser.parse_args()

@@ -54,12 +54,15 @@ use crate::metric::judge::{Inquiry, Judge, Transcript};
 use crate::metric::words::content_stems;
 use crate::{Dataset, Evidence, Missing, Question, prompt};
 use draft::{Draft, read as read_draft};
-use futures::{StreamExt, stream};
+use futures::{StreamExt, future, stream};
 use graph::Graph;
 use models::{Chat, ChatRequest, Message};
 use rag::{Chunk, Span};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicBool, Ordering},
+};
 use voice::{Voice, Voices};
 
 /// The nearest passages that must not answer a question without an answer.
@@ -266,8 +269,11 @@ pub async fn generate(
             Scenario { kind, passages, shared, voice: voices.next(), language }
         });
         let scenarios: Vec<Scenario<'_>> = scenarios.collect();
-        let mut outcomes =
-            stream::iter(&scenarios).map(|scenario| writer.attempt(scenario)).buffered(options.concurrency.max(1));
+        let enough = AtomicBool::new(false);
+        let mut outcomes = stream::iter(&scenarios)
+            .take_while(|_| future::ready(!enough.load(Ordering::Relaxed)))
+            .map(|scenario| writer.attempt(scenario))
+            .buffered(options.concurrency.max(1));
         let wanted = before.0 + quota;
         let mut tried = 0;
         while generated.dataset.questions.len() < wanted {
@@ -295,6 +301,9 @@ pub async fn generate(
                 attempts,
             });
         }
+        // What was begun is paid: its answers are kept for another time.
+        enough.store(true, Ordering::Relaxed);
+        while outcomes.next().await.is_some() {}
         drop(outcomes);
         deck.took(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();

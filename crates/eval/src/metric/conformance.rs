@@ -136,7 +136,7 @@ fn settings_are_checked_without_models() {
     assert!(serde_json::from_value::<MetricConfig>(wrong).unwrap().check().is_err());
     let empty: Vec<&str> =
         MetricConfig::defaults().iter().filter(|config| config.check().is_err()).map(MetricConfig::name).collect();
-    assert_eq!(empty, ["rubric", "criteria", "prompt"], "what is the user's to say has no default");
+    assert_eq!(empty, ["rubric", "criteria", "prompt", "python"], "what is the user's to say has no default");
 }
 
 #[test]

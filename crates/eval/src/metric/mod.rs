@@ -81,6 +81,7 @@ metrics! {
     Rubric => rubric,
     Criteria => criteria,
     Prompt => prompt,
+    Python => python,
 }
 
 impl MetricConfig {

@@ -25,7 +25,7 @@
 //! probability where offered. A reply that is none of these is no score
 //! (`JudgeUnparsable`).
 //!
-//! Metrics as functions of Python are not part of this version.
+//! For code in the place of a judge there is `python`.
 //!
 //! Source: the placeholders of a sample are those of Ragas' and Phoenix' custom
 //! metrics, by other names.
