@@ -48,7 +48,10 @@ fn contributions(
     let questions: Vec<&QuestionResult> = part.of(trial);
     let asked = |metric: &MetricResult| {
         let not_asked = |question: &&&QuestionResult| {
-            !matches!(question.scores[&metric.name].score, Score::Missing(Missing::NotAsked(_)))
+            !matches!(
+                question.scores[&metric.name].score,
+                Score::Missing(Missing::NotAsked(_) | Missing::NotApplicable(_))
+            )
         };
         questions.iter().filter(not_asked).count()
     };
@@ -58,7 +61,8 @@ fn contributions(
         .map(|question| {
             let parts =
                 metrics.iter().zip(&counts).map(|(metric, &count)| match &question.scores[&metric.name].score {
-                    Score::Missing(Missing::NotAsked(_)) => 0.0,
+                    // What a metric does not apply to is not missing.
+                    Score::Missing(Missing::NotAsked(_) | Missing::NotApplicable(_)) => 0.0,
                     score => {
                         scaled(metric, score.value().unwrap_or_else(|| fill(metric))) * questions.len() as f64
                             / count.max(1) as f64
