@@ -3,6 +3,7 @@
 
 use lab::{Choice, Experiment, Progress, ScoringSpec, Session, Setup, SpecError};
 use models::ModelDirectory;
+use serde::de::DeserializeOwned;
 use std::{
     env,
     io::IsTerminal,
@@ -98,6 +99,19 @@ fn mistakes(path: &Path, errors: &[SpecError], end: &str) -> Failure {
     });
     let (shown, count) = (shown.collect::<Vec<_>>().join("\n"), errors.len());
     Failure::usage(format!("{shown}\n{count} mistake{} in the {end}", if count == 1 { "" } else { "s" }))
+}
+
+/// Reads a file with a JSON object on each line; every faulty line is told.
+pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match serde_json::from_str(line) {
+            Ok(row) => rows.push(row),
+            Err(error) => faults.push(format!("{}:{}: {error}", path.display(), i + 1)),
+        }
+    }
+    if faults.is_empty() { Ok(rows) } else { Err(Failure::usage(faults.join("\n"))) }
 }
 
 /// Whether somebody watches standard error.

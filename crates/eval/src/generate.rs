@@ -253,8 +253,8 @@ pub async fn generate(
     };
     let writer = Writer { options, graph: &graph, chat, judge: Judge::new(chat.clone(), options.threshold) };
     let mut deck = Deck { singles: passages.clone(), taken: 0 };
-    let attempts: usize = options.quotas().iter().map(|(_, quota)| options.attempts(*quota)).sum();
     let mut open = options.quotas();
+    let attempts: usize = open.iter().map(|(_, quota)| options.attempts(*quota)).sum();
     open.retain(|(_, quota)| *quota > 0);
     for i in 0..open.len() {
         let (kind, quota) = open[i];

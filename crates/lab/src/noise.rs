@@ -66,10 +66,11 @@ impl Session {
         let Some(generator) = &found.trial.generator else {
             return Err(Error::NotFound(format!("trial `{trial}` generates no answers: nothing of it varies")));
         };
-        let models = self.ready_models(generator.model()).await?;
+        self.ready(generator.model()).await?;
         for judge in &evaluate.judges {
-            self.ready_models(judge).await?;
+            self.ready(judge).await?;
         }
+        let models = self.models();
         let embedder = evaluate.embedder.as_deref().map(|name| models.embedder(name)).transpose()?;
         let mut order: Vec<usize> =
             (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();

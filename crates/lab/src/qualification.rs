@@ -89,8 +89,8 @@ impl Session {
     /// # Errors
     /// The model is not there or failed, or the record cannot be written.
     pub async fn qualify(&self, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
-        let models = self.ready_models(judge).await?;
-        let chat = models.chat(judge)?;
+        self.ready(judge).await?;
+        let chat = self.models().chat(judge)?;
         let kinds = qualify(&chat, cases).await.map_err(|missing| Error::Task {
             label: format!("trying the judge `{judge}`"),
             reason: missing.to_string(),
@@ -132,10 +132,14 @@ impl Session {
     /// Judged metrics in the objective that may not choose a winner.
     pub(crate) fn check_judges(&self) -> Vec<String> {
         let evaluate = &self.experiment.evaluate;
-        let judges = self.judges();
-        let chosen =
-            evaluate.metrics.iter().filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()));
-        let objections = chosen.flat_map(|metric| {
+        let chosen: Vec<&MetricConfig> = evaluate
+            .metrics
+            .iter()
+            .filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()))
+            .collect();
+        // Records are only read where one is asked for.
+        let judges = if chosen.is_empty() { Vec::new() } else { self.judges() };
+        let objections = chosen.into_iter().flat_map(|metric| {
             judges.iter().filter_map(|judge| {
                 Some(format!(
                     "evaluate.objective: `{}` cannot choose a winner: {}",

@@ -146,15 +146,15 @@ impl Session {
         Results::read(&self.run_folder(run.trim()))
     }
 
-    /// A model that is there, behind the journal and the budget.
-    pub(crate) async fn ready_models(&self, name: &str) -> Result<Models, Error> {
+    /// Whether a model of the experiment can be used, as far as that can be
+    /// told without asking it.
+    pub(crate) async fn ready(&self, name: &str) -> Result<(), Error> {
         let Some(config) = self.experiment.models.get(name) else {
             return Err(Error::Refused(vec![format!(
                 "there is no model `{name}` in the experiment file: add [models.{name}]"
             )]));
         };
-        config.ready(&self.context).await?;
-        Ok(self.models())
+        Ok(config.ready(&self.context).await?)
     }
 
     pub(crate) fn context(&self) -> &provider::Context {
@@ -166,7 +166,8 @@ impl Session {
         &self.root
     }
 
-    fn models(&self) -> Models {
+    /// The models, behind the journal and the budget.
+    pub(crate) fn models(&self) -> Models {
         let client = Client::new(Some(self.journal.clone()))
             .with_budget(self.budget.clone())
             .with_cancellation(self.setup.cancel.clone());
@@ -194,32 +195,16 @@ impl Session {
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
 
         let trials = trial::grid(experiment);
-        let loading = {
-            let inputs = Inputs {
-                experiment,
-                trials: &[],
-                identities: &identities,
-                files: &files,
-                pdf_library: &pdf_library,
-                questions: &[],
-                asked: None,
-            };
-            Arc::new(Plan::loading(&inputs))
-        };
-        let loader = Arc::new(self.execution(source.clone(), Vec::new(), "loading")?);
-        let outcome = self.execute(&loading, &loader).await?;
-        if let Some(reason) = outcome.failed.into_values().next() {
-            return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
-        }
+        let loaded = self.load(source.clone(), &files, &pdf_library).await?;
         let dataset = imported.get_or_insert_default();
-        let corpus = read_corpus(&loader, &outcome.outputs, dataset, &mut mistakes).await?;
+        let corpus = read_corpus(&loaded, dataset, &mut mistakes).await?;
         if corpus.documents == 0 {
             let reasons = corpus.rejected.iter().map(|rejected| format!("  {}: {}", rejected.path, rejected.reason));
             let list = reasons.collect::<Vec<_>>().join("\n");
             mistakes.push(format!("the corpus `{}` holds no readable document:\n{list}", experiment.corpus.source));
         }
         let questions = if to_generate && mistakes.is_empty() {
-            self.generate(&loader, &outcome.outputs).await?
+            self.generate(&loaded).await?
         } else {
             imported.unwrap_or_default().questions
         };

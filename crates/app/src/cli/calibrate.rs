@@ -26,18 +26,7 @@ pub struct Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let path = &arguments.labels;
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let (mut labels, mut faults) = (Vec::new(), Vec::new());
-    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        match serde_json::from_str::<Label>(line) {
-            Ok(label) => labels.push(label),
-            Err(error) => faults.push(format!("{}:{}: {error}", path.display(), i + 1)),
-        }
-    }
-    if !faults.is_empty() {
-        return Err(Failure::usage(faults.join("\n")));
-    }
+    let labels: Vec<Label> = environment::read_lines(&arguments.labels)?;
     let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
     let calibration = session.latest()?.calibrate(&arguments.metric, &labels)?;
     if cx.json {

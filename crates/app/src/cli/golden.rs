@@ -6,7 +6,7 @@ mod review;
 use super::{Context, Failure, run::dollars};
 use crate::{environment, render};
 use eval::{
-    Dataset, Kind, Length, Style,
+    Dataset, GenerateEstimate, Kind, Length, Style,
     dataset::{self, ChangedQuestion, Columns, DatasetDifference, Format},
 };
 use lab::{GenerateSpec, Session};
@@ -240,7 +240,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
     }
     let passages = corpus.passages().await?;
-    let estimate = session.golden_estimate(&passages, &spec);
+    let estimate = GenerateEstimate::of(&spec.options, &passages);
     let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
     let told = render::golden_estimate(&estimate, &spec, prices);
     if arguments.dry_run {

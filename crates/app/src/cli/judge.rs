@@ -3,7 +3,7 @@
 use super::{Context, Failure};
 use crate::{environment, render};
 use eval::qualify::{Case, planted};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Try judges on labelled cases before their numbers count.
 #[derive(clap::Args)]
@@ -46,7 +46,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     let mut cases = Vec::new();
     for path in &arguments.cases {
-        cases.extend(read(path)?);
+        cases.extend(environment::read_lines::<Case>(path)?);
     }
     let wanted = arguments.planted.unwrap_or(if arguments.cases.is_empty() { PLANTED } else { 0 });
     if wanted > 0 {
@@ -72,17 +72,4 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.print(render::qualifications(&records));
     }
     Ok(0)
-}
-
-/// Reads cases; every faulty line is told.
-fn read(path: &Path) -> Result<Vec<Case>, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let (mut cases, mut faults) = (Vec::new(), Vec::new());
-    for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        match serde_json::from_str::<Case>(line) {
-            Ok(case) => cases.push(case),
-            Err(error) => faults.push(format!("{}:{}: {error}", path.display(), i + 1)),
-        }
-    }
-    if faults.is_empty() { Ok(cases) } else { Err(Failure::usage(faults.join("\n"))) }
 }

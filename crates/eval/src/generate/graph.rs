@@ -81,7 +81,7 @@ impl<'a> Graph<'a> {
         let mut pairs = Vec::new();
         for across in [true, false] {
             for (name, places) in &entities {
-                let candidates =
+                let mut candidates =
                     places.iter().enumerate().flat_map(|(i, &a)| places[i + 1..].iter().map(move |&b| (a, b)));
                 let fits = |&(a, b): &(usize, usize)| {
                     !used.contains(&a)
@@ -89,7 +89,7 @@ impl<'a> Graph<'a> {
                         && self.parts(a, b)
                         && (self.documents_differ(a, b) == across)
                 };
-                if let Some((first, second)) = { candidates }.find(fits) {
+                if let Some((first, second)) = candidates.find(fits) {
                     used.extend([first, second]);
                     pairs.push(Pair { first, second, shared: Some((*name).clone()) });
                 }

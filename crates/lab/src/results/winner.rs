@@ -170,11 +170,13 @@ pub(super) fn choose(
             trial.metrics.iter().filter_map(|(name, summary)| Some((name.clone(), summary.mean?))).collect();
         contributions(trial, &metrics, part, |metric| means.get(&metric.name).copied().unwrap_or_else(|| worst(metric)))
     };
-    let winning = fill(first);
-    let differences: Vec<Vec<f64>> = trials[1..]
+    let scores: Vec<Option<Vec<f64>>> =
+        trials.iter().map(|trial| trial.objective.as_ref().map(|_| fill(trial))).collect();
+    let winning = scores[0].as_deref().unwrap_or_default();
+    let differences: Vec<Vec<f64>> = scores[1..]
         .iter()
-        .filter(|trial| trial.objective.is_some())
-        .map(|trial| fill(trial).iter().zip(&winning).map(|(own, best)| own - best).collect())
+        .flatten()
+        .map(|scores| scores.iter().zip(winning).map(|(own, best)| own - best).collect())
         .collect();
     let raw: Vec<f64> =
         differences.iter().map(|differences| statistics::sign_flip_p_value(differences, SEED)).collect();
@@ -187,8 +189,6 @@ pub(super) fn choose(
         trial.effect_size = statistics::effect_size(differences);
         trial.questions_needed = statistics::questions_needed(differences).filter(|_| trial.tied);
     }
-    let scores: Vec<Option<Vec<f64>>> =
-        trials.iter().map(|trial| trial.objective.as_ref().map(|_| fill(trial))).collect();
     for (trial, group) in trials.iter_mut().zip(groups::groups(&scores)) {
         trial.group = group;
     }

@@ -16,11 +16,13 @@ use crate::{
     spec::GenerateSpec,
     task::{Execution, now_ms},
 };
-use eval::{
-    Dataset, GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Kind, Persona, dataset::Unanchored,
-};
+use eval::{Dataset, GenerateOptions, GenerateProgress, Generated, Kind, Persona, dataset::Unanchored};
 use models::Identity;
-use rag::{Chunk, Document, chunk::ChunkerConfig, load::Rejected};
+use rag::{
+    Chunk, Document,
+    chunk::ChunkerConfig,
+    load::{Rejected, Source, SourceFile},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -48,16 +50,22 @@ impl LoadedCorpus {
     /// # Errors
     /// If the store fails.
     pub async fn visit(&self, mut each: impl FnMut(&Document)) -> Result<(), Error> {
+        self.rows(|row| {
+            if let DocumentRow::Document(document) = row {
+                each(&document);
+            }
+        })
+        .await
+    }
+
+    /// Shows what became of every file, in the same order.
+    pub(super) async fn rows(&self, mut each: impl FnMut(DocumentRow)) -> Result<(), Error> {
         let mut ids: Vec<_> = self.outputs.keys().copied().collect();
         ids.sort_unstable();
         let mut seen = BTreeSet::new();
         for name in ids.iter().map(|id| &self.outputs[id]).filter(|name| seen.insert((*name).clone())) {
             let Some(bytes) = self.execution.store.get(name).await? else { continue };
-            for row in artifact::decode::<DocumentRow>(bytes)? {
-                if let DocumentRow::Document(document) = row {
-                    each(&document);
-                }
-            }
+            artifact::decode::<DocumentRow>(bytes)?.into_iter().for_each(&mut each);
         }
         Ok(())
     }
@@ -177,12 +185,31 @@ impl Session {
         };
         let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
+        let mut loaded = self.load(source, &files, &pdf_library).await?;
+        loaded
+            .rows(|row| {
+                if let DocumentRow::Rejected(reason) = row {
+                    rejected.push(reason);
+                }
+            })
+            .await?;
+        loaded.rejected = rejected;
+        Ok(loaded)
+    }
+
+    /// Parses files; what was parsed before is taken from the store.
+    pub(super) async fn load(
+        &self,
+        source: Source,
+        files: &[(SourceFile, Key)],
+        pdf_library: &str,
+    ) -> Result<LoadedCorpus, Error> {
         let plan = Arc::new(Plan::loading(&Inputs {
             experiment: &self.experiment,
             trials: &[],
             identities: &BTreeMap::new(),
-            files: &files,
-            pdf_library: &pdf_library,
+            files,
+            pdf_library,
             questions: &[],
             asked: None,
         }));
@@ -191,20 +218,7 @@ impl Session {
         if let Some(reason) = outcome.failed.into_values().next() {
             return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
         }
-        for name in outcome.outputs.values().collect::<BTreeSet<_>>() {
-            let Some(bytes) = execution.store.get(name).await? else { continue };
-            let rows = artifact::decode::<DocumentRow>(bytes)?.into_iter();
-            rejected.extend(rows.filter_map(|row| match row {
-                DocumentRow::Rejected(rejected) => Some(rejected),
-                DocumentRow::Document(_) => None,
-            }));
-        }
-        Ok(LoadedCorpus { execution, outputs: outcome.outputs, rejected })
-    }
-
-    /// What generating should cost.
-    pub fn golden_estimate(&self, passages: &[Chunk], spec: &GenerateSpec) -> GenerateEstimate {
-        GenerateEstimate::of(&spec.options, passages)
+        Ok(LoadedCorpus { execution, outputs: outcome.outputs, rejected: Vec::new() })
     }
 
     /// Generates golden questions from a corpus' passages.
@@ -219,7 +233,7 @@ impl Session {
         spec: &GenerateSpec,
         on_progress: impl FnMut(GenerateProgress),
     ) -> Result<Golden, Error> {
-        self.ready_models(&spec.model).await?;
+        self.ready(&spec.model).await?;
         let chat = corpus.execution.models().chat(&spec.model)?;
         let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
         let generated = eval::generate(&options, passages, &chat, on_progress).await?;

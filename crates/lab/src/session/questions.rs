@@ -2,15 +2,9 @@
 //! writes them once; and whether their evidence stands in the corpus.
 
 use super::{Session, golden::LoadedCorpus};
-use crate::{
-    Error,
-    artifact::{self, DocumentRow},
-    engine::Outputs,
-    task::Execution,
-};
+use crate::{Error, artifact::DocumentRow};
 use eval::{Dataset, Question, dataset};
 use rag::load::Rejected;
-use std::sync::Arc;
 
 impl Session {
     /// The questions of the dataset's file; none if they are to be generated.
@@ -45,15 +39,14 @@ impl Session {
     }
 
     /// Generates the golden questions and keeps them at the dataset's path.
-    pub(super) async fn generate(&self, loader: &Arc<Execution>, outputs: &Outputs) -> Result<Vec<Question>, Error> {
+    pub(super) async fn generate(&self, corpus: &LoadedCorpus) -> Result<Vec<Question>, Error> {
         let Some((spec, generate)) =
             self.experiment.dataset.as_ref().and_then(|spec| Some((spec, spec.generate.as_ref()?)))
         else {
             return Ok(Vec::new());
         };
-        let corpus = LoadedCorpus { execution: loader.clone(), outputs: outputs.clone(), rejected: Vec::new() };
         let passages = corpus.passages().await?;
-        let mut golden = self.golden(&corpus, &passages, generate, |_| {}).await?;
+        let mut golden = self.golden(corpus, &passages, generate, |_| {}).await?;
         golden.write(&self.experiment.path(&spec.path))?;
         Ok(golden.generated.dataset.questions)
     }
@@ -69,28 +62,22 @@ pub(super) struct Corpus {
 /// Looks through the parsed corpus, one shard at a time: counts it, and
 /// anchors the questions' evidence in it.
 pub(super) async fn read_corpus(
-    loader: &Execution,
-    outputs: &Outputs,
+    loaded: &LoadedCorpus,
     dataset: &mut Dataset,
     mistakes: &mut Vec<String>,
 ) -> Result<Corpus, Error> {
     let mut corpus = Corpus { documents: 0, text_bytes: 0, rejected: Vec::new() };
     let mut anchoring = dataset.anchoring();
-    let mut ids: Vec<_> = outputs.keys().copied().collect();
-    ids.sort_unstable();
-    for id in ids {
-        let Some(bytes) = loader.store.get(&outputs[&id]).await? else { continue };
-        for row in artifact::decode::<DocumentRow>(bytes)? {
-            match row {
-                DocumentRow::Document(document) => {
-                    corpus.documents += 1;
-                    corpus.text_bytes += document.text.len();
-                    anchoring.visit(&document.path, &document.text);
-                }
-                DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),
+    loaded
+        .rows(|row| match row {
+            DocumentRow::Document(document) => {
+                corpus.documents += 1;
+                corpus.text_bytes += document.text.len();
+                anchoring.visit(&document.path, &document.text);
             }
-        }
-    }
+            DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),
+        })
+        .await?;
     mistakes.extend(anchoring.finish().iter().map(ToString::to_string));
     Ok(corpus)
 }
