@@ -21,9 +21,9 @@ mod show;
 
 use clap::{Parser, Subcommand};
 use std::{
+    ffi::OsString,
     fmt::Display,
     io::Write,
-    process::ExitCode,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
@@ -152,14 +152,15 @@ impl Context {
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+/// Runs a command line, the program's name first, and ends the process.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
+    let arguments = Arguments::parse_from(arguments);
     let cx = Context { json: arguments.json, cancel: CancellationToken::new() };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             cx.note(format_args!("error: {error}"));
-            return ExitCode::FAILURE;
+            leave(1);
         }
     };
     let result = runtime.block_on(async {
