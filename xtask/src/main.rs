@@ -18,7 +18,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("lab", &["eval", "executor", "models", "rag", "store"]),
     ("app", &["eval", "lab", "models", "rag", "store"]),
     ("simulator", &[]),
-    ("python", &["eval", "executor", "lab", "models", "rag", "store"]),
+    ("python", &["app", "eval", "executor", "lab", "models", "rag", "store"]),
     ("xtask", &[]),
 ];
 

@@ -54,6 +54,9 @@ pub fn setup(cancel: CancellationToken) -> Setup {
         budget_usd: None,
         cancel,
         progress: Progress::default(),
+        lessor: None,
+        connect: None,
+        local_folder: None,
     }
 }
 

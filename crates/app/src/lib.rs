@@ -6,6 +6,8 @@
 
 mod cli;
 mod environment;
+mod jobs;
 mod render;
 
-pub use cli::main;
+pub use cli::{leave, main};
+pub use environment::{home, setup};

@@ -1,5 +1,5 @@
 //! The `reverie` binary.
 
 fn main() -> ! {
-    app::main(std::env::args_os())
+    app::leave(app::main(std::env::args_os(), None))
 }

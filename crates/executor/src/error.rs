@@ -1,5 +1,6 @@
 //! Why a task has no result, and whether it is worth another try.
 
+use serde::{Deserialize, Serialize};
 use std::{convert::Infallible, fmt, time::Duration};
 
 /// Why a task has no result.
@@ -34,7 +35,7 @@ pub enum Error<E> {
 
 /// What kind of failure it was: decides about retries, and tells a
 /// [`Controller`](crate::Controller) what the other side can bear.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorClass {
     /// The other side asks for fewer calls.
     RateLimited,

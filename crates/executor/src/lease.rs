@@ -12,6 +12,7 @@
 //! after another was given back or ran out. A process that dies stops
 //! reporting, and its share is free when its lease has run out.
 
+use serde::{Deserialize, Serialize};
 use crate::{Adaptive, AdaptiveSettings, Controller, Outcome, RateHints, adaptive::bucket::Bucket};
 use std::{
     collections::BTreeMap,
@@ -31,7 +32,7 @@ const KEPT: usize = 1024;
 const UNTIL_LEASED: Duration = Duration::from_secs(3600);
 
 /// A share of a limit, for a while.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
     /// Calls in flight at most. Zero means none: ask again.
     pub concurrency: usize,
@@ -44,7 +45,7 @@ pub struct Lease {
 }
 
 /// What a process tells the authority.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Its calls in flight.
     pub in_flight: usize,

@@ -1,11 +1,12 @@
 //! What became of an attempt, for controllers, and of a task, for people.
 
+use serde::{Deserialize, Serialize};
 use crate::ErrorClass;
 use std::{fmt, time::Duration};
 
 /// How one attempt ended, as a [`Controller`](crate::Controller) is told.
 /// Cancelled attempts are not told: they say nothing of the other side.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
     /// How it ended.
@@ -25,7 +26,7 @@ pub struct Outcome {
 }
 
 /// How an attempt ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OutcomeKind {
     /// With a result.
     Completed,

@@ -30,10 +30,10 @@ pub use qualification::{JudgeResult, QualificationRecord};
 pub use query::Answered;
 pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
-pub use session::{Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup, write_whole};
+pub use session::{Connect, Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup, write_whole};
 pub use spec::{
-    Choice, CorpusSpec, DatasetSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, ScoringSpec, Space,
-    SpecError,
+    Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
+    RayEngineSpec, ScoringSpec, Space, SpecError, StageSpec,
 };
 pub use trial::Trial;
 
@@ -80,6 +80,9 @@ pub enum Error {
         /// Why.
         reason: String,
     },
+    /// A worker could not do a task.
+    #[error("{0}")]
+    Remote(String),
     /// The run was interrupted; the next one goes on.
     #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
     Interrupted,

@@ -17,7 +17,7 @@ use rag::{
     rerank::RerankerConfig,
     retrieve::RetrieverConfig,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use store::{Key, KeyBuilder};
 
@@ -30,7 +30,7 @@ const FILES_PER_TASK: usize = 64;
 const BYTES_PER_TASK: u64 = 1 << 20;
 
 /// The kind of work a task does: the rows of the live table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
     /// Files to documents.
@@ -70,6 +70,11 @@ impl Operator {
         Self::Judge,
     ];
 
+    /// Whether its tasks mostly wait for models.
+    pub(crate) fn waits(self) -> bool {
+        matches!(self, Self::Generate | Self::Judge | Self::Rerank)
+    }
+
     /// The name people read.
     pub fn name(self) -> &'static str {
         match self {
@@ -91,7 +96,7 @@ impl Operator {
 pub type TaskId = usize;
 
 /// What a retrieval looks at.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CorpusInputs {
     /// The chunks of all documents.
     pub chunks: Vec<TaskId>,
@@ -110,7 +115,8 @@ impl CorpusInputs {
 }
 
 /// What a task does. Questions are given by their position in the dataset.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Parse files.
     Load(Vec<SourceFile>),
@@ -135,7 +141,7 @@ pub enum Work {
 }
 
 /// One stage call on one shard.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
     /// What it is, for ever.
     pub key: Key,

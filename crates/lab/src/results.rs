@@ -153,6 +153,9 @@ pub struct Results {
     pub executed: usize,
     /// Tasks taken from the store.
     pub reused: usize,
+    /// Tasks that were handed out again because a worker of the cluster died.
+    #[serde(default)]
+    pub repeated: usize,
     /// Answers or verdicts missing because a provider failed.
     pub provider_errors: usize,
     /// Calls and tokens by model, of this run.
@@ -243,6 +246,7 @@ impl Results {
             winner,
             executed: outcome.executed,
             reused: outcome.reused,
+            repeated: outcome.repeated,
             provider_errors: outcome.provider_errors,
             spending: client.meter().by_model(),
             search: None,

@@ -8,20 +8,20 @@ mod search;
 
 use crate::{
     Error, budget,
-    engine::{Engine, Local, Outcome, required, stored},
+    engine::{Cluster, Engine, Local, Outcome, Remote, WorkerSetup, required, stored},
     error_chain,
     estimate::CostEstimate,
     plan::{Inputs, Plan, PlanSummary},
     progress::Progress,
     results::Results,
-    spec::Experiment,
-    task::{Execution, Material, Models},
+    spec::{Experiment, RayEngineSpec},
+    task::{Execution, Material, Models, now_ms},
     trial::{self, Trial},
 };
 use eval::Question;
 use futures::{StreamExt, stream};
 pub use golden::{Golden, LoadedCorpus, Manifest, write_whole};
-use models::{Budget, Caps, Client, CpuBudget, Identity, Library, ModelDirectory, provider};
+use models::{Budget, Caps, Client, CpuBudget, Identity, Lessor, Library, ModelConfig, ModelDirectory, provider};
 use questions::{Corpus, read_corpus};
 use rag::load::{self, Rejected, Source, SourceFile};
 use std::{
@@ -30,10 +30,14 @@ use std::{
     sync::Arc,
 };
 use store::{ArtifactStore, EventLog, Journal, Key};
+use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 /// Looks up an environment variable by name.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Joins the cluster that an experiment names.
+pub type Connect = Arc<dyn Fn(&RayEngineSpec) -> Result<Arc<dyn Cluster>, String> + Send + Sync>;
 
 /// What a session is given by whoever starts it: libraries read no environment.
 #[derive(Clone)]
@@ -50,6 +54,13 @@ pub struct Setup {
     pub cancel: CancellationToken,
     /// The live table.
     pub progress: Progress,
+    /// Gives shares of the models' limits, where other processes share them.
+    pub lessor: Option<Arc<dyn Lessor>>,
+    /// Joins a cluster, for a program that can.
+    pub connect: Option<Connect>,
+    /// The folder for what must be on a local disk, instead of a `.reverie`
+    /// beside the experiment file, where the store is an object store.
+    pub local_folder: Option<PathBuf>,
 }
 
 /// An experiment with its store and models.
@@ -64,6 +75,8 @@ pub struct Session {
     /// with the session.
     budget: Budget,
     root: PathBuf,
+    /// The cluster's workers, once they are needed.
+    remote: OnceCell<Remote>,
 }
 
 /// An experiment that was checked as a whole and can run.
@@ -101,18 +114,19 @@ impl Session {
     /// # Errors
     /// If the store cannot be used.
     pub fn open(experiment: Experiment, setup: Setup) -> Result<Self, Error> {
-        let root = root(&experiment);
         let is_url = experiment.store.contains("://");
+        let root = setup.local_folder.clone().filter(|_| is_url).unwrap_or_else(|| root(&experiment));
         let address = if is_url { experiment.store.clone() } else { root.display().to_string() };
         let store = ArtifactStore::open(&address, &setup.store_options)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
-        let journal = Arc::new(Journal::open(Self::journal_path(&experiment))?);
+        let journal = Arc::new(Journal::open(root.join("journal.db"))?);
         let file_caps = experiment.evaluate.budget;
         let budget = Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps });
-        let cpu = experiment.engine.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
+        let cpu = experiment.engine.local.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
         let context =
             provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
-        Ok(Self { experiment: Arc::new(experiment), setup, context, store, journal, budget, root })
+        let (experiment, remote) = (Arc::new(experiment), OnceCell::new());
+        Ok(Self { experiment, setup, context, store, journal, budget, root, remote })
     }
 
     /// Where an experiment's journal of model calls is.
@@ -166,11 +180,20 @@ impl Session {
         &self.root
     }
 
+    /// Where artifacts are.
+    pub(crate) fn store(&self) -> &ArtifactStore {
+        &self.store
+    }
+
     /// The models, behind the journal and the budget.
     pub(crate) fn models(&self) -> Models {
         let client = Client::new(Some(self.journal.clone()))
             .with_budget(self.budget.clone())
             .with_cancellation(self.setup.cancel.clone());
+        let client = match &self.setup.lessor {
+            Some(lessor) => client.with_lessor(lessor.clone()),
+            None => client,
+        };
         Models::new(self.experiment.models.clone(), self.context.clone(), client)
     }
 
@@ -269,7 +292,7 @@ impl Session {
             "run_finished",
             serde_json::json!({
                 "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),
-                "provider_errors": outcome.provider_errors, "winner": results.winner, "partial": results.partial,
+                "provider_errors": outcome.provider_errors, "repeated": outcome.repeated, "winner": results.winner, "partial": results.partial,
             }),
         );
         Ok(results)
@@ -290,8 +313,72 @@ impl Session {
     }
 
     async fn execute(&self, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
-        let engine = Local { cores: self.context.cpu.cores(), tasks: self.experiment.engine.tasks };
-        engine.execute(plan, execution, &self.setup.progress, &self.setup.cancel).await
+        let (progress, cancel) = (&self.setup.progress, &self.setup.cancel);
+        let Some(ray) = &self.experiment.engine.ray else {
+            let engine = Local { cores: self.context.cpu.cores(), tasks: self.experiment.engine.local.tasks };
+            return engine.execute(plan, execution, progress, cancel).await;
+        };
+        let remote = self.remote.get_or_try_init(|| self.join(ray)).await?;
+        remote.execute(plan, execution, progress, cancel).await
+    }
+
+    /// The variables that hold the keys of the experiment's models.
+    fn key_variables(&self) -> BTreeSet<String> {
+        let used = self.used_models();
+        let of = |config: &ModelConfig| {
+            let settings = serde_json::to_value(config).unwrap_or_default();
+            let mut open = vec![settings];
+            let mut found = Vec::new();
+            while let Some(value) = open.pop() {
+                let serde_json::Value::Object(fields) = value else { continue };
+                for (name, value) in fields {
+                    match value {
+                        serde_json::Value::String(variable) if name == "api_key_env" => found.push(variable),
+                        value => open.push(value),
+                    }
+                }
+            }
+            found
+        };
+        self.experiment.models.iter().filter(|(name, _)| used.contains(*name)).flat_map(|(_, config)| of(config)).collect()
+    }
+
+    /// Joins the experiment's cluster.
+    async fn join(&self, ray: &RayEngineSpec) -> Result<Remote, Error> {
+        let refuse = |reason: String| Error::Refused(vec![format!("engine.ray: {reason}")]);
+        let caps = self.budget.caps();
+        if !caps.is_empty() {
+            return Err(refuse(format!("the budget of {caps} cannot be kept on a cluster yet: run with engine.local")));
+        }
+        let connect = self.setup.connect.as_ref().ok_or_else(|| {
+            refuse(format!(
+                "this program cannot join the cluster at `{}`: use the `reverie` command of the Python package inside \
+                 the cluster, or the address of its Jobs API (http://HEAD:8265)",
+                ray.address
+            ))
+        })?;
+        let environment = ray.environment.iter().cloned().chain(self.key_variables()).collect();
+        let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(refuse)?;
+        let mut mistakes = Vec::new();
+        let pdf_library = self.bind_pdf_library(&[], &mut mistakes)?;
+        let identities = self.identities(&mut mistakes).await;
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let (store, source) = (&self.store, &self.experiment.corpus.source);
+        let setup = WorkerSetup {
+            experiment: self.experiment.text.clone(),
+            base: absolute(self.experiment.base.clone()),
+            store: store.location().to_string(),
+            source: if source.contains("://") {
+                source.clone()
+            } else {
+                absolute(self.experiment.path(source)).display().to_string()
+            },
+            probe: format!("probes/{}-{}", std::process::id(), now_ms()),
+            pdf_library,
+            identities,
+            cores: 1,
+        };
+        Ok(Remote::new(cluster, store.clone(), setup, self.experiment.engine.clone()))
     }
 
     fn execution(&self, source: Source, questions: Vec<Question>, run: &str) -> Result<Execution, Error> {
@@ -306,7 +393,7 @@ impl Session {
             scratch,
             run.to_owned(),
             log,
-            self.models(),
+            Arc::new(self.models()),
         ))
     }
 
@@ -329,7 +416,7 @@ impl Session {
         named.chain(judges).chain(embedder).map(str::to_owned).collect()
     }
 
-    async fn identities(&self, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {
+    pub(crate) async fn identities(&self, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {
         let mut identities = BTreeMap::new();
         for name in self.used_models() {
             let Some(config) = self.experiment.models.get(&name) else { continue };
@@ -342,7 +429,7 @@ impl Session {
         identities
     }
 
-    fn source(&self, mistakes: &mut Vec<String>) -> Option<Source> {
+    pub(crate) fn source(&self, mistakes: &mut Vec<String>) -> Option<Source> {
         let corpus = &self.experiment.corpus;
         let address = if corpus.source.contains("://") {
             corpus.source.clone()
@@ -383,7 +470,7 @@ impl Session {
         }
     }
 
-    fn bind_pdf_library(&self, files: &[(SourceFile, Key)], mistakes: &mut Vec<String>) -> Result<String, Error> {
+    pub(crate) fn bind_pdf_library(&self, files: &[(SourceFile, Key)], mistakes: &mut Vec<String>) -> Result<String, Error> {
         let is_pdf =
             |path: &str| Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"));
         match self.setup.directory.library(Library::Pdfium) {

@@ -5,7 +5,7 @@ use crate::{
     Error,
     artifact::{self, AnswerRow, DocumentRow, PassageRow, ScoreRow, decode_vectors, encode_vectors},
     engine::{Outputs, Turn},
-    plan::{CorpusInputs, Plan, TaskId, Work},
+    plan::{CorpusInputs, Task, TaskId, Work},
     progress::Progress,
     spec::{EvaluateSpec, Experiment},
 };
@@ -20,6 +20,7 @@ use rag::{
     rerank,
     retrieve::{Corpus, Query},
 };
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
     path::PathBuf,
@@ -33,7 +34,7 @@ use tokio::sync::OnceCell;
 const TEXTS_PER_STEP: usize = 256;
 
 /// What a task made.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Output {
     /// The artifact's name in the store.
     pub artifact: String,
@@ -61,7 +62,7 @@ pub struct Execution {
     /// The run's id.
     pub run: String,
     log: EventLog,
-    models: Models,
+    models: Arc<Models>,
     tables: Cache<ChunkTable>,
     dense: Cache<DenseIndex>,
     bm25: Cache<Bm25Index>,
@@ -82,7 +83,7 @@ impl Execution {
         scratch: PathBuf,
         run: String,
         log: EventLog,
-        models: Models,
+        models: Arc<Models>,
     ) -> Self {
         let Material { source, questions } = material;
         // A few corpora stay in memory: trials that share one follow each other.
@@ -105,8 +106,7 @@ impl Execution {
         bytes.ok_or_else(|| Error::table(format!("{name} is gone from the store; run again to make it anew")))
     }
 
-    async fn write(&self, plan: &Plan, id: TaskId, bytes: Bytes, partial: bool) -> Result<String, Error> {
-        let task = &plan.tasks[id];
+    async fn write(&self, task: &Task, bytes: Bytes, partial: bool) -> Result<String, Error> {
         let name = if partial {
             format!("partial/{}/{}-{}", self.run, now_ms(), task.artifact().replace('/', "-"))
         } else {
@@ -272,17 +272,15 @@ async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -
         .map_err(|error| Error::Task { label: "a computation".to_owned(), reason: error.to_string() })
 }
 
-/// Executes one task of a plan.
+/// Executes one task.
 pub(crate) async fn execute(
-    plan: &Plan,
-    id: TaskId,
+    task: &Task,
     inputs: &Outputs,
     partial: bool,
     turn: Turn,
     cx: &Execution,
     progress: &Progress,
 ) -> Result<Output, Error> {
-    let task = &plan.tasks[id];
     let rows = |count: usize| progress.rows(task.operator, count);
     let (bytes, count, errors) = match &task.work {
         Work::Load(files) => {
@@ -439,7 +437,7 @@ pub(crate) async fn execute(
                     ScoreRow { question: question.id.clone(), scored }
                 });
             }
-            let made: Vec<ScoreRow> = stream::iter(calls).buffered(cx.experiment.engine.tasks).collect().await;
+            let made: Vec<ScoreRow> = stream::iter(calls).buffered(cx.experiment.engine.local.tasks).collect().await;
             if made.iter().any(|row| matches!(row.scored.score, eval::Score::Missing(Missing::Cancelled))) {
                 return Err(models::Error::Cancelled.into());
             }
@@ -449,7 +447,7 @@ pub(crate) async fn execute(
         }
     };
     let partial = partial || errors > 0;
-    let artifact = cx.write(plan, id, bytes, partial).await?;
+    let artifact = cx.write(task, bytes, partial).await?;
     Ok(Output { artifact, rows: count, errors, partial })
 }
 

@@ -12,6 +12,7 @@ mod draft;
 mod estimate;
 mod flight;
 mod handle;
+mod lease;
 mod meter;
 mod structured;
 
@@ -19,6 +20,7 @@ pub use answering::{Answering, Piece, Unfolding};
 pub use budget::{Budget, Cap, Caps, Spent};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
+pub use lease::{LeaseRequest, Lessor};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
@@ -26,6 +28,7 @@ use answering::View;
 use budget::Estimate;
 use executor::{Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy, Retryable};
 use flight::Flights;
+use lease::SharedLessor;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -48,6 +51,7 @@ pub struct Client {
     cancel: CancellationToken,
     call: Call,
     retry: RetryPolicy,
+    lessor: Option<SharedLessor>,
 }
 
 struct Shared {
@@ -75,7 +79,15 @@ impl Client {
             cancel: CancellationToken::new(),
             call: Call::default(),
             retry: RetryPolicy::default(),
+            lessor: None,
         }
+    }
+
+    /// This client, with limits that it shares with other processes: to be
+    /// said before the first handle is made.
+    #[must_use]
+    pub fn with_lessor(self, lessor: Arc<dyn Lessor>) -> Self {
+        Self { lessor: Some(SharedLessor(lessor)), ..self }
     }
 
     /// This client, with calls that are paid from this budget.
@@ -176,7 +188,12 @@ impl Client {
         let limited = limiters.entry(key).or_insert_with(|| Limited {
             name,
             model: identity.model.clone(),
-            limiter: limits.limiter(),
+            limiter: match (&self.lessor, limits.shared()) {
+                (Some(lessor), Some((settings, hedge))) => {
+                    lease::limiter(lessor.clone(), Arc::downgrade(&self.shared), key.hex(), settings, hedge)
+                }
+                _ => limits.limiter(),
+            },
         });
         Caller {
             client: self.clone(),

@@ -18,6 +18,7 @@ pub mod testing;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
 pub use client::{
+    LeaseRequest, Lessor,
     Answering, Budget, Cap, Caps, Chat, Client, Embedder, Meter, ModelLimit, Piece, Reranker, Spending, Spent,
     Unfolding,
 };

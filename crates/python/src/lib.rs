@@ -5,14 +5,19 @@
 //!   inputs and the concurrency controller.
 //! - `attempt` (feature `python`): one attempt at a task, as an awaitable.
 //! - `windows` (feature `python`): Phoenix's AIMD rule.
+//! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //!
-//! Nothing here runs an event loop: the user's own `asyncio` loop does, and
-//! the code here is called by it, holds no thread, and never waits.
+//! Executors run no event loop of their own: the user's `asyncio` loop does,
+//! and their code is called by it, holds no thread, and never waits.
 
 pub mod scheduler;
 
 #[cfg(feature = "python")]
 mod attempt;
+#[cfg(feature = "python")]
+mod limits;
+#[cfg(feature = "python")]
+mod remote;
 #[cfg(feature = "python")]
 mod run;
 #[cfg(feature = "python")]
@@ -23,5 +28,11 @@ mod windows;
 #[pyo3::pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::{attempt::Attempt, run::Scheduler, windows::Windows};
+    use crate::{
+        attempt::Attempt,
+        limits::Limits,
+        remote::{Done, RayWorker, home, main},
+        run::Scheduler,
+        windows::Windows,
+    };
 }

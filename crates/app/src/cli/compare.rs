@@ -45,7 +45,7 @@ pub struct MetricComparison {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(&arguments.experiment, cx.setup())?;
     let results = session.latest()?;
     let (first, second) = (results.trial(&arguments.first)?, results.trial(&arguments.second)?);
     let mut rows: Vec<MetricComparison> = results

@@ -50,7 +50,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         std::fs::write(&path, text).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
     }
     let experiment = folder.join("experiment.toml");
-    let (session, results) = run::execute(cx, &experiment, None).await?;
+    let (session, results) = run::execute(cx, &experiment, None, &run::EngineChoice::default()).await?;
     let report = run::write_report(&session, &results)?;
     let answered = query::answer(cx, &session, QUESTION, None, None).await?;
     if cx.json {

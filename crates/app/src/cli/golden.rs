@@ -227,7 +227,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 }
 
 async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Failure> {
-    let setup = lab::Setup { budget_usd: arguments.budget_usd, ..environment::setup(cx.cancel.clone()) };
+    let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let session = environment::open(&arguments.experiment, setup)?;
     let spec = specification(&session, &arguments)?;
     let default = session.experiment.dataset.as_ref().map(|dataset| session.experiment.path(&dataset.path));
@@ -296,7 +296,7 @@ fn specification(session: &Session, arguments: &GenerateArguments) -> Result<Gen
 }
 
 async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failure> {
-    let session = environment::open(experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(experiment, cx.setup())?;
     let Some(spec) = &session.experiment.dataset else {
         return Err(Failure::usage(format!("{} has no [dataset]", experiment.display())));
     };
@@ -340,7 +340,7 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str) -> Result
     let bytes = dataset.export(format, columns).map_err(Failure::work)?;
     if to.contains("://") {
         let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));
-        let store = ArtifactStore::open(folder, &environment::setup(cx.cancel.clone()).store_options)?;
+        let store = ArtifactStore::open(folder, &cx.setup().store_options)?;
         if !store.put(name, bytes).await? {
             return Err(Failure::work(format!("{to} is there already: choose another name")));
         }

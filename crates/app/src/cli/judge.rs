@@ -36,7 +36,7 @@ const PLANTED: usize = 60;
 const SEED: u64 = 0x5EED;
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(&arguments.experiment, cx.setup())?;
     let experiment = &session.experiment;
     let models = if arguments.models.is_empty() { experiment.evaluate.judges.clone() } else { arguments.models };
     if models.is_empty() {

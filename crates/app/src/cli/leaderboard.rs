@@ -16,7 +16,7 @@ pub struct Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(&arguments.experiment, cx.setup())?;
     let results = session.latest()?;
     if cx.json {
         cx.print_json(&results)?;

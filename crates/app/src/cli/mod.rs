@@ -18,7 +18,9 @@ mod query;
 mod run;
 mod score;
 mod show;
+mod submit;
 
+use crate::environment;
 use clap::{Parser, Subcommand};
 use std::{
     ffi::OsString,
@@ -128,9 +130,16 @@ pub struct Context {
     pub json: bool,
     /// Cancelled by Ctrl-C.
     pub cancel: CancellationToken,
+    /// Joins a cluster, in a program that can.
+    pub connect: Option<lab::Connect>,
 }
 
 impl Context {
+    /// What a session is given.
+    pub fn setup(&self) -> lab::Setup {
+        lab::Setup { connect: self.connect.clone(), ..environment::setup(self.cancel.clone()) }
+    }
+
     /// Prints a result.
     pub fn print(&self, text: impl Display) {
         // A closed pipe (`reverie leaderboard | head`) is no error of ours.
@@ -152,15 +161,18 @@ impl Context {
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Runs a command line, the program's name first, and ends the process.
-pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
+/// Runs a command line, the program's name first, and returns the code to
+/// exit with. A command line with mistakes, `--help` and a second Ctrl-C end
+/// the process. Threads of in-process models may still be computing something
+/// nobody waits for: the process should end at once.
+pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::Connect>) -> u8 {
     let arguments = Arguments::parse_from(arguments);
-    let cx = Context { json: arguments.json, cancel: CancellationToken::new() };
+    let cx = Context { json: arguments.json, cancel: CancellationToken::new(), connect };
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             cx.note(format_args!("error: {error}"));
-            leave(1);
+            return 1;
         }
     };
     let result = runtime.block_on(async {
@@ -205,13 +217,13 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
             failure.code
         }
     };
-    // Threads of in-process models may still be computing something nobody
-    // waits for; leaving now ends them.
-    leave(code)
+    let _ = std::io::stdout().flush();
+    code
 }
 
+/// Ends the process.
 #[expect(clippy::exit, reason = "the one place where the process ends")]
-fn leave(code: u8) -> ! {
+pub fn leave(code: u8) -> ! {
     let _ = std::io::stdout().flush();
     std::process::exit(i32::from(code))
 }

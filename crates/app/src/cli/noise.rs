@@ -39,7 +39,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if questions < 2 || answers == 0 || judgements == 0 {
         return Err(Failure::usage("at least 2 questions, 1 answer and 1 judgement are needed"));
     }
-    let session = environment::open(&experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(&experiment, cx.setup())?;
     let result = session.noise(&trial, &metric, NoiseDesign { questions, answers, judgements }).await?;
     if cx.json {
         cx.print_json(&result)?;

@@ -32,7 +32,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if arguments.question.trim().is_empty() {
         return Err(Failure::usage("the question is empty"));
     }
-    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(&arguments.experiment, cx.setup())?;
     // A pipe gets the answer when it is whole: what was printed cannot be taken back.
     let live = (!cx.json && io::stdout().is_terminal()).then(|| LiveAnswer::new(io::stdout()));
     let answered = answer(cx, &session, &arguments.question, arguments.trial, live.as_ref()).await?;

@@ -1,6 +1,6 @@
 //! `reverie run`: do what is not done yet, and show the leaderboard.
 
-use super::{BUDGET_REACHED, Context, Failure};
+use super::{BUDGET_REACHED, Context, Failure, submit};
 use crate::{environment, render};
 use lab::{Results, Session};
 use std::path::{Path, PathBuf};
@@ -25,6 +25,36 @@ pub struct Arguments {
     /// What this run may cost, in US dollars, whatever the file says.
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     budget_usd: Option<f64>,
+    #[command(flatten)]
+    engine: EngineChoice,
+}
+
+/// What executes the plan, whatever the file says.
+#[derive(clap::Args, Default)]
+pub struct EngineChoice {
+    /// `local` (this machine) or `ray` (a cluster).
+    #[arg(long, value_parser = ["local", "ray"])]
+    engine: Option<String>,
+    /// Where the cluster is: `auto` or HOST:PORT from inside, the address of
+    /// its Jobs API (`http://HEAD:8265`) from anywhere. Implies `--engine ray`.
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<String>,
+}
+
+impl EngineChoice {
+    /// Puts the choice into an experiment.
+    fn choose(&self, experiment: &mut lab::Experiment) {
+        match (self.engine.as_deref(), &self.address) {
+            (Some("local"), _) => experiment.engine.ray = None,
+            (None, None) => {}
+            (_, address) => {
+                let ray = experiment.engine.ray.get_or_insert_default();
+                if let Some(address) = address {
+                    ray.address.clone_from(address);
+                }
+            }
+        }
+    }
 }
 
 /// An amount of money that a cap can be.
@@ -34,7 +64,15 @@ pub fn dollars(text: &str) -> Result<f64, String> {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let (session, results) = execute(cx, &arguments.experiment, arguments.budget_usd).await?;
+    let mut experiment = environment::read(&arguments.experiment)?;
+    arguments.engine.choose(&mut experiment);
+    if let Some(ray) = experiment.engine.ray.as_ref().filter(|ray| ray.is_jobs_address()) {
+        if arguments.budget_usd.is_some() || !experiment.evaluate.budget.is_empty() {
+            return Err(Failure::usage("a budget cannot be kept on a cluster yet: run with --engine local"));
+        }
+        return submit::run(cx, &experiment, ray).await;
+    }
+    let (session, results) = execute(cx, &arguments.experiment, arguments.budget_usd, &arguments.engine).await?;
     let report = write_report(&session, &results)?;
     if cx.json {
         cx.print_json(&results)?;
@@ -46,10 +84,17 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 }
 
 /// Prepares and runs an experiment with the live table on standard error.
-pub async fn execute(cx: &Context, experiment: &Path, budget_usd: Option<f64>) -> Result<(Session, Results), Failure> {
-    let setup = lab::Setup { budget_usd, ..environment::setup(cx.cancel.clone()) };
+pub async fn execute(
+    cx: &Context,
+    experiment: &Path,
+    budget_usd: Option<f64>,
+    engine: &EngineChoice,
+) -> Result<(Session, Results), Failure> {
+    let setup = lab::Setup { budget_usd, ..cx.setup() };
     let progress = setup.progress.clone();
-    let session = environment::open(experiment, setup)?;
+    let mut experiment = environment::read(experiment)?;
+    engine.choose(&mut experiment);
+    let session = Session::open(experiment, setup)?;
     let table = render::LiveTable::start(progress, environment::watched());
     let prepared = session.prepare().await;
     let prepared = match prepared {

@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(&arguments.experiment, cx.setup())?;
     let results = session.latest()?;
     let trial = results.trial(&arguments.trial)?;
     let chosen: Vec<_> = trial

@@ -150,6 +150,9 @@ pub fn leaderboard(results: &Results) -> String {
     }
     let _ =
         write!(text, "\n{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
+    if results.repeated > 0 {
+        let _ = write!(text, ", {} repeated because a worker died", count(results.repeated));
+    }
     for (model, spending) in &results.spending {
         let _ = write!(
             text,

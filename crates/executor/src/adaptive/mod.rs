@@ -24,6 +24,7 @@
 
 pub(crate) mod bucket;
 
+use serde::{Deserialize, Serialize};
 use crate::{Controller, ErrorClass, Outcome, OutcomeKind, RateHints};
 use bucket::Bucket;
 use std::{
@@ -62,7 +63,7 @@ const RATE_GROWTH: f64 = 0.02;
 const RATE_CUT: f64 = 0.95;
 
 /// What is known of the other side from the start.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AdaptiveSettings {
     /// Calls in flight at first; 8 by default.
     pub initial: usize,

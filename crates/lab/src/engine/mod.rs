@@ -1,13 +1,22 @@
-//! Engines execute plans. There is one for this machine; beyond one machine
-//! the same tasks run inside Ray workers, by the same code.
+//! Engines execute plans: [`Local`] on this machine, [`Remote`] on a cluster,
+//! where the same tasks run in [`Worker`]s by the same code.
 
+mod cluster;
 mod local;
+mod remote;
+mod schedule;
 mod turns;
+mod unit;
+mod worker;
 
+pub use cluster::{CallError, Cluster, ClusterNode, Resources, WorkerId};
 pub use local::Local;
-pub(crate) use local::{required, stored};
+pub use remote::Remote;
+pub(crate) use schedule::{Assignment, Runner, required, stored};
 pub(crate) use turns::Turn;
 use turns::Turns;
+pub use unit::WorkerSetup;
+pub use worker::Worker;
 
 use crate::{
     Error,
@@ -35,6 +44,8 @@ pub struct Outcome {
     pub reused: usize,
     /// Rows without a result because a provider failed: asked for again by the next run.
     pub provider_errors: usize,
+    /// Tasks that were handed out again because a worker died.
+    pub repeated: usize,
 }
 
 /// Executes plans. Same plan, same keys, same artifacts, whatever the engine.

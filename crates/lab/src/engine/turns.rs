@@ -3,13 +3,14 @@
 //! come early instead of all at the end.
 
 use crate::plan::{Plan, TaskId};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// A trial is nearly done when at most this share of its tasks is left: one in four.
 const NEARLY_DONE: usize = 4;
 
 /// How a task's calls stand in line at a model's limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Turn {
     /// Calls of a higher priority go first.
     pub(crate) priority: i32,

@@ -1,11 +1,13 @@
 //! The experiment file: raw TOML in, a resolved and validated [`Experiment`] out.
 
 mod budget;
+mod engine;
 mod evaluate;
 mod reader;
 mod resolve;
 mod scoring;
 
+pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
 pub use reader::SpecError;
 pub(crate) use reader::nearest;
 pub use scoring::{Choice, ScoringSpec};
@@ -87,22 +89,6 @@ pub struct EvaluateSpec {
     pub budget: Caps,
 }
 
-/// What executes the plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct LocalEngineSpec {
-    /// Busy threads at most. Default: the machine's cores.
-    pub cores: Option<usize>,
-    /// Model calls or questions in flight per model; the model's own limit holds too. Default 16.
-    pub tasks: usize,
-}
-
-impl Default for LocalEngineSpec {
-    fn default() -> Self {
-        Self { cores: None, tasks: 16 }
-    }
-}
-
 /// An experiment, defaults filled in and checked as a whole.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Experiment {
@@ -125,7 +111,7 @@ pub struct Experiment {
     /// What is measured.
     pub evaluate: EvaluateSpec,
     /// What executes the plan.
-    pub engine: LocalEngineSpec,
+    pub engine: EngineSpec,
     /// The file's text, kept with the run.
     pub text: String,
 }

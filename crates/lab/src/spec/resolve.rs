@@ -3,7 +3,7 @@
 use crate::search::{Problem, SearchConfig};
 
 use super::{
-    CorpusSpec, DatasetSpec, Experiment, LocalEngineSpec, Space, SpecError,
+    CorpusSpec, DatasetSpec, Experiment, Space, SpecError, engine,
     evaluate::{self, Needed},
     nearest,
     reader::Reader,
@@ -52,7 +52,7 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
     let search = read_search(&mut reader, &root);
     let needed = Needed { generator: !space.generator.is_empty(), base: &base };
     let evaluate = evaluate::read(&mut reader, &root, &needed, &mut references);
-    let engine = read_engine(&mut reader, &root);
+    let engine = engine::read(&mut reader, &root);
 
     if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
         references.push(((generate.model.clone(), value.span().start), Kind::Chat, "dataset.generate.model"));
@@ -291,18 +291,4 @@ fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig 
         reader.error(value.span().start, format!("search.{}: {reason}", config.name()));
     }
     config
-}
-
-pub(super) fn read_engine<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> LocalEngineSpec {
-    let Some(value) = root.get("engine") else { return LocalEngineSpec::default() };
-    let Some(table) = value.get_ref().as_table() else {
-        reader.error(value.span().start, "engine: expected `local = {}`");
-        return LocalEngineSpec::default();
-    };
-    unknown_keys(reader, table, &["local"], "engine");
-    let engine: LocalEngineSpec = optional(reader, table, "local").unwrap_or_default();
-    if engine.tasks == 0 || engine.cores == Some(0) {
-        reader.error(value.span().start, "engine.local: `cores` and `tasks` must be at least 1");
-    }
-    engine
 }

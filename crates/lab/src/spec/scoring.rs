@@ -2,9 +2,9 @@
 //! of a file, what the command line says instead, or the command line alone.
 
 use super::{
-    EvaluateSpec, LocalEngineSpec, SpecError, budget, evaluate,
+    EvaluateSpec, LocalEngineSpec, SpecError, budget, engine, evaluate,
     reader::Reader,
-    resolve::{check_model, optional, read_engine, read_models, start, unknown_keys, values},
+    resolve::{check_model, optional, read_models, start, unknown_keys, values},
 };
 use eval::MetricConfig;
 use models::{Kind, ModelConfig};
@@ -103,7 +103,7 @@ impl ScoringSpec {
             }
         }
         let store = optional::<String>(&mut reader, &root, "store").unwrap_or_else(|| "./.reverie".to_owned());
-        let engine = read_engine(&mut reader, &root);
+        let engine = engine::read(&mut reader, &root).local;
         let budget = budget::read(&mut reader, table);
         if !reader.is_clean() {
             return Err(reader.finish());

@@ -69,6 +69,18 @@ impl Meter {
         total
     }
 
+    /// All there is, and starts from zero again.
+    pub fn take(&self) -> BTreeMap<String, Spending> {
+        std::mem::take(&mut *self.models.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Adds what was spent elsewhere.
+    pub fn merge(&self, spending: &BTreeMap<String, Spending>) {
+        for (model, spent) in spending {
+            self.add(model, |spending| *spending += *spent);
+        }
+    }
+
     pub(super) fn add(&self, model: &str, change: impl FnOnce(&mut Spending)) {
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         change(models.entry(model.to_owned()).or_default());

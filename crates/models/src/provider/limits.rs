@@ -59,6 +59,20 @@ impl EndpointLimits {
         Ok(())
     }
 
+    fn settings(self, maximum: usize) -> AdaptiveSettings {
+        AdaptiveSettings {
+            maximum,
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_minute: self.tokens_per_minute,
+            ..AdaptiveSettings::default()
+        }
+    }
+
+    fn second_attempts(self) -> Option<Hedge> {
+        let extra_share = self.hedge.filter(|share| *share > 0.0)?;
+        Some(Hedge { extra_share, ..Hedge::default() })
+    }
+
     /// With at most this many calls in flight, or as many as usual.
     pub(crate) fn within(self, concurrency: Option<usize>) -> Limits {
         Limits::Learned { maximum: concurrency.unwrap_or(MAXIMUM).max(1), known: self }
@@ -78,18 +92,21 @@ impl Limits {
         match *self {
             Self::Fixed(concurrency) => Limiter::fixed(concurrency),
             Self::Learned { maximum, known } => {
-                let settings = AdaptiveSettings {
-                    maximum,
-                    requests_per_minute: known.requests_per_minute,
-                    tokens_per_minute: known.tokens_per_minute,
-                    ..AdaptiveSettings::default()
-                };
-                let limiter = Limiter::new(Arc::new(Adaptive::new(settings)));
-                match known.hedge.filter(|share| *share > 0.0) {
-                    Some(extra_share) => limiter.with_hedge(Hedge { extra_share, ..Hedge::default() }),
+                let limiter = Limiter::new(Arc::new(Adaptive::new(known.settings(maximum))));
+                match known.second_attempts() {
+                    Some(hedge) => limiter.with_hedge(hedge),
                     None => limiter,
                 }
             }
+        }
+    }
+
+    /// The settings of a limit that can be shared with other processes, and
+    /// what is said of second attempts.
+    pub(crate) fn shared(&self) -> Option<(AdaptiveSettings, Option<Hedge>)> {
+        match *self {
+            Self::Fixed(_) => None,
+            Self::Learned { maximum, known } => Some((known.settings(maximum), known.second_attempts())),
         }
     }
 }

@@ -11,6 +11,7 @@ use futures::TryStreamExt;
 use glob::Pattern;
 use object_store::path::Path as ObjectPath;
 use object_store::{ObjectStore, ObjectStoreExt};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub struct Source {
 }
 
 /// A file of a corpus.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceFile {
     /// The path below the corpus' root, with `/`: the document's name everywhere.
     pub path: String,

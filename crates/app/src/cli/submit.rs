@@ -1,0 +1,168 @@
+//! `reverie run --address http://HEAD:8265`: the run as a job of a Ray
+//! cluster. This machine packs the experiment, follows the log and stops the
+//! job on Ctrl-C; it needs no Python and none of the models.
+
+use super::{Context, Failure};
+use crate::{
+    environment,
+    jobs::{Job, Jobs, Submission},
+};
+use lab::{Experiment, RayEngineSpec};
+use std::{
+    collections::BTreeMap,
+    io::{Cursor, Write},
+    path::{Component, Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+use store::Key;
+use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
+
+/// How often job and log are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+/// How long a stopped job may take to end.
+const STOP: Duration = Duration::from_secs(20);
+/// The experiment's name in the job's folder.
+const EXPERIMENT: &str = "experiment.toml";
+
+/// Runs an experiment as a job; returns the code to exit with.
+pub async fn run(cx: &Context, experiment: &Experiment, ray: &RayEngineSpec) -> Result<u8, Failure> {
+    let package = pack(experiment)?;
+    let wheel = wheel(experiment, ray)?;
+    let jobs = Jobs::new(&ray.address, environment::variable(&ray.token_env)).map_err(Failure::work)?;
+
+    let name = format!("_ray_pkg_{}.zip", &Key::of_bytes(&package).hex()[..16]);
+    let working_dir = jobs.upload(&name, &package).await.map_err(Failure::work)?;
+    let mut wheels = Vec::new();
+    if let Some((name, bytes)) = &wheel {
+        cx.note(format_args!("wheel: {name} ({:.1} MB)", bytes.len() as f64 / 1e6));
+        wheels.push(jobs.upload(name, bytes).await.map_err(Failure::work)?);
+    }
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
+    let id = format!("reverie-{}-{started}", experiment.name);
+    let json = if cx.json { " --json" } else { "" };
+    let submission = Submission {
+        id: id.clone(),
+        entrypoint: format!("python -m reverie run {EXPERIMENT} --engine ray --address auto{json}"),
+        working_dir,
+        wheels,
+        environment: given(ray)?,
+        metadata: BTreeMap::from([("reverie.experiment".to_owned(), experiment.name.clone())]),
+    };
+    jobs.submit(&submission).await.map_err(Failure::work)?;
+    cx.note(format_args!("job {id} at {}", ray.address));
+    let job = follow(cx, &jobs, &id).await?;
+    match (job.status.as_str(), job.driver_exit_code) {
+        ("SUCCEEDED", _) => Ok(0),
+        ("STOPPED", _) => Err(lab::Error::Interrupted.into()),
+        // The job is this same program: its codes mean the same.
+        (_, Some(code @ 2..=4)) => Ok(u8::try_from(code).unwrap_or(1)),
+        _ => Err(Failure::work(format!("the job failed: {}", job.message.unwrap_or_default()))),
+    }
+}
+
+/// Shows the log as it grows, until the job is over.
+async fn follow(cx: &Context, jobs: &Jobs, id: &str) -> Result<Job, Failure> {
+    let mut shown = 0;
+    let mut stopping: Option<tokio::time::Instant> = None;
+    loop {
+        let job = jobs.job(id).await.map_err(Failure::work)?;
+        let log = jobs.log(id).await.map_err(Failure::work)?;
+        // Half a line waits for its end.
+        let end = if job.is_over() { log.len() } else { log.rfind('\n').map_or(0, |at| at + 1) };
+        if let Some(new) = log.get(shown..end).filter(|new| !new.is_empty()) {
+            cx.print(new.trim_end_matches('\n'));
+            shown = end;
+        }
+        if job.is_over() {
+            return Ok(job);
+        }
+        match stopping {
+            None if cx.cancel.is_cancelled() => {
+                cx.note("stopping the job");
+                jobs.stop(id).await.map_err(Failure::work)?;
+                stopping = Some(tokio::time::Instant::now());
+            }
+            Some(since) if since.elapsed() > STOP => {
+                return Err(Failure::work(format!("job {id} was told to stop, but has not ended: look at it there")));
+            }
+            _ => {}
+        }
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = cx.cancel.cancelled(), if stopping.is_none() => {}
+        }
+    }
+}
+
+/// The experiment file and its golden questions, as an archive that is the
+/// same for the same content.
+fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
+    let far = |address: &str| address.contains("://") || Path::new(address).is_absolute();
+    let mut mistakes = Vec::new();
+    for (what, address) in [("store", &experiment.store), ("corpus.source", &experiment.corpus.source)] {
+        if !far(address) {
+            mistakes.push(format!(
+                "  - {what}: `{address}` is a folder of this machine: for a job use an object store (s3://…), or the \
+                 absolute path of a folder that all nodes share"
+            ));
+        }
+    }
+    let mut files: Vec<(String, PathBuf)> = Vec::new();
+    if let Some(dataset) = experiment.dataset.as_ref().filter(|dataset| !far(&dataset.path)) {
+        let inside = Path::new(&dataset.path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let path = experiment.path(&dataset.path);
+        if !inside {
+            mistakes.push(format!("  - dataset.path: `{}` must be beside the experiment file, or far", dataset.path));
+        } else if path.exists() {
+            files.push((dataset.path.trim_start_matches("./").to_owned(), path));
+        } else if dataset.generate.is_none() {
+            mistakes.push(format!("  - dataset.path: there is no {}", path.display()));
+        }
+    }
+    if !mistakes.is_empty() {
+        return Err(Failure::usage(format!("nothing was submitted, because:\n{}", mistakes.join("\n"))));
+    }
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let options =
+        SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).last_modified_time(DateTime::default());
+    let mut add = |name: &str, bytes: &[u8]| {
+        archive.start_file(name, options).map_err(Failure::work)?;
+        archive.write_all(bytes).map_err(Failure::work)
+    };
+    add(EXPERIMENT, experiment.text.as_bytes())?;
+    for (name, path) in files {
+        let bytes = std::fs::read(&path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+        add(&name, &bytes)?;
+    }
+    Ok(archive.finish().map_err(Failure::work)?.into_inner())
+}
+
+/// The wheel under a name that holds its content's hash, as a build tag, so
+/// that a cluster never takes an older one for it.
+fn wheel(experiment: &Experiment, ray: &RayEngineSpec) -> Result<Option<(String, Vec<u8>)>, Failure> {
+    let Some(path) = &ray.wheel else { return Ok(None) };
+    let path = experiment.path(path);
+    let refuse = |reason: String| Failure::usage(format!("engine.ray.wheel: {}: {reason}", path.display()));
+    let bytes = std::fs::read(&path).map_err(|error| refuse(error.to_string()))?;
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let parts: Vec<&str> = name.split('-').collect();
+    let [package, version, .., python, abi, platform] = parts.as_slice() else {
+        return Err(refuse("this is no wheel's name".to_owned()));
+    };
+    if !platform.ends_with(".whl") {
+        return Err(refuse("this is no wheel's name".to_owned()));
+    }
+    let hash = &Key::of_bytes(&bytes).hex()[..12];
+    Ok(Some((format!("{package}-{version}-1{hash}-{python}-{abi}-{platform}"), bytes)))
+}
+
+/// The variables that the job is given by name.
+fn given(ray: &RayEngineSpec) -> Result<BTreeMap<String, String>, Failure> {
+    let mut given = BTreeMap::new();
+    for name in &ray.environment {
+        let value = environment::variable(name)
+            .ok_or_else(|| Failure::usage(format!("engine.ray.environment: the variable {name} is not set here")))?;
+        given.insert(name.clone(), value);
+    }
+    Ok(given)
+}

@@ -1,0 +1,78 @@
+//! A cluster as the remote engine sees it: nodes, and workers on them that
+//! take bytes and give bytes. What a cluster is made of is told by whoever
+//! implements this; the Python package does so for Ray.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A worker, as the engine numbers them.
+pub type WorkerId = u64;
+
+/// A machine of the cluster.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ClusterNode {
+    /// What the cluster calls it.
+    pub id: String,
+    /// What people call it: an address.
+    pub name: String,
+    /// CPUs that the cluster may use there.
+    pub cpus: f64,
+}
+
+/// What a worker takes of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Resources {
+    /// CPUs.
+    pub cpus: f64,
+    /// GPUs, or a part of one.
+    pub gpus: f64,
+    /// Memory in bytes, where it is reserved.
+    pub memory: Option<u64>,
+    /// Others, by the cluster's names.
+    pub custom: BTreeMap<String, f64>,
+}
+
+/// Why a worker gave no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallError {
+    /// The worker is gone, and will not come back.
+    Died(String),
+    /// It could not be reached; it may be another time.
+    Unavailable(String),
+    /// It refused: another try would end the same way.
+    Failed(String),
+}
+
+/// Starts workers and talks to them.
+#[async_trait]
+pub trait Cluster: Send + Sync {
+    /// The nodes that are alive.
+    ///
+    /// # Errors
+    /// If the cluster cannot be asked.
+    async fn nodes(&self) -> Result<Vec<ClusterNode>, String>;
+
+    /// Starts a worker, on this node if one is named, and returns when it is
+    /// ready. The setup is what [`crate::engine::Worker::open`] takes.
+    ///
+    /// # Errors
+    /// If it did not start.
+    async fn start(
+        &self,
+        worker: WorkerId,
+        node: Option<&str>,
+        resources: &Resources,
+        setup: &[u8],
+    ) -> Result<(), CallError>;
+
+    /// Hands a worker a unit of work and waits for its reply. Several units
+    /// may be with a worker at once.
+    ///
+    /// # Errors
+    /// If there is none.
+    async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError>;
+
+    /// Ends a worker; what it was doing is lost.
+    async fn stop(&self, worker: WorkerId);
+}

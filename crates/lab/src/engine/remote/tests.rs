@@ -1,0 +1,220 @@
+//! The remote engine on a cluster inside this process, whose workers are real
+//! ones and can be killed.
+
+use super::*;
+use crate::{
+    engine::Worker,
+    session::{Session, Setup},
+    spec::Experiment,
+};
+use models::ModelDirectory;
+use std::{collections::BTreeSet, path::Path};
+use tokio::task::AbortHandle;
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+/// Nodes are names; a worker is a real one in this process.
+#[derive(Default)]
+struct Inside {
+    nodes: Vec<&'static str>,
+    folder: std::path::PathBuf,
+    workers: Mutex<HashMap<WorkerId, Arc<Worker>>>,
+    calls: Mutex<HashMap<WorkerId, Vec<AbortHandle>>>,
+    /// The worker that takes this many units dies with the last one.
+    dies_at: Mutex<Option<usize>>,
+    units: Mutex<Vec<(WorkerId, usize)>>,
+    resources: Mutex<Vec<Resources>>,
+}
+
+#[async_trait]
+impl Cluster for Inside {
+    async fn nodes(&self) -> Result<Vec<ClusterNode>, String> {
+        let node = |name: &&str| ClusterNode { id: (*name).to_owned(), name: (*name).to_owned(), cpus: 2.0 };
+        Ok(self.nodes.iter().map(node).collect())
+    }
+
+    async fn start(
+        &self,
+        worker: WorkerId,
+        _node: Option<&str>,
+        resources: &Resources,
+        told: &[u8],
+    ) -> Result<(), CallError> {
+        self.resources.lock().unwrap().push(resources.clone());
+        let told: WorkerSetup = serde_json::from_slice(told).unwrap();
+        let opened = Worker::open(&told, setup(&self.folder)).await;
+        let opened = opened.map_err(|error| CallError::Failed(error.to_string()))?;
+        self.workers.lock().unwrap().insert(worker, Arc::new(opened));
+        Ok(())
+    }
+
+    async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError> {
+        let gone = || CallError::Died("killed".to_owned());
+        let open = self.workers.lock().unwrap().get(&worker).cloned().ok_or_else(gone)?;
+        let size = serde_json::from_slice::<Unit>(&unit).unwrap().tasks.len();
+        self.units.lock().unwrap().push((worker, size));
+        {
+            let mut left = self.dies_at.lock().unwrap();
+            if let Some(count) = left.as_mut() {
+                *count -= 1;
+                if *count == 0 {
+                    *left = None;
+                    self.workers.lock().unwrap().remove(&worker);
+                    self.calls.lock().unwrap().remove(&worker).into_iter().flatten().for_each(|call| call.abort());
+                    return Err(gone());
+                }
+            }
+        }
+        let call = tokio::spawn(async move { open.run(&unit).await });
+        self.calls.lock().unwrap().entry(worker).or_default().push(call.abort_handle());
+        match call.await {
+            Ok(reply) => reply.map_err(|error| CallError::Failed(error.to_string())),
+            Err(_) => Err(gone()),
+        }
+    }
+
+    async fn stop(&self, worker: WorkerId) {
+        self.workers.lock().unwrap().remove(&worker);
+    }
+}
+
+fn setup(folder: &Path) -> Setup {
+    Setup {
+        directory: ModelDirectory::new(folder.join("models"), Vec::new()),
+        environment: Arc::new(|_| None),
+        store_options: Vec::new(),
+        budget_usd: None,
+        cancel: CancellationToken::new(),
+        progress: Progress::default(),
+        lessor: None,
+        connect: None,
+        local_folder: None,
+    }
+}
+
+fn corpus(folder: &Path) {
+    std::fs::create_dir_all(folder.join("docs")).unwrap();
+    let mut golden = String::new();
+    for i in 0..40 {
+        let text = format!("# Chapter {i}\n\nThe mill number {i} was built in {}. It grinds oats.\n\n", 1700 + i);
+        std::fs::write(folder.join(format!("docs/{i:02}.md")), text.repeat(20)).unwrap();
+        golden += &format!(
+            "{{\"id\":\"q{i}\",\"question\":\"When was the mill number {i} built?\",\"reference\":\"{}\",\"evidence\":[{{\"document\":\"{i:02}.md\",\"quote\":\"The mill number {i} was built in {}.\"}}]}}\n",
+            1700 + i,
+            1700 + i
+        );
+    }
+    std::fs::write(folder.join("golden.jsonl"), golden).unwrap();
+}
+
+fn experiment(folder: &Path, store: &str, rest: &str) -> Experiment {
+    let text = format!(
+        "name = \"mills\"\nstore = \"{store}\"\n[corpus]\nsource = \"docs\"\n[dataset]\npath = \"golden.jsonl\"\n[space]\nchunker = [{{ sentence = {{ chunk_size = 32, chunk_overlap = 0 }} }}, {{ sentence_window = {{ window_size = 1 }} }}]\nretriever = [{{ bm25 = {{ top_k = 1 }} }}, {{ bm25 = {{ top_k = 3 }} }}]\n{rest}"
+    );
+    Experiment::parse(&text, folder).unwrap()
+}
+
+/// Names and contents of all artifacts.
+fn artifacts(folder: &Path) -> BTreeSet<(String, Vec<u8>)> {
+    let mut found = BTreeSet::new();
+    let mut open = vec![folder.join("artifacts")];
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                open.push(path);
+            } else {
+                found.insert((path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+async fn run(experiment: Experiment, setup: Setup) -> Result<crate::Results, Error> {
+    let session = Session::open(experiment, setup)?;
+    let prepared = session.prepare().await?;
+    session.run(&prepared).await
+}
+
+fn on(cluster: &Arc<Inside>, folder: &Path) -> Setup {
+    let cluster = cluster.clone();
+    Setup { connect: Some(Arc::new(move |_| Ok(cluster.clone() as Arc<dyn Cluster>))), ..setup(folder) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_makes_the_same_artifacts_and_results_although_a_worker_dies() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path();
+    corpus(path);
+    let local = run(experiment(path, "local", ""), setup(path)).await?;
+    let cluster = Arc::new(Inside {
+        nodes: vec!["a", "b", "c"],
+        folder: path.to_owned(),
+        dies_at: Mutex::new(Some(4)),
+        ..Inside::default()
+    });
+    let remote = run(experiment(path, "remote", "[engine]\nray = {}\n"), on(&cluster, path)).await?;
+    assert_eq!(artifacts(&path.join("local")), artifacts(&path.join("remote")));
+    assert!(!artifacts(&path.join("local")).is_empty());
+    assert_eq!(local.trials, remote.trials);
+    assert_eq!((local.winner.clone(), local.executed), (remote.winner.clone(), remote.executed));
+    let units = cluster.units.lock().unwrap().clone();
+    let workers: BTreeSet<WorkerId> = units.iter().map(|(worker, _)| *worker).collect();
+    assert!(workers.len() >= 3, "work was spread: {units:?}");
+
+    // Another run finds everything, on the same engine or the other.
+    let again = run(experiment(path, "remote", ""), setup(path)).await?;
+    assert_eq!((again.executed, again.trials), (0, remote.trials));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_with_settings_has_workers_of_its_own() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path();
+    corpus(path);
+    let cluster = Arc::new(Inside { nodes: vec!["a"], folder: path.to_owned(), ..Inside::default() });
+    let rest = "[engine.ray.stages]\nretrieve = { gpus = 0.5, memory_mib = 100, min = 2, max = 2 }\n";
+    run(experiment(path, "store", rest), on(&cluster, path)).await?;
+    let resources = cluster.resources.lock().unwrap().clone();
+    let pool: Vec<_> = resources.iter().filter(|resources| resources.gpus == 0.5).collect();
+    assert_eq!(pool.len(), 2, "{resources:?}");
+    assert_eq!(pool[0].memory, Some(100 << 20));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_that_see_another_store_are_refused_with_advice() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path();
+    corpus(path);
+    let cluster = Arc::new(Inside { nodes: vec!["a"], folder: path.to_owned(), ..Inside::default() });
+    let session = Session::open(experiment(path, "store", "[engine]\nray = {}\n"), on(&cluster, path))?;
+    let probe = Session::open(experiment(path, "elsewhere", ""), setup(path))?;
+    let told = WorkerSetup {
+        experiment: session.experiment.text.clone(),
+        base: path.to_owned(),
+        store: path.join("elsewhere").display().to_string(),
+        source: path.join("docs").display().to_string(),
+        probe: "probes/1".to_owned(),
+        pdf_library: "none".to_owned(),
+        identities: BTreeMap::new(),
+        cores: 1,
+    };
+    let Err(error) = Worker::open(&told, setup(path)).await else { return Err("it was opened".into()) };
+    assert!(error.to_string().contains("a folder that all nodes share"), "{error}");
+    probe.store().put("probes/1", "seen").await?;
+    assert!(Worker::open(&told, setup(path)).await.is_ok());
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_without_a_cluster_says_which_one_can() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    corpus(folder.path());
+    let outcome = run(experiment(folder.path(), "store", "[engine]\nray = {}\n"), setup(folder.path())).await;
+    let Err(Error::Refused(mistakes)) = outcome else { return Err("it ran".into()) };
+    assert!(mistakes[0].contains("Python package"), "{mistakes:?}");
+    Ok(())
+}

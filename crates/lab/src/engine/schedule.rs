@@ -1,0 +1,275 @@
+//! The order in which an engine runs a plan's tasks, wherever it runs them.
+//!
+//! Memory is bounded by the tasks in flight: every output goes to the store,
+//! and of the tasks that are ready the most downstream one starts first, so
+//! that upstream stages wait while their outputs pile up. Trials that are
+//! nearly done go before all others.
+
+use super::{Outcome, Outputs, Turn, Turns};
+use crate::{
+    Error, error_chain,
+    plan::{Operator, Plan, Task, TaskId},
+    progress::Progress,
+    task::{Execution, Output},
+};
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
+    time::Instant,
+};
+use store::ArtifactStore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// A task that is to run now.
+#[derive(Clone)]
+pub(crate) struct Assignment {
+    /// The plan.
+    pub(crate) plan: Arc<Plan>,
+    /// Which of its tasks.
+    pub(crate) id: TaskId,
+    /// Where the task's inputs are.
+    pub(crate) inputs: Outputs,
+    /// Whether one of them is partial.
+    pub(crate) partial: bool,
+    /// How its model calls stand in line.
+    pub(crate) turn: Turn,
+    /// What the run's tasks share.
+    pub(crate) execution: Arc<Execution>,
+    /// The live table.
+    pub(crate) progress: Progress,
+}
+
+impl Assignment {
+    /// The task.
+    pub(crate) fn task(&self) -> &Task {
+        &self.plan.tasks[self.id]
+    }
+}
+
+/// Where an engine's tasks run.
+#[async_trait]
+pub(crate) trait Runner: Send + Sync {
+    /// How many tasks of an operator it takes at once.
+    fn limit(&self, operator: Operator) -> usize;
+
+    /// Waits until a limit may have changed by itself.
+    async fn changed(&self) {
+        std::future::pending().await
+    }
+
+    /// Runs a task.
+    async fn run(&self, assignment: Assignment) -> Result<Output, Error>;
+}
+
+/// Ready tasks: those of trials that are nearly done, then the most
+/// downstream operator, then the order of the plan.
+type Ready = BTreeSet<Place>;
+type Place = (Reverse<i32>, Reverse<Operator>, TaskId);
+
+fn place(plan: &Plan, turn: Turn, id: TaskId) -> Place {
+    (Reverse(turn.priority), Reverse(plan.tasks[id].operator), id)
+}
+
+fn next(runner: &dyn Runner, ready: &mut Ready, active: &HashMap<Operator, usize>) -> Option<TaskId> {
+    // A full operator is passed over as a whole: its ready tasks may be many.
+    let mut from = None;
+    loop {
+        let place = match from {
+            None => ready.first().copied()?,
+            Some(after) => ready.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next().copied()?,
+        };
+        let (priority, Reverse(operator), id) = place;
+        if active.get(&operator).copied().unwrap_or(0) < runner.limit(operator) {
+            ready.remove(&place);
+            return Some(id);
+        }
+        from = Some((priority, Reverse(operator), TaskId::MAX));
+    }
+}
+
+/// Executes what is not in the store yet.
+pub(super) async fn execute(
+    runner: Arc<dyn Runner>,
+    plan: &Arc<Plan>,
+    execution: &Arc<Execution>,
+    progress: &Progress,
+    cancel: &CancellationToken,
+) -> Result<Outcome, Error> {
+    let stored = stored(plan, &execution.store).await?;
+    let (to_run, reused) = required(plan, &stored);
+    progress.begin(plan, &to_run, &reused);
+    progress.watch(execution.models().client());
+    execution.log("tasks_reused", serde_json::json!({ "count": reused.len(), "to_run": to_run.len() }));
+
+    let mut outcome = Outcome { reused: reused.len(), ..Outcome::default() };
+    outcome.outputs.extend(reused.iter().map(|&id| (id, plan.tasks[id].artifact())));
+    let mut waiting: HashMap<TaskId, usize> = HashMap::new();
+    let mut users: HashMap<TaskId, Vec<TaskId>> = HashMap::new();
+    let mut ready = Ready::new();
+    let mut turns = Turns::new(plan, &to_run);
+    let running: HashSet<TaskId> = to_run.iter().copied().collect();
+    for &id in &to_run {
+        let open: HashSet<TaskId> =
+            plan.tasks[id].inputs.iter().copied().filter(|input| running.contains(input)).collect();
+        for &input in &open {
+            users.entry(input).or_default().push(id);
+        }
+        if open.is_empty() {
+            ready.insert(place(plan, turns.of(id), id));
+        } else {
+            waiting.insert(id, open.len());
+        }
+    }
+
+    let mut active: HashMap<Operator, usize> = HashMap::new();
+    let mut tainted: HashSet<TaskId> = HashSet::new();
+    let mut set: JoinSet<(TaskId, Result<Output, Error>)> = JoinSet::new();
+    loop {
+        while !cancel.is_cancelled()
+            && let Some(id) = next(&*runner, &mut ready, &active)
+        {
+            let task = &plan.tasks[id];
+            *active.entry(task.operator).or_default() += 1;
+            progress.start(task.operator);
+            let inputs: Outputs = task
+                .inputs
+                .iter()
+                .filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone())))
+                .collect();
+            let partial = task.inputs.iter().any(|input| tainted.contains(input));
+            let turn = turns.of(id);
+            let (execution, progress) = (execution.clone(), progress.clone());
+            let assignment = Assignment { plan: plan.clone(), id, inputs, partial, turn, execution, progress };
+            let runner = runner.clone();
+            set.spawn(async move { (id, run(&*runner, assignment).await) });
+        }
+        let joined = tokio::select! {
+            joined = set.join_next() => joined,
+            () = runner.changed() => continue,
+            () = cancel.cancelled() => {
+                set.abort_all();
+                execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));
+                return Err(Error::Interrupted);
+            }
+        };
+        let Some(joined) = joined else { break };
+        let (id, result) =
+            joined.map_err(|error| Error::Task { label: "a task".to_owned(), reason: error.to_string() })?;
+        let operator = plan.tasks[id].operator;
+        active.entry(operator).and_modify(|count| *count -= 1);
+        for urgent in turns.end(id) {
+            if ready.remove(&place(plan, Turn::default(), urgent)) {
+                ready.insert(place(plan, turns.of(urgent), urgent));
+            }
+        }
+        match result {
+            Ok(output) => {
+                progress.finish(operator, output.rows);
+                outcome.executed += 1;
+                outcome.provider_errors += output.errors;
+                if output.partial {
+                    tainted.insert(id);
+                }
+                outcome.outputs.insert(id, output.artifact);
+                for &user in users.get(&id).into_iter().flatten() {
+                    if let Some(open) = waiting.get_mut(&user) {
+                        *open -= 1;
+                        if *open == 0 {
+                            waiting.remove(&user);
+                            ready.insert(place(plan, turns.of(user), user));
+                        }
+                    }
+                }
+            }
+            Err(Error::Model(models::Error::Cancelled)) if cancel.is_cancelled() => {}
+            Err(error) => {
+                progress.fail(operator, true);
+                fail(plan, id, error_chain(&error), &users, &mut waiting, &mut outcome, progress);
+            }
+        }
+    }
+    Ok(outcome)
+}
+
+/// Notes a failure, and that of everything that depends on it.
+fn fail(
+    plan: &Plan,
+    id: TaskId,
+    reason: String,
+    users: &HashMap<TaskId, Vec<TaskId>>,
+    waiting: &mut HashMap<TaskId, usize>,
+    outcome: &mut Outcome,
+    progress: &Progress,
+) {
+    let mut open: Vec<TaskId> = users.get(&id).cloned().unwrap_or_default();
+    let consequence = format!("not run, because `{}` failed: {reason}", plan.tasks[id].label);
+    outcome.failed.insert(id, reason);
+    while let Some(user) = open.pop() {
+        if waiting.remove(&user).is_some() {
+            progress.fail(plan.tasks[user].operator, false);
+            outcome.failed.insert(user, consequence.clone());
+            open.extend(users.get(&user).into_iter().flatten());
+        }
+    }
+}
+
+async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Error> {
+    let (plan, execution) = (assignment.plan.clone(), assignment.execution.clone());
+    let task = &plan.tasks[assignment.id];
+    let started = Instant::now();
+    let fields = || serde_json::json!({ "task": task.key, "operator": task.operator, "label": task.label });
+    execution.log("task_started", fields());
+    let result = runner.run(assignment).await;
+    let mut fields = fields();
+    fields["seconds"] = serde_json::json!(started.elapsed().as_secs_f64());
+    match &result {
+        // A partial output is not finished: the next run tries again.
+        Ok(output) => {
+            fields["rows"] = serde_json::json!(output.rows);
+            fields["errors"] = serde_json::json!(output.errors);
+            execution.log(if output.partial { "task_partial" } else { "task_finished" }, fields);
+        }
+        Err(error) => {
+            fields["error"] = serde_json::json!(error_chain(error));
+            execution.log("task_failed", fields);
+        }
+    }
+    result
+}
+
+/// Which tasks have their artifact in the store.
+pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
+    let looks = plan.tasks.iter().map(Task::artifact).map(|name| {
+        let store = store.clone();
+        async move { store.exists(&name).await }
+    });
+    let looks: Vec<_> = looks.collect();
+    let found: Vec<_> = stream::iter(looks).buffered(64).collect().await;
+    Ok(found.into_iter().collect::<Result<_, _>>()?)
+}
+
+/// Which tasks must run, and which stored ones are needed as they are: what a
+/// stored task was made from is not looked at.
+pub(crate) fn required(plan: &Plan, stored: &[bool]) -> (Vec<TaskId>, Vec<TaskId>) {
+    let mut seen = vec![false; plan.tasks.len()];
+    let (mut to_run, mut reused) = (Vec::new(), Vec::new());
+    let mut open = plan.sinks();
+    while let Some(id) = open.pop() {
+        if std::mem::replace(&mut seen[id], true) {
+            continue;
+        }
+        if stored[id] {
+            reused.push(id);
+        } else {
+            to_run.push(id);
+            open.extend(&plan.tasks[id].inputs);
+        }
+    }
+    to_run.sort_unstable();
+    reused.sort_unstable();
+    (to_run, reused)
+}

@@ -1,0 +1,72 @@
+//! What travels between the remote engine and its workers: names of artifacts
+//! and settings, never documents or vectors. Those go through the store.
+
+use super::Turn;
+use crate::{
+    plan::{Task, TaskId},
+    task::Output,
+};
+use models::{Identity, Spending};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// What a worker is told when it starts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkerSetup {
+    /// The experiment file's text.
+    pub experiment: String,
+    /// The folder that its relative paths start from.
+    pub base: PathBuf,
+    /// The store: an absolute folder that all nodes see, or a URL.
+    pub store: String,
+    /// The corpus: the same.
+    pub source: String,
+    /// An object that must be seen in the store.
+    pub probe: String,
+    /// The identity of the PDF library that the plan was made with.
+    pub pdf_library: String,
+    /// The identities of the models that the plan was made with.
+    pub identities: BTreeMap<String, Identity>,
+    /// The worker's CPUs.
+    pub cores: usize,
+}
+
+/// Tasks that travel together.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Unit {
+    /// The run's id.
+    pub(crate) run: String,
+    /// The object that holds the questions.
+    pub(crate) questions: String,
+    /// What is to be done, independent of each other.
+    pub(crate) tasks: Vec<UnitTask>,
+}
+
+/// A task with all that it needs.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct UnitTask {
+    pub(crate) task: Task,
+    /// Where its inputs are.
+    pub(crate) inputs: BTreeMap<TaskId, String>,
+    /// Whether one of them is partial.
+    pub(crate) partial: bool,
+    pub(crate) turn: Turn,
+}
+
+/// What became of a unit.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Reply {
+    /// One for each task, in order.
+    pub(crate) tasks: Vec<TaskReply>,
+    /// What the worker's calls cost since its last reply.
+    pub(crate) spending: BTreeMap<String, Spending>,
+}
+
+/// What became of a task.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TaskReply {
+    /// Its output, or why there is none.
+    pub(crate) result: Result<Output, String>,
+    /// How long it took.
+    pub(crate) seconds: f64,
+}

@@ -1,0 +1,136 @@
+//! A worker of the remote engine: the same tasks by the same code, in another
+//! process. It knows no plan; each unit brings what it needs.
+
+use super::{
+    Outputs,
+    unit::{Reply, TaskReply, Unit, UnitTask, WorkerSetup},
+};
+use crate::{
+    Error, error_chain,
+    progress::Progress,
+    session::{Session, Setup},
+    spec::Experiment,
+    task::{self, Execution, Material, Models},
+};
+use eval::Question;
+use rag::load::Source;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+use store::{EventLog, Key};
+
+/// Executes units of tasks.
+pub struct Worker {
+    session: Session,
+    source: Source,
+    models: Arc<Models>,
+    progress: Progress,
+    executions: Mutex<HashMap<(String, String), Arc<Execution>>>,
+}
+
+impl Worker {
+    /// Opens the store, and checks that this machine is like the one on which
+    /// the plan was made: the same store, models and PDF library. Otherwise
+    /// the same keys would stand for other contents.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with everything that differs.
+    pub async fn open(told: &WorkerSetup, setup: Setup) -> Result<Self, Error> {
+        let mut experiment = Experiment::parse(&told.experiment, told.base.clone()).map_err(|errors| {
+            Error::Refused(errors.into_iter().map(|error| format!("experiment:{error}")).collect())
+        })?;
+        experiment.store.clone_from(&told.store);
+        experiment.corpus.source.clone_from(&told.source);
+        experiment.engine.local.cores = Some(told.cores.max(1));
+        let progress = setup.progress.clone();
+        let session = Session::open(experiment, setup)?;
+        let mut mistakes = Vec::new();
+        if !session.store().exists(&told.probe).await? {
+            mistakes.push(format!(
+                "the store {} is not the same one here as for the driver: use an object store (s3://…), or a folder \
+                 that all nodes share",
+                told.store
+            ));
+        }
+        let library = session.bind_pdf_library(&[], &mut mistakes)?;
+        if told.pdf_library != "none" && library != told.pdf_library {
+            mistakes.push(
+                "the PDF library differs from the driver's or is missing: `reverie models pull pdfium`, with the same \
+                 version of reverie everywhere"
+                    .to_owned(),
+            );
+        }
+        let identities = session.identities(&mut mistakes).await;
+        for (name, identity) in &told.identities {
+            if identities.get(name).is_some_and(|here| here != identity) {
+                mistakes.push(format!("models.{name}: its files differ from the driver's: pull it anew"));
+            }
+        }
+        let source = session.source(&mut mistakes);
+        let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
+        let models = Arc::new(session.models());
+        Ok(Self { session, source, models, progress, executions: Mutex::default() })
+    }
+
+    /// Executes a unit: what waits for models at the same time, what computes
+    /// one after the other. The reply says for each task what became of it.
+    ///
+    /// # Errors
+    /// If the unit cannot be read, or its questions are not in the store.
+    pub async fn run(&self, unit: &[u8]) -> Result<Vec<u8>, Error> {
+        let unit: Unit = serde_json::from_slice(unit).map_err(Error::table)?;
+        let execution = self.execution(&unit).await?;
+        let waits = unit.tasks.first().is_some_and(|task| task.task.operator.waits());
+        let tasks = if waits {
+            futures::future::join_all(unit.tasks.iter().map(|task| self.task(task, &execution))).await
+        } else {
+            let mut replies = Vec::with_capacity(unit.tasks.len());
+            for task in &unit.tasks {
+                replies.push(self.task(task, &execution).await);
+            }
+            replies
+        };
+        let spending = self.models.client().meter().take();
+        serde_json::to_vec(&Reply { tasks, spending }).map_err(Error::table)
+    }
+
+    async fn task(&self, unit: &UnitTask, execution: &Execution) -> TaskReply {
+        let started = Instant::now();
+        let inputs: Outputs = unit.inputs.iter().map(|(id, name)| (*id, name.clone())).collect();
+        let result = task::execute(&unit.task, &inputs, unit.partial, unit.turn, execution, &self.progress).await;
+        TaskReply { result: result.map_err(|error| error_chain(&error)), seconds: started.elapsed().as_secs_f64() }
+    }
+
+    /// What the tasks of a run share: kept, since it holds opened indexes.
+    async fn execution(&self, unit: &Unit) -> Result<Arc<Execution>, Error> {
+        let key = (unit.run.clone(), unit.questions.clone());
+        let known = |executions: &HashMap<_, Arc<Execution>>| executions.get(&key).cloned();
+        if let Some(execution) = known(&self.executions.lock().unwrap_or_else(PoisonError::into_inner)) {
+            return Ok(execution);
+        }
+        let bytes = self.session.store().get(&unit.questions).await?;
+        let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
+        let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
+        let root = self.session.root();
+        let log = root.join("workers").join(format!("{}-{}.jsonl", unit.run, std::process::id()));
+        let execution = Arc::new(Execution::new(
+            self.session.experiment.clone(),
+            self.session.store().clone(),
+            Material { source: self.source.clone(), questions },
+            root.join("scratch"),
+            unit.run.clone(),
+            EventLog::open(log)?,
+            self.models.clone(),
+        ));
+        let mut executions = self.executions.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(executions.entry(key.clone()).or_insert(execution).clone())
+    }
+}
+
+/// The name of the object that holds a run's questions.
+pub(super) fn questions_object(bytes: &[u8]) -> String {
+    let hex = Key::of_bytes(bytes).hex();
+    format!("questions/{hex}.json")
+}

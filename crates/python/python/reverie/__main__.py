@@ -1,0 +1,5 @@
+"""`python -m reverie`."""
+
+from reverie._command import main
+
+main()

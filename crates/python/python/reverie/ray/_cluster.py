@@ -1,0 +1,169 @@
+"""What the Ray engine needs of Ray: nodes, actors, and bytes to and from them.
+
+Which task goes where, what is tried again and when a worker is replaced is decided in Rust
+(`lab::engine::Remote`). An actor is one asynchronous object around one Rust worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from typing import Any, Callable
+
+import ray
+from ray import exceptions
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from reverie import _core
+
+NAMESPACE = "reverie"
+LIMITS = "reverie-limits"
+# Access to object stores: workers are given the driver's where they have none of their own.
+STORE_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
+# Units that one worker may hold at once; the engine keeps far below.
+UNITS = 1000
+
+Done = Callable[[str, bytes], None]
+
+
+class Cluster:
+    """A cluster, joined. Methods return at once; `done` is called when there is an end."""
+
+    def __init__(self, address: str, environment: list[str]) -> None:
+        if not ray.is_initialized():
+            ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
+        self._limits = limits()
+        self._actors: dict[int, Any] = {}
+        given = {name: value for name, value in os.environ.items() if name.startswith(STORE_VARIABLES)}
+        given.update((name, os.environ[name]) for name in environment if name in os.environ)
+        self._given = given
+
+    def nodes(self) -> str:
+        """Nodes that are alive and have CPUs, as JSON."""
+        alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) > 0]
+        return json.dumps(
+            [
+                {"id": node["NodeID"], "name": node["NodeManagerAddress"], "cpus": node["Resources"]["CPU"]}
+                for node in alive
+            ]
+        )
+
+    def start(self, worker: int, node: str | None, resources: str, setup: bytes, done: Done) -> None:
+        """Starts an actor, on this node if one is named."""
+        wanted = json.loads(resources)
+        options: dict[str, Any] = {
+            "num_cpus": wanted["cpus"],
+            "num_gpus": wanted["gpus"],
+            "resources": wanted["custom"],
+            "max_concurrency": UNITS,
+        }
+        if wanted["memory"]:
+            options["memory"] = wanted["memory"]
+        if node is not None:
+            options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=False)
+        actor = Worker.options(**options).remote(setup, self._limits, self._given, _core.home())
+        self._actors[worker] = actor
+        _tell(actor.ready.remote(), done)
+
+    def call(self, worker: int, unit: bytes, done: Done) -> None:
+        """Hands a unit to an actor."""
+        _tell(self._actors[worker].run.remote(unit), done)
+
+    def stop(self, worker: int) -> None:
+        """Ends an actor."""
+        actor = self._actors.pop(worker, None)
+        if actor is not None:
+            ray.kill(actor)
+
+
+@ray.remote
+class Worker:
+    """One Rust worker. What is wrong with its surroundings is told by `ready`."""
+
+    def __init__(self, setup: bytes, limits: Any, given: dict[str, str], home: str) -> None:
+        for name, value in given.items():
+            os.environ.setdefault(name, value)
+        if os.path.isdir(home):
+            os.environ.setdefault("REVERIE_HOME", home)
+
+        def lease(request: str) -> str:
+            return ray.get(limits.renew.remote(request), timeout=5)
+
+        self._worker: Any = None
+        self._error: Exception | None = None
+        folder = os.path.join(ray.get_runtime_context().get_temp_dir(), "reverie")
+        try:
+            self._worker = _core.Worker(setup, folder, lease)
+        except Exception as error:  # noqa: BLE001: whatever it is, the driver should hear it
+            self._error = error
+
+    async def ready(self) -> bytes:
+        """Nothing, or why this worker cannot work."""
+        if self._error is not None:
+            raise self._error
+        return b""
+
+    async def run(self, unit: bytes) -> bytes:
+        """Executes a unit of tasks."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[bytes] = loop.create_future()
+
+        def end(reply: bytes | None, error: str | None) -> None:
+            if future.cancelled():
+                return
+            if error is None:
+                future.set_result(reply or b"")
+            else:
+                future.set_exception(RuntimeError(error))
+
+        self._worker.run(unit, lambda reply, error: loop.call_soon_threadsafe(end, reply, error))
+        return await future
+
+
+@ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
+class Limits:
+    """The limits of all models that the cluster's workers call, whichever run they belong to."""
+
+    def __init__(self) -> None:
+        self._limits = _core.Limits(ray.get_runtime_context().was_current_actor_reconstructed)
+
+    def renew(self, request: str) -> str:
+        """Gives a lease."""
+        return self._limits.renew(request)
+
+    def targets(self) -> dict[str, int]:
+        """Calls that may be in flight at each limit."""
+        return self._limits.targets()
+
+
+def limits() -> Any:
+    """The cluster's one actor for limits: it outlives runs, and a worker's death frees its share."""
+    return Limits.options(name=LIMITS, namespace=NAMESPACE, lifetime="detached", get_if_exists=True).remote()
+
+
+def _tell(reference: Any, done: Done) -> None:
+    reference.future().add_done_callback(lambda future: done(*_outcome(future)))
+
+
+def _outcome(future: Any) -> tuple[str, bytes]:
+    error = future.exception()
+    if error is None:
+        return "ok", future.result()
+    return _kind(error), _reason(error).encode()
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, exceptions.ActorUnavailableError):
+        return "unavailable"
+    lost = (exceptions.RayActorError, exceptions.ActorUnschedulableError, exceptions.NodeDiedError)
+    if isinstance(error, lost) or isinstance(error, (exceptions.WorkerCrashedError, exceptions.ObjectLostError)):
+        return "died"
+    return "failed"
+
+
+def _reason(error: BaseException) -> str:
+    cause = getattr(error, "cause", None) or error
+    # Ray's errors go on for a screen; their first line says what happened.
+    lines = [line for line in str(cause).strip().splitlines() if line.strip()]
+    return (lines[0] if isinstance(error, exceptions.RayActorError) and lines else str(cause)) or repr(error)

@@ -1,0 +1,184 @@
+//! The engine of a Ray cluster, as far as it is Rust: what the driver hands to
+//! Ray, what a worker does, and the limits that workers share. Ray itself is
+//! Python's: `reverie/ray/_cluster.py` starts actors and passes bytes.
+
+use async_trait::async_trait;
+use lab::{
+    RayEngineSpec,
+    engine::{CallError, Cluster, ClusterNode, Resources, Worker, WorkerId, WorkerSetup},
+};
+use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyBytes};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::{runtime::Runtime, sync::oneshot};
+use tokio_util::sync::CancellationToken;
+
+/// A cluster behind the Python object that talks to Ray.
+pub(crate) struct PythonCluster {
+    object: Arc<Py<PyAny>>,
+}
+
+impl PythonCluster {
+    /// Joins a cluster by calling Python's `connect` with its address.
+    pub(crate) fn join(connect: &Py<PyAny>, spec: &RayEngineSpec) -> Result<Arc<dyn Cluster>, String> {
+        Python::attach(|py| {
+            let arguments = (&spec.address, spec.environment.clone());
+            let object = connect.call1(py, arguments).map_err(|error| error.to_string())?;
+            Ok(Arc::new(Self { object: Arc::new(object) }) as Arc<dyn Cluster>)
+        })
+    }
+
+    /// Calls a method with a callback as its last argument, and waits for that.
+    async fn ask<A>(&self, method: &'static str, arguments: A) -> Result<Vec<u8>, CallError>
+    where
+        A: for<'py> FnOnce(Python<'py>, Py<Done>) -> PyResult<Py<pyo3::types::PyTuple>> + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let object = self.object.clone();
+        let begun = tokio::task::spawn_blocking(move || {
+            Python::attach(|py| {
+                let done = Py::new(py, Done { sender: Mutex::new(Some(sender)) })?;
+                let arguments = arguments(py, done)?;
+                object.call_method1(py, method, arguments.bind(py)).map(drop)
+            })
+        });
+        let begun = begun.await.map_err(|error| CallError::Failed(error.to_string()))?;
+        begun.map_err(|error: PyErr| CallError::Unavailable(error.to_string()))?;
+        receiver.await.unwrap_or_else(|_| Err(CallError::Unavailable("Ray dropped the call".to_owned())))
+    }
+}
+
+#[async_trait]
+impl Cluster for PythonCluster {
+    async fn nodes(&self) -> Result<Vec<ClusterNode>, String> {
+        let object = self.object.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            Python::attach(|py| object.call_method0(py, "nodes")?.extract::<String>(py))
+        });
+        let text = asked.await.map_err(|error| error.to_string())?.map_err(|error: PyErr| error.to_string())?;
+        serde_json::from_str(&text).map_err(|error| error.to_string())
+    }
+
+    async fn start(
+        &self,
+        worker: WorkerId,
+        node: Option<&str>,
+        resources: &Resources,
+        setup: &[u8],
+    ) -> Result<(), CallError> {
+        let (node, setup) = (node.map(str::to_owned), setup.to_vec());
+        let resources = serde_json::to_string(resources).map_err(|error| CallError::Failed(error.to_string()))?;
+        let arguments = move |py: Python<'_>, done: Py<Done>| {
+            let setup = PyBytes::new(py, &setup);
+            Ok((worker, node, resources, setup, done).into_pyobject(py)?.unbind())
+        };
+        self.ask("start", arguments).await.map(drop)
+    }
+
+    async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError> {
+        let arguments = move |py: Python<'_>, done: Py<Done>| {
+            Ok((worker, PyBytes::new(py, &unit), done).into_pyobject(py)?.unbind())
+        };
+        self.ask("call", arguments).await
+    }
+
+    async fn stop(&self, worker: WorkerId) {
+        let object = self.object.clone();
+        // Whoever cannot be ended is gone already.
+        let stopped = tokio::task::spawn_blocking(move || {
+            Python::attach(|py| object.call_method1(py, "stop", (worker,)).map(drop))
+        });
+        let _ = stopped.await;
+    }
+}
+
+/// How a call to a worker ended; Python calls it once, from any thread.
+#[pyclass(module = "reverie._core", frozen)]
+pub(crate) struct Done {
+    sender: Mutex<Option<oneshot::Sender<Result<Vec<u8>, CallError>>>>,
+}
+
+#[pymethods]
+impl Done {
+    /// `kind` is `ok` with the reply, else `died`, `unavailable` or `failed` with the reason.
+    fn __call__(&self, kind: &str, payload: &[u8]) {
+        let Some(sender) = self.sender.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+        let reason = || String::from_utf8_lossy(payload).into_owned();
+        let _ = sender.send(match kind {
+            "ok" => Ok(payload.to_vec()),
+            "died" => Err(CallError::Died(reason())),
+            "unavailable" => Err(CallError::Unavailable(reason())),
+            _ => Err(CallError::Failed(reason())),
+        });
+    }
+}
+
+/// The threads that everything here runs on.
+pub(crate) fn runtime() -> PyResult<&'static Runtime> {
+    static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    if let Some(runtime) = RUNTIME.get() {
+        return Ok(runtime);
+    }
+    let made = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let made = made.map_err(|error| PyRuntimeError::new_err(format!("no threads: {error}")))?;
+    Ok(RUNTIME.get_or_init(|| made))
+}
+
+/// A worker of the Ray engine.
+#[pyclass(module = "reverie._core", name = "Worker", frozen)]
+pub(crate) struct RayWorker {
+    worker: Arc<Worker>,
+}
+
+#[pymethods]
+impl RayWorker {
+    /// Opens the store and checks that this machine is like the driver's.
+    /// `folder` is where journal and scratch files go if the store is remote;
+    /// `lease` is called with a request, as JSON, and gives a lease.
+    #[new]
+    #[pyo3(signature = (setup, folder, lease=None))]
+    fn new(py: Python<'_>, setup: &[u8], folder: String, lease: Option<Py<PyAny>>) -> PyResult<Self> {
+        let told: WorkerSetup = serde_json::from_slice(setup)
+            .map_err(|error| PyRuntimeError::new_err(format!("{error}: is the same version of reverie everywhere?")))?;
+        let setup = lab::Setup {
+            local_folder: Some(folder.into()),
+            lessor: lease.map(crate::limits::PythonLessor::shared),
+            ..app::setup(CancellationToken::new())
+        };
+        let opened = py.detach(|| runtime().map(|runtime| runtime.block_on(Worker::open(&told, setup))));
+        let worker = opened?.map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))?;
+        Ok(Self { worker: Arc::new(worker) })
+    }
+
+    /// Executes a unit; `done` is called with the reply, or with none and the reason.
+    fn run(&self, unit: Vec<u8>, done: Py<PyAny>) -> PyResult<()> {
+        let worker = self.worker.clone();
+        runtime()?.spawn(async move {
+            let reply = worker.run(&unit).await;
+            // The interpreter may be on its way out: then nobody waits.
+            let told = tokio::task::spawn_blocking(move || {
+                Python::attach(|py| match reply {
+                    Ok(reply) => done.call1(py, (PyBytes::new(py, &reply), py.None())).map(drop),
+                    Err(error) => done.call1(py, (py.None(), lab::error_chain(&error))).map(drop),
+                })
+            });
+            let _ = told.await;
+        });
+        Ok(())
+    }
+}
+
+/// The folder with models and libraries that this process uses.
+#[pyfunction]
+pub(crate) fn home() -> String {
+    app::home().display().to_string()
+}
+
+/// Runs the command line `reverie`, and returns the code to exit with. The
+/// second argument joins a Ray cluster by its address.
+#[pyfunction]
+pub(crate) fn main(py: Python<'_>, arguments: Vec<std::ffi::OsString>, connect: Py<PyAny>) -> u8 {
+    py.detach(|| {
+        let connect: lab::Connect = Arc::new(move |spec| PythonCluster::join(&connect, spec));
+        app::main(arguments, Some(connect))
+    })
+}

@@ -1,0 +1,166 @@
+"""Real servers for the tests beyond one machine: a Ray cluster of three nodes, S3, a simulated provider."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[4]
+sys.path.insert(0, str(ROOT / "examples" / "cluster"))
+
+servers = pytest.importorskip("servers")
+pytest.importorskip("ray", reason="Ray is not installed: `make cluster` installs it")
+REVERIE = Path(sys.executable).with_name("reverie")
+
+
+@pytest.fixture(scope="session")
+def ray_cluster():
+    """Three nodes with one CPU each, shared by the tests that do not harm it."""
+    # Sockets of Ray have long names: its folder must have a short one.
+    with tempfile.TemporaryDirectory(prefix="rv") as folder:
+        try:
+            with servers.ray(Path(folder), nodes=3) as cluster:
+                yield cluster
+        except servers.NotStarted as error:
+            pytest.skip(f"Ray did not come up on this machine: {error}")
+
+
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory):
+    """A real S3 server with an empty bucket."""
+    with servers.s3(tmp_path_factory.mktemp("s3"), "reverie") as server:
+        yield server
+
+
+class Provider:
+    """A simulated provider over HTTP, as a process."""
+
+    def __init__(self, **settings) -> None:
+        program = ROOT / "target" / "release" / "simulator"
+        if not program.exists():
+            pytest.skip("the simulated provider is not built: `make build`")
+        flags = [f"--{name.replace('_', '-')}={json.dumps(value)}" for name, value in settings.items()]
+        flags = [part for flag in flags for part in flag.split("=", 1)]
+        self.process = subprocess.Popen([program, *flags], stdout=subprocess.PIPE, text=True)
+        self.url = self.process.stdout.readline().strip()
+
+    def statistics(self) -> dict:
+        """What it was asked."""
+        import urllib.request
+
+        with urllib.request.urlopen(f"{self.url}/stats") as response:
+            return json.load(response)
+
+    def stop(self) -> None:
+        """Ends it."""
+        servers.stop(self.process)
+
+
+@pytest.fixture
+def provider():
+    """A provider that answers after a tenth of a second."""
+    made = Provider(latency={"constant": {"seconds": 0.1}})
+    yield made
+    made.stop()
+
+
+class Workspace:
+    """A folder with documents, golden questions and an experiment."""
+
+    def __init__(self, folder: Path, documents: int = 60) -> None:
+        self.folder = folder
+        (folder / "docs").mkdir(parents=True)
+        golden = []
+        for i in range(documents):
+            fact = f"The mill number {i} was built in {1700 + i}."
+            text = "\n\n".join([f"# Mill {i}", *(f"{fact} It grinds oats for village {i} in part {j}." for j in range(12))])
+            (folder / "docs" / f"{i:02}.md").write_text(text)
+            golden.append({"id": f"q{i}", "question": f"When was the mill number {i} built?",
+                           "reference": str(1700 + i), "evidence": [{"document": f"{i:02}.md", "quote": fact}]})
+        self.golden = "\n".join(json.dumps(question) for question in golden)
+        (folder / "golden.jsonl").write_text(self.golden)
+
+    def experiment(self, name: str, url: str, *, store: str | None = None, source: str | None = None, rest: str = "") -> Path:
+        """Writes an experiment whose models are at this provider."""
+        path = self.folder / f"{name}.toml"
+        path.write_text(
+            f"""name = "mills"
+store = "{store or self.folder / name}"
+[corpus]
+source = "{source or self.folder / 'docs'}"
+[dataset]
+path = "golden.jsonl"
+[models.gpt]
+chat.openai = {{ model = "gpt", base_url = "{url}/v1" }}
+[models.emb]
+embedding.openai = {{ model = "emb", base_url = "{url}/v1" }}
+[space]
+chunker = [{{ sentence = {{ chunk_size = 32, chunk_overlap = 0 }} }}, {{ sentence_window = {{ window_size = 1 }} }}]
+embedder = ["emb"]
+retriever = [{{ dense = {{ top_k = 2 }} }}, {{ hybrid = {{ top_k = 2 }} }}]
+generator = [{{ compact = {{ model = "gpt" }} }}]
+[evaluate]
+metrics = ["recall", "ndcg", "token_f1"]
+{rest}
+"""
+        )
+        return path
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    """A folder with documents and golden questions."""
+    return Workspace(tmp_path)
+
+
+class Run:
+    """The command `reverie` in a process of its own."""
+
+    def __init__(self, *arguments, program: Path = REVERIE, environment: dict | None = None, folder: Path | None = None):
+        folder = folder or Path(str(arguments[1])).parent
+        self.process = subprocess.Popen(
+            [program, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder,
+            env={**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", **(environment or {})},
+        )
+
+    def end(self, timeout: float = 300) -> "Run":
+        """Waits for its end."""
+        try:
+            self.out, self.err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.out, self.err = self.process.communicate()
+            raise AssertionError(f"no end after {timeout} s:\n{self.out}\n{self.err}") from None
+        self.code = self.process.returncode
+        return self
+
+    def succeeds(self, timeout: float = 300) -> dict:
+        """Its results, given `--json`."""
+        self.end(timeout)
+        assert self.code == 0, f"exit {self.code}\n{self.out}\n{self.err}"
+        return json.loads(self.out)
+
+
+def without_times(results: dict) -> dict:
+    """Results without what two runs never share: times, and which of them did the work."""
+    results = json.loads(json.dumps(results))
+    for name in ("run", "time_ms", "executed", "reused", "repeated", "spending"):
+        results.pop(name, None)
+    for trial in results["trials"]:
+        trial.pop("latency_p50")
+        trial.pop("latency_p95")
+        for question in trial["questions"]:
+            if question["answer"]:
+                question["answer"].pop("seconds")
+    return results
+
+
+def artifacts(store: Path) -> dict[str, bytes]:
+    """All artifacts of a store in a folder, by name."""
+    return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.glob("artifacts/*/*"))}

@@ -1,0 +1,93 @@
+"""The engine `ray` beside the engine `local`: the same keys, artifacts and results, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from conftest import Provider, Run, artifacts, without_times
+
+TIMED = ("generate", "score")  # answers hold how long they took
+
+
+def same_artifacts(one, other):
+    """Equal names; equal bytes of all that holds no times."""
+    one, other = artifacts(one), artifacts(other)
+    assert one.keys() == other.keys() and one
+    # Passages, vectors, indexes, chunks, documents: what differs can only be answers.
+    different = [name for name in one if one[name] != other[name]]
+    return len(one), different
+
+
+def test_ray_gives_the_same_artifacts_and_results_as_one_machine(ray_cluster, workspace, provider):
+    local = Run("run", workspace.experiment("local", provider.url), "--json").succeeds()
+    experiment = workspace.experiment("remote", provider.url)
+    remote = Run("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
+    assert without_times(local) == without_times(remote)
+    count, different = same_artifacts(workspace.folder / "local", workspace.folder / "remote")
+    assert count > 50 and all(name.endswith(".parquet") for name in different)
+    assert len(different) <= 4 * 8, "only the answers of four trials hold times"
+    # What the one made, the other finds.
+    again = Run("run", experiment, "--json").succeeds()
+    assert again["executed"] == 0
+    assert again["reused"] > 0
+
+
+def test_the_limit_of_a_model_holds_for_all_workers_together(ray_cluster, workspace):
+    strict = Provider(latency={"constant": {"seconds": 0.2}}, concurrency=4)
+    try:
+        experiment = workspace.experiment("limited", strict.url)
+        results = Run("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
+        assert results["provider_errors"] == 0
+        statistics = strict.statistics()
+    finally:
+        strict.stop()
+    requests, refused = statistics["requests"], sum(statistics["rejected"].values())
+    assert requests > 240
+    assert refused <= 0.1 * requests, statistics
+
+
+def test_a_wrong_address_is_told_before_anything_runs(workspace, provider):
+    experiment = workspace.experiment("nowhere", provider.url)
+    run = Run("run", experiment, "--engine", "ray", "--address", "127.0.0.1:1").end()
+    assert run.code == 2, run.err
+    assert "engine.ray" in run.err
+
+
+@pytest.mark.parametrize("where", ["worker and driver"])
+def test_a_killed_node_and_a_killed_driver_change_nothing(workspace, tmp_path_factory, where):
+    import servers
+    import tempfile
+    from pathlib import Path
+
+    slow = Provider(latency={"constant": {"seconds": 0.4}})
+    expected = Run("run", workspace.experiment("quiet", slow.url), "--json").succeeds()
+    asked = slow.statistics()["requests"]
+    slow.stop()
+    slow = Provider(latency={"constant": {"seconds": 0.4}}, concurrency=6)
+    with tempfile.TemporaryDirectory(prefix="rv") as folder, servers.ray(Path(folder), nodes=3, octet=251) as cluster:
+        experiment = workspace.experiment("killed", slow.url)
+        arguments = ("run", experiment, "--json", "--engine", "ray", "--address", cluster.address)
+        first = Run(*arguments)
+        deadline = time.monotonic() + 240
+        while slow.statistics()["requests"] < asked / 3:
+            assert first.process.poll() is None, first.end().err
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        cluster.kill(2)
+        while slow.statistics()["requests"] < asked * 2 / 3:
+            assert first.process.poll() is None, first.end().err
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.kill(first.process.pid, signal.SIGKILL)
+        first.end()
+        results = Run(*arguments).succeeds()
+        assert without_times(results)["trials"] == without_times(expected)["trials"]
+        assert results["reused"] > 0
+        paid = slow.statistics()["requests"]
+        # Each death loses at most what was in flight.
+        assert paid <= asked + 3 * 6 + 8, (paid, asked)
+    slow.stop()
