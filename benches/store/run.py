@@ -45,7 +45,7 @@ class Server:
         identity = {"name": "bench", "credentials": [{"accessKey": KEY, "secretKey": SECRET}], "actions": ["Admin", "Read", "Write", "List"]}
         (folder / "s3.json").write_text(json.dumps({"identities": [identity]}))
         names = ["s3.port", "s3.port.grpc", "master.port", "master.port.grpc", "volume.port", "volume.port.grpc",
-                 "filer.port", "filer.port.grpc", "metricsPort"]  # fmt: skip
+                 "filer.port", "filer.port.grpc", "s3.port.lance"]  # fmt: skip
         ports = free_ports(len(names))
         command = [WEED, "server", "-dir=.", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=s3.json",
                    "-s3.port.iceberg=0", "-master.telemetry=false", "-master.volumeSizeLimitMB=1024", "-volume.max=100",

@@ -36,7 +36,7 @@ impl S3 {
     /// Starts a server on free ports; none, if it is not installed.
     pub async fn start() -> Option<Self> {
         let program = program("weed")?;
-        let folder = tempfile::tempdir().unwrap();
+        let mut folder = tempfile::tempdir().unwrap();
         let identity = serde_json::json!({ "identities": [{
             "name": "test", "credentials": [{ "accessKey": KEY, "secretKey": SECRET }],
             "actions": ["Admin", "Read", "Write", "List", "Tagging"],
@@ -124,7 +124,7 @@ fn spawn(program: &PathBuf, folder: &tempfile::TempDir, ports: &[u16]) -> Child 
         "volume.port.grpc",
         "filer.port",
         "filer.port.grpc",
-        "metricsPort",
+        "s3.port.lance",
     ];
     let mut command = Command::new(program);
     command.args(["server", "-dir=.", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=s3.json"]);
