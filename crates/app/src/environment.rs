@@ -42,15 +42,10 @@ pub fn variable(name: &str) -> Option<String> {
 
 /// What libraries are given instead of an environment.
 pub fn setup(cancel: CancellationToken) -> Setup {
-    // `AWS_ACCESS_KEY_ID` and its like, as object stores know them.
-    let store_options = env::vars()
-        .filter(|(name, _)| name.starts_with("AWS_") || name.starts_with("GOOGLE_") || name.starts_with("AZURE_"))
-        .map(|(name, value)| (name.to_lowercase(), value))
-        .collect();
     Setup {
         directory: model_directory(),
         environment: Arc::new(variable),
-        store_options,
+        store_options: store_options(),
         budget_usd: None,
         cancel,
         progress: Progress::default(),
@@ -58,6 +53,32 @@ pub fn setup(cancel: CancellationToken) -> Setup {
         connect: None,
         local_folder: None,
     }
+}
+
+/// How object stores are reached: variables such as `AWS_ACCESS_KEY_ID`, and
+/// what they leave open from the profile that the AWS tools share.
+pub fn store_options() -> Vec<(String, String)> {
+    let mut options = store::environment_options(env::vars());
+    let home = || env::var_os("HOME").map(PathBuf::from);
+    let text = |name: &str, file: &str| {
+        let path = variable(name).map(PathBuf::from).or_else(|| Some(home()?.join(".aws").join(file)));
+        path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default()
+    };
+    let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
+    let credentials = text("AWS_SHARED_CREDENTIALS_FILE", "credentials");
+    let profile = store::profile_options(&profile, &credentials, &text("AWS_CONFIG_FILE", "config"));
+    // A key, its secret and its token come from one place.
+    let is_key = |name: &str| ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"].contains(&name);
+    let has_key = options.iter().any(|(name, _)| is_key(name));
+    let has_endpoint = options.iter().any(|(name, _)| name.starts_with("aws_endpoint"));
+    let has_region = options.iter().any(|(name, _)| name == "aws_region" || name == "aws_default_region");
+    options.extend(profile.into_iter().filter(|(name, _)| match name.as_str() {
+        "aws_region" => !has_region,
+        "aws_endpoint_url" => !has_endpoint,
+        _ => !has_key,
+    }));
+    store::complete_options(&mut options);
+    options
 }
 
 /// Reads an experiment file, and opens its store.

@@ -56,7 +56,7 @@ impl Session {
     /// There is no such trial or metric, the trial generates nothing, a model
     /// failed, or fewer than two questions have all their scores.
     pub async fn noise(&self, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
-        let results = self.latest()?;
+        let results = self.latest().await?;
         let evaluate = &self.experiment.evaluate;
         let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
             let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();

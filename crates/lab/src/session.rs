@@ -3,6 +3,7 @@
 //! what is not done yet.
 
 mod golden;
+mod publish;
 mod questions;
 mod search;
 
@@ -29,7 +30,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{ArtifactStore, EventLog, Journal, Key};
+use store::{ArtifactStore, EventLog, Journal, Key, SharedJournal};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +71,7 @@ pub struct Session {
     setup: Setup,
     context: provider::Context,
     store: ArtifactStore,
-    journal: Arc<Journal>,
+    journal: SharedJournal,
     /// One for all calls, also those that write questions. Its time began
     /// with the session.
     budget: Budget,
@@ -114,12 +115,12 @@ impl Session {
     /// # Errors
     /// If the store cannot be used.
     pub fn open(experiment: Experiment, setup: Setup) -> Result<Self, Error> {
-        let is_url = experiment.store.contains("://");
-        let root = setup.local_folder.clone().filter(|_| is_url).unwrap_or_else(|| root(&experiment));
-        let address = if is_url { experiment.store.clone() } else { root.display().to_string() };
-        let store = ArtifactStore::open(&address, &setup.store_options)?;
+        let root = setup.local_folder.clone().filter(|_| is_url(&experiment)).unwrap_or_else(|| root(&experiment));
+        let store = ArtifactStore::open(&Self::store_address(&experiment), &setup.store_options)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
-        let journal = Arc::new(Journal::open(root.join("journal.db"))?);
+        let local = Arc::new(Journal::open(root.join("journal.db"))?);
+        let journal =
+            if store.is_remote() { SharedJournal::new(local, store.clone()) } else { SharedJournal::from(local) };
         let file_caps = experiment.evaluate.budget;
         let budget = Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps });
         let cpu = experiment.engine.local.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
@@ -129,13 +130,19 @@ impl Session {
         Ok(Self { experiment, setup, context, store, journal, budget, root, remote })
     }
 
+    /// Where an experiment's store is: a folder or a URL.
+    pub fn store_address(experiment: &Experiment) -> String {
+        if is_url(experiment) { experiment.store.clone() } else { root(experiment).display().to_string() }
+    }
+
     /// Where an experiment's journal of model calls is.
     pub fn journal_path(experiment: &Experiment) -> PathBuf {
         root(experiment).join("journal.db")
     }
 
-    /// The journal of model calls.
-    pub fn journal(&self) -> &Journal {
+    /// The journal of model calls; machines share it if the store is an object
+    /// store.
+    pub fn journal(&self) -> &SharedJournal {
         &self.journal
     }
 
@@ -144,17 +151,19 @@ impl Session {
         self.root.join("runs").join(run)
     }
 
-    /// The results of the last finished run of this experiment.
+    /// The results of the last finished run of this experiment, on whatever
+    /// machine if the store is an object store.
     ///
     /// # Errors
     /// If there is none, or it cannot be read.
-    pub fn latest(&self) -> Result<Results, Error> {
+    pub async fn latest(&self) -> Result<Results, Error> {
+        self.fetch_latest().await?;
         let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
         let run = std::fs::read_to_string(&pointer).map_err(|_| {
             let name = &self.experiment.name;
             Error::NotFound(format!(
                 "`{name}` has no finished run in {}: start one with `reverie run`",
-                self.root.display()
+                self.store.location()
             ))
         })?;
         Results::read(&self.run_folder(run.trim()))
@@ -187,7 +196,7 @@ impl Session {
 
     /// The models, behind the journal and the budget.
     pub(crate) fn models(&self) -> Models {
-        let client = Client::new(Some(self.journal.clone()))
+        let client = Client::sharing(self.journal.clone())
             .with_budget(self.budget.clone())
             .with_cancellation(self.setup.cancel.clone());
         let client = match &self.setup.lessor {
@@ -203,6 +212,7 @@ impl Session {
     /// # Errors
     /// [`Error::Refused`] with all mistakes.
     pub async fn prepare(&self) -> Result<Prepared, Error> {
+        self.reach_store().await?;
         let experiment = &self.experiment;
         let mut mistakes = budget::unpriced(&self.budget.caps(), &experiment.models, &self.used_models());
         mistakes.extend(self.check_judges());
@@ -213,7 +223,7 @@ impl Session {
             None => Default::default(),
         };
         let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
-        let mut imported = self.import(&mut mistakes)?;
+        let mut imported = self.import(&mut mistakes).await?;
         let to_generate = imported.is_none();
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
 
@@ -295,6 +305,7 @@ impl Session {
                 "provider_errors": outcome.provider_errors, "repeated": outcome.repeated, "winner": results.winner, "partial": results.partial,
             }),
         );
+        self.publish(prepared, &outcome).await?;
         Ok(results)
     }
 
@@ -494,6 +505,9 @@ impl Session {
 /// The folder for what must be on a local disk: the store itself unless it is
 /// an object store.
 fn root(experiment: &Experiment) -> PathBuf {
-    let is_url = experiment.store.contains("://");
-    if is_url { experiment.path(".reverie") } else { experiment.path(&experiment.store) }
+    if is_url(experiment) { experiment.path(".reverie") } else { experiment.path(&experiment.store) }
+}
+
+fn is_url(experiment: &Experiment) -> bool {
+    experiment.store.contains("://")
 }

@@ -330,12 +330,9 @@ pub(crate) async fn execute(
             (encode_vectors(&matrix)?, texts.len(), 0)
         }
         Work::IndexDense(vectors) => {
-            let (bytes, count) = index_dense(cx, inputs, vectors, &task.artifact()).await?;
+            let count = index_dense(cx, inputs, vectors, &task.artifact()).await?;
             rows(count);
-            match bytes {
-                Some(bytes) => (bytes, count, 0),
-                None => return Ok(Output { artifact: task.artifact(), rows: count, errors: 0, partial: false }),
-            }
+            return Ok(Output { artifact: task.artifact(), rows: count, errors: 0, partial: false });
         }
         Work::IndexBm25(chunks) => {
             let table = chunk_table(cx, inputs, chunks).await?;
@@ -481,13 +478,13 @@ async fn embed(embedder: &Embedder, texts: &[String], kind: InputKind, rows: imp
 }
 
 /// Writes a dense index shard by shard: into the store's folder where it is
-/// one (then there is nothing left to write), else by way of a scratch file.
+/// one, else by way of a scratch file.
 async fn index_dense(
     cx: &Execution,
     inputs: &Outputs,
     vectors: &[TaskId],
     name: &str,
-) -> Result<(Option<Bytes>, usize), Error> {
+) -> Result<usize, Error> {
     let target = cx.store.local_path(name);
     let direct = target.is_some();
     let path = target.unwrap_or_else(|| cx.scratch.join(name));
@@ -513,11 +510,10 @@ async fn index_dense(
         Some(writer) => writer.finish()?,
         None => rag::index::DenseWriter::create(&path, 1)?.finish()?,
     }
-    if direct {
-        return Ok((None, count));
+    if !direct {
+        cx.store.put_file(name, &path).await?;
     }
-    let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
-    Ok((Some(Bytes::from(bytes)), count))
+    Ok(count)
 }
 
 /// Everything that can be searched, opened.

@@ -35,7 +35,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
-use store::{Journal, JournalEntry, Key, KeyBuilder};
+use store::{Journal, JournalEntry, Key, KeyBuilder, SharedJournal};
 use tokio_util::sync::CancellationToken;
 
 /// Raise this when the stored form of an answer changes.
@@ -55,7 +55,7 @@ pub struct Client {
 }
 
 struct Shared {
-    journal: Option<Arc<Journal>>,
+    journal: Option<SharedJournal>,
     /// One for each model, whoever calls it.
     limiters: Mutex<HashMap<Key, Limited>>,
     flights: Flights,
@@ -71,6 +71,15 @@ impl fmt::Debug for Client {
 impl Client {
     /// A client that keeps answers in this journal, or keeps none.
     pub fn new(journal: Option<Arc<Journal>>) -> Self {
+        Self::keeping(journal.map(SharedJournal::from))
+    }
+
+    /// A client that keeps answers in a journal that machines share.
+    pub fn sharing(journal: SharedJournal) -> Self {
+        Self::keeping(Some(journal))
+    }
+
+    fn keeping(journal: Option<SharedJournal>) -> Self {
         let shared =
             Shared { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
         Self {
@@ -317,7 +326,7 @@ impl Caller {
     {
         let shared = &self.client.shared;
         if let Some(journal) = &shared.journal
-            && let Some(entry) = journal.get(&key).map_err(|error| journal_error(&error))?
+            && let Some(entry) = journal.get(&key).await.map_err(|error| journal_error(&error))?
         {
             shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
             return Ok(entry.response.into());
@@ -347,11 +356,11 @@ impl Caller {
             if answer.as_ref().err().is_some_and(is_refusal) {
                 self.client.shared.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
-            let answer = answer?;
+            let mut answer = answer?;
             reservation.settle(answer.usage, answer.cost_usd);
             // Before the slot is given back: what a `kill -9` loses is never
             // more than the calls in flight.
-            self.keep(key, &answer).await?;
+            self.keep(key, &mut answer).await?;
             Ok::<_, Error>(answer)
         };
         let call = call.with_cost(estimate.tokens);
@@ -371,15 +380,17 @@ impl Caller {
         Ok(answer)
     }
 
-    /// Journals an answer that has a key.
-    async fn keep(&self, key: Option<Key>, answer: &Answer) -> Result<(), Error> {
-        let (Some(key), Some(journal)) = (key, self.client.shared.journal.clone()) else {
+    /// Journals an answer that has a key. If another machine answered the same
+    /// call first, its answer is used by all.
+    async fn keep(&self, key: Option<Key>, answer: &mut Answer) -> Result<(), Error> {
+        let (Some(key), Some(journal)) = (key, &self.client.shared.journal) else {
             return Ok(());
         };
-        let entry = self.entry(answer);
-        // Once begun, this ends even if nobody waits for it any more.
-        let kept = tokio::task::spawn_blocking(move || journal.put(&key, &entry)).await;
-        kept.map_err(|error| Error::Journal(error.to_string()))?.map_err(|error| journal_error(&error))
+        let first = journal.put(&key, &self.entry(answer)).await.map_err(|error| journal_error(&error))?;
+        if let Some(first) = first {
+            answer.response = first.response;
+        }
+        Ok(())
     }
 
     fn entry(&self, answer: &Answer) -> JournalEntry {

@@ -3,11 +3,16 @@
 //! A name is written once and never changes, so whoever finds it may use it.
 //! The store knows nothing of what the bytes mean.
 
-use crate::Error;
+mod transfer;
+
+use crate::{
+    Error,
+    access::{self, patiently},
+};
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
-    ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutMode, PutPayload, local::LocalFileSystem, parse_url_opts,
+    ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutMode, PutPayload, local::LocalFileSystem,
     path::Path as ObjectPath, prefix::PrefixStore,
 };
 use std::{
@@ -18,7 +23,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
 };
-use tokio::io::AsyncWriteExt;
+use transfer::Content;
 use url::Url;
 
 /// Where a store is.
@@ -77,6 +82,24 @@ impl fmt::Display for Location {
     }
 }
 
+/// An object of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredObject {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// When it was written, in milliseconds since 1970, by the store's clock.
+    pub modified_unix_ms: i64,
+}
+
+impl From<ObjectMeta> for StoredObject {
+    fn from(found: ObjectMeta) -> Self {
+        let modified_unix_ms = found.last_modified.timestamp_millis();
+        Self { name: found.location.to_string(), bytes: found.size, modified_unix_ms }
+    }
+}
+
 /// An open store of artifacts. Clones share it.
 ///
 /// Names are paths with `/`, such as `artifacts/ab/ab01….parquet`. In a folder
@@ -84,6 +107,9 @@ impl fmt::Display for Location {
 /// into it: neither `kill -9` nor a power cut leaves half an object under its
 /// name. What such an end leaves is the staged file, `name#1`, which no
 /// operation here sees.
+///
+/// An object store that does not answer, or answers that it cannot now, is
+/// asked again for a minute and a half.
 #[derive(Debug, Clone)]
 pub struct ArtifactStore {
     objects: Arc<dyn ObjectStore>,
@@ -114,8 +140,7 @@ impl ArtifactStore {
                 Ok(Self { objects: Arc::new(objects), location: Arc::new(Location::Folder(folder)) })
             }
             Location::Url(url) => {
-                let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-                let (objects, prefix) = parse_url_opts(&url, options).map_err(refuse)?;
+                let (objects, prefix) = access::open(&url, options).map_err(refuse)?;
                 Ok(Self {
                     objects: Arc::new(PrefixStore::new(objects, prefix)),
                     location: Arc::new(Location::Url(url)),
@@ -129,16 +154,25 @@ impl ArtifactStore {
         &self.location
     }
 
+    /// Asks an object store for the first of its names, so that a wrong key or
+    /// a missing bucket is found before any work.
+    ///
+    /// # Errors
+    /// [`Error::Access`] with what to do.
+    pub async fn probe(&self) -> Result<(), Error> {
+        if let Location::Folder(_) = &*self.location {
+            return Ok(());
+        }
+        let first = self.objects.list(None).next().await;
+        first.transpose().map(|_| ()).map_err(|source| self.error("list", "", source))
+    }
+
     /// Whether there is an object of this name.
     ///
     /// # Errors
     /// If the store cannot be asked.
     pub async fn exists(&self, name: &str) -> Result<bool, Error> {
-        match self.objects.head(&object_path(name)?).await {
-            Ok(_) => Ok(true),
-            Err(object_store::Error::NotFound { .. }) => Ok(false),
-            Err(source) => Err(object_error("read", name, source)),
-        }
+        Ok(self.size(name).await?.is_some())
     }
 
     /// The bytes of an object, or `None` if there is no such object.
@@ -146,25 +180,75 @@ impl ArtifactStore {
     /// # Errors
     /// If the object cannot be read.
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>, Error> {
-        match self.objects.get(&object_path(name)?).await {
-            Ok(found) => Ok(Some(found.bytes().await.map_err(|source| object_error("read", name, source))?)),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(source) => Err(object_error("read", name, source)),
-        }
+        let path = object_path(name)?;
+        let found = patiently(|| async { self.objects.get(&path).await?.bytes().await }).await;
+        self.if_there("read", name, found)
     }
 
     /// Writes an object, all or nothing. Returns `false`, and changes nothing,
-    /// if the name is taken: of several writers exactly one gets `true`.
+    /// if the name is taken: of several writers exactly one gets `true`, but
+    /// for objects above 32 MiB on an object store, which two may write at the
+    /// same moment, and for a writer whose connection broke after its object
+    /// had arrived, who gets `false`.
     ///
     /// # Errors
     /// If the object cannot be written.
     pub async fn put(&self, name: &str, bytes: impl Into<Bytes>) -> Result<bool, Error> {
-        let payload = PutPayload::from(bytes.into());
-        match self.objects.put_opts(&object_path(name)?, payload, PutMode::Create.into()).await {
-            Ok(_) => Ok(true),
+        let (path, bytes) = (object_path(name)?, bytes.into());
+        let put = if bytes.len() as u64 > transfer::LARGE && self.is_remote() {
+            transfer::upload(&*self.objects, &path, &Content::Memory(bytes)).await
+        } else {
+            let payload = PutPayload::from(bytes);
+            patiently(|| self.objects.put_opts(&path, payload.clone(), PutMode::Create.into())).await.map(|_| true)
+        };
+        match put {
             Err(object_store::Error::AlreadyExists { .. }) => Ok(false),
-            Err(source) => Err(object_error("write", name, source)),
+            put => put.map_err(|source| self.error("write", name, source)),
         }
+    }
+
+    /// [`ArtifactStore::put`] of a file's content, which is not read into
+    /// memory as a whole.
+    ///
+    /// # Errors
+    /// If the file cannot be read or the object cannot be written.
+    pub async fn put_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
+        let read_error = |source| file_error("read", file, source);
+        if let Some(target) = self.local_path(name) {
+            let staged = Staged::beside(&target)?;
+            tokio::fs::copy(file, &staged.0).await.map_err(read_error)?;
+            return staged.arrive(&target).await;
+        }
+        let open = std::fs::File::open(file).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes, opened) = open.map_err(read_error)?;
+        let content = Content::File(Arc::new(opened), bytes);
+        if bytes <= transfer::LARGE {
+            return self.put(name, content.part(0, bytes).await.map_err(read_error)?).await;
+        }
+        let put = transfer::upload(&*self.objects, &object_path(name)?, &content).await;
+        put.map_err(|source| self.error("write", name, source))
+    }
+
+    /// Writes an object whether or not the name is taken. Only for what is no
+    /// artifact, such as the files of a run and the pointer to the last one.
+    ///
+    /// # Errors
+    /// If the object cannot be written.
+    pub async fn replace(&self, name: &str, bytes: impl Into<Bytes>) -> Result<(), Error> {
+        let (path, payload) = (object_path(name)?, PutPayload::from(bytes.into()));
+        let put = patiently(|| self.objects.put_opts(&path, payload.clone(), PutMode::Overwrite.into())).await;
+        put.map(|_| ()).map_err(|source| self.error("write", name, source))
+    }
+
+    /// Removes an object, if there is one of this name. Whoever does so knows
+    /// that nobody needs it.
+    ///
+    /// # Errors
+    /// If it cannot be removed.
+    pub async fn remove(&self, name: &str) -> Result<(), Error> {
+        let path = object_path(name)?;
+        let removed = patiently(|| self.objects.delete(&path)).await;
+        self.if_there("remove", name, removed).map(|_| ())
     }
 
     /// The names of all objects below a prefix, sorted. The prefix is made of
@@ -173,12 +257,59 @@ impl ArtifactStore {
     /// # Errors
     /// If the store cannot be listed.
     pub async fn list(&self, prefix: &str) -> Result<Vec<String>, Error> {
+        Ok(self.objects(prefix).await?.into_iter().map(|object| object.name).collect())
+    }
+
+    /// All objects below a prefix, by name; see [`ArtifactStore::list`].
+    ///
+    /// # Errors
+    /// If the store cannot be listed.
+    pub async fn objects(&self, prefix: &str) -> Result<Vec<StoredObject>, Error> {
         let path = if prefix.is_empty() { None } else { Some(object_path(prefix)?) };
-        let found = self.objects.list(path.as_ref()).map_ok(|object| object.location.to_string());
-        let mut names: Vec<String> =
-            found.try_collect().await.map_err(|source| object_error("list", prefix, source))?;
-        names.sort_unstable();
-        Ok(names)
+        let list = || self.objects.list(path.as_ref()).map_ok(StoredObject::from).try_collect::<Vec<_>>();
+        let mut found = patiently(list).await.map_err(|source| self.error("list", prefix, source))?;
+        found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        Ok(found)
+    }
+
+    /// Reads an object piece by piece. `false` if there is none.
+    ///
+    /// # Errors
+    /// If the object cannot be read.
+    pub async fn scan(&self, name: &str, mut each: impl FnMut(&[u8])) -> Result<bool, Error> {
+        let path = object_path(name)?;
+        let Some(found) = self.if_there("read", name, patiently(|| self.objects.get(&path)).await)? else {
+            return Ok(false);
+        };
+        let mut pieces = found.into_stream();
+        while let Some(piece) = pieces.next().await {
+            each(&piece.map_err(|source| self.error("read", name, source))?);
+        }
+        Ok(true)
+    }
+
+    /// Copies an object to another store under the same name. Returns `false`
+    /// if the name is taken there.
+    ///
+    /// # Errors
+    /// If there is no such object, or it cannot be read or written.
+    pub async fn copy_to(&self, name: &str, target: &Self, scratch: &Path) -> Result<bool, Error> {
+        if let Some(file) = self.local_path(name) {
+            return target.put_file(name, &file).await;
+        }
+        let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
+        if target.is_remote() && bytes <= transfer::LARGE {
+            let content = self.get(name).await?.ok_or_else(|| self.missing(name))?;
+            return target.put(name, content).await;
+        }
+        let place = target.local_path(name);
+        let staged = Staged::beside(place.as_deref().unwrap_or(&scratch.join("object")))?;
+        let fetched = transfer::download(&*self.objects, &object_path(name)?, bytes, &staged.0).await;
+        fetched.map_err(|source| self.error("read", name, source))?;
+        match place {
+            Some(place) => staged.arrive(&place).await,
+            None => target.put_file(name, &staged.0).await,
+        }
     }
 
     /// The file that holds an object, or would hold it, if the store is a
@@ -205,21 +336,49 @@ impl ArtifactStore {
         if tokio::fs::try_exists(&path).await.map_err(|source| file_error("read", &path, source))? {
             return Ok(path);
         }
-        let found = self.objects.get(&object).await.map_err(|source| object_error("read", name, source))?;
-        if let Some(folder) = path.parent() {
-            tokio::fs::create_dir_all(folder).await.map_err(|source| file_error("create", folder, source))?;
-        }
-        let staged = Staged::beside(&path);
-        let write_error = |source| file_error("write", &staged.0, source);
-        let mut file = tokio::fs::File::create_new(&staged.0).await.map_err(write_error)?;
-        let mut parts = found.into_stream();
-        while let Some(part) = parts.next().await {
-            let part = part.map_err(|source| object_error("read", name, source))?;
-            file.write_all(&part).await.map_err(write_error)?;
-        }
-        file.sync_all().await.map_err(write_error)?;
-        tokio::fs::rename(&staged.0, &path).await.map_err(write_error)?;
+        let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
+        let staged = Staged::beside(&path)?;
+        let fetched = transfer::download(&*self.objects, &object, bytes, &staged.0).await;
+        fetched.map_err(|source| self.error("read", name, source))?;
+        tokio::fs::rename(&staged.0, &path).await.map_err(|source| file_error("write", &path, source))?;
         Ok(path)
+    }
+
+    /// Whether the store is on another machine, or might be.
+    pub fn is_remote(&self) -> bool {
+        matches!(&*self.location, Location::Url(_))
+    }
+
+    async fn size(&self, name: &str) -> Result<Option<u64>, Error> {
+        let path = object_path(name)?;
+        let found = patiently(|| self.objects.head(&path)).await.map(|found| found.size);
+        self.if_there("read", name, found)
+    }
+
+    /// `None` for what is not there. That the bucket is not there is an error.
+    fn if_there<T>(
+        &self,
+        operation: &'static str,
+        name: &str,
+        found: object_store::Result<T>,
+    ) -> Result<Option<T>, Error> {
+        match found {
+            Err(source @ object_store::Error::NotFound { .. }) => match self.error(operation, name, source) {
+                Error::Object { .. } => Ok(None),
+                error => Err(error),
+            },
+            found => found.map(Some).map_err(|source| self.error(operation, name, source)),
+        }
+    }
+
+    fn missing(&self, name: &str) -> Error {
+        let source = io::Error::new(io::ErrorKind::NotFound, format!("there is no such object in {}", self.location));
+        Error::File { operation: "read", path: name.to_owned(), source }
+    }
+
+    fn error(&self, operation: &'static str, name: &str, source: object_store::Error) -> Error {
+        let Location::Url(url) = &*self.location else { return object_error(operation, name, source) };
+        access::advice(url, &source).unwrap_or_else(|| object_error(operation, name, source))
     }
 }
 
@@ -227,16 +386,33 @@ impl ArtifactStore {
 struct Staged(PathBuf);
 
 impl Staged {
-    fn beside(path: &Path) -> Self {
+    /// A free name in a place's folder, which is made if it is missing.
+    fn beside(path: &Path) -> Result<Self, Error> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+        }
         loop {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let mut staged = path.as_os_str().to_owned();
             staged.push(format!("#{}-{number}", std::process::id()));
             // A killed process of the same id may have left a file.
             if !Path::new(&staged).exists() {
-                return Self(staged.into());
+                return Ok(Self(staged.into()));
             }
+        }
+    }
+
+    /// Gives the file its name, flushed to the disk, unless the name is taken.
+    async fn arrive(self, path: &Path) -> Result<bool, Error> {
+        let linked = async {
+            tokio::fs::File::open(&self.0).await?.sync_all().await?;
+            tokio::fs::hard_link(&self.0, path).await
+        };
+        match linked.await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(source) => Err(file_error("write", path, source)),
         }
     }
 }
@@ -261,131 +437,4 @@ fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    type TestResult = Result<(), Box<dyn std::error::Error>>;
-
-    fn folder_store() -> Result<(tempfile::TempDir, ArtifactStore), Box<dyn std::error::Error>> {
-        let folder = tempfile::tempdir()?;
-        let address = folder.path().join("new/store");
-        let store = ArtifactStore::open(&address.to_string_lossy(), &[])?;
-        Ok((folder, store))
-    }
-
-    #[test]
-    fn addresses_are_folders_or_urls() -> TestResult {
-        assert_eq!(Location::parse("./.reverie")?, Location::Folder("./.reverie".into()));
-        assert_eq!(Location::parse("file:///data/store")?, Location::Folder("/data/store".into()));
-        assert!(matches!(Location::parse("s3://bucket/prefix")?, Location::Url(_)));
-        assert_eq!(Location::parse("s3://bucket/prefix")?.to_string(), "s3://bucket/prefix");
-        assert!(matches!(Location::parse("  "), Err(Error::Address { .. })));
-        assert!(matches!(Location::parse("s3://"), Err(Error::Address { .. })));
-        assert!(matches!(ArtifactStore::open("ftp://host/folder", &[]), Err(Error::Address { .. })));
-        Ok(())
-    }
-
-    #[test]
-    fn a_password_in_an_address_is_refused_and_not_shown() {
-        for address in ["s3://user:hunter2@bucket/prefix", "http://user:hunter2@[bad/prefix"] {
-            let error = Location::parse(address).err().map(|error| error.to_string()).unwrap_or_default();
-            assert!(!error.is_empty() && !error.contains("hunter2"), "{error}");
-        }
-    }
-
-    #[tokio::test]
-    async fn what_was_put_is_found_and_listed() -> TestResult {
-        for store in [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[])?)] {
-            let store = store.1;
-            assert_eq!(store.get("artifacts/ab/x.parquet").await?, None);
-            assert!(!store.exists("artifacts/ab/x.parquet").await?);
-            assert!(store.list("artifacts").await?.is_empty());
-            assert!(store.put("artifacts/ab/x.parquet", "one").await?);
-            assert!(store.put("artifacts/aa/y z%.json", "two").await?);
-            assert!(store.put("other", "three").await?);
-            assert!(store.exists("artifacts/ab/x.parquet").await?);
-            assert_eq!(store.get("artifacts/ab/x.parquet").await?.as_deref(), Some(&b"one"[..]));
-            assert_eq!(store.list("artifacts").await?, ["artifacts/aa/y z%.json", "artifacts/ab/x.parquet"]);
-            assert_eq!(store.list("").await?.len(), 3);
-        }
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn an_artifact_never_changes() -> TestResult {
-        let (_folder, store) = folder_store()?;
-        assert!(store.put("a/b", "first").await?);
-        assert!(!store.put("a/b", "second").await?);
-        assert_eq!(store.get("a/b").await?.as_deref(), Some(&b"first"[..]));
-        Ok(())
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn of_many_writers_exactly_one_wins_and_readers_see_whole_objects() -> TestResult {
-        let (_folder, store) = folder_store()?;
-        let mut writers = tokio::task::JoinSet::new();
-        for writer in 0u8..16 {
-            let store = store.clone();
-            writers.spawn(async move {
-                let won = store.put("shared/object", vec![writer; 300_000]).await?;
-                let seen = store.get("shared/object").await?.unwrap_or_default();
-                Ok::<_, Error>((won, seen))
-            });
-        }
-        let mut winners = 0;
-        while let Some(result) = writers.join_next().await {
-            let (won, seen) = result??;
-            winners += usize::from(won);
-            assert_eq!(seen.len(), 300_000);
-            assert!(seen.iter().all(|byte| Some(byte) == seen.first()));
-        }
-        assert_eq!(winners, 1);
-        assert_eq!(store.list("").await?, ["shared/object"]);
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn what_a_killed_writer_left_is_not_seen_and_blocks_nobody() -> TestResult {
-        let (_folder, store) = folder_store()?;
-        store.put("a/other", "x").await?;
-        let path = store.local_path("a/object").ok_or("a folder has paths")?;
-        std::fs::write(path.with_file_name("object#1"), "hal")?;
-        assert_eq!(store.list("a").await?, ["a/other"]);
-        assert!(!store.exists("a/object").await?);
-        assert!(store.put("a/object", "whole").await?);
-        assert_eq!(store.get("a/object").await?.as_deref(), Some(&b"whole"[..]));
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn names_cannot_leave_the_store() -> TestResult {
-        let (_folder, store) = folder_store()?;
-        assert!(store.put("../outside", "x").await.is_err());
-        assert!(store.get("a//b").await.is_err());
-        assert_eq!(store.local_path("a/../../b"), None);
-        Ok(())
-    }
-
-    #[tokio::test]
-    async fn a_folder_gives_its_own_file_and_other_stores_a_cached_copy() -> TestResult {
-        let (_folder, store) = folder_store()?;
-        let cache = tempfile::tempdir()?;
-        store.put("a/index", "bytes").await?;
-        let path = store.local_copy("a/index", cache.path()).await?;
-        assert_eq!(Some(&path), store.local_path("a/index").as_ref());
-        assert_eq!(std::fs::read(path)?, b"bytes");
-        assert!(store.local_copy("a/missing", cache.path()).await.is_err());
-
-        let remote = ArtifactStore::open("memory:///prefix", &[])?;
-        remote.put("a/index", "far").await?;
-        assert_eq!(remote.local_path("a/index"), None);
-        for _ in 0..2 {
-            let path = remote.local_copy("a/index", cache.path()).await?;
-            assert_eq!(path, cache.path().join("a/index"));
-            assert_eq!(std::fs::read(path)?, b"far");
-        }
-        assert_eq!(std::fs::read_dir(cache.path().join("a"))?.count(), 1, "nothing staged is left");
-        assert!(remote.local_copy("a/missing", cache.path()).await.is_err());
-        Ok(())
-    }
-}
+mod tests;

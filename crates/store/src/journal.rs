@@ -14,8 +14,11 @@
 //! local disk, not on a network file system.
 
 mod maintenance;
+mod outbox;
+mod shared;
 
 pub use maintenance::{DamagedEntry, JournalStatistics, ModelStatistics, Salvage, Selection, Sweep};
+pub use shared::SharedJournal;
 
 use crate::{Error, Key};
 use maintenance::Reuse;
@@ -58,6 +61,9 @@ const CREATE_REUSE: &str = "
         answers INTEGER NOT NULL,
         saved_usd REAL NOT NULL
     ) STRICT";
+
+/// Entries that a shared store does not have yet. Older versions do without it.
+const CREATE_OUTBOX: &str = "CREATE TABLE IF NOT EXISTS outbox (key BLOB NOT NULL PRIMARY KEY) STRICT";
 
 const SELECT: &str = "
     SELECT key, model, kind, response, prompt_tokens, completion_tokens, cost_usd, seconds, created_unix_ms, checksum
@@ -156,26 +162,25 @@ impl Journal {
     /// # Errors
     /// If the database cannot be written, or a number is not finite.
     pub fn put(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
+        self.insert(key, entry, |_, _| Ok(()))
+    }
+
+    /// Keeps a call, and does something more in the same transaction.
+    fn insert(
+        &self,
+        key: &Key,
+        entry: &JournalEntry,
+        more: impl Fn(&Connection, &Key) -> rusqlite::Result<()>,
+    ) -> Result<(), Error> {
         let entry = Stored::new(key, entry);
         self.with(|connection| {
             // Immediate: the lock is taken before the read, so no other
             // process can write between the look and the insertion.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             if !matches!(stored(&transaction, key)?, Some(Ok(_))) {
-                let sql = "INSERT OR REPLACE INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
-                transaction.prepare_cached(sql)?.execute(params![
-                    entry.key,
-                    entry.model,
-                    entry.kind,
-                    entry.response,
-                    entry.prompt_tokens,
-                    entry.completion_tokens,
-                    entry.cost_usd,
-                    entry.seconds,
-                    entry.created_unix_ms,
-                    &entry.checksum()[..],
-                ])?;
+                write(&transaction, &entry)?;
             }
+            more(&transaction, key)?;
             transaction.commit()
         })
     }
@@ -187,6 +192,28 @@ impl Journal {
             self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut connection).map_err(|source| journal_error(&self.inner.path, source))
     }
+}
+
+fn write(connection: &Connection, entry: &Stored<'_, &str>) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO calls VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+    connection.prepare_cached(sql)?.execute(params![
+        entry.key,
+        entry.model,
+        entry.kind,
+        entry.response,
+        entry.prompt_tokens,
+        entry.completion_tokens,
+        entry.cost_usd,
+        entry.seconds,
+        entry.created_unix_ms,
+        &entry.checksum()[..],
+    ])?;
+    Ok(())
+}
+
+/// What is wrong with an entry that is an object of a shared store.
+pub(crate) fn check_object(key: &Key, bytes: &[u8]) -> Option<String> {
+    shared::decode(key, bytes).err()
 }
 
 /// SQLite does not wait its turn while it turns to the write-ahead log, so
@@ -216,6 +243,7 @@ fn prepare(connection: &mut Connection) -> rusqlite::Result<i64> {
         transaction.commit()?;
     }
     connection.execute_batch(CREATE_REUSE)?;
+    connection.execute_batch(CREATE_OUTBOX)?;
     version(connection)
 }
 

@@ -1,15 +1,20 @@
 //! What an experiment keeps: content keys, artifacts, the journal of model
 //! calls and the event log of a run. It knows nothing of models or RAG.
 
+mod access;
 mod artifact;
 mod event;
 mod journal;
 mod key;
 mod registry;
+pub mod upkeep;
 
-pub use artifact::{ArtifactStore, Location};
+pub use access::{complete_options, environment_options, profile_options};
+pub use artifact::{ArtifactStore, Location, StoredObject};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
-pub use journal::{DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection, Sweep};
+pub use journal::{
+    DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection, SharedJournal, Sweep,
+};
 pub use key::{Key, KeyBuilder};
 
 /// What can go wrong while keeping or finding something.
@@ -23,6 +28,14 @@ pub enum Error {
         address: String,
         /// Why it was refused.
         reason: String,
+    },
+    /// The store cannot be used until somebody changes something.
+    #[error("{address}: {problem}")]
+    Access {
+        /// The store's address.
+        address: String,
+        /// What is wrong, and what to do. It holds no secret.
+        problem: String,
     },
     /// An object could not be read or written.
     #[error("{operation} {path} failed")]
@@ -85,4 +98,18 @@ pub enum Error {
         /// What does not match.
         reason: String,
     },
+}
+
+/// An error with everything that caused it, in one line.
+fn error_text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
 }

@@ -28,7 +28,7 @@ pub struct Arguments {
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let labels: Vec<Label> = environment::read_lines(&arguments.labels)?;
     let session = environment::open(&arguments.experiment, cx.setup())?;
-    let calibration = session.latest()?.calibrate(&arguments.metric, &labels)?;
+    let calibration = session.latest().await?.calibrate(&arguments.metric, &labels)?;
     if cx.json {
         cx.print_json(&calibration)?;
     } else {

@@ -46,7 +46,7 @@ pub struct MetricComparison {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open(&arguments.experiment, cx.setup())?;
-    let results = session.latest()?;
+    let results = session.latest().await?;
     let (first, second) = (results.trial(&arguments.first)?, results.trial(&arguments.second)?);
     let mut rows: Vec<MetricComparison> = results
         .metrics

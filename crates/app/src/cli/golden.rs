@@ -357,6 +357,10 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str) -> Result
 
 /// Reads a dataset; all its faults are told.
 pub fn read(path: &Path) -> Result<Dataset, Failure> {
+    if path.to_string_lossy().contains("://") {
+        let reason = "only runs read questions from an object store: copy the file here first";
+        return Err(Failure::usage(format!("{}: {reason}", path.display())));
+    }
     let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     dataset::import(&path.display().to_string(), &bytes).map_err(|errors| {
         let list: Vec<String> = errors.iter().map(ToString::to_string).collect();

@@ -19,7 +19,9 @@ use store::{DamagedEntry, Error, Journal, Selection};
   reverie journal gc --older-than 90d --model old-model
   reverie journal gc --older-than 90d --model old-model --yes
 
-Several runs may use a journal at once. It lies in the folder of the store.")]
+Several runs may use a journal at once. It lies in the folder of the store; where
+the store is an object store, beside the experiment in .reverie, and each answer
+is also an object there, which no verb of `journal` takes out.")]
 pub struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -185,7 +187,7 @@ fn salvage(cx: &Context, path: &Path, yes: bool) -> Result<u8, Failure> {
 }
 
 /// `90d`, `2w`, `12h`, `30m`, `45s`.
-fn age(text: &str) -> Result<Duration, String> {
+pub(super) fn age(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is no age: write a number with s, m, h, d or w, such as 90d");
     let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or_else(wrong)?;
     let seconds = match unit {

@@ -17,7 +17,7 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open(&arguments.experiment, cx.setup())?;
-    let results = session.latest()?;
+    let results = session.latest().await?;
     if cx.json {
         cx.print_json(&results)?;
     } else {

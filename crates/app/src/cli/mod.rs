@@ -18,6 +18,7 @@ mod query;
 mod run;
 mod score;
 mod show;
+mod store;
 mod submit;
 
 use crate::environment;
@@ -45,7 +46,9 @@ const EXIT_CODES: &str = "Exit codes:
 Environment:
   REVERIE_HOME       models and libraries; default: the nearest .reverie above, else the user's cache
   REVERIE_LIBRARIES  more folders with libonnxruntime and libpdfium
-  AWS_…              access to s3:// stores and corpora";
+  AWS_…              access to s3:// stores, corpora and golden sets: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
+                     AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL; or AWS_PROFILE with static keys
+  GOOGLE_…, AZURE_…  the same for gs:// (GOOGLE_SERVICE_ACCOUNT) and az:// (AZURE_STORAGE_ACCOUNT_NAME, …_KEY)";
 
 /// Finds the RAG pipeline that answers best on your documents, and proves it.
 #[derive(Parser)]
@@ -75,6 +78,7 @@ enum Verb {
     Score(score::Arguments),
     Models(models::Arguments),
     Journal(journal::Arguments),
+    Store(store::Arguments),
     Doctor(doctor::Arguments),
 }
 
@@ -112,8 +116,8 @@ impl From<lab::Error> for Failure {
     }
 }
 
-impl From<store::Error> for Failure {
-    fn from(error: store::Error) -> Self {
+impl From<::store::Error> for Failure {
+    fn from(error: ::store::Error) -> Self {
         Self::work(lab::error_chain(&error))
     }
 }
@@ -206,6 +210,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Score(arguments) => score::run(&cx, arguments).await,
             Verb::Models(arguments) => models::run(&cx, arguments).await,
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,
+            Verb::Store(arguments) => store::run(&cx, arguments).await,
             Verb::Doctor(arguments) => doctor::run(&cx, arguments).await,
         }
     });

@@ -58,7 +58,7 @@ pub async fn answer(
     let trial = match trial {
         Some(trial) => trial,
         None => {
-            let results = session.latest()?;
+            let results = session.latest().await?;
             let best = results.trials.first().map(|trial| trial.trial.id.clone());
             match (results.winner.trial(), best) {
                 (Some(winner), _) => winner.to_owned(),

@@ -5,6 +5,8 @@ use crate::{environment, render};
 use lab::{Results, Session};
 use std::path::{Path, PathBuf};
 
+const REPORT: &str = "report.html";
+
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
 #[derive(clap::Args)]
@@ -74,6 +76,15 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     let (session, results) = execute(cx, &arguments.experiment, arguments.budget_usd, &arguments.engine).await?;
     let report = write_report(&session, &results)?;
+    session.publish_file(&results.run, REPORT).await?;
+    let unsent = session.journal().n_unsent()?;
+    if unsent > 0 {
+        let count = render::count(unsent as usize);
+        let why = session.journal().problem().unwrap_or_default();
+        cx.note(format_args!(
+            "{count} paid answers are only in this machine's journal; the next run sends them: {why}"
+        ));
+    }
     if cx.json {
         cx.print_json(&results)?;
     } else {
@@ -114,7 +125,7 @@ pub async fn execute(
 
 /// Writes `report.html` into the run's folder.
 pub fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Failure> {
-    let path = session.run_folder(&results.run).join("report.html");
+    let path = session.run_folder(&results.run).join(REPORT);
     let page = render::report(results).map_err(Failure::work)?;
     std::fs::write(&path, page).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
     Ok(path.canonicalize().unwrap_or(path))

@@ -21,7 +21,7 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open(&arguments.experiment, cx.setup())?;
-    let results = session.latest()?;
+    let results = session.latest().await?;
     let trial = results.trial(&arguments.trial)?;
     let chosen: Vec<_> = trial
         .questions

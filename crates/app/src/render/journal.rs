@@ -30,6 +30,9 @@ pub fn journal(path: &Path, statistics: &JournalStatistics, models: &[ModelStati
         count(statistics.reused as usize),
         dollars(statistics.saved_usd)
     );
+    if statistics.unsent > 0 {
+        let _ = write!(text, "\nnot in the shared store yet: {} answers", count(statistics.unsent as usize));
+    }
     text
 }
 

@@ -14,6 +14,7 @@ mod pull;
 mod question;
 mod report;
 mod scores;
+mod store;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use comparison::comparison;
@@ -29,6 +30,7 @@ pub use pull::PullBars;
 pub use question::{answered, question, sources};
 pub use report::report;
 pub use scores::{scores, scoring};
+pub use store::{ByteBar, copied, inventory, litter, verified};
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 

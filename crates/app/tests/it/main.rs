@@ -18,4 +18,6 @@ mod resume;
 mod run;
 mod score;
 mod secrets;
+mod services;
+mod stores;
 mod workspace;

@@ -5,36 +5,51 @@ use super::{Session, golden::LoadedCorpus};
 use crate::{Error, artifact::DocumentRow};
 use eval::{Dataset, Question, dataset};
 use rag::load::Rejected;
+use store::ArtifactStore;
 
 impl Session {
     /// The questions of the dataset's file; none if they are to be generated.
-    pub(super) fn import(&self, mistakes: &mut Vec<String>) -> Result<Option<Dataset>, Error> {
+    pub(super) async fn import(&self, mistakes: &mut Vec<String>) -> Result<Option<Dataset>, Error> {
         let Some(spec) = &self.experiment.dataset else { return Ok(Some(Dataset::default())) };
-        let path = self.experiment.path(&spec.path);
-        let bytes = match std::fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if spec.generate.is_some() {
-                    return Ok(None);
-                }
-                mistakes.push(format!(
-                    "dataset.path: {} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]",
-                    path.display()
-                ));
-                return Ok(Some(Dataset::default()));
+        let is_url = spec.path.contains("://");
+        let shown = if is_url { spec.path.clone() } else { self.experiment.path(&spec.path).display().to_string() };
+        let Some(bytes) = self.dataset_bytes(&spec.path).await? else {
+            match &spec.generate {
+                Some(_) if !is_url => return Ok(None),
+                Some(_) => mistakes.push(format!(
+                    "dataset.path: there is no {shown}, and questions are generated into files only: give a path, then \
+                     `reverie golden export FILE --to {shown}`"
+                )),
+                None => mistakes.push(format!(
+                    "dataset.path: {shown} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]"
+                )),
             }
-            Err(source) => return Err(Error::file("read", &path, source)),
+            return Ok(Some(Dataset::default()));
         };
         match dataset::import(&spec.path, &bytes) {
             Ok(dataset) if dataset.questions.is_empty() => {
-                mistakes.push(format!("dataset.path: {} holds no question", path.display()));
+                mistakes.push(format!("dataset.path: {shown} holds no question"));
                 Ok(Some(Dataset::default()))
             }
             Ok(dataset) => Ok(Some(dataset)),
             Err(errors) => {
-                mistakes.extend(errors.iter().map(|error| format!("{}: {error}", path.display())));
+                mistakes.extend(errors.iter().map(|error| format!("{shown}: {error}")));
                 Ok(Some(Dataset::default()))
             }
+        }
+    }
+
+    /// The bytes of a dataset, from this machine or an object store.
+    async fn dataset_bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
+        if let Some((folder, name)) = path.rsplit_once('/').filter(|_| path.contains("://")) {
+            let found = ArtifactStore::open(folder, &self.setup.store_options)?.get(name).await?;
+            return Ok(found.map(Vec::from));
+        }
+        let path = self.experiment.path(path);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(Error::file("read", &path, source)),
         }
     }
 

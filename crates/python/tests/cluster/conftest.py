@@ -164,3 +164,13 @@ def without_times(results: dict) -> dict:
 def artifacts(store: Path) -> dict[str, bytes]:
     """All artifacts of a store in a folder, by name."""
     return {str(path.relative_to(store)): path.read_bytes() for path in sorted(store.glob("artifacts/*/*"))}
+
+
+def differences(one, other, path: str = "") -> list[str]:
+    """Where two values differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = sorted(one.keys() | other.keys())
+        return [found for name in names for found in differences(one.get(name), other.get(name), f"{path}.{name}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        return [found for i, pair in enumerate(zip(one, other)) for found in differences(*pair, f"{path}[{i}]")]
+    return [] if one == other else [f"{path}: {one!r} and {other!r}"[:300]]

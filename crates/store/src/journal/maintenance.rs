@@ -35,6 +35,8 @@ pub struct JournalStatistics {
     /// How many damaged entries [`Journal::get`] has met since it was opened;
     /// [`Journal::verify`] looks for all of them.
     pub damaged: u64,
+    /// Entries that a shared store does not have yet.
+    pub unsent: u64,
 }
 
 /// What a journal holds of one kind of call to one model.
@@ -125,7 +127,8 @@ impl Journal {
         // `total` sums as floating point: it cannot overflow, even over a
         // damaged entry, and is exact up to 2^53 tokens.
         let sql = "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(cost_usd),
-                   (SELECT total(answers) FROM reuse), (SELECT total(saved_usd) FROM reuse) FROM calls";
+                   (SELECT total(answers) FROM reuse), (SELECT total(saved_usd) FROM reuse),
+                   (SELECT count(*) FROM outbox) FROM calls";
         self.write_reuse();
         self.with(|connection| {
             let bytes = bytes(connection)?;
@@ -137,6 +140,7 @@ impl Journal {
                     cost_usd: row.get(3)?,
                     reused: row.get::<_, f64>(4)? as u64,
                     saved_usd: row.get(5)?,
+                    unsent: unsigned(row.get(6)?),
                     bytes,
                     damaged: self.inner.damaged.load(Ordering::Relaxed),
                 })

@@ -1,0 +1,213 @@
+//! `reverie store`: what is in a store, whether it is intact, what nobody
+//! needs, and copying it elsewhere.
+
+use super::{Context, Failure, journal::age};
+use crate::{environment, render};
+use ::store::{
+    ArtifactStore, Location,
+    upkeep::{self, Wanted},
+};
+use serde_json::json;
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Look after a store: artifacts, model calls and runs, in a folder or on S3, GCS or Azure.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie store stats
+  reverie store stats s3://bucket/experiments --json | jq .kinds
+  reverie store verify experiment.toml
+  reverie store gc --unused
+  reverie store copy store s3://bucket/experiments
+
+A store is an experiment file, a folder or a URL: s3://bucket/prefix, gs://…, az://….
+Access: AWS_…, GOOGLE_… and AZURE_… variables; see `reverie --help`.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Count objects and bytes by kind and by run.
+    #[command(after_help = "Examples:
+  reverie store stats
+  reverie store stats s3://bucket/experiments --json | jq '.runs[] | {run, artifacts}'
+
+Artifacts that runs share are counted for each of them.")]
+    Stats {
+        /// An experiment file, a folder or a URL.
+        #[arg(default_value = "experiment.toml")]
+        store: String,
+    },
+    /// Read every object, and name those that are not what was written.
+    #[command(after_help = "Examples:
+  reverie store verify
+  reverie store verify s3://bucket/experiments --json | jq '.damaged | length'
+
+Model calls are checked by their checksums, results by their syntax, artifacts by
+the beginning, the end and the length of their format. A damaged artifact that is
+deleted is made anew by the next run.
+Exit codes: 0 all is intact, 1 something is damaged.")]
+    Verify {
+        /// An experiment file, a folder or a URL.
+        #[arg(default_value = "experiment.toml")]
+        store: String,
+    },
+    /// Remove what nobody needs. Only tells what it would do without --yes.
+    #[command(after_help = "Examples:
+  reverie store gc                                     # partial outputs, and what killed writers left
+  reverie store gc --unused                            # and artifacts that no finished run refers to
+  reverie store gc --keep animals-0a1b2c3d4e5f --yes   # and those that only other runs refer to
+  reverie store gc --unused --keep-plan next.toml
+
+Only what is older than --older-than is removed: runs that go on now are not
+finished. Runs themselves and model calls are never removed. Parts of uploads that
+were broken off are removed by the object store's own rules for them.")]
+    Gc {
+        /// An experiment file, a folder or a URL.
+        #[arg(default_value = "experiment.toml")]
+        store: String,
+        /// Only what is older than this: a number with s, m, h, d or w.
+        #[arg(long, value_name = "AGE", value_parser = age, default_value = "7d")]
+        older_than: Duration,
+        /// Remove artifacts too that no finished run refers to.
+        #[arg(long)]
+        unused: bool,
+        /// Remove artifacts too that this run does not refer to; may be given more than once.
+        #[arg(long, value_name = "RUN")]
+        keep: Vec<String>,
+        /// With --unused or --keep: keep what this experiment file would use; may be given more than once.
+        #[arg(long, value_name = "FILE")]
+        keep_plan: Vec<PathBuf>,
+        /// Do it.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Copy a store to another place. Nothing is overwritten; what is there is passed over.
+    #[command(after_help = "Examples:
+  reverie store copy store s3://bucket/experiments
+  reverie store copy s3://bucket/experiments backup
+  reverie store copy experiment.toml gs://bucket/experiments
+
+An interrupted copy goes on where it was. The journal file of a folder and its
+scratch files belong to that machine and stay.
+Exit codes: 0 all is there, 3 some names are there with another size and were left.")]
+    Copy {
+        /// An experiment file, a folder or a URL.
+        from: String,
+        /// A folder or a URL.
+        to: String,
+    },
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    match arguments.verb {
+        Verb::Stats { store } => {
+            let store = open(&store).await?;
+            let inventory = upkeep::inventory(&store).await?;
+            if cx.json {
+                let mut value = serde_json::to_value(&inventory).map_err(Failure::work)?;
+                value["store"] = json!(store.location().to_string());
+                cx.print_json(&value)?;
+            } else {
+                cx.print(render::inventory(store.location(), &inventory));
+            }
+            Ok(0)
+        }
+        Verb::Verify { store } => {
+            let store = open(&store).await?;
+            let bar = render::ByteBar::start(environment::watched());
+            let verified = upkeep::verify(&store, |read| bar.show(read.bytes, None)).await;
+            bar.finish();
+            let verified = verified?;
+            if cx.json {
+                cx.print_json(&verified)?;
+            } else {
+                cx.print(render::verified(store.location(), &verified));
+            }
+            Ok(u8::from(!verified.damaged.is_empty()))
+        }
+        Verb::Gc { store, older_than, unused, keep, keep_plan, yes } => {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let since = now.saturating_sub(older_than).as_millis();
+            let wanted = Wanted {
+                since_unix_ms: i64::try_from(since).unwrap_or(i64::MAX),
+                only_used: unused || !keep.is_empty(),
+                runs: keep,
+                artifacts: planned(cx, &keep_plan).await?,
+            };
+            gc(cx, &open(&store).await?, &wanted, yes).await
+        }
+        Verb::Copy { from, to } => copy(cx, &from, &to).await,
+    }
+}
+
+/// The artifacts that experiment files would use.
+async fn planned(cx: &Context, files: &[PathBuf]) -> Result<BTreeSet<String>, Failure> {
+    let mut names = BTreeSet::new();
+    for file in files {
+        let session = environment::open(file, cx.setup())?;
+        let prepared = session.prepare().await?;
+        names.extend(prepared.plan.tasks.iter().map(lab::Task::artifact));
+    }
+    Ok(names)
+}
+
+async fn gc(cx: &Context, store: &ArtifactStore, wanted: &Wanted, yes: bool) -> Result<u8, Failure> {
+    let litter = upkeep::litter(store, wanted).await?;
+    if yes {
+        upkeep::remove(store, &litter, |_| {}).await?;
+    }
+    if cx.json {
+        let mut value = serde_json::to_value(&litter).map_err(Failure::work)?;
+        value["removed"] = json!(yes);
+        cx.print_json(&value)?;
+    } else {
+        cx.print(render::litter(&litter, yes));
+    }
+    Ok(0)
+}
+
+async fn copy(cx: &Context, from: &str, to: &str) -> Result<u8, Failure> {
+    let from = open(from).await?;
+    let to = ArtifactStore::open(to, &environment::store_options())?;
+    to.probe().await?;
+    let scratch = std::env::temp_dir().join(format!("reverie-copy-{}", std::process::id()));
+    let bar = render::ByteBar::start(environment::watched());
+    let copied = upkeep::copy(&from, &to, &scratch, |progress| bar.show(progress.done.bytes, Some(progress.all.bytes)));
+    let copied = tokio::select! {
+        copied = copied => copied,
+        () = cx.cancel.cancelled() => return Err(lab::Error::Interrupted.into()),
+    };
+    bar.finish();
+    // Only two object stores need it, and only for large objects.
+    let _ = std::fs::remove_dir(&scratch);
+    let copied = copied?;
+    if cx.json {
+        cx.print_json(&copied)?;
+    } else {
+        cx.print(render::copied(to.location(), &copied));
+    }
+    Ok(if copied.different.is_empty() { 0 } else { 3 })
+}
+
+/// Opens a store that is there.
+async fn open(text: &str) -> Result<ArtifactStore, Failure> {
+    let address = if text.ends_with(".toml") {
+        lab::Session::store_address(&environment::read(Path::new(text))?)
+    } else {
+        text.to_owned()
+    };
+    if let Location::Folder(folder) = Location::parse(&address)?
+        && !folder.is_dir()
+    {
+        return Err(Failure::usage(format!("there is no store at {}: nothing was run yet", folder.display())));
+    }
+    let store = ArtifactStore::open(&address, &environment::store_options())?;
+    store.probe().await?;
+    Ok(store)
+}

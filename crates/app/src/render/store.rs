@@ -1,0 +1,121 @@
+//! Stores for people.
+
+use super::{aligned, count, table};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fmt::Write;
+use store::{
+    Location,
+    upkeep::{Amount, Copied, Inventory, Litter, Verified},
+};
+
+/// Damaged or different objects that are named one by one.
+const NAMED: usize = 50;
+
+/// A bar of bytes on standard error, if somebody watches it.
+pub struct ByteBar(ProgressBar);
+
+impl ByteBar {
+    /// A bar at its beginning.
+    pub fn start(watched: bool) -> Self {
+        let bar = if watched { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let template = "{bar:30} {bytes:>11}/{total_bytes:<11} {bytes_per_sec:>12} {eta:>4}";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+
+    /// So many bytes are done, of so many if that is known.
+    pub fn show(&self, done: u64, all: Option<u64>) {
+        self.0.set_length(all.unwrap_or(done));
+        self.0.set_position(done);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// What is in a store.
+pub fn inventory(location: &Location, inventory: &Inventory) -> String {
+    let mut text = format!("{location}: {}", amount(inventory.all));
+    let mut rows = table(&["kind", "objects", "MB"], 1);
+    for (kind, of_kind) in &inventory.kinds {
+        rows.add_row(vec![
+            aligned(kind, false),
+            aligned(count(of_kind.objects as usize), true),
+            aligned(megabytes(of_kind.bytes), true),
+        ]);
+    }
+    let _ = write!(text, "\n{rows}");
+    if inventory.runs.is_empty() {
+        return text + "\nno finished run";
+    }
+    let mut rows = table(&["run", "files", "MB", "artifacts", "MB", "missing"], 1);
+    for run in &inventory.runs {
+        let artifacts = run.artifacts.unwrap_or_default();
+        let known = |value: String| if run.artifacts.is_some() { value } else { "not listed".to_owned() };
+        rows.add_row(vec![
+            aligned(&run.run, false),
+            aligned(count(run.files.objects as usize), true),
+            aligned(megabytes(run.files.bytes), true),
+            aligned(known(count(artifacts.objects as usize)), true),
+            aligned(known(megabytes(artifacts.bytes)), true),
+            aligned(count(run.missing as usize), true),
+        ]);
+    }
+    let _ = write!(text, "\n{rows}");
+    text
+}
+
+/// What reading everything found.
+pub fn verified(location: &Location, verified: &Verified) -> String {
+    let mut text = String::new();
+    for damaged in verified.damaged.iter().take(NAMED) {
+        let _ = writeln!(text, "damaged: {}: {}", damaged.name, damaged.reason);
+    }
+    let read = amount(verified.read);
+    match verified.damaged.len() {
+        0 => format!("{location}: all of {read} is intact, as far as names and formats tell"),
+        n => format!("{text}{location}: {} of {read} damaged; --json names all of them", count(n)),
+    }
+}
+
+/// What was, or would be, removed.
+pub fn litter(litter: &Litter, removed: bool) -> String {
+    if litter.all.objects == 0 {
+        return "there is nothing to remove".to_owned();
+    }
+    let parts = format!(
+        "{}: {} partial outputs, {} leftovers of killed writers, {} unused artifacts",
+        amount(litter.all),
+        count(litter.partial.len()),
+        count(litter.staged.len()),
+        count(litter.unused.len())
+    );
+    match removed {
+        true => format!("removed {parts}"),
+        false => format!("would remove {parts}\nnothing was done: add --yes to do it"),
+    }
+}
+
+/// What was copied.
+pub fn copied(to: &Location, copied: &Copied) -> String {
+    let mut text = format!("{to}: {} written, {} there already", amount(copied.written), amount(copied.there));
+    if copied.of_the_machine > 0 {
+        let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.of_the_machine as usize));
+    }
+    for name in copied.different.iter().take(NAMED) {
+        let _ = write!(text, "\nleft as it is: {name} has another size there");
+    }
+    text
+}
+
+fn amount(amount: Amount) -> String {
+    format!("{} objects, {} MB", count(amount.objects as usize), megabytes(amount.bytes))
+}
+
+fn megabytes(bytes: u64) -> String {
+    format!("{:.2}", bytes as f64 / 1e6)
+}

@@ -1,0 +1,269 @@
+//! Everything an experiment keeps on a real S3 server: shared by machines,
+//! away for a while, and looked after by `reverie store`.
+
+use crate::{
+    corpus,
+    services::{S3, SECRET},
+    workspace::{Outcome, Workspace},
+};
+use serde_json::Value;
+use simulator::{Latency, Running, Settings};
+use std::{process::Stdio, time::Duration};
+
+const RETRIEVAL: &str = "chunker = [{ sentence = { chunk_size = 32, chunk_overlap = 0 } }, { sentence_window = { window_size = 1 } }]\nembedder = [\"tiny\"]\nretriever = [{ dense = { top_k = 2 } }, { bm25 = { top_k = 2 } }]";
+const GENERATOR: &str = "generator = [{ compact = { model = \"gpt\", max_tokens = 16 } }]";
+const STORE: &str = "s3://bucket/experiments";
+
+/// An experiment whose store, corpus and golden questions are at addresses.
+fn experiment(workspace: &Workspace, space: &str, [store, source, golden]: [&str; 3], rest: &str) {
+    workspace.experiment(space, &format!("[dataset]\npath = \"{golden}\"\n{rest}"));
+    let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+    let text = text.replace("store = \"store\"", &format!("store = \"{store}\""));
+    workspace.write("experiment.toml", text.replace("source = \"documents\"", &format!("source = \"{source}\"")));
+}
+
+/// A machine that answers with a simulated model and keeps all at `STORE`.
+fn machine(provider: &Running, questions: usize) -> Workspace {
+    let workspace = Workspace::new();
+    workspace.multiply_questions(questions);
+    // A static model has the identity of its files, wherever they lie.
+    let model = format!(
+        "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{}/v1\", concurrency = 4 }}\n",
+        provider.url
+    );
+    let evaluate = "[evaluate]\nmetrics = [\"recall\", \"token_f1\"]\n";
+    let space = format!("{RETRIEVAL}\n{GENERATOR}");
+    experiment(&workspace, &space, [STORE, "documents", "golden.jsonl"], &format!("{evaluate}{model}"));
+    workspace
+}
+
+async fn provider() -> Running {
+    let latency = Latency::Uniform { shortest: 0.01, longest: 0.03 };
+    simulator::start(Settings { latency, answer_tokens: 8, ..Settings::default() }).await.unwrap()
+}
+
+fn run(server: &S3, workspace: &Workspace, arguments: &[&str]) -> Outcome {
+    Outcome::of(server.known_to(workspace.command(arguments)).output().unwrap())
+}
+
+/// What the leaderboard says, without times.
+fn leaderboard(results: &Value) -> Vec<Value> {
+    let trials = results["trials"].as_array().unwrap().iter();
+    let one = |trial: &Value| {
+        let answers = trial["questions"].as_array().unwrap().iter().map(|question| question["answer"]["text"].clone());
+        serde_json::json!([trial["trial"]["id"], trial["objective"], trial["metrics"], answers.collect::<Vec<_>>()])
+    };
+    trials.map(one).collect()
+}
+
+#[tokio::test]
+async fn with_corpus_questions_and_store_on_s3_nothing_else_is_different() {
+    let Some(server) = S3::start().await else { return };
+    // One machine, since a model that is named by its path has it in its keys.
+    let workspace = Workspace::new();
+    workspace.experiment(RETRIEVAL, "[dataset]\npath = \"golden.jsonl\"");
+    let expected = workspace.run(&["run", "--json"]).succeeds().json();
+    let folder = store::ArtifactStore::open(&workspace.file("store").to_string_lossy(), &[]).unwrap();
+
+    let bucket = server.store("s3://bucket/");
+    for (name, text) in [("otters.md", corpus::OTTERS), ("owls.txt", corpus::OWLS), ("whales.html", corpus::WHALES)] {
+        bucket.put(&format!("documents/{name}"), text).await.unwrap();
+    }
+    let golden = "s3://bucket/golden/golden.csv";
+    let told = run(&server, &workspace, &["golden", "export", "golden.jsonl", "--to", golden]).succeeds();
+    assert!(told.out.contains("4 questions"), "{}", told.out);
+    let again = run(&server, &workspace, &["golden", "export", "golden.jsonl", "--to", golden]).ends_with(1);
+    assert!(again.err.contains("is there already"), "{}", again.err);
+    bucket.put("golden/golden.jsonl", std::fs::read(workspace.file("golden.jsonl")).unwrap()).await.unwrap();
+    for file in ["documents/otters.md", "documents/owls.txt", "documents/whales.html", "golden.jsonl"] {
+        std::fs::remove_file(workspace.file(file)).unwrap();
+    }
+    for (kept, golden) in [("s3://bucket/of-csv", golden), (STORE, "s3://bucket/golden/golden.jsonl")] {
+        experiment(&workspace, RETRIEVAL, [kept, "s3://bucket/documents", golden], "");
+        let results = run(&server, &workspace, &["run", "--json"]).succeeds().json();
+        assert_eq!(leaderboard(&results), leaderboard(&expected), "{golden}");
+        assert_eq!(results["winner"], expected["winner"]);
+    }
+    let second = run(&server, &workspace, &["run", "--json"]).succeeds().json();
+    assert_eq!(second["executed"], 0, "what is in the store is not done again");
+    assert_eq!(server.store(STORE).list("artifacts").await.unwrap(), folder.list("artifacts").await.unwrap());
+    experiment(&workspace, RETRIEVAL, [STORE, "s3://bucket/documents", "s3://bucket/golden/none.jsonl"], "");
+    run(&server, &workspace, &["run"]).refused_with(&["s3://bucket/golden/none.jsonl does not exist"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_machine_pays_nothing_again_and_shows_the_leaderboard() {
+    let Some(server) = S3::start().await else { return };
+    let provider = provider().await;
+    let first = machine(&provider, 4);
+    let expected = run(&server, &first, &["run", "--json"]).succeeds().json();
+    let paid = provider.stats().answered;
+    assert!(paid >= 16, "{paid}");
+
+    let looker = machine(&provider, 4);
+    let shown = run(&server, &looker, &["leaderboard", "--json"]).succeeds().json();
+    assert_eq!(leaderboard(&shown), leaderboard(&expected));
+    let trial = expected["trials"][0]["trial"]["id"].as_str().unwrap();
+    let other = expected["trials"][1]["trial"]["id"].as_str().unwrap();
+    assert!(run(&server, &looker, &["show", trial, "owl-0"]).succeeds().out.contains("evidence: owls.txt"));
+    assert!(run(&server, &looker, &["compare", trial, other]).succeeds().out.contains("recall"));
+    assert!(run(&server, &looker, &["leaderboard"]).succeeds().out.contains("report: "));
+
+    // Without what was computed, every answer is asked for again.
+    let kept = server.store(STORE);
+    for name in kept.list("artifacts").await.unwrap() {
+        kept.remove(&name).await.unwrap();
+    }
+    let second = machine(&provider, 4);
+    let results = run(&server, &second, &["run", "--json"]).succeeds().json();
+    assert_eq!(leaderboard(&results), leaderboard(&expected));
+    assert_eq!(provider.stats().answered, paid, "no call was paid again");
+    let queried = run(&server, &looker, &["query", "What do barn owls swallow?", "--json"]).succeeds().json();
+    assert_eq!(queried["passages"][0]["document"], "owls.txt");
+    for file in ["experiment.toml", "results.json", "events.jsonl", "report.html", "artifacts.json"] {
+        let name = format!("runs/{}/{file}", results["run"].as_str().unwrap());
+        assert!(kept.exists(&name).await.unwrap(), "{name}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_runs_at_once_share_a_store_and_agree() {
+    let Some(server) = S3::start().await else { return };
+    let provider = provider().await;
+    let machines = [machine(&provider, 6), machine(&provider, 6)];
+    let runs = machines.each_ref().map(|machine| {
+        let mut command = server.known_to(machine.command(&["run", "--json"]));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    let [one, other] = runs.map(|run| Outcome::of(run.wait_with_output().unwrap()).succeeds().json());
+    assert_eq!(leaderboard(&one), leaderboard(&other), "of two answers to one call the first is everyone's");
+    let calls = server.store(STORE).list("journal").await.unwrap().len() as u64;
+    assert_eq!(calls, provider.stats().unique_answered);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_survives_a_store_that_is_away_for_a_while() {
+    let Some(mut server) = S3::start().await else { return };
+    let provider = provider().await;
+    let workspace = machine(&provider, 40);
+    let mut command = server.known_to(workspace.command(&["run", "--json"]));
+    let mut run_now = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while provider.stats().answered < 30 {
+        assert!(run_now.try_wait().unwrap().is_none(), "it ended before the store went away");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    server.kill();
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    server.start_again();
+    let results = Outcome::of(run_now.wait_with_output().unwrap()).succeeds().json();
+    assert_eq!(results["provider_errors"], 0);
+    let stats = provider.stats();
+    assert_eq!(stats.answered, stats.unique_answered, "nothing was paid twice");
+    let calls = server.store(STORE).list("journal").await.unwrap().len() as u64;
+    assert_eq!(calls, stats.unique_answered, "and nothing was lost");
+    let journal = run(&server, &workspace, &["journal", "stats", "--json"]).succeeds().json();
+    assert_eq!(journal["unsent"], 0, "{journal}");
+    run(&server, &workspace, &["store", "verify"]).succeeds();
+}
+
+#[tokio::test]
+async fn a_wrong_secret_or_bucket_is_told_at_once_and_no_secret_is_shown() {
+    let Some(server) = S3::start().await else { return };
+    let workspace = Workspace::new();
+    experiment(&workspace, RETRIEVAL, [STORE, "documents", "golden.jsonl"], "");
+    let with = |name: &str, value: &str, arguments: &[&str]| {
+        let mut command = server.known_to(workspace.command(arguments));
+        command.env(name, value);
+        let outcome = Outcome::of(command.output().unwrap());
+        assert!(!outcome.err.contains(SECRET) && !outcome.err.contains(value), "{}", outcome.err);
+        outcome
+    };
+    let wrong = "wrong-planted-0123456789";
+    with("AWS_SECRET_ACCESS_KEY", wrong, &["run"]).refused_with(&["check AWS_SECRET_ACCESS_KEY", STORE]);
+    with("AWS_ACCESS_KEY_ID", wrong, &["run"]).refused_with(&["check AWS_ACCESS_KEY_ID"]);
+    let told = with("AWS_SECRET_ACCESS_KEY", wrong, &["leaderboard"]).ends_with(1);
+    assert!(told.err.contains("check AWS_SECRET_ACCESS_KEY"), "{}", told.err);
+    let told = with("AWS_SECRET_ACCESS_KEY", wrong, &["store", "stats"]).ends_with(1);
+    assert!(told.err.contains("check AWS_SECRET_ACCESS_KEY"), "{}", told.err);
+    experiment(&workspace, RETRIEVAL, ["s3://missing-bucket/x", "documents", "golden.jsonl"], "");
+    run(&server, &workspace, &["run"]).refused_with(&["there is no bucket `missing-bucket`: create it"]);
+
+    // The same keys, out of the file that the AWS tools share.
+    experiment(&workspace, RETRIEVAL, [STORE, "documents", "golden.jsonl"], "");
+    let profile = format!("[work]\naws_access_key_id = {}\naws_secret_access_key = {SECRET}\n", crate::services::KEY);
+    workspace.write("credentials", profile);
+    let mut command = server.known_to(workspace.command(&["run"]));
+    command.env_remove("AWS_ACCESS_KEY_ID").env_remove("AWS_SECRET_ACCESS_KEY").env("AWS_PROFILE", "work");
+    command.env("AWS_SHARED_CREDENTIALS_FILE", workspace.file("credentials"));
+    Outcome::of(command.output().unwrap()).succeeds();
+}
+
+#[tokio::test]
+async fn a_store_is_counted_checked_swept_and_copied() {
+    let Some(server) = S3::start().await else { return };
+    let workspace = Workspace::new();
+    experiment(&workspace, RETRIEVAL, [STORE, "documents", "golden.jsonl"], "");
+    let results = run(&server, &workspace, &["run", "--json"]).succeeds().json();
+    let run_id = results["run"].as_str().unwrap();
+    let verb = |arguments: &[&str]| run(&server, &workspace, &[&["store"], arguments].concat());
+    let stats = verb(&["stats", "--json"]).succeeds().json();
+    let all = stats["all"]["objects"].as_u64().unwrap();
+    assert_eq!((&stats["runs"][0]["run"], &stats["runs"][0]["missing"]), (&run_id.into(), &0.into()), "{stats}");
+    assert_eq!(
+        stats["runs"][0]["artifacts"]["objects"],
+        stats["kinds"]["artifacts .parquet"]["objects"].as_u64().unwrap() + 4
+    );
+    assert!(verb(&["stats", STORE]).succeeds().out.contains(run_id));
+    assert_eq!(verb(&["verify", "--json"]).succeeds().json()["read"]["objects"], all);
+
+    let to_folder = verb(&["copy", STORE, "copied"]).succeeds();
+    assert!(to_folder.out.contains(&format!("{all} objects")), "{}", to_folder.out);
+    verb(&["copy", "copied", "s3://bucket/back", "--json"]).succeeds();
+    let again = verb(&["copy", "copied", "s3://bucket/back", "--json"]).succeeds().json();
+    assert_eq!((&again["written"]["objects"], &again["there"]["objects"]), (&0.into(), &all.into()));
+    let (there, back) = (server.store(STORE), server.store("s3://bucket/back"));
+    let objects = |store: store::ArtifactStore| async move {
+        let found = store.objects("").await.unwrap();
+        found.into_iter().map(|object| (object.name, object.bytes)).collect::<Vec<_>>()
+    };
+    assert_eq!(objects(there.clone()).await, objects(back.clone()).await);
+    verb(&["verify", "s3://bucket/back"]).succeeds();
+
+    let name = back.list("artifacts").await.unwrap().remove(0);
+    back.replace(&name, "damaged").await.unwrap();
+    let found = verb(&["verify", "s3://bucket/back", "--json"]).ends_with(1).json();
+    assert_eq!(found["damaged"][0]["name"], name.as_str(), "{found}");
+    assert!(verb(&["verify", "s3://bucket/back"]).ends_with(1).out.contains(&format!("damaged: {name}")));
+
+    there.put("artifacts/aa/nobody.parquet", "PAR1").await.unwrap();
+    there.put("partial/old/1-x.parquet", "PAR1").await.unwrap();
+    assert!(verb(&["gc"]).succeeds().out.contains("there is nothing to remove"), "nothing is older than a week");
+    let dry = verb(&["gc", "--unused", "--older-than", "0s"]).succeeds();
+    assert!(dry.out.contains("would remove 2 objects") && dry.out.contains("--yes"), "{}", dry.out);
+    let swept = verb(&["gc", "--unused", "--keep-plan", "experiment.toml", "--older-than", "0s", "--yes", "--json"]);
+    let swept = swept.succeeds().json();
+    assert_eq!((&swept["unused"][0], &swept["removed"]), (&"artifacts/aa/nobody.parquet".into(), &true.into()));
+    assert_eq!(there.objects("").await.unwrap().len() as u64, all);
+    let told = verb(&["gc", "--keep", "another", "--older-than", "0s"]).ends_with(1);
+    assert!(told.err.contains("no such finished run"), "{}", told.err);
+    assert_eq!(run(&server, &workspace, &["run", "--json"]).succeeds().json()["executed"], 0);
+    verb(&["stats", "nothing-here"]).refused_with(&["there is no store at nothing-here"]);
+}
+
+#[tokio::test]
+async fn a_large_object_goes_in_parts_and_is_written_once() {
+    let Some(server) = S3::start().await else { return };
+    let store = server.store("s3://bucket/large");
+    let bytes: Vec<u8> = (0..40usize << 20).map(|i| (i * 7 % 253) as u8).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, &bytes).unwrap();
+    assert!(store.put("a/memory", bytes.clone()).await.unwrap());
+    assert!(!store.put("a/memory", bytes.clone()).await.unwrap());
+    assert!(store.put_file("a/file", &file).await.unwrap());
+    assert!(!store.put_file("a/memory", &file).await.unwrap());
+    for name in ["a/memory", "a/file"] {
+        let copy = store.local_copy(name, folder.path()).await.unwrap();
+        assert!(std::fs::read(copy).unwrap() == bytes, "{name}");
+    }
+}

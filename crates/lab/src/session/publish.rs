@@ -1,0 +1,92 @@
+//! A run's folder in the store. It is written on this machine, and where the
+//! store is an object store it is copied there when the run ends: every
+//! machine shows the same leaderboard, whoever ran.
+//!
+//! `runs/<run>/` and `runs/<name>.latest` are the only names that are written
+//! more than once: the same plan is the same run.
+
+use super::{Prepared, Session};
+use crate::{Error, engine::Outcome};
+use store::upkeep::RunArtifacts;
+
+/// What a run's folder holds, in the order in which it is copied.
+const FILES: [&str; 5] = ["experiment.toml", "events.jsonl", RunArtifacts::FILE, "report.html", "results.json"];
+
+impl Session {
+    /// Finds out whether the store can be used, and sends it what an earlier
+    /// run could not.
+    pub(super) async fn reach_store(&self) -> Result<(), Error> {
+        match self.store.probe().await {
+            Err(error @ store::Error::Access { .. }) => return Err(Error::Refused(vec![error.to_string()])),
+            probed => probed?,
+        }
+        // What cannot be sent stays where it is, and the run's end tells.
+        let _ = self.journal.flush().await;
+        Ok(())
+    }
+
+    /// Notes which artifacts a run's results come from, and copies its folder
+    /// to the store, if that is elsewhere.
+    pub(super) async fn publish(&self, prepared: &Prepared, outcome: &Outcome) -> Result<(), Error> {
+        let planned = prepared.plan.tasks.iter().map(crate::plan::Task::artifact);
+        let made = outcome.outputs.values().filter(|name| name.starts_with("artifacts/")).cloned();
+        let list = RunArtifacts::new(planned.chain(made));
+        let path = self.run_folder(&prepared.run).join(RunArtifacts::FILE);
+        let bytes = serde_json::to_vec(&list).map_err(Error::table)?;
+        std::fs::write(&path, bytes).map_err(|source| Error::file("write", &path, source))?;
+        if !self.store.is_remote() {
+            return Ok(());
+        }
+        let unsent = match self.journal.flush().await {
+            Ok(unsent) => unsent,
+            Err(_) => self.journal.n_unsent()?,
+        };
+        if unsent > 0 {
+            let fields = serde_json::json!({ "entries": unsent, "reason": self.journal.problem() });
+            prepared.execution.log("journal_unsent", fields);
+        }
+        for file in FILES {
+            self.publish_file(&prepared.run, file).await?;
+        }
+        // Last: whoever finds the run finds all of it.
+        let pointer = format!("runs/{}.latest", self.experiment.name);
+        Ok(self.store.replace(&pointer, prepared.run.clone()).await?)
+    }
+
+    /// Copies a file of a run's folder to the store, if that is elsewhere and
+    /// there is such a file.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn publish_file(&self, run: &str, file: &str) -> Result<(), Error> {
+        if !self.store.is_remote() {
+            return Ok(());
+        }
+        let path = self.run_folder(run).join(file);
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(self.store.replace(&format!("runs/{run}/{file}"), bytes).await?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(Error::file("read", &path, source)),
+        }
+    }
+
+    /// Brings the last run's results and experiment to this machine, if the
+    /// store is elsewhere and knows of one.
+    pub(super) async fn fetch_latest(&self) -> Result<(), Error> {
+        if !self.store.is_remote() {
+            return Ok(());
+        }
+        self.store.probe().await?;
+        let pointer = format!("runs/{}.latest", self.experiment.name);
+        let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
+        let run = String::from_utf8_lossy(&run).trim().to_owned();
+        let folder = self.run_folder(&run);
+        std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
+        for file in ["experiment.toml", "results.json"] {
+            if let Some(bytes) = self.store.get(&format!("runs/{run}/{file}")).await? {
+                super::write_whole(&folder.join(file), &bytes)?;
+            }
+        }
+        super::write_whole(&self.root.join(pointer), run.as_bytes())
+    }
+}

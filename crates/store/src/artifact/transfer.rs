@@ -1,0 +1,138 @@
+//! Large objects on their way: uploaded in parts and downloaded in ranges,
+//! several at once, so that neither memory nor one connection is the limit.
+
+use crate::access::patiently;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{ObjectStore, ObjectStoreExt, WriteMultipart, path::Path as ObjectPath};
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc};
+use tokio::io::AsyncWriteExt;
+
+/// Objects larger than this go in parts.
+pub(super) const LARGE: u64 = 32 << 20;
+const PART: u64 = 8 << 20;
+/// Parts on their way at once, each of them in memory.
+const PARTS_AT_ONCE: usize = 8;
+/// What an object store takes is 10,000.
+const MOST_PARTS: u64 = 9_000;
+
+/// What is uploaded.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// Bytes in memory.
+    Memory(Bytes),
+    /// A file, which must not change meanwhile.
+    File(Arc<File>, u64),
+}
+
+impl Content {
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Memory(bytes) => bytes.len() as u64,
+            Self::File(_, bytes) => *bytes,
+        }
+    }
+
+    /// The bytes of a range, which must lie inside.
+    pub(super) async fn part(&self, start: u64, end: u64) -> io::Result<Bytes> {
+        match self {
+            Self::Memory(bytes) => Ok(bytes.slice(start as usize..end as usize)),
+            Self::File(file, _) => {
+                let file = file.clone();
+                let read = move || {
+                    let mut bytes = vec![0; (end - start) as usize];
+                    file.read_exact_at(&mut bytes, start).map(|()| Bytes::from(bytes))
+                };
+                tokio::task::spawn_blocking(read).await.map_err(io::Error::other)?
+            }
+        }
+    }
+}
+
+/// Writes a large object. `false` if the name is taken.
+///
+/// The store's API has no condition on the end of an upload in parts, so the
+/// name is looked at before the first part and again before the end. Two who
+/// end within that moment both write, and readers see the one or the other as
+/// a whole; under a content key both are the same bytes.
+pub(super) async fn upload(
+    objects: &dyn ObjectStore,
+    path: &ObjectPath,
+    content: &Content,
+) -> object_store::Result<bool> {
+    patiently(|| async {
+        if exists(objects, path).await? {
+            return Ok(false);
+        }
+        let part = PART.max(content.len().div_ceil(MOST_PARTS));
+        let mut upload = WriteMultipart::new_with_chunk_size(objects.put_multipart(path).await?, part as usize);
+        let sent = async {
+            let mut start = 0;
+            while start < content.len() {
+                let end = (start + part).min(content.len());
+                let bytes = content.part(start, end).await.map_err(unreadable)?;
+                upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+                upload.put(bytes);
+                start = end;
+            }
+            upload.wait_for_capacity(0).await?;
+            exists(objects, path).await
+        };
+        match sent.await {
+            Ok(false) => upload.finish().await.map(|_| true),
+            Ok(true) => upload.abort().await.map(|()| false),
+            Err(error) => {
+                // The first error tells more than one of clearing up.
+                let _ = upload.abort().await;
+                Err(error)
+            }
+        }
+    })
+    .await
+}
+
+/// Writes an object of so many bytes into a file.
+pub(super) async fn download(
+    objects: &dyn ObjectStore,
+    path: &ObjectPath,
+    bytes: u64,
+    file: &Path,
+) -> object_store::Result<()> {
+    if bytes <= LARGE {
+        let found = patiently(|| async { objects.get(path).await?.bytes().await }).await?;
+        let mut file = tokio::fs::File::create(file).await.map_err(unwritable)?;
+        file.write_all(&found).await.map_err(unwritable)?;
+        return file.sync_all().await.map_err(unwritable);
+    }
+    let file = Arc::new(File::create(file).map_err(unwritable)?);
+    let ranges = (0..bytes.div_ceil(PART)).map(|i| i * PART..((i + 1) * PART).min(bytes));
+    stream::iter(ranges.map(|range| {
+        let file = file.clone();
+        async move {
+            let found = patiently(|| objects.get_range(path, range.clone())).await?;
+            let write = move || file.write_all_at(&found, range.start);
+            tokio::task::spawn_blocking(write).await.map_err(unwritable)?.map_err(unwritable)
+        }
+    }))
+    .buffer_unordered(PARTS_AT_ONCE)
+    .try_collect::<()>()
+    .await?;
+    let synced = tokio::task::spawn_blocking(move || file.sync_all()).await;
+    synced.map_err(unwritable)?.map_err(unwritable)
+}
+
+async fn exists(objects: &dyn ObjectStore, path: &ObjectPath) -> object_store::Result<bool> {
+    match objects.head(path).await {
+        Ok(_) => Ok(true),
+        Err(object_store::Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn unreadable(error: impl std::error::Error + Send + Sync + 'static) -> object_store::Error {
+    object_store::Error::Generic { store: "file to upload", source: Box::new(error) }
+}
+
+fn unwritable(error: impl std::error::Error + Send + Sync + 'static) -> object_store::Error {
+    object_store::Error::Generic { store: "downloaded file", source: Box::new(error) }
+}

@@ -1,0 +1,65 @@
+//! The outbox of a journal: entries that a shared store does not have yet.
+//! They are noted in the same transaction that keeps them, so that `kill -9`
+//! cannot come between.
+
+use super::{Journal, JournalEntry, Stored, stored, unsigned, write};
+use crate::{Error, Key};
+use rusqlite::{Connection, TransactionBehavior};
+
+impl Journal {
+    /// Keeps a call, and notes that it has to be sent.
+    pub(super) fn put_to_send(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
+        self.insert(key, entry, |connection, key| {
+            connection.prepare_cached("INSERT OR IGNORE INTO outbox VALUES (?1)")?.execute([key.bytes()])?;
+            Ok(())
+        })
+    }
+
+    /// Notes that an entry was sent.
+    pub(super) fn sent(&self, key: &Key) -> Result<(), Error> {
+        self.with(|connection| delete(connection, key))
+    }
+
+    /// Takes the entry that the store has instead of ours, which has nothing
+    /// left to be sent then.
+    pub(super) fn adopt(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
+        self.with(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            write(&transaction, &Stored::new(key, entry))?;
+            delete(&transaction, key)?;
+            transaction.commit()
+        })
+    }
+
+    /// Entries to be sent, at most so many, after a key. One that is damaged
+    /// or was taken out has nothing to send and is forgotten.
+    pub(super) fn to_send(&self, after: Option<Key>, at_most: u64) -> Result<Vec<(Key, JournalEntry)>, Error> {
+        self.with(|connection| {
+            let mut found = Vec::new();
+            let mut statement = connection.prepare("SELECT key FROM outbox WHERE key > ?1 ORDER BY key LIMIT ?2")?;
+            let after = after.map_or(Vec::new(), |key| key.bytes().to_vec());
+            let keys = statement.query_map((after, super::signed(at_most)), |row| row.get::<_, Vec<u8>>(0))?;
+            for bytes in keys.collect::<rusqlite::Result<Vec<_>>>()? {
+                let key = Key::from_hex(&super::hex(&bytes));
+                match key.map(|key| Ok::<_, rusqlite::Error>((key, stored(connection, &key)?))).transpose()? {
+                    Some((key, Some(Ok(entry)))) => found.push((key, entry)),
+                    _ => _ = connection.execute("DELETE FROM outbox WHERE key = ?1", [bytes])?,
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// How many entries have to be sent.
+    pub(super) fn n_to_send(&self) -> Result<u64, Error> {
+        let count = |connection: &mut Connection| {
+            connection.query_row("SELECT count(*) FROM outbox", [], |row| Ok(unsigned(row.get(0)?)))
+        };
+        self.with(count)
+    }
+}
+
+fn delete(connection: &Connection, key: &Key) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM outbox WHERE key = ?1")?.execute([key.bytes()])?;
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! A journal that several machines share: the local file, and a tier of it in
+//! an object store, one object for each call. Use it where the store of an
+//! experiment is an object store; alone, the local file is enough.
+//!
+//! A call that is not in the file is looked for at `journal/<ab>/<hex>.json`
+//! and kept in the file. A call that was made is in the file, then in the
+//! store, before anyone sees its answer. Where two machines made the same call
+//! at once, the answer that the store has first is everyone's.
+//!
+//! If the store cannot be reached after its retries, the call does not fail,
+//! as it is paid: its entry waits in the file's outbox for the next one that
+//! gets through, or for [`SharedJournal::flush`]. A lookup does fail then:
+//! going on would mean paying for what may be there.
+
+use super::{Journal, JournalEntry, Stored, hex, signed, unsigned};
+use crate::{ArtifactStore, Error, Key};
+use futures::{FutureExt, StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+/// Raise this when the object's fields change.
+const VERSION: u32 = 1;
+/// After a failure, how long entries go to the outbox without a try: each try
+/// waits for as long as the store is patient.
+const REST: Duration = Duration::from_secs(30);
+/// Entries of the outbox that go along with a later one.
+const SENT_ALONG: u64 = 32;
+/// Entries sent at once by `flush`.
+const AT_ONCE: usize = 16;
+
+/// A journal, shared by machines if it has a store. Clones share everything.
+#[derive(Debug, Clone)]
+pub struct SharedJournal {
+    local: Arc<Journal>,
+    remote: Option<Arc<Remote>>,
+}
+
+#[derive(Debug)]
+struct Remote {
+    store: ArtifactStore,
+    /// Damaged objects met.
+    damaged: AtomicU64,
+    /// What went wrong last, and until when nothing is sent.
+    failed: Mutex<Option<(String, Instant)>>,
+    /// Held by whoever empties the outbox.
+    sending: tokio::sync::Mutex<()>,
+}
+
+impl From<Arc<Journal>> for SharedJournal {
+    fn from(local: Arc<Journal>) -> Self {
+        Self { local, remote: None }
+    }
+}
+
+impl SharedJournal {
+    /// A journal with a tier in a store.
+    pub fn new(local: Arc<Journal>, store: ArtifactStore) -> Self {
+        let (damaged, failed, sending) = (AtomicU64::new(0), Mutex::default(), tokio::sync::Mutex::default());
+        Self { local, remote: Some(Arc::new(Remote { store, damaged, failed, sending })) }
+    }
+
+    /// The file on this machine.
+    pub fn local(&self) -> &Arc<Journal> {
+        &self.local
+    }
+
+    /// The entry of a call, if it was made before, here or elsewhere. A
+    /// damaged one counts as absent.
+    ///
+    /// # Errors
+    /// If the file or the store cannot be read.
+    pub async fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
+        if let Some(entry) = self.local.get(key)? {
+            return Ok(Some(entry));
+        }
+        match &self.remote {
+            Some(remote) => self.clone().fetch(remote.clone(), *key).boxed().await,
+            None => Ok(None),
+        }
+    }
+
+    async fn fetch(self, remote: Arc<Remote>, key: Key) -> Result<Option<JournalEntry>, Error> {
+        let Some(entry) = remote.get(&key).await? else { return Ok(None) };
+        let kept = entry.clone();
+        self.on_disk(move |journal| journal.put(&key, &kept)).await?;
+        self.local.reused(&entry);
+        Ok(Some(entry))
+    }
+
+    /// Keeps a call. If another machine's answer to the same call was first,
+    /// that is kept, and returned to be used instead.
+    ///
+    /// # Errors
+    /// If the file cannot be written. A store that cannot be reached is no
+    /// error: see [`SharedJournal::n_unsent`].
+    pub async fn put(&self, key: &Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
+        let (ours, key) = (entry.clone(), *key);
+        let Some(remote) = &self.remote else {
+            return self.on_disk(move |journal| journal.put(&key, &ours)).await.map(|()| None);
+        };
+        self.on_disk(move |journal| journal.put_to_send(&key, &ours)).await?;
+        if remote.rests() {
+            return Ok(None);
+        }
+        Ok(self.clone().deliver(remote.clone(), key, entry.clone()).boxed().await)
+    }
+
+    async fn deliver(self, remote: Arc<Remote>, key: Key, entry: JournalEntry) -> Option<JournalEntry> {
+        match self.send(&remote, key, &entry).await {
+            Ok(first) => {
+                if let Ok(_sending) = remote.sending.try_lock() {
+                    // The entry is in the store: what else waits may fail.
+                    let _ = self.send_outbox(&remote, SENT_ALONG).await;
+                }
+                first
+            }
+            Err(error) => {
+                remote.fails(&error);
+                None
+            }
+        }
+    }
+
+    /// Sends what waits in the outbox. Returns how many entries still do.
+    ///
+    /// # Errors
+    /// If the file or the store fails; what was not sent stays.
+    pub async fn flush(&self) -> Result<u64, Error> {
+        let Some(remote) = &self.remote else { return Ok(0) };
+        let _sending = remote.sending.lock().await;
+        let sent = self.send_outbox(remote, u64::MAX).await;
+        if let Err(error) = &sent {
+            remote.fails(error);
+        }
+        sent?;
+        self.local.n_to_send()
+    }
+
+    /// How many entries the store does not have yet. They are safe in the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn n_unsent(&self) -> Result<u64, Error> {
+        self.remote.as_ref().map_or(Ok(0), |_| self.local.n_to_send())
+    }
+
+    /// Why the last entry that was not sent was not.
+    pub fn problem(&self) -> Option<String> {
+        let failed = self.remote.as_ref()?.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.as_ref().map(|(problem, _)| problem.clone())
+    }
+
+    /// How many damaged entries were met, here and in the store.
+    pub fn n_damaged(&self) -> u64 {
+        self.local.n_damaged() + self.remote.as_ref().map_or(0, |remote| remote.damaged.load(Ordering::Relaxed))
+    }
+
+    /// Sends an entry. Where the store has another one, that is taken over.
+    async fn send(&self, remote: &Remote, key: Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
+        let name = object_name(&key);
+        let bytes = encode(&key, entry)?;
+        if remote.store.put(&name, bytes.clone()).await? {
+            self.on_disk(move |journal| journal.sent(&key)).await?;
+            return Ok(None);
+        }
+        match remote.get(&key).await? {
+            // Our own, whose arrival was not confirmed, or an equal one.
+            Some(first) if first.response == entry.response => {
+                self.on_disk(move |journal| journal.sent(&key)).await?;
+                Ok(None)
+            }
+            Some(first) => {
+                let adopted = first.clone();
+                self.on_disk(move |journal| journal.adopt(&key, &adopted)).await?;
+                Ok(Some(first))
+            }
+            // What is there is damaged: nobody uses it.
+            None => {
+                remote.store.replace(&name, bytes).await?;
+                self.on_disk(move |journal| journal.sent(&key)).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn send_outbox(&self, remote: &Remote, at_most: u64) -> Result<(), Error> {
+        let (mut left, mut after) = (at_most, None);
+        while left > 0 {
+            let batch = left.min(1000);
+            let entries = self.on_disk(move |journal| journal.to_send(after, batch)).await?;
+            let Some((last, _)) = entries.last() else { break };
+            (after, left) = (Some(*last), left - batch);
+            let mut sends = stream::iter(entries)
+                .map(|(key, entry)| async move { self.send(remote, key, &entry).await })
+                .buffer_unordered(AT_ONCE);
+            while let Some(sent) = sends.next().await {
+                // Another machine's answer is in the file now; ours was used.
+                sent?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Work on the file, off the threads that wait for the network. Once
+    /// begun, it ends even if nobody waits for it any more.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let journal = self.local.clone();
+        let done = tokio::task::spawn_blocking(move || work(&journal)).await;
+        done.map_err(|error| super::file_error("write", self.local.path(), std::io::Error::other(error)))?
+    }
+}
+
+impl Remote {
+    async fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
+        let Some(bytes) = self.store.get(&object_name(key)).await? else { return Ok(None) };
+        let entry = decode(key, &bytes);
+        if entry.is_err() {
+            self.damaged.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(entry.ok())
+    }
+
+    fn rests(&self) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.as_ref().is_some_and(|(_, until)| Instant::now() < *until)
+    }
+
+    fn fails(&self, error: &Error) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        *failed = Some((crate::error_text(error), Instant::now() + REST));
+    }
+}
+
+/// An entry as an object.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Object {
+    version: u32,
+    key: String,
+    model: String,
+    kind: String,
+    response: String,
+    prompt_tokens: i64,
+    completion_tokens: i64,
+    cost_usd: f64,
+    seconds: f64,
+    created_unix_ms: i64,
+    checksum: String,
+}
+
+/// Where in the store a call's entry is.
+fn object_name(key: &Key) -> String {
+    let hex = key.hex();
+    format!("journal/{}/{hex}.json", &hex[..2])
+}
+
+fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> {
+    let stored = Stored::new(key, entry);
+    let object = Object {
+        version: VERSION,
+        key: key.hex(),
+        model: entry.model.clone(),
+        kind: entry.kind.clone(),
+        response: entry.response.clone(),
+        prompt_tokens: signed(entry.prompt_tokens),
+        completion_tokens: signed(entry.completion_tokens),
+        cost_usd: stored.cost_usd,
+        seconds: stored.seconds,
+        created_unix_ms: entry.created_unix_ms,
+        checksum: hex(&stored.checksum()),
+    };
+    serde_json::to_vec(&object).map_err(|error| Error::Damaged { path: object_name(key), reason: error.to_string() })
+}
+
+/// An object as an entry, or what is wrong with it.
+pub(super) fn decode(key: &Key, bytes: &[u8]) -> Result<JournalEntry, String> {
+    let object: Object = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if object.version != VERSION {
+        return Err(format!("format {}; this version reads {VERSION}", object.version));
+    }
+    let entry = JournalEntry {
+        model: object.model,
+        kind: object.kind,
+        response: object.response,
+        prompt_tokens: unsigned(object.prompt_tokens),
+        completion_tokens: unsigned(object.completion_tokens),
+        cost_usd: object.cost_usd,
+        seconds: object.seconds,
+        created_unix_ms: object.created_unix_ms,
+    };
+    let checksum = hex(&Stored::new(key, &entry).checksum());
+    if object.key != key.hex() || object.checksum != checksum {
+        return Err("its content does not match its checksum".to_owned());
+    }
+    Ok(entry)
+}
+
+#[cfg(test)]
+#[path = "shared_tests.rs"]
+mod tests;

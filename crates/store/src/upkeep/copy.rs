@@ -1,0 +1,82 @@
+//! Copies a store: from a folder to an object store, back, or between two of
+//! a kind. Nothing is overwritten, so a copy that was interrupted goes on
+//! where it was, and two stores can be put together.
+
+use super::{AT_ONCE, Amount, Kind};
+use crate::{ArtifactStore, Error, StoredObject};
+use futures::{StreamExt, stream};
+use serde::Serialize;
+use std::{collections::BTreeMap, path::Path};
+
+/// What was copied.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Copied {
+    /// What was written.
+    pub written: Amount,
+    /// What was there already.
+    pub there: Amount,
+    /// What is there with another size, and was left as it is.
+    pub different: Vec<String>,
+    /// What belongs to the machine of a folder: its journal file and scratch
+    /// files. It stays.
+    pub of_the_machine: u64,
+}
+
+/// How far a copy is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// What is there now.
+    pub done: Amount,
+    /// What there is to copy.
+    pub all: Amount,
+}
+
+/// Copies what is not there yet. `scratch` is a folder for large objects on
+/// their way from one object store to another.
+///
+/// # Errors
+/// If a store fails; what was copied stays.
+pub async fn copy(
+    from: &ArtifactStore,
+    to: &ArtifactStore,
+    scratch: &Path,
+    mut on_progress: impl FnMut(CopyProgress),
+) -> Result<Copied, Error> {
+    let there: BTreeMap<String, u64> =
+        to.objects("").await?.into_iter().map(|object| (object.name, object.bytes)).collect();
+    let (own, objects): (Vec<StoredObject>, Vec<StoredObject>) =
+        from.objects("").await?.into_iter().partition(|object| Kind::of(&object.name) == Kind::Machine);
+    let mut copied = Copied { of_the_machine: own.len() as u64, ..Copied::default() };
+    let mut progress = CopyProgress { all: Amount::of(&objects), ..CopyProgress::default() };
+    // A run's results and its pointer come last: who finds them finds the rest.
+    let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| object.name.starts_with("runs/"));
+    for objects in [first, last] {
+        let mut missing = Vec::new();
+        for object in objects {
+            match there.get(&object.name) {
+                None => missing.push(object),
+                Some(bytes) => {
+                    progress.done.add(object.bytes);
+                    if *bytes == object.bytes {
+                        copied.there.add(object.bytes);
+                    } else {
+                        copied.different.push(object.name.clone());
+                    }
+                }
+            }
+        }
+        on_progress(progress);
+        let copies = missing.into_iter().map(|object| async move {
+            from.copy_to(&object.name, to, scratch).await.map(|written| (object, written))
+        });
+        let mut copies = stream::iter(copies).buffer_unordered(AT_ONCE);
+        while let Some(copy) = copies.next().await {
+            let (object, written) = copy?;
+            let amount = if written { &mut copied.written } else { &mut copied.there };
+            amount.add(object.bytes);
+            progress.done.add(object.bytes);
+            on_progress(progress);
+        }
+    }
+    Ok(copied)
+}
