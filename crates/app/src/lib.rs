@@ -1,13 +1,15 @@
 //! All that a person touches: the command line `reverie`. It alone prints,
 //! reads the environment and ends the process. The binary and the Python
-//! package call the same [`main`].
+//! package call the same [`main`]; [`library`] is for Python programs that do
+//! without a command line.
 
 #![expect(unreachable_pub, reason = "in a program, `pub` marks what a module offers to the others")]
 
 mod cli;
 mod environment;
 mod jobs;
+pub mod library;
 mod render;
 
 pub use cli::{leave, main};
-pub use environment::{home, setup};
+pub use environment::{home, model_directory, setup, variable};

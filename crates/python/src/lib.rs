@@ -6,6 +6,7 @@
 //! - `attempt` (feature `python`): one attempt at a task, as an awaitable.
 //! - `windows` (feature `python`): Phoenix's AIMD rule.
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
+//! - `experiment`, `stages` (feature `python`): experiments, pipelines and stages for Python programs.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop does,
 //! and their code is called by it, holds no thread, and never waits.
@@ -15,11 +16,15 @@ pub mod scheduler;
 #[cfg(feature = "python")]
 mod attempt;
 #[cfg(feature = "python")]
+mod experiment;
+#[cfg(feature = "python")]
 mod limits;
 #[cfg(feature = "python")]
 mod remote;
 #[cfg(feature = "python")]
 mod run;
+#[cfg(feature = "python")]
+mod stages;
 #[cfg(feature = "python")]
 mod windows;
 
@@ -30,9 +35,11 @@ mod _core {
     #[pymodule_export]
     use crate::{
         attempt::Attempt,
+        experiment::{Experiment, Pipeline, compare, report},
         limits::Limits,
         remote::{Done, RayWorker, home, main},
         run::Scheduler,
+        stages::{Chunker, Embedding, IndexWriter, Parser},
         windows::Windows,
     };
 }

@@ -6,7 +6,7 @@ use eval::{
     Score,
     statistics::{Comparison, holm},
 };
-use lab::TrialResult;
+use lab::{Results, TrialResult};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -47,7 +47,22 @@ pub struct MetricComparison {
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open(&arguments.experiment, cx.setup())?;
     let results = session.latest().await?;
+    let rows = compared(&results, &arguments.first, &arguments.second)?;
     let (first, second) = (results.trial(&arguments.first)?, results.trial(&arguments.second)?);
+    if cx.json {
+        cx.print_json(&rows)?;
+    } else {
+        cx.print(render::comparison(first, second, &rows));
+    }
+    Ok(0)
+}
+
+/// Two trials, metric by metric.
+///
+/// # Errors
+/// If there is no such trial.
+pub fn compared(results: &Results, first: &str, second: &str) -> Result<Vec<MetricComparison>, lab::Error> {
+    let (first, second) = (results.trial(first)?, results.trial(second)?);
     let mut rows: Vec<MetricComparison> = results
         .metrics
         .iter()
@@ -62,12 +77,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     for (row, corrected) in with_p_value.zip(holm(&known)) {
         row.corrected = Some(corrected);
     }
-    if cx.json {
-        cx.print_json(&rows)?;
-    } else {
-        cx.print(render::comparison(first, second, &rows));
-    }
-    Ok(0)
+    Ok(rows)
 }
 
 /// A metric's scores, in the order of the dataset.

@@ -51,7 +51,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     let experiment = folder.join("experiment.toml");
     let (session, results) = run::execute(cx, &experiment, None, &run::EngineChoice::default()).await?;
-    let report = run::write_report(&session, &results)?;
+    let report = run::report_path(&session, &results);
     let answered = query::answer(cx, &session, QUESTION, None, None).await?;
     if cx.json {
         cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))?;

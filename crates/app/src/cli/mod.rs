@@ -15,7 +15,7 @@ mod models;
 mod noise;
 mod plan;
 mod query;
-mod run;
+pub(crate) mod run;
 mod score;
 mod show;
 mod store;

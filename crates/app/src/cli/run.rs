@@ -1,7 +1,7 @@
 //! `reverie run`: do what is not done yet, and show the leaderboard.
 
 use super::{BUDGET_REACHED, Context, Failure, submit};
-use crate::{environment, render};
+use crate::{environment, library, render};
 use lab::{Results, Session};
 use std::path::{Path, PathBuf};
 
@@ -44,8 +44,13 @@ pub struct EngineChoice {
 }
 
 impl EngineChoice {
+    /// A choice that was not made on a command line.
+    pub fn new(engine: Option<&str>, address: Option<&str>) -> Self {
+        Self { engine: engine.map(str::to_owned), address: address.map(str::to_owned) }
+    }
+
     /// Puts the choice into an experiment.
-    fn choose(&self, experiment: &mut lab::Experiment) {
+    pub fn choose(&self, experiment: &mut lab::Experiment) {
         match (self.engine.as_deref(), &self.address) {
             (Some("local"), _) => experiment.engine.ray = None,
             (None, None) => {}
@@ -75,8 +80,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         return submit::run(cx, &experiment, ray).await;
     }
     let (session, results) = execute(cx, &arguments.experiment, arguments.budget_usd, &arguments.engine).await?;
-    let report = write_report(&session, &results)?;
-    session.publish_file(&results.run, REPORT).await?;
+    let report = report_path(&session, &results);
     let unsent = session.journal().n_unsent()?;
     if unsent > 0 {
         let count = render::count(unsent as usize);
@@ -115,7 +119,7 @@ pub async fn execute(
             return Err(error.into());
         }
     };
-    let results = session.run(&prepared).await;
+    let results = library::run(&session, &prepared).await;
     table.stop().await;
     for rejected in &prepared.rejected {
         cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
@@ -123,12 +127,24 @@ pub async fn execute(
     Ok((session, results?))
 }
 
-/// Writes `report.html` into the run's folder.
-pub fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Failure> {
+/// Does what follows a run: the report, in the run's folder and in the store.
+pub async fn finish(session: &Session, _prepared: &lab::Prepared, results: &Results) -> Result<(), lab::Error> {
+    write_report(session, results)?;
+    session.publish_file(&results.run, REPORT).await
+}
+
+/// Writes the report into the run's folder.
+pub fn write_report(session: &Session, results: &Results) -> Result<PathBuf, lab::Error> {
+    let page = render::report(results).map_err(|error| lab::Error::Table(error.to_string()))?;
+    let path = report_path(session, results);
+    lab::write_whole(&path, page.as_bytes())?;
+    Ok(path)
+}
+
+/// Where a run's report is.
+pub fn report_path(session: &Session, results: &Results) -> PathBuf {
     let path = session.run_folder(&results.run).join(REPORT);
-    let page = render::report(results).map_err(Failure::work)?;
-    std::fs::write(&path, page).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
-    Ok(path.canonicalize().unwrap_or(path))
+    path.canonicalize().unwrap_or(path)
 }
 
 /// 3 where results are missing because something failed, 4 where the budget

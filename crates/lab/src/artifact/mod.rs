@@ -165,6 +165,22 @@ pub fn decode<T: Table>(bytes: Bytes) -> Result<Vec<T>, Error> {
     Ok(rows)
 }
 
+/// Rows as one Arrow batch, with the columns of their table.
+///
+/// # Errors
+/// If Arrow refuses them.
+pub fn to_batch<T: Table>(rows: &[T]) -> Result<RecordBatch, Error> {
+    T::columns(rows).batch()
+}
+
+/// The rows of an Arrow batch; columns that do not belong to their table are passed over.
+///
+/// # Errors
+/// If a column is missing or of another type.
+pub fn from_batch<T: Table>(batch: &RecordBatch) -> Result<Vec<T>, Error> {
+    T::rows(&Batch(batch))
+}
+
 fn write(batch: &RecordBatch) -> Result<Bytes, Error> {
     let level = ZstdLevel::try_new(3).map_err(Error::table)?;
     let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();

@@ -140,6 +140,20 @@ impl Experiment {
         resolve::resolve(text, base.into())
     }
 
+    /// The text of an experiment file with the content of this JSON.
+    ///
+    /// # Errors
+    /// If it is no JSON object, or holds what TOML cannot.
+    pub fn toml(json: &str) -> Result<String, String> {
+        let value: toml::Table = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        toml::to_string(&value).map_err(|error| error.to_string())
+    }
+
+    /// All combinations of the axes.
+    pub fn trials(&self) -> Vec<crate::Trial> {
+        crate::trial::grid(self)
+    }
+
     /// A path of the file, relative to it unless absolute or a URL.
     pub fn path(&self, path: &str) -> PathBuf {
         self.base.join(path)

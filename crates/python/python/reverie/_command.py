@@ -22,11 +22,12 @@ def main() -> None:
 
     # Python's own handler would only note the signal while Rust works.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    # Results go to standard output, and Ray prints there what it thinks of its nodes.
+    sys.stdout = sys.stderr
     code = _core.main(["reverie", *sys.argv[1:]], _connect)
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized():
         ray.shutdown()
-    sys.stdout.flush()
     sys.stderr.flush()
     # Threads of in-process models may still compute something nobody waits for.
     os._exit(code)

@@ -1,0 +1,53 @@
+//! What a program that is no command line does with an experiment: the same
+//! things in the same way, with values instead of prints.
+
+use crate::{
+    cli::{compare, run},
+    render,
+};
+use lab::{Error, Prepared, Results, Session};
+use tokio_util::sync::CancellationToken;
+
+/// Runs an experiment that was prepared to its end: results, report, and
+/// everything that belongs to a run in the store.
+///
+/// # Errors
+/// As [`Session::run`], or if the report cannot be written.
+pub async fn run(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
+    let results = session.run(prepared).await?;
+    run::finish(session, prepared, &results).await?;
+    Ok(results)
+}
+
+/// The report page of results.
+///
+/// # Errors
+/// If they cannot be written as JSON.
+pub fn report(results: &Results) -> Result<String, serde_json::Error> {
+    render::report(results)
+}
+
+/// Two trials, metric by metric, as JSON.
+///
+/// # Errors
+/// If there is no such trial.
+pub fn compare(results: &Results, first: &str, second: &str) -> Result<String, Error> {
+    let rows = compare::compared(results, first, second)?;
+    serde_json::to_string(&rows).map_err(|error| Error::Table(error.to_string()))
+}
+
+/// What a session of this process is given, with these choices.
+pub fn setup(
+    connect: Option<lab::Connect>,
+    budget_usd: Option<f64>,
+    progress: lab::Progress,
+    cancel: CancellationToken,
+) -> lab::Setup {
+    lab::Setup { connect, budget_usd, progress, ..crate::setup(cancel) }
+}
+
+/// Puts a choice of engine and address into an experiment, as `--engine` and
+/// `--address` do.
+pub fn choose_engine(experiment: &mut lab::Experiment, engine: Option<&str>, address: Option<&str>) {
+    run::EngineChoice::new(engine, address).choose(experiment);
+}

@@ -1,0 +1,271 @@
+//! Stages as functions from Arrow batch to Arrow batch, for Ray Data and
+//! notebooks. Batches cross the border by the Arrow C data interface, without
+//! a copy; the GIL is released while a stage works.
+
+use crate::remote::runtime;
+use arrow_array::{Array, BinaryArray, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray};
+use arrow_pyarrow::PyArrowType;
+use arrow_schema::{Field, Schema};
+use lab::artifact::{DocumentRow, encode, from_batch, to_batch};
+use models::{Client, CpuBudget, InputKind, Matrix, ModelConfig, provider};
+use pyo3::{
+    exceptions::{PyRuntimeError, PyValueError},
+    prelude::*,
+};
+use rag::{
+    Chunk,
+    chunk::ChunkerConfig,
+    index::{Bm25Index, DenseWriter},
+    load::{self, Limits, Rejected},
+};
+use std::{
+    fmt::Display,
+    sync::{Arc, Mutex, PoisonError},
+};
+use store::ArtifactStore;
+
+type Batch = PyArrowType<RecordBatch>;
+
+fn wrong(reason: impl Display) -> PyErr {
+    PyValueError::new_err(reason.to_string())
+}
+
+fn failed(error: &(dyn std::error::Error + 'static)) -> PyErr {
+    PyRuntimeError::new_err(lab::error_chain(error))
+}
+
+fn column<'a, T: Array + 'static>(batch: &'a RecordBatch, name: &str) -> PyResult<&'a T> {
+    let found = batch.column_by_name(name).and_then(|column| column.as_any().downcast_ref::<T>());
+    found.ok_or_else(|| wrong(format!("the column `{name}` is missing or of another type")))
+}
+
+/// Files to documents.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Parser {
+    limits: Limits,
+}
+
+#[pymethods]
+impl Parser {
+    #[new]
+    #[pyo3(signature = (limits="{}"))]
+    fn new(limits: &str) -> PyResult<Self> {
+        if let Ok(path) = app::model_directory().library(models::Library::Pdfium) {
+            load::bind_pdfium(&path).map_err(|error| failed(&error))?;
+        }
+        Ok(Self { limits: serde_json::from_str(limits).map_err(wrong)? })
+    }
+
+    /// A row for each file: its document, or why it gave none.
+    fn parse(&self, py: Python<'_>, batch: Batch) -> PyResult<Batch> {
+        py.detach(|| {
+            let batch = batch.0;
+            let (paths, bytes): (&StringArray, &BinaryArray) = (column(&batch, "path")?, column(&batch, "bytes")?);
+            let mut rows = Vec::with_capacity(batch.num_rows());
+            for (path, bytes) in paths.iter().zip(bytes) {
+                let (path, bytes) = (path.unwrap_or_default(), bytes.unwrap_or_default());
+                rows.push(match load::parse(path, bytes, &self.limits) {
+                    Ok(document) => DocumentRow::Document(document),
+                    Err(reason) => DocumentRow::Rejected(Rejected { path: path.to_owned(), reason }),
+                });
+            }
+            to_batch(&rows).map(PyArrowType).map_err(|error| failed(&error))
+        })
+    }
+}
+
+/// Documents to chunks.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Chunker {
+    config: ChunkerConfig,
+}
+
+#[pymethods]
+impl Chunker {
+    #[new]
+    fn new(config: &str) -> PyResult<Self> {
+        let config: ChunkerConfig = serde_json::from_str(config).map_err(wrong)?;
+        config.build(()).map_err(|error| wrong(lab::error_chain(&error)))?;
+        Ok(Self { config })
+    }
+
+    /// The chunks of all documents, in order.
+    fn chunk(&self, py: Python<'_>, batch: Batch) -> PyResult<Batch> {
+        py.detach(|| {
+            let chunker = self.config.build(()).map_err(|error| failed(&error))?;
+            let documents: Vec<DocumentRow> = from_batch(&batch.0).map_err(|error| failed(&error))?;
+            let chunks: Vec<Chunk> = documents
+                .iter()
+                .flat_map(|row| match row {
+                    DocumentRow::Document(document) => chunker.chunk(document),
+                    DocumentRow::Rejected(_) => Vec::new(),
+                })
+                .collect();
+            to_batch(&chunks).map(PyArrowType).map_err(|error| failed(&error))
+        })
+    }
+}
+
+/// Chunks to vectors.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Embedding {
+    embedder: models::Embedder,
+}
+
+#[pymethods]
+impl Embedding {
+    /// `cores` are the threads that the model may use; all of the machine's if left out.
+    #[new]
+    #[pyo3(signature = (config, cores=None))]
+    fn new(py: Python<'_>, config: &str, cores: Option<usize>) -> PyResult<Self> {
+        let config: ModelConfig = serde_json::from_str(config).map_err(wrong)?;
+        let ModelConfig::Embedding(config) = config else { return Err(wrong("this is no embedding model")) };
+        let cpu = cores.map_or_else(CpuBudget::machine, |cores| CpuBudget::new(cores.max(1)));
+        let context =
+            provider::Context { directory: app::model_directory(), cpu, environment: Arc::new(app::variable) };
+        let _guard = runtime()?.enter();
+        let model = py.detach(|| config.build(&context)).map_err(|error| failed(&error))?;
+        Ok(Self { embedder: Client::new(None).embedder(model) })
+    }
+
+    /// The length of a vector; 0 while a remote model has not said.
+    #[getter]
+    fn dimensions(&self) -> usize {
+        self.embedder.dimensions()
+    }
+
+    /// The batch with a column `vector`, null where a chunk is not searched.
+    fn embed(&self, py: Python<'_>, batch: Batch) -> PyResult<Batch> {
+        py.detach(|| {
+            let batch = batch.0;
+            let texts: &StringArray = column(&batch, "text")?;
+            let searchable: &BooleanArray = column(&batch, "searchable")?;
+            let is_searched = |i: &usize| searchable.value(*i);
+            let wanted: Vec<String> =
+                (0..batch.num_rows()).filter(is_searched).map(|i| texts.value(i).to_owned()).collect();
+            let embedded = runtime()?.block_on(self.embedder.embed(&wanted, InputKind::Document));
+            let matrix = embedded.map_err(|error| failed(&error))?;
+            let columns = if matrix.columns == 0 { self.dimensions() } else { matrix.columns }.max(1);
+            let mut data = Vec::with_capacity(batch.num_rows() * columns);
+            let mut rows = 0..matrix.rows();
+            for i in 0..batch.num_rows() {
+                match searchable.value(i).then(|| rows.next()).flatten() {
+                    Some(row) => data.extend_from_slice(matrix.row(row)),
+                    None => data.resize(data.len() + columns, 0.0),
+                }
+            }
+            let item = Arc::new(Field::new("item", arrow_schema::DataType::Float32, false));
+            let nulls = Some(searchable.values().clone().into());
+            let width = i32::try_from(columns).map_err(wrong)?;
+            let list = FixedSizeListArray::try_new(item, width, Arc::new(Float32Array::from(data)), nulls).map_err(wrong)?;
+            let field = Field::new("vector", list.data_type().clone(), true);
+            let fields = batch.schema().fields().iter().cloned().chain([Arc::new(field)]).collect::<Vec<_>>();
+            let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());
+            let arrays = batch.columns().iter().cloned().chain([Arc::new(list) as _]).collect();
+            RecordBatch::try_new(Arc::new(schema), arrays).map(PyArrowType).map_err(wrong)
+        })
+    }
+}
+
+/// Our index of a corpus at an address: `chunks.parquet`, `index.dense` and
+/// `index.bm25`, byte for byte what an engine makes of the same rows.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct IndexWriter {
+    store: ArtifactStore,
+    /// On a local disk: a dense index is written as it comes.
+    folder: tempfile::TempDir,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    chunks: Vec<Chunk>,
+    dense: Option<DenseWriter>,
+    vectors: usize,
+    dimensions: usize,
+}
+
+#[pymethods]
+impl IndexWriter {
+    /// A folder, or a URL of an object store.
+    #[new]
+    fn new(address: &str) -> PyResult<Self> {
+        let options = app::setup(tokio_util::sync::CancellationToken::new()).store_options;
+        let _guard = runtime()?.enter();
+        let store = ArtifactStore::open(address, &options).map_err(|error| failed(&error))?;
+        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
+        Ok(Self { store, folder, state: Mutex::default() })
+    }
+
+    /// Adds chunks with their vectors, in the order of the corpus.
+    fn push(&self, py: Python<'_>, batch: Batch) -> PyResult<()> {
+        py.detach(|| {
+            let batch = batch.0;
+            let mut chunks: Vec<Chunk> = from_batch(&batch).map_err(|error| failed(&error))?;
+            let list: &FixedSizeListArray = column(&batch, "vector")?;
+            let width = usize::try_from(list.value_length()).map_err(wrong)?;
+            let values = list.values().as_any().downcast_ref::<Float32Array>();
+            let values = values.ok_or_else(|| wrong("the column `vector` is not of float32"))?.values();
+            let mut matrix = Matrix { columns: width, data: Vec::new() };
+            for (i, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.searchable) {
+                if list.is_null(i) {
+                    return Err(wrong(format!("chunk {} of {} has no vector", chunk.number, chunk.document)));
+                }
+                let at = (list.offset() + i) * width;
+                let vector = values.get(at..at + width).ok_or_else(|| wrong("the column `vector` is cut off"))?;
+                matrix.data.extend_from_slice(vector);
+            }
+            let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if matrix.rows() > 0 {
+                if state.dense.is_none() {
+                    let writer = DenseWriter::create(&self.folder.path().join("index.dense"), width);
+                    state.dense = Some(writer.map_err(|error| failed(&error))?);
+                    state.dimensions = width;
+                }
+                if let Some(dense) = &mut state.dense {
+                    dense.push(&matrix).map_err(|error| failed(&error))?;
+                }
+                state.vectors += matrix.rows();
+            }
+            state.chunks.append(&mut chunks);
+            Ok(())
+        })
+    }
+
+    /// Writes the index; an object that is there already is never changed.
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        py.detach(|| {
+            let state = std::mem::take(&mut *self.state.lock().unwrap_or_else(PoisonError::into_inner));
+            let path = self.folder.path().join("index.dense");
+            let dense = match state.dense {
+                Some(dense) => dense,
+                None => DenseWriter::create(&path, 1).map_err(|error| failed(&error))?,
+            };
+            dense.finish().map_err(|error| failed(&error))?;
+            let table = encode(&state.chunks).map_err(|error| failed(&error))?;
+            let texts: Vec<&str> =
+                state.chunks.iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text.as_str()).collect();
+            let words = Bm25Index::build(&texts).to_bytes();
+            let written = runtime()?.block_on(async {
+                let new = [
+                    self.store.put("chunks.parquet", table).await?,
+                    self.store.put_file("index.dense", &path).await?,
+                    self.store.put("index.bm25", words).await?,
+                ];
+                Ok::<_, store::Error>(new)
+            });
+            let new = written.map_err(|error| failed(&error))?;
+            if new.contains(&false) {
+                return Err(wrong(format!(
+                    "{}: there is an index already, which is never changed: give another address",
+                    self.store.location()
+                )));
+            }
+            Ok(serde_json::json!({
+                "chunks": state.chunks.len(), "vectors": state.vectors, "dimensions": state.dimensions,
+                "files": ["chunks.parquet", "index.dense", "index.bm25"],
+            })
+            .to_string())
+        })
+    }
+}
