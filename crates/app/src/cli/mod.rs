@@ -18,6 +18,7 @@ mod query;
 mod run;
 mod score;
 mod show;
+mod track;
 
 use clap::{Parser, Subcommand};
 use std::{
@@ -43,7 +44,8 @@ const EXIT_CODES: &str = "Exit codes:
 Environment:
   REVERIE_HOME       models and libraries; default: the nearest .reverie above, else the user's cache
   REVERIE_LIBRARIES  more folders with libonnxruntime and libpdfium
-  AWS_…              access to s3:// stores and corpora";
+  AWS_…              access to s3:// stores and corpora
+  MLFLOW_TRACKING_…  USERNAME and PASSWORD, or TOKEN, for the server under [track]";
 
 /// Finds the RAG pipeline that answers best on your documents, and proves it.
 #[derive(Parser)]
@@ -65,6 +67,7 @@ enum Verb {
     Leaderboard(leaderboard::Arguments),
     Compare(compare::Arguments),
     Show(show::Arguments),
+    Track(track::Arguments),
     Judge(judge::Arguments),
     Calibrate(calibrate::Arguments),
     Noise(noise::Arguments),
@@ -189,6 +192,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ! {
             Verb::Calibrate(arguments) => calibrate::run(&cx, arguments).await,
             Verb::Noise(arguments) => noise::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
+            Verb::Track(arguments) => track::run(&cx, arguments).await,
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Score(arguments) => score::run(&cx, arguments).await,

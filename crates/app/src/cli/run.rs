@@ -34,8 +34,7 @@ pub fn dollars(text: &str) -> Result<f64, String> {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let (session, results) = execute(cx, &arguments.experiment, arguments.budget_usd).await?;
-    let report = write_report(&session, &results)?;
+    let Ran { results, report, .. } = execute(cx, &arguments.experiment, arguments.budget_usd).await?;
     if cx.json {
         cx.print_json(&results)?;
     } else {
@@ -45,8 +44,19 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     Ok(exit_code(&results))
 }
 
-/// Prepares and runs an experiment with the live table on standard error.
-pub async fn execute(cx: &Context, experiment: &Path, budget_usd: Option<f64>) -> Result<(Session, Results), Failure> {
+/// A run that came to its end.
+pub struct Ran {
+    /// What it ran in.
+    pub session: Session,
+    /// What it found.
+    pub results: Results,
+    /// The report's page.
+    pub report: PathBuf,
+}
+
+/// Prepares and runs an experiment with the live table on standard error,
+/// writes its report, and shows it on its trackers.
+pub async fn execute(cx: &Context, experiment: &Path, budget_usd: Option<f64>) -> Result<Ran, Failure> {
     let setup = lab::Setup { budget_usd, ..environment::setup(cx.cancel.clone()) };
     let progress = setup.progress.clone();
     let session = environment::open(experiment, setup)?;
@@ -59,12 +69,19 @@ pub async fn execute(cx: &Context, experiment: &Path, budget_usd: Option<f64>) -
             return Err(error.into());
         }
     };
+    let tracking = session.track(&prepared);
     let results = session.run(&prepared).await;
     table.stop().await;
     for rejected in &prepared.rejected {
         cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
     }
-    Ok((session, results?))
+    let report = results.as_ref().ok().map(|results| write_report(&session, results));
+    // The page is a part of what trackers show.
+    for note in tracking.finish().await {
+        cx.note(format_args!("note: {note}"));
+    }
+    let (results, Some(report)) = (results?, report) else { return Err(Failure::work("no report was written")) };
+    Ok(Ran { session, results, report: report? })
 }
 
 /// Writes `report.html` into the run's folder.

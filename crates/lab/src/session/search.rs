@@ -9,6 +9,7 @@ use crate::{
     plan::{Inputs, Plan},
     results::Results,
     search::{Problem, SearchResult, Stop, Strategy},
+    track::log_scores,
     trial::Trial,
 };
 use eval::statistics::Random;
@@ -72,6 +73,7 @@ impl Session {
             let outcome = self.execute(&part.plan, &part.execution).await?;
             executed += outcome.executed;
             let results = Results::gather(self, &part, &outcome).await?;
+            log_scores(&prepared.execution, &results);
             let scores = results.contributions();
             for ((trial, seen), &n) in prepared.trials.iter().zip(&mut seen).zip(&asked) {
                 if let Some(scores) = scores.get(&trial.id) {
