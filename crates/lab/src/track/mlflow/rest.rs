@@ -134,7 +134,8 @@ impl Server {
                 Ok(id(&found["experiment"]))
             }
             Err(Failure::Refused(reason)) if reason.contains("RESOURCE_DOES_NOT_EXIST") => {
-                let tags = json!([{ "key": "reverie.version", "value": env!("CARGO_PKG_VERSION") }]);
+                // Of MLflow's kinds the one whose pages compare runs in tables and charts.
+                let tags = json!([{ "key": "mlflow.experimentKind", "value": "custom_model_development" }]);
                 match self.post("experiments/create", &json!({ "name": name, "tags": tags })).await {
                     Ok(made) => Ok(id(&made)),
                     // Another process was faster.
