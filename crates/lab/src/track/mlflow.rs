@@ -27,7 +27,7 @@ use std::{collections::BTreeMap, time::Duration};
 pub(super) const VERSION: u32 = 1;
 
 /// Trials that are brought up to date side by side.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 8;
 
 /// Settings of the tracker. What proves who we are comes from the environment,
 /// by MLflow's own names: `MLFLOW_TRACKING_USERNAME` and
@@ -188,6 +188,8 @@ impl Mlflow {
             Some(run) => run,
             None => self.server.create(experiment, wanted).await?,
         };
+        // Before the tag that says they are there.
+        self.upload(&mut run, wanted).await?;
         for batch in run.missing(wanted) {
             self.server.post("runs/log-batch", &batch).await?;
         }
@@ -202,7 +204,6 @@ impl Mlflow {
         if !inputs.is_empty() {
             self.server.post("runs/log-inputs", &json!({ "run_id": run.id, "datasets": inputs })).await?;
         }
-        self.upload(&mut run, wanted).await?;
         run.took(wanted);
         Ok(run)
     }
@@ -237,7 +238,7 @@ impl Mlflow {
         for file in missing {
             self.server.put(&address.file(&file.name), file).await?;
         }
-        self.server.post("runs/log-batch", &run.files_told(wanted)).await.map(drop)
+        Ok(())
     }
 }
 

@@ -12,7 +12,7 @@ mod observe;
 mod view;
 
 pub use follow::Tracking;
-pub(crate) use observe::log_scores;
+pub(crate) use observe::StepLog;
 pub use view::{DataVersion, ScorePoint, State, UsagePoint, View};
 
 use crate::Environment;

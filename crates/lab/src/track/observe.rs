@@ -11,7 +11,7 @@ use crate::{
 };
 use eval::{Score, statistics};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -81,11 +81,31 @@ impl Observer {
     }
 }
 
-/// Writes down what a search knows after a step.
-pub(crate) fn log_scores(execution: &Execution, results: &Results) {
-    for trial in &results.trials {
-        for (metric, summary) in &trial.metrics {
-            if let Some(point) = ScorePoint::of(&trial.trial.id, metric, summary) {
+/// What a search knows after each step, written down where it is new.
+#[derive(Default)]
+pub(crate) struct StepLog {
+    told: BTreeSet<(String, String, usize, u64)>,
+}
+
+impl StepLog {
+    /// Writes down the means of a step: those of metrics, and that by which
+    /// the search compares trials, of the questions that each was asked.
+    pub(crate) fn log<'a>(
+        &mut self,
+        execution: &Execution,
+        results: &Results,
+        seen: impl Iterator<Item = (&'a str, &'a [f64])>,
+    ) {
+        let of_metrics = results.trials.iter().flat_map(|trial| {
+            trial.metrics.iter().filter_map(|(metric, summary)| ScorePoint::of(&trial.trial.id, metric, summary))
+        });
+        let compared = seen.filter_map(|(trial, scores)| {
+            let (trial, metric) = (trial.to_owned(), "search_objective".to_owned());
+            Some(ScorePoint { trial, metric, questions: scores.len(), mean: statistics::mean(scores)?, time_ms: 0 })
+        });
+        for point in of_metrics.chain(compared) {
+            let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());
+            if self.told.insert(name) {
                 log_score(execution, &point);
             }
         }

@@ -203,13 +203,12 @@ fn found_of(wanted: &mut Wanted, results: &Results, rank: usize, found: &TrialRe
         }
     }
     if let Some(objective) = &found.objective {
-        let step = (objective.n_scored + objective.n_failed) as i64;
-        wanted.point("objective", step, objective.mean, time);
-        wanted.point("low/objective", step, objective.low, time);
-        wanted.point("high/objective", step, objective.high, time);
+        wanted.point("objective", 0, objective.mean, time);
+        wanted.point("low/objective", 0, objective.low, time);
+        wanted.point("high/objective", 0, objective.high, time);
     }
     if let Some(test) = &found.test {
-        wanted.point("test/objective", (test.n_scored + test.n_failed) as i64, test.mean, time);
+        wanted.point("test/objective", 0, test.mean, time);
     }
     wanted.point("cost_usd", 0, found.cost_usd, time);
     wanted.point("latency_p50", 0, found.latency_p50, time);

@@ -79,8 +79,9 @@ impl Current {
         let entry = |(key, value): (&String, &String)| json!({ "key": key, "value": value });
         let params: Vec<Value> =
             wanted.params.iter().filter(|(key, _)| !self.params.contains(*key)).map(entry).collect();
-        let tags: Vec<Value> =
-            wanted.tags.iter().filter(|(key, value)| self.tags.get(*key) != Some(value)).map(entry).collect();
+        let (files, has_files) = ((FILES.to_owned(), files_tag(wanted)), self.has_files(wanted));
+        let tags = wanted.tags.iter().chain(has_files.then_some((&files.0, &files.1)));
+        let tags: Vec<Value> = tags.filter(|(key, value)| self.tags.get(*key) != Some(value)).map(entry).collect();
         let mut metrics = Vec::new();
         for (key, steps) in &wanted.metrics {
             for (&step, &(value, time_ms)) in steps {
@@ -130,9 +131,9 @@ impl Current {
         wanted.files.iter().filter(|file| told.get(&file.name) != Some(&file.digest())).collect()
     }
 
-    /// The batch that says which files are there.
-    pub(super) fn files_told(&self, wanted: &Wanted) -> Value {
-        json!({ "run_id": self.id, "tags": [{ "key": FILES, "value": files_tag(wanted) }] })
+    /// Whether there are files, and they can be sent.
+    fn has_files(&self, wanted: &Wanted) -> bool {
+        !wanted.files.is_empty() && self.lacks.is_none()
     }
 
     /// Notes that the server took everything.
@@ -142,7 +143,7 @@ impl Current {
         }
         self.params.extend(wanted.params.keys().cloned());
         self.tags.extend(wanted.tags.clone());
-        if !wanted.files.is_empty() && self.lacks.is_none() {
+        if self.has_files(wanted) {
             self.tags.insert(FILES.to_owned(), files_tag(wanted));
         }
         for (key, steps) in &wanted.metrics {
@@ -187,7 +188,7 @@ mod tests {
         let n =
             |name: &str| -> Vec<usize> { batches.iter().map(|batch| batch[name].as_array().unwrap().len()).collect() };
         assert_eq!(n("params"), [100, 50, 0]);
-        assert_eq!(n("tags"), [1, 0, 0]);
+        assert_eq!(n("tags"), [2, 0, 0], "also the one that tells of files");
         assert_eq!(n("metrics"), [800, 800, 401]);
     }
 
