@@ -50,7 +50,7 @@ fn id(run: &Value) -> &str {
 }
 
 /// Keys and values of a list.
-fn pairs<'a>(list: &'a Value) -> BTreeMap<&'a str, &'a Value> {
+fn pairs(list: &Value) -> BTreeMap<&str, &Value> {
     list.as_array().into_iter().flatten().map(|item| (item["key"].as_str().unwrap(), &item["value"])).collect()
 }
 

@@ -49,6 +49,7 @@ impl Drop for Server {
 
 impl MlflowServer {
     /// Starts everything; none, if a server is not installed.
+    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     pub async fn start() -> Option<Self> {
         let Some(services) = std::env::var_os("REVERIE_TEST_SERVICES").map(PathBuf::from) else {
             println!("skipped: REVERIE_TEST_SERVICES names no folder with mlflow; `make test` puts one there");

@@ -93,8 +93,7 @@ mod tests {
 
     #[test]
     fn what_may_be_a_secret_is_withheld() {
-        let text = FILE;
-        let shown = Experiment::parse(&text, ".").unwrap().shown();
+        let shown = Experiment::parse(FILE, ".").unwrap().shown();
         assert!(!shown.contains("hush") && shown.contains(WITHHELD) && shown.contains("env:TEAM"), "{shown}");
     }
 }
