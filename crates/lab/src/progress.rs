@@ -80,6 +80,7 @@ struct State {
 pub struct Progress {
     operators: Arc<Mutex<BTreeMap<Operator, State>>>,
     traffic: Arc<Mutex<traffic::Traffic>>,
+    behind: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl Progress {
@@ -90,6 +91,20 @@ impl Progress {
     /// Watches the calls that go through this client.
     pub fn watch(&self, client: &Client) {
         *self.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic::Traffic::of(client.clone());
+    }
+
+    /// Notes that a tracker is behind, and why, or that it no longer is.
+    pub fn behind(&self, tracker: &str, reason: Option<String>) {
+        let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+        match reason {
+            Some(reason) => behind.insert(tracker.to_owned(), reason),
+            None => behind.remove(tracker),
+        };
+    }
+
+    /// The trackers that are behind, and why.
+    pub fn trackers_behind(&self) -> BTreeMap<String, String> {
+        self.behind.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What goes on at the models that were called so far, by name. Rates are

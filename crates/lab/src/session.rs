@@ -6,6 +6,7 @@ mod golden;
 mod publish;
 mod questions;
 mod search;
+mod versions;
 
 use crate::{
     Error, budget,
@@ -180,6 +181,14 @@ impl Session {
         Ok(config.ready(&self.context).await?)
     }
 
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.setup.environment
+    }
+
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.setup.progress
+    }
+
     pub(crate) fn context(&self) -> &provider::Context {
         &self.context
     }
@@ -279,6 +288,7 @@ impl Session {
             "run_started",
             serde_json::json!({
                 "run": prepared.run, "trials": prepared.trials.len(), "tasks": prepared.plan.tasks.len(),
+                "dataset": self.dataset_version(prepared), "corpus": self.corpus_version(prepared),
             }),
         );
         for rejected in &prepared.rejected {
@@ -287,7 +297,13 @@ impl Session {
                 serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }),
             );
         }
-        let (outcome, results) = self.search(prepared).await?;
+        let searched = self.search(prepared).await;
+        if let Err(error) = &searched
+            && !matches!(error, Error::Interrupted)
+        {
+            execution.log("run_failed", serde_json::json!({ "error": error_chain(error) }));
+        }
+        let (outcome, results) = searched?;
         let json = serde_json::to_vec(&results).map_err(Error::table)?;
         write("results.json", &json)?;
         let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));

@@ -26,30 +26,35 @@ fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Waits for work with the GIL released. Ctrl-C cancels it, and is raised when
-/// what was begun has ended.
-fn wait<T: Send + 'static>(
+/// Does work with the GIL released. Ctrl-C cancels it, and is raised when what
+/// was begun has ended.
+fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
     py: Python<'_>,
     cancel: &CancellationToken,
-    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+    work: impl FnOnce() -> Work + Send,
     mut tick: impl FnMut(Python<'_>) -> PyResult<()> + Send,
 ) -> PyResult<T> {
-    let mut task = runtime()?.spawn(work);
-    let mut raised = None;
-    loop {
-        let ended = py.detach(|| runtime().map(|runtime| runtime.block_on(async { tokio::time::timeout(TICK, &mut task).await })))?;
-        if let Ok(ended) = ended {
-            let ended = ended.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-            return match raised {
-                Some(raised) => Err(raised),
-                None => ended.map_err(error),
-            };
+    py.detach(|| {
+        let mut raised = None;
+        let ended = runtime()?.block_on(async {
+            let mut work = std::pin::pin!(work());
+            loop {
+                tokio::select! {
+                    ended = &mut work => return ended,
+                    () = tokio::time::sleep(TICK) => {}
+                }
+                let heard = Python::attach(|py| py.check_signals().and_then(|()| tick(py)));
+                if let Err(signal) = heard {
+                    cancel.cancel();
+                    raised.get_or_insert(signal);
+                }
+            }
+        });
+        match raised {
+            Some(raised) => Err(raised),
+            None => ended.map_err(error),
         }
-        if let Err(signal) = py.check_signals().and_then(|()| tick(py)) {
-            cancel.cancel();
-            raised.get_or_insert(signal);
-        }
-    }
+    })
 }
 
 /// An experiment: what a file of one holds.
@@ -91,7 +96,7 @@ impl Experiment {
     /// What would run, and what it costs.
     fn plan(&self, py: Python<'_>, connect: Py<PyAny>) -> PyResult<String> {
         let (session, cancel) = self.session(Some(connect), None, Progress::default())?;
-        let plan = async move {
+        let plan = || async move {
             let prepared = session.prepare().await?;
             session.summary(&prepared).await
         };
@@ -122,9 +127,9 @@ impl Experiment {
         let progress = Progress::default();
         let chosen = Self { experiment };
         let (session, cancel) = chosen.session(Some(connect), budget_usd, progress.clone())?;
-        let run = async move {
+        let run = || async move {
             let prepared = session.prepare().await?;
-            app::library::run(&session, &prepared).await
+            app::library::run(&session, &prepared).await.0
         };
         let mut shown = String::new();
         let results: Results = wait(py, &cancel, run, |py| {
@@ -154,7 +159,7 @@ impl Experiment {
     #[pyo3(signature = (trial=None))]
     fn pipeline(&self, py: Python<'_>, trial: Option<String>) -> PyResult<Pipeline> {
         let (session, cancel) = self.session(None, None, Progress::default())?;
-        let open = async move {
+        let open = || async move {
             let trial = match trial {
                 Some(trial) => trial,
                 None => {
@@ -192,7 +197,7 @@ impl Experiment {
 
     fn latest(&self, py: Python<'_>) -> PyResult<Results> {
         let (session, cancel) = self.session(None, None, Progress::default())?;
-        wait(py, &cancel, async move { session.latest().await }, |_| Ok(()))
+        wait(py, &cancel, || async move { session.latest().await }, |_| Ok(()))
     }
 }
 
@@ -209,7 +214,7 @@ impl Pipeline {
     /// Answers a question, with sources.
     fn query(&self, py: Python<'_>, question: String) -> PyResult<String> {
         let (opened, trial) = (self.opened.clone(), self.trial.clone());
-        let answer = async move { opened.0.query(&opened.1, &trial, &question).await };
+        let answer = || async move { opened.0.query(&opened.1, &trial, &question).await };
         json(&wait(py, &CancellationToken::new(), answer, |_| Ok(()))?)
     }
 

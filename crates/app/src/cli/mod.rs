@@ -20,6 +20,7 @@ mod score;
 mod show;
 mod store;
 mod submit;
+mod track;
 
 use crate::environment;
 use clap::{Parser, Subcommand};
@@ -48,7 +49,8 @@ Environment:
   REVERIE_LIBRARIES  more folders with libonnxruntime and libpdfium
   AWS_…              access to s3:// stores, corpora and golden sets: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY,
                      AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL; or AWS_PROFILE with static keys
-  GOOGLE_…, AZURE_…  the same for gs:// (GOOGLE_SERVICE_ACCOUNT) and az:// (AZURE_STORAGE_ACCOUNT_NAME, …_KEY)";
+  GOOGLE_…, AZURE_…  the same for gs:// (GOOGLE_SERVICE_ACCOUNT) and az:// (AZURE_STORAGE_ACCOUNT_NAME, …_KEY)
+  MLFLOW_TRACKING_…  USERNAME and PASSWORD, or TOKEN, for the server under [track]";
 
 /// Finds the RAG pipeline that answers best on your documents, and proves it.
 #[derive(Parser)]
@@ -70,6 +72,7 @@ enum Verb {
     Leaderboard(leaderboard::Arguments),
     Compare(compare::Arguments),
     Show(show::Arguments),
+    Track(track::Arguments),
     Judge(judge::Arguments),
     Calibrate(calibrate::Arguments),
     Noise(noise::Arguments),
@@ -205,6 +208,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Calibrate(arguments) => calibrate::run(&cx, arguments).await,
             Verb::Noise(arguments) => noise::run(&cx, arguments).await,
             Verb::Show(arguments) => show::run(&cx, arguments).await,
+            Verb::Track(arguments) => track::run(&cx, arguments).await,
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Score(arguments) => score::run(&cx, arguments).await,

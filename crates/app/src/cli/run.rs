@@ -5,7 +5,7 @@ use crate::{environment, library, render};
 use lab::{Results, Session};
 use std::path::{Path, PathBuf};
 
-const REPORT: &str = "report.html";
+pub const REPORT: &str = "report.html";
 
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
@@ -79,8 +79,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         }
         return submit::run(cx, &experiment, ray).await;
     }
-    let (session, results) = execute(cx, &arguments.experiment, arguments.budget_usd, &arguments.engine).await?;
-    let report = report_path(&session, &results);
+    let Ran { session, results, report } =
+        execute(cx, &arguments.experiment, arguments.budget_usd, &arguments.engine).await?;
     let unsent = session.journal().n_unsent()?;
     if unsent > 0 {
         let count = render::count(unsent as usize);
@@ -98,13 +98,24 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     Ok(exit_code(&results))
 }
 
-/// Prepares and runs an experiment with the live table on standard error.
+/// A run that came to its end.
+pub struct Ran {
+    /// What it ran in.
+    pub session: Session,
+    /// What it found.
+    pub results: Results,
+    /// The report's page.
+    pub report: PathBuf,
+}
+
+/// Prepares and runs an experiment with the live table on standard error,
+/// writes its report, and shows it on its trackers.
 pub async fn execute(
     cx: &Context,
     experiment: &Path,
     budget_usd: Option<f64>,
     engine: &EngineChoice,
-) -> Result<(Session, Results), Failure> {
+) -> Result<Ran, Failure> {
     let setup = lab::Setup { budget_usd, ..cx.setup() };
     let progress = setup.progress.clone();
     let mut experiment = environment::read(experiment)?;
@@ -119,18 +130,17 @@ pub async fn execute(
             return Err(error.into());
         }
     };
-    let results = library::run(&session, &prepared).await;
+    let (results, notes) = library::run(&session, &prepared).await;
     table.stop().await;
     for rejected in &prepared.rejected {
         cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
     }
-    Ok((session, results?))
-}
-
-/// Does what follows a run: the report, in the run's folder and in the store.
-pub async fn finish(session: &Session, _prepared: &lab::Prepared, results: &Results) -> Result<(), lab::Error> {
-    write_report(session, results)?;
-    session.publish_file(&results.run, REPORT).await
+    for note in notes {
+        cx.note(format_args!("note: {note}"));
+    }
+    let results = results?;
+    let report = report_path(&session, &results);
+    Ok(Ran { session, results, report })
 }
 
 /// Writes the report into the run's folder.

@@ -8,7 +8,7 @@
 use super::count;
 use lab::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     fmt::Write as _,
     io::Write as _,
     time::{Duration, Instant},
@@ -30,13 +30,14 @@ impl LiveTable {
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(REDRAW);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            let mut drawer = Drawer { terminal, started: Instant::now(), lines: 0, told: BTreeSet::new() };
+            let mut drawer =
+                Drawer { terminal, started: Instant::now(), lines: 0, told: BTreeSet::new(), behind: BTreeSet::new() };
             loop {
                 let last = tokio::select! {
                     _ = ticks.tick() => false,
                     _ = &mut stopped => true,
                 };
-                drawer.draw(&progress.snapshot(), &progress.models(), last);
+                drawer.draw(&progress.snapshot(), &progress.models(), &progress.trackers_behind(), last);
                 if last {
                     break;
                 }
@@ -59,10 +60,18 @@ struct Drawer {
     lines: usize,
     /// What a log was told already.
     told: BTreeSet<(&'static str, usize)>,
+    /// Trackers that were told to be behind.
+    behind: BTreeSet<String>,
 }
 
 impl Drawer {
-    fn draw(&mut self, operators: &[OperatorProgress], models: &[ModelTraffic], last: bool) {
+    fn draw(
+        &mut self,
+        operators: &[OperatorProgress],
+        models: &[ModelTraffic],
+        behind: &BTreeMap<String, String>,
+        last: bool,
+    ) {
         let mut text = String::new();
         if self.terminal {
             if self.lines > 0 {
@@ -70,7 +79,10 @@ impl Drawer {
             }
             // A line that is too long is cut: wrapped, it could not be drawn over.
             text.push_str("\x1b[?7l");
-            let lines = self.table(operators, models);
+            let mut lines = self.table(operators, models);
+            lines.extend(behind.iter().map(|(tracker, reason)| behind_line(tracker, reason)));
+            // Lines that are no longer needed are emptied.
+            lines.resize(lines.len().max(self.lines), String::new());
             self.lines = lines.len();
             for line in lines {
                 let _ = writeln!(text, "\x1b[2K{line}");
@@ -84,6 +96,12 @@ impl Drawer {
                     let _ = writeln!(text, "[{:6.1}s] {}", self.started.elapsed().as_secs_f64(), line(operator));
                 }
             }
+            for (tracker, reason) in behind {
+                if self.behind.insert(tracker.clone()) {
+                    let _ = writeln!(text, "{}", behind_line(tracker, reason));
+                }
+            }
+            self.behind.retain(|tracker| behind.contains_key(tracker));
             for model in models.iter().filter(|_| last) {
                 let refused = 100.0 * model.refused_share;
                 let _ = writeln!(
@@ -121,6 +139,10 @@ impl Drawer {
         }
         lines
     }
+}
+
+fn behind_line(tracker: &str, reason: &str) -> String {
+    format!("{tracker} is behind, the run goes on: {}", reason.replace('\n', " "))
 }
 
 fn model_line(model: &ModelTraffic) -> String {

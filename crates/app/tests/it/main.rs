@@ -13,6 +13,8 @@ mod journal;
 mod judge;
 mod killed;
 mod mistakes;
+mod mlflow;
+mod mlflow_server;
 mod providers;
 mod resume;
 mod run;

@@ -9,6 +9,7 @@ use crate::{
     plan::{Inputs, Plan},
     results::Results,
     search::{Problem, SearchResult, Stop, Strategy},
+    track::StepLog,
     trial::Trial,
 };
 use eval::statistics::Random;
@@ -57,6 +58,7 @@ impl Session {
 
         let mut seen: Vec<Vec<f64>> = vec![Vec::new(); problem.trials.len()];
         let (mut executed, mut last) = (0, None);
+        let mut steps = StepLog::default();
         loop {
             let asked = strategy.next(&seen);
             if asked.iter().zip(&seen).all(|(asked, seen)| *asked <= seen.len()) {
@@ -78,6 +80,8 @@ impl Session {
                     *seen = order[..n].iter().map(|&i| scores[i].unwrap_or_default()).collect();
                 }
             }
+            let known = prepared.trials.iter().zip(&seen).map(|(trial, seen)| (trial.id.as_str(), seen.as_slice()));
+            steps.log(&prepared.execution, &results, known);
             let ended = results.partial.is_some();
             last = Some((outcome, results));
             if ended {

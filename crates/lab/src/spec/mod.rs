@@ -6,13 +6,15 @@ mod evaluate;
 mod reader;
 mod resolve;
 mod scoring;
+mod shown;
+mod track;
 
 pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
 pub use reader::SpecError;
 pub(crate) use reader::nearest;
 pub use scoring::{Choice, ScoringSpec};
 
-use crate::search::SearchConfig;
+use crate::{search::SearchConfig, track::TrackerConfig};
 use eval::{GenerateOptions, MetricConfig};
 use models::{Caps, ModelConfig};
 use rag::{
@@ -112,6 +114,8 @@ pub struct Experiment {
     pub evaluate: EvaluateSpec,
     /// What executes the plan.
     pub engine: EngineSpec,
+    /// Where runs are shown, beside their folder.
+    pub track: Vec<TrackerConfig>,
     /// The file's text, kept with the run.
     pub text: String,
 }

@@ -7,6 +7,7 @@ use super::{
     evaluate::{self, Needed},
     nearest,
     reader::Reader,
+    track,
 };
 use models::{Kind, ModelConfig};
 use rag::{rerank::RerankerConfig, retrieve::RetrieverConfig};
@@ -18,7 +19,7 @@ use toml::{
 };
 
 pub(super) const SECTIONS: &[&str] =
-    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
+    &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine", "track"];
 const AXES: &[&str] = &["chunker", "embedder", "retriever", "reranker", "generator"];
 
 type Value<'a> = Spanned<DeValue<'a>>;
@@ -53,6 +54,7 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
     let needed = Needed { generator: !space.generator.is_empty(), base: &base };
     let evaluate = evaluate::read(&mut reader, &root, &needed, &mut references);
     let engine = engine::read(&mut reader, &root);
+    let track = track::read(&mut reader, &root);
 
     if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
         references.push(((generate.model.clone(), value.span().start), Kind::Chat, "dataset.generate.model"));
@@ -83,6 +85,7 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
                 search,
                 evaluate,
                 engine,
+                track,
                 text: text.to_owned(),
             })
         }
@@ -97,10 +100,9 @@ pub(super) fn start(table: &DeTable<'_>, key: &str) -> usize {
 pub(super) fn unknown_keys(reader: &mut Reader<'_>, table: &DeTable<'_>, known: &[&str], place: &str) {
     for key in table.keys().filter(|key| !known.contains(&key.get_ref().as_ref())) {
         let name = key.get_ref();
-        let hint = match (name.as_ref(), nearest(name, known.iter().copied())) {
-            (_, Some(word)) => format!("; did you mean `{word}`?"),
-            ("track", _) => "; trackers are not part of this version yet".to_owned(),
-            _ => format!("; known keys: {}", known.join(", ")),
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(word) => format!("; did you mean `{word}`?"),
+            None => format!("; known keys: {}", known.join(", ")),
         };
         reader.error(key.span().start, format!("{place}: unknown key `{name}`{hint}"));
     }

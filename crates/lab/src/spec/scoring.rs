@@ -4,16 +4,13 @@
 use super::{
     EvaluateSpec, LocalEngineSpec, SpecError, budget, engine, evaluate,
     reader::Reader,
-    resolve::{check_model, optional, read_models, start, unknown_keys, values},
+    resolve::{SECTIONS, check_model, optional, read_models, start, unknown_keys, values},
 };
 use eval::MetricConfig;
 use models::{Kind, ModelConfig};
 use serde_json::json;
 use std::{collections::BTreeMap, path::PathBuf};
 use toml::de::DeTable;
-
-/// The sections of an experiment file, so that one can be given as it is.
-const SECTIONS: &[&str] = &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine"];
 
 /// What is chosen instead of what the file says.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -1,0 +1,99 @@
+//! An experiment as it was understood, for others to read: all defaults filled
+//! in, and nothing that may be a secret.
+
+use super::Experiment;
+use serde_json::{Map, Value, json};
+
+/// What a value is replaced by that may be a secret.
+const WITHHELD: &str = "[withheld]";
+/// Tables of a model whose values may be secrets, unless they name a variable.
+const MAY_BE_SECRET: [&str; 2] = ["headers", "query"];
+
+impl Experiment {
+    /// The resolved experiment as an experiment file, without what may be a
+    /// secret.
+    pub fn shown(&self) -> String {
+        let mut root = json!({
+            "name": self.name, "store": self.store, "corpus": self.corpus, "dataset": self.dataset,
+            "models": self.models, "search": self.search, "engine": self.engine,
+        });
+        let space = &self.space;
+        root["space"] = json!({
+            "chunker": space.chunker, "embedder": space.embedder, "retriever": space.retriever,
+            "reranker": space.reranker, "generator": space.generator,
+        });
+        let evaluate = &self.evaluate;
+        root["evaluate"] = json!({
+            "metrics": evaluate.metrics, "judge": evaluate.judges, "embedder": evaluate.embedder,
+            "answered": evaluate.answered, "judged": evaluate.judged, "objective": evaluate.objective,
+            "budget": evaluate.budget,
+        });
+        let trackers = self.track.iter().filter_map(|tracker| serde_json::to_value(tracker).ok());
+        root["track"] = Value::Object(trackers.filter_map(|tracker| tracker.as_object().cloned()).flatten().collect());
+        if let Some(models) = root["models"].as_object_mut() {
+            models.values_mut().for_each(withhold);
+        }
+        without_nothing(&mut root);
+        toml::to_string(&root).unwrap_or_else(|error| format!("# this experiment cannot be written as TOML: {error}\n"))
+    }
+}
+
+fn withhold(value: &mut Value) {
+    let Some(fields) = value.as_object_mut() else { return };
+    for (name, field) in fields {
+        match field.as_object_mut() {
+            Some(texts) if MAY_BE_SECRET.contains(&name.as_str()) => {
+                let secret = |text: &&mut Value| !text.as_str().is_some_and(|text| text.starts_with("env:"));
+                texts.values_mut().filter(secret).for_each(|text| *text = json!(WITHHELD));
+            }
+            _ => withhold(field),
+        }
+    }
+}
+
+/// Takes out what TOML has no word for, and empty lists and tables, which
+/// mean the same as nothing.
+fn without_nothing(value: &mut Value) {
+    let empty = |value: &Value| match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    match value {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(without_nothing);
+            let kept: Map<String, Value> =
+                std::mem::take(fields).into_iter().filter(|(_, value)| !empty(value)).collect();
+            *fields = kept;
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nothing),
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: &str = "name = \"x\"\n[corpus]\nsource = \"d\"\n[dataset]\npath = \"g.jsonl\"\n\
+        [models.tiny]\nembedding.static = { model = \"m\" }\n\
+        [models.gpt]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:1/v1\", headers = { x-team = \"env:TEAM\", x-plain = \"hush\" } }\n\
+        [space]\nchunker = [\"sentence\", { token = { chunk_size = 64 } }]\nembedder = \"tiny\"\nretriever = { hybrid = { top_k = 3 } }\ngenerator = { compact = { model = \"gpt\" } }\n\
+        [search]\nrace = { share = 0.5 }\n[evaluate]\nmetrics = [\"recall\", \"token_f1\"]\nbudget = { usd = 2.5 }\n\
+        [track]\nmlflow = { uri = \"http://127.0.0.1:9\", tags = { team = \"search\" } }\n";
+
+    #[test]
+    fn what_is_shown_is_the_same_experiment() {
+        let read = |text: &str| Experiment::parse(text, ".").map(|read| Experiment { text: String::new(), ..read });
+        let text = FILE.replace(", x-plain = \"hush\"", "");
+        let experiment = read(&text).unwrap();
+        let shown = experiment.shown();
+        assert_eq!(read(&shown).map_err(|errors| format!("{errors:#?}\n{shown}")), Ok(experiment));
+    }
+
+    #[test]
+    fn what_may_be_a_secret_is_withheld() {
+        let shown = Experiment::parse(FILE, ".").unwrap().shown();
+        assert!(!shown.contains("hush") && shown.contains(WITHHELD) && shown.contains("env:TEAM"), "{shown}");
+    }
+}

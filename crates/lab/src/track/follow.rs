@@ -1,0 +1,293 @@
+//! Follows a run and shows it: one task reads the run's folder every few
+//! seconds, and one for each tracker brings its server up to date, with
+//! growing pauses while the server is away.
+
+use super::{Failure, Tracker, View, observe::Observer, view::RunReader};
+use crate::{Error, Experiment, progress::Progress, session::Prepared, session::Session, task::Execution};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+/// Runs that have nothing to do end before the first look.
+const FIRST_LOOK: Duration = Duration::from_millis(1500);
+/// Between tries while the server is away.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
+/// Tries after a run has ended.
+const LAST_TRIES: u32 = 4;
+const LAST_PAUSE: Duration = Duration::from_millis(400);
+
+/// What trackers do for a run of this process.
+pub struct Tracking {
+    /// What could not even be started.
+    notes: Vec<String>,
+    following: Option<Following>,
+}
+
+struct Following {
+    stop: oneshot::Sender<()>,
+    looks: JoinHandle<()>,
+    shows: Vec<Show>,
+    execution: Arc<Execution>,
+}
+
+/// One tracker at work.
+struct Show {
+    place: String,
+    wait: Duration,
+    task: JoinHandle<(Work, Result<Vec<String>, Failure>)>,
+}
+
+/// What a tracker did.
+#[derive(Debug, Default, Clone, Copy)]
+struct Work {
+    syncs: usize,
+    failed: usize,
+    seconds: f64,
+}
+
+/// A view, and whether it is the last one.
+type Shown = Option<(Arc<View>, bool)>;
+
+impl Session {
+    /// Starts to show a run on the experiment's trackers. Nothing that goes
+    /// wrong there stops or slows the run; [`Tracking::finish`] tells of it.
+    pub fn track(&self, prepared: &Prepared) -> Tracking {
+        let (trackers, notes) = self.trackers();
+        if trackers.is_empty() {
+            return Tracking { notes, following: None };
+        }
+        let reader = RunReader::new(self.run_folder(&prepared.run), &prepared.run, self.experiment.clone());
+        let observer = Observer::new(prepared, self.progress().clone());
+        let every = trackers.iter().map(|tracker| tracker.pace().every).min().unwrap_or(FIRST_LOOK);
+        let (sender, receiver) = watch::channel(None);
+        let execution = prepared.execution.clone();
+        let show = |tracker: Box<dyn Tracker>| Show {
+            place: tracker.place().to_owned(),
+            wait: tracker.pace().wait,
+            task: tokio::spawn(show(tracker, receiver.clone(), execution.clone(), self.progress().clone())),
+        };
+        let shows = trackers.into_iter().map(show).collect();
+        let (stop, stopped) = oneshot::channel();
+        let looks = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
+        Tracking { notes, following: Some(Following { stop, looks, shows, execution }) }
+    }
+
+    /// Brings the experiment's trackers to the state of a run that was
+    /// recorded before: the last one, or that with the given id. Returns what
+    /// was shown where, and what cannot be shown, in sentences.
+    ///
+    /// # Errors
+    /// If there is no tracker or no such run, or if a server does not have
+    /// everything.
+    pub async fn catch_up(&self, run: Option<&str>) -> Result<Vec<String>, Error> {
+        let (trackers, broken) = self.trackers();
+        if !broken.is_empty() {
+            return Err(Error::Refused(broken));
+        }
+        if trackers.is_empty() {
+            let advice = "the experiment has no tracker: add `mlflow = { uri = \"http://…\" }` under [track]";
+            return Err(Error::Refused(vec![advice.to_owned()]));
+        }
+        let runs = self.root().join("runs");
+        let name = &self.experiment.name;
+        let run = run.map(str::to_owned).or_else(|| super::view::last_run(&runs, name)).ok_or_else(|| {
+            Error::NotFound(format!("`{name}` has no run in {}: start one with `reverie run`", runs.display()))
+        })?;
+        let folder = runs.join(&run);
+        let mut reader = RunReader::new(folder.clone(), &run, self.recorded(&folder)?);
+        let view = reader.look()?;
+        if view.started_ms == 0 {
+            return Err(Error::NotFound(format!("there is no run `{run}` in {}", runs.display())));
+        }
+        let mut told = Vec::new();
+        for mut tracker in trackers {
+            let place = tracker.place().to_owned();
+            match tracker.sync(&view).await {
+                Ok(lacks) => {
+                    told.push(format!("{place} shows the run {run}"));
+                    told.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
+                }
+                Err(failure) => {
+                    return Err(Error::NotFound(format!("{place} does not have all of the run {run}: {failure}")));
+                }
+            }
+        }
+        Ok(told)
+    }
+
+    /// The experiment as it was when a run was recorded.
+    fn recorded(&self, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
+        let path: PathBuf = folder.join("experiment.toml");
+        let text = std::fs::read_to_string(&path).map_err(|source| Error::file("read", &path, source))?;
+        let parsed = Experiment::parse(&text, &self.experiment.base);
+        let read = parsed.map_err(|errors| {
+            Error::Refused(errors.iter().map(|error| format!("{}:{error}", path.display())).collect())
+        })?;
+        Ok(Arc::new(read))
+    }
+
+    /// The experiment's trackers, and why others cannot work.
+    fn trackers(&self) -> (Vec<Box<dyn Tracker>>, Vec<String>) {
+        let (mut trackers, mut broken) = (Vec::new(), Vec::new());
+        for config in &self.experiment.track {
+            match config.build(self.environment()) {
+                Ok(tracker) => trackers.push(tracker),
+                Err(reason) => broken.push(format!("track.{}: {reason}", config.name())),
+            }
+        }
+        (trackers, broken)
+    }
+}
+
+impl Tracking {
+    /// Waits until everything is shown, as long as each tracker may take for
+    /// that and no longer. Returns what people should know, in sentences.
+    pub async fn finish(self) -> Vec<String> {
+        let Self { mut notes, following } = self;
+        let Some(Following { stop, looks, shows, execution }) = following else { return notes };
+        let _ = stop.send(());
+        let _ = looks.await;
+        let started = Instant::now();
+        for Show { place, wait, mut task } in shows {
+            let left = wait.saturating_sub(started.elapsed());
+            let (work, result) = match timeout(left, &mut task).await {
+                Ok(Ok(done)) => done,
+                Ok(Err(error)) => (Work::default(), Err(Failure::Refused(error.to_string()))),
+                Err(_) => {
+                    task.abort();
+                    let late = format!("it took more than the {} s that a run waits at its end", wait.as_secs_f64());
+                    (Work::default(), Err(Failure::Away(late)))
+                }
+            };
+            let behind = result.as_ref().err().map(ToString::to_string);
+            execution.log(
+                "tracked",
+                serde_json::json!({
+                    "tracker": place, "behind": behind, "syncs": work.syncs, "failed": work.failed,
+                    "seconds": work.seconds, "waited": started.elapsed().as_secs_f64(),
+                }),
+            );
+            match result {
+                Ok(lacks) => notes.extend(lacks.iter().map(|lack| format!("{place}: {lack}"))),
+                Err(failure) => notes.push(format!(
+                    "{place} does not have all of this run: {failure}\nThe run itself is complete; the next `reverie run`, or `reverie track`, brings {place} up to date"
+                )),
+            }
+        }
+        notes
+    }
+}
+
+/// Reads the run's folder until it is told to stop, and once more after that.
+async fn look(
+    mut reader: RunReader,
+    mut observer: Observer,
+    every: Duration,
+    mut stopped: oneshot::Receiver<()>,
+    sender: watch::Sender<Shown>,
+    execution: Arc<Execution>,
+) {
+    let mut pause = FIRST_LOOK.min(every);
+    loop {
+        let last = tokio::select! {
+            () = sleep(pause) => false,
+            _ = &mut stopped => true,
+        };
+        pause = every;
+        // Once to know what the log tells already, and once for what is added.
+        let first = read(reader).await;
+        let Some((again, _)) = first else { return };
+        reader = again;
+        observer.observe(&mut reader).await;
+        let Some((again, view)) = read(reader).await else { return };
+        reader = again;
+        match view {
+            Ok(view) => _ = sender.send(Some((Arc::new(view), last))),
+            Err(error) => execution.log("track_failed", serde_json::json!({ "error": crate::error_chain(&error) })),
+        }
+        if last {
+            return;
+        }
+    }
+}
+
+/// Reads on another thread: a log may be long, and a disk slow.
+async fn read(mut reader: RunReader) -> Option<(RunReader, Result<View, Error>)> {
+    let work = move || {
+        let view = reader.look();
+        (reader, view)
+    };
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+/// Shows every view that comes, the newest first, until the last is shown.
+async fn show(
+    mut tracker: Box<dyn Tracker>,
+    mut views: watch::Receiver<Shown>,
+    execution: Arc<Execution>,
+    progress: Progress,
+) -> (Work, Result<Vec<String>, Failure>) {
+    let place = tracker.place().to_owned();
+    let mut work = Work::default();
+    let mut pause = PAUSES.0;
+    let mut last_tries = 0;
+    let mut behind: Option<Failure> = None;
+    loop {
+        if behind.is_none() && views.changed().await.is_err() {
+            return (work, Err(Failure::Away("its folder could not be read".to_owned())));
+        }
+        let Some((view, last)) = views.borrow_and_update().clone() else { continue };
+        let started = Instant::now();
+        let result = tracker.sync(&view).await;
+        work.syncs += 1;
+        work.seconds += started.elapsed().as_secs_f64();
+        match result {
+            Ok(lacks) => {
+                if behind.take().is_some() {
+                    execution.log("track_caught_up", serde_json::json!({ "tracker": place }));
+                    progress.behind(&place, None);
+                }
+                pause = PAUSES.0;
+                if last {
+                    return (work, Ok(lacks));
+                }
+            }
+            Err(failure) => {
+                work.failed += 1;
+                if behind.is_none() {
+                    let fields = serde_json::json!({ "tracker": place, "error": failure.to_string() });
+                    execution.log("track_behind", fields);
+                    progress.behind(&place, Some(failure.to_string()));
+                }
+                last_tries += u32::from(last);
+                if last && (last_tries == LAST_TRIES || !failure.is_away()) {
+                    return (work, Err(failure));
+                }
+                behind = Some(failure);
+                if last {
+                    sleep(LAST_PAUSE * last_tries).await;
+                } else {
+                    wait(&mut views, pause).await;
+                    pause = (pause * 2).min(PAUSES.1);
+                }
+            }
+        }
+    }
+}
+
+/// Waits, but no longer than until the last view comes.
+async fn wait(views: &mut watch::Receiver<Shown>, pause: Duration) {
+    let last = views.wait_for(|shown| shown.as_ref().is_some_and(|(_, last)| *last));
+    let abandoned = matches!(timeout(pause, last).await, Ok(Err(_)));
+    if abandoned {
+        // Nobody will send another view.
+        sleep(pause).await;
+    }
+}

@@ -1,0 +1,367 @@
+//! What MLflow is told of a run and of its trials, so that its compare page
+//! and its parallel coordinates work: the same parameters for every trial,
+//! each of one type; finite numbers only; names that it takes.
+
+use super::files::{self, File};
+use crate::{
+    results::{Results, TrialResult, Winner},
+    track::{DataVersion, State, View},
+    trial::Trial,
+};
+use eval::Score;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// The tags by which runs are found again.
+pub(super) const RUN: &str = "reverie.run";
+pub(super) const TRIAL: &str = "reverie.trial";
+/// Which files are there, and their digests.
+pub(super) const FILES: &str = "reverie.files";
+
+const LONGEST_KEY: usize = 200;
+/// Older servers take no more.
+const LONGEST_PARAM: usize = 500;
+const LONGEST_TAG: usize = 5000;
+/// Trials in the note of a run.
+const NOTED: usize = 20;
+
+/// By step, a value and when it was known.
+type Points = BTreeMap<i64, (f64, i64)>;
+
+/// What one MLflow run should be.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    pub(super) name: String,
+    pub(super) user: String,
+    pub(super) start_ms: i64,
+    pub(super) status: &'static str,
+    pub(super) end_ms: Option<i64>,
+    /// Of the tags, those by which it is found again.
+    pub(super) names: BTreeMap<String, String>,
+    pub(super) params: BTreeMap<String, String>,
+    pub(super) tags: BTreeMap<String, String>,
+    pub(super) metrics: BTreeMap<String, Points>,
+    pub(super) inputs: Vec<Value>,
+    pub(super) files: Vec<File>,
+    /// Whether all is known, so that tags which are not here are no longer true.
+    pub(super) complete: bool,
+}
+
+/// A text or a number as text; nothing as the empty text.
+pub(super) fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A key that MLflow takes: `recall@10` becomes `recall_at_10`.
+pub(super) fn legal(key: &str) -> String {
+    let fits = |c: char| if c.is_alphanumeric() || "_-. :/".contains(c) { c } else { '_' };
+    key.replace('@', "_at_").chars().map(fits).take(LONGEST_KEY).collect()
+}
+
+/// A metric's key. A slash would begin a group.
+fn metric_key(label: &str) -> String {
+    legal(label).replace('/', "_")
+}
+
+impl Wanted {
+    fn new(view: &View, name: String, tags: &BTreeMap<String, String>, user: Option<&str>) -> Self {
+        let (status, end_ms) = match view.state {
+            State::Running => ("RUNNING", None),
+            State::Finished => ("FINISHED", view.ended_ms),
+            State::Interrupted => ("KILLED", view.ended_ms),
+            State::Failed => ("FAILED", view.ended_ms),
+        };
+        let mut wanted = Self {
+            name,
+            user: user.unwrap_or_default().to_owned(),
+            start_ms: view.started_ms,
+            status,
+            end_ms,
+            complete: view.results.is_some(),
+            ..Self::default()
+        };
+        wanted.names.insert(RUN.to_owned(), view.run.clone());
+        for (key, value) in tags {
+            wanted.tag(key, value);
+        }
+        wanted.tag("mlflow.source.name", "reverie");
+        wanted.tag("mlflow.source.type", "LOCAL");
+        if let Some(user) = user {
+            wanted.tag("mlflow.user", user);
+        }
+        wanted.inputs = inputs(view);
+        wanted
+    }
+
+    fn named(mut self) -> Self {
+        self.tags.extend(self.names.clone());
+        self
+    }
+
+    fn tag(&mut self, key: &str, value: &str) {
+        self.tags.insert(key.to_owned(), value.chars().take(LONGEST_TAG).collect());
+    }
+
+    /// A value that is no finite number is none.
+    fn point(&mut self, key: &str, step: i64, value: impl Into<Option<f64>>, time_ms: i64) {
+        if let Some(value) = value.into().filter(|value: &f64| value.is_finite()) {
+            // The sum of nothing is -0, which comes back as 0.
+            self.metrics.entry(key.to_owned()).or_default().insert(step, (value + 0.0, time_ms));
+        }
+    }
+}
+
+/// The run for the whole.
+pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<&str>) -> Wanted {
+    let mut wanted = Wanted::new(view, view.run.clone(), tags, user);
+    let experiment = &view.experiment;
+    wanted.tag("reverie.experiment", &experiment.name);
+    wanted.tag("reverie.search", experiment.search.name());
+    for point in &view.usage {
+        let counts = [("tasks_finished", point.tasks), ("calls", point.calls), ("tokens", point.tokens)];
+        for (key, count) in counts {
+            wanted.point(key, point.step, count as f64, point.time_ms);
+        }
+        wanted.point("cost_usd", point.step, point.cost_usd, point.time_ms);
+    }
+    let Some(results) = view.results.as_deref() else { return wanted.named() };
+    let time = results.time_ms;
+    wanted.point("trials", 0, results.trials.len() as f64, time);
+    wanted.point("questions", 0, results.questions.len() as f64, time);
+    wanted.point("documents", 0, results.documents as f64, time);
+    wanted.point("provider_errors", 0, results.provider_errors as f64, time);
+    let best = results.winner.trial().and_then(|id| results.trial(id).ok()).or(results.trials.first());
+    if let Some(best) = best {
+        wanted.point("objective", 0, best.objective.as_ref().and_then(|summary| summary.mean), time);
+    }
+    match &results.winner {
+        Winner::Trial(id) => {
+            wanted.tag("reverie.winner", id);
+            if let Some(trial) = view.trials.iter().find(|trial| trial.id == *id) {
+                wanted.tag("reverie.winner.pipeline", &pipeline(trial, &view.trials));
+            }
+        }
+        Winner::Refused(reason) => wanted.tag("reverie.no_winner", reason),
+    }
+    if let Some(partial) = &results.partial {
+        wanted.tag("reverie.partial", partial);
+    }
+    wanted.tag("reverie.objective", &results.objective.join(", "));
+    wanted.tag("mlflow.note.content", &note(view, results));
+    wanted.files = files::of_run(view, results);
+    wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
+    wanted.named()
+}
+
+/// The trials of which something is known.
+pub(super) fn shown_trials(view: &View) -> impl Iterator<Item = &Trial> {
+    view.trials.iter().filter(|trial| {
+        let found = view.results.as_ref().is_some_and(|results| results.trial(&trial.id).is_ok());
+        found || view.scores.iter().any(|point| point.trial == trial.id)
+    })
+}
+
+/// The run for one trial, below the parent with this id.
+pub(super) fn trial(
+    view: &View,
+    trial: &Trial,
+    parent: &str,
+    tags: &BTreeMap<String, String>,
+    user: Option<&str>,
+) -> Wanted {
+    let pipeline = pipeline(trial, &view.trials);
+    let mut wanted = Wanted::new(view, format!("{} {pipeline}", trial.id).trim().to_owned(), tags, user);
+    wanted.names.insert(TRIAL.to_owned(), trial.id.clone());
+    wanted.names.insert("mlflow.parentRunId".to_owned(), parent.to_owned());
+    wanted.params = params(trial, &view.trials);
+    for ((metric, questions), point) in view.scores_of(&trial.id) {
+        wanted.point(&metric_key(metric), questions as i64, point.mean, point.time_ms);
+    }
+    if let Some((results, rank, found)) = view.results.as_deref().and_then(|results| {
+        let rank = results.trials.iter().position(|found| found.trial.id == trial.id)?;
+        Some((results, rank, &results.trials[rank]))
+    }) {
+        found_of(&mut wanted, results, rank, found);
+    }
+    wanted.named()
+}
+
+fn found_of(wanted: &mut Wanted, results: &Results, rank: usize, found: &TrialResult) {
+    let time = results.time_ms;
+    for (metric, summary) in &found.metrics {
+        let (key, step) = (metric_key(metric), (summary.n_scored + summary.n_failed) as i64);
+        wanted.point(&key, step, summary.mean, time);
+        wanted.point(&format!("n/{key}"), step, summary.n_scored as f64, time);
+        wanted.point(&format!("low/{key}"), step, summary.low, time);
+        wanted.point(&format!("high/{key}"), step, summary.high, time);
+        if summary.n_failed > 0 || summary.mean.is_none() {
+            wanted.tag(&format!("reverie.missing.{key}"), &missing(found, metric));
+        }
+    }
+    if let Some(objective) = &found.objective {
+        wanted.point("objective", 0, objective.mean, time);
+        wanted.point("low/objective", 0, objective.low, time);
+        wanted.point("high/objective", 0, objective.high, time);
+    }
+    if let Some(test) = &found.test {
+        wanted.point("test/objective", 0, test.mean, time);
+    }
+    wanted.point("cost_usd", 0, found.cost_usd, time);
+    wanted.point("latency_p50", 0, found.latency_p50, time);
+    wanted.point("latency_p95", 0, found.latency_p95, time);
+    wanted.point("tokens_per_answer", 0, found.tokens, time);
+    wanted.point("p_value", 0, found.p_value, time);
+    wanted.point("rank", 0, (rank + 1) as f64, time);
+    let winner = results.winner.trial() == Some(found.trial.id.as_str());
+    wanted.tag(
+        "reverie.verdict",
+        if winner {
+            "winner"
+        } else if found.tied {
+            "tied"
+        } else {
+            "behind"
+        },
+    );
+    if let Some(stop) = &found.stopped {
+        wanted.tag("reverie.stopped", &stop.reason);
+    }
+    if !found.failures.is_empty() {
+        wanted.tag("reverie.failures", &found.failures.join("\n"));
+        wanted.status = "FAILED";
+    }
+    wanted.files = vec![files::questions_of(results, found)];
+    wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
+}
+
+/// Why questions have no score by a metric, counted by reason.
+fn missing(found: &TrialResult, metric: &str) -> String {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for question in &found.questions {
+        if let Some(Score::Missing(missing)) = question.scores.get(metric).map(|scored| &scored.score) {
+            *reasons.entry(missing.name()).or_default() += 1;
+        }
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    format!("questions without a score: {}", reasons.join(", "))
+}
+
+/// What tells a trial from the others, in a few words.
+fn pipeline(trial: &Trial, trials: &[Trial]) -> String {
+    let differs = |axis: &str| trials.iter().any(|other| other.labels.get(axis) != trial.labels.get(axis));
+    let told = ["chunker", "embedder", "retriever", "reranker", "generator"].into_iter().filter(|axis| differs(axis));
+    let told: Vec<&str> = told.filter_map(|axis| trial.labels.get(axis)).map(String::as_str).collect();
+    told.join(" · ")
+}
+
+/// One parameter for each axis, and one for each setting that all trials have
+/// with the same type: MLflow's plots leave out runs that lack one, and read
+/// a parameter as numbers only where all are numbers.
+fn params(trial: &Trial, trials: &[Trial]) -> BTreeMap<String, String> {
+    let own = settings(trial);
+    let others: Vec<_> = trials.iter().map(settings).collect();
+    let everywhere = |key: &str, value: &Value| {
+        others.iter().all(|other| {
+            other.get(key).is_some_and(|other| std::mem::discriminant(other) == std::mem::discriminant(value))
+        })
+    };
+    let shared =
+        own.iter().filter(|(key, value)| everywhere(key, value)).map(|(key, value)| (key.clone(), text(value)));
+    let mut params: BTreeMap<String, String> = shared.filter(|(_, value)| !value.is_empty()).collect();
+    params.extend(trial.labels.iter().map(|(axis, label)| (axis.clone(), label.clone())));
+    params.into_iter().map(|(key, value)| (legal(&key), value.chars().take(LONGEST_PARAM).collect())).collect()
+}
+
+/// Numbers, texts and switches of a trial's components: `chunker.chunk_size`.
+fn settings(trial: &Trial) -> BTreeMap<String, Value> {
+    let components = [
+        ("chunker", serde_json::to_value(&trial.chunker)),
+        ("retriever", serde_json::to_value(&trial.retriever)),
+        ("reranker", serde_json::to_value(&trial.reranker)),
+        ("generator", serde_json::to_value(&trial.generator)),
+    ];
+    let mut settings = BTreeMap::new();
+    for (axis, component) in components {
+        let Ok(Value::Object(named)) = component else { continue };
+        for (key, value) in named.values().filter_map(Value::as_object).flatten() {
+            if value.is_number() || value.is_string() || value.is_boolean() {
+                settings.insert(format!("{axis}.{key}"), value.clone());
+            }
+        }
+    }
+    settings
+}
+
+/// The golden questions and the corpus: what a run was made from.
+fn inputs(view: &View) -> Vec<Value> {
+    let name = |data: &DataVersion, fallback: &str| {
+        let last = data.source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let name = if last.is_empty() || last == "." { fallback } else { last };
+        name.chars().take(500).collect::<String>()
+    };
+    let input = |data: &DataVersion, fallback: &str, context: &str, schema: Value, profile: Value| {
+        let kind = if data.source.starts_with("s3://") { "s3" } else { "local" };
+        json!({
+            "dataset": {
+                "name": name(data, fallback),
+                "digest": data.version.chars().take(36).collect::<String>(),
+                "source_type": kind,
+                "source": json!({ "uri": data.source }).to_string(),
+                "schema": schema.to_string(),
+                "profile": profile.to_string(),
+            },
+            "tags": [{ "key": "mlflow.data.context", "value": context }],
+        })
+    };
+    let column = |name: &str, kind: &str, required: bool| json!({ "name": name, "type": kind, "required": required });
+    let golden = view.dataset.as_ref().map(|data| {
+        let columns = [
+            column("id", "string", true),
+            column("question", "string", true),
+            column("reference", "string", false),
+            column("answerable", "boolean", false),
+        ];
+        input(data, "golden", "eval", json!({ "mlflow_colspec": columns }), json!({ "num_rows": data.rows }))
+    });
+    let corpus = view.corpus.as_ref().map(|data| {
+        let columns = [column("path", "string", true), column("text", "string", true)];
+        let profile = json!({ "num_rows": data.rows, "text_bytes": data.bytes });
+        input(data, "corpus", "corpus", json!({ "mlflow_colspec": columns }), profile)
+    });
+    golden.into_iter().chain(corpus).collect()
+}
+
+/// What a person reads on the run's page.
+fn note(view: &View, results: &Results) -> String {
+    let verdict = match &results.winner {
+        Winner::Trial(id) => {
+            let trial = view.trials.iter().find(|trial| trial.id == *id);
+            let pipeline = trial.map(|trial| pipeline(trial, &view.trials)).unwrap_or_default();
+            format!("**Winner: {id}** {pipeline}")
+        }
+        Winner::Refused(reason) => format!("**No winner:** {reason}"),
+    };
+    let mut lines = vec![verdict, String::new()];
+    if let Some(partial) = &results.partial {
+        lines.extend([format!("Partial: {partial}"), String::new()]);
+    }
+    let names: Vec<&str> = results.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    lines.push(format!("| trial | pipeline | objective | {} |", names.join(" | ")));
+    lines.push(format!("|---|---|---|{}", "---|".repeat(names.len())));
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
+    for found in results.trials.iter().take(NOTED) {
+        let means = names.iter().map(|name| number(found.metrics.get(*name).and_then(|summary| summary.mean)));
+        lines.push(format!(
+            "| {} | {} | {} | {} |",
+            found.trial.id,
+            pipeline(&found.trial, &view.trials).replace('|', "/"),
+            number(found.objective.as_ref().and_then(|objective| objective.mean)),
+            means.collect::<Vec<_>>().join(" | ")
+        ));
+    }
+    lines.join("\n")
+}

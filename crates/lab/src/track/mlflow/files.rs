@@ -1,0 +1,145 @@
+//! The files that an MLflow run keeps: the report, the golden questions, the
+//! experiment, and tables of questions for MLflow's pages and for others.
+
+use crate::{
+    results::{QuestionResult, Results, TrialResult},
+    track::View,
+};
+use bytes::Bytes;
+use eval::{Dataset, Score};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use store::Key;
+
+/// A file of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct File {
+    pub(super) name: String,
+    pub(super) bytes: Bytes,
+    /// Whether MLflow can show it as a table.
+    table: bool,
+}
+
+impl File {
+    pub(super) fn new(name: &str, bytes: impl Into<Bytes>) -> Self {
+        Self { name: name.to_owned(), bytes: bytes.into(), table: false }
+    }
+
+    /// MLflow's own form of tables.
+    fn table(name: &str, columns: &[String], rows: &[Vec<Value>]) -> Self {
+        let text = json!({ "columns": columns, "data": rows }).to_string();
+        Self { table: true, ..Self::new(name, text) }
+    }
+
+    pub(super) fn digest(&self) -> String {
+        Key::of_bytes(&self.bytes).short()
+    }
+
+    /// Its media type.
+    pub(super) fn kind(&self) -> &'static str {
+        match self.name.rsplit('.').next() {
+            Some("html") => "text/html",
+            Some("csv") => "text/csv",
+            Some("json") => "application/json",
+            _ => "text/plain",
+        }
+    }
+}
+
+/// The tag that makes MLflow show tables.
+pub(super) fn tables(files: &[File]) -> String {
+    let tables = files.iter().filter(|file| file.table).map(|file| json!({ "path": file.name, "type": "table" }));
+    Value::Array(tables.collect()).to_string()
+}
+
+/// The files of the run for the whole.
+pub(super) fn of_run(view: &View, results: &Results) -> Vec<File> {
+    let mut files = vec![File::new("experiment.toml", view.experiment.shown())];
+    if let Some(page) = view.report.as_ref().and_then(|path| std::fs::read(path).ok()) {
+        files.push(File::new("report.html", page));
+    }
+    if !results.questions.is_empty() {
+        let dataset = Dataset { questions: results.questions.clone() };
+        // The writer has no reason to fail.
+        files.extend(dataset.to_jsonl().ok().map(|text| File::new("golden.jsonl", text)));
+        files.extend(questions(results).map(|table| File::new("questions.csv", table)));
+    }
+    files.push(leaderboard(results));
+    files
+}
+
+/// All trials' questions as CSV: a row for each trial and question.
+fn questions(results: &Results) -> Option<Vec<u8>> {
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    let mut head = vec!["trial".to_owned()];
+    head.extend(columns(results));
+    writer.write_record(&head).ok()?;
+    for trial in &results.trials {
+        for (i, question) in trial.questions.iter().enumerate() {
+            let cells = row(results, i, question).into_iter().map(|cell| super::content::text(&cell));
+            writer.write_record(std::iter::once(trial.trial.id.clone()).chain(cells)).ok()?;
+        }
+    }
+    writer.into_inner().ok()
+}
+
+/// One trial's questions.
+pub(super) fn questions_of(results: &Results, trial: &TrialResult) -> File {
+    let rows = trial.questions.iter().enumerate().map(|(i, question)| row(results, i, question));
+    File::table("questions.json", &columns(results), &rows.collect::<Vec<_>>())
+}
+
+fn columns(results: &Results) -> Vec<String> {
+    let fixed = ["id", "question", "reference", "answer", "passages"].map(str::to_owned);
+    let metrics = results.metrics.iter().map(|metric| metric.name.clone());
+    fixed.into_iter().chain(metrics).chain(["missing".to_owned()]).collect()
+}
+
+/// One question: a score is a number or nothing, and then `missing` says why.
+fn row(results: &Results, i: usize, found: &QuestionResult) -> Vec<Value> {
+    let asked = results.questions.get(i).filter(|question| question.id == found.question);
+    let answer = found.answer.as_ref().map(|answer| answer.text.as_str());
+    let passages: Vec<&str> = found.passages.iter().map(|passage| passage.document.as_str()).collect();
+    let mut missing: BTreeMap<&str, String> = BTreeMap::new();
+    if let Some(error) = &found.error {
+        missing.insert("answer", error.clone());
+    }
+    let mut cells = vec![
+        json!(found.question),
+        json!(asked.map(|question| &question.question)),
+        json!(asked.and_then(|question| question.reference.as_ref())),
+        json!(answer),
+        json!(passages.join(", ")),
+    ];
+    for metric in &results.metrics {
+        let score = found.scores.get(&metric.name).map(|scored| &scored.score);
+        if let Some(Score::Missing(reason)) = score {
+            missing.insert(&metric.name, reason.to_string());
+        }
+        cells.push(json!(score.and_then(Score::value)));
+    }
+    let missing: Vec<String> = missing.iter().map(|(name, reason)| format!("{name}: {reason}")).collect();
+    cells.push(json!(missing.join("; ")));
+    cells
+}
+
+/// The trials, best first, with the mean of each metric.
+fn leaderboard(results: &Results) -> File {
+    let axes = ["chunker", "embedder", "retriever", "reranker", "generator"];
+    let names = results.metrics.iter().map(|metric| metric.name.clone());
+    let head = std::iter::once("trial").chain(axes).chain(["objective"]).map(str::to_owned);
+    let row = |found: &TrialResult| {
+        let mut cells = vec![json!(found.trial.id)];
+        cells.extend(axes.map(|axis| json!(found.trial.labels.get(axis))));
+        cells.push(json!(found.objective.as_ref().and_then(|objective| objective.mean)));
+        cells.extend(
+            results
+                .metrics
+                .iter()
+                .map(|metric| json!(found.metrics.get(&metric.name).and_then(|summary| summary.mean))),
+        );
+        cells
+    };
+    let rows: Vec<Vec<Value>> = results.trials.iter().map(row).collect();
+    File::table("leaderboard.json", &head.chain(names).collect::<Vec<_>>(), &rows)
+}

@@ -1,0 +1,241 @@
+//! A small client of MLflow's REST API. It repeats nothing by itself: who
+//! calls it looks at what is there and tries again.
+
+use super::super::Failure;
+use super::{
+    content::{self, Wanted},
+    files::File,
+    state::Current,
+};
+use crate::{Environment, error_chain};
+use reqwest::{RequestBuilder, StatusCode, Url};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const API: &str = "api/2.0/mlflow";
+const PROXY: &str = "api/2.0/mlflow-artifacts/artifacts";
+const CONNECT: Duration = Duration::from_secs(3);
+/// For a call, with a server that is slow: creating a run that we gave up on
+/// would make another one.
+const CALL: Duration = Duration::from_secs(60);
+const UPLOAD: Duration = Duration::from_secs(300);
+const RUNS_PER_PAGE: usize = 1000;
+
+/// An MLflow server.
+pub(super) struct Server {
+    client: reqwest::Client,
+    address: String,
+    secret: Secret,
+}
+
+enum Secret {
+    None,
+    Password(String, String),
+    Token(String),
+}
+
+impl Server {
+    pub(super) fn new(uri: &str, environment: &Environment) -> Result<Self, String> {
+        let url = Url::parse(uri).map_err(|error| format!("`uri` is no address: {error}"))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err("`uri` must begin with http:// or https://: it is the address of an MLflow server".to_owned());
+        }
+        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() || url.fragment().is_some() {
+            return Err("`uri` must hold no user, password or query: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, in the environment".to_owned());
+        }
+        let [user, password, token] =
+            ["USERNAME", "PASSWORD", "TOKEN"].map(|name| environment(&format!("MLFLOW_TRACKING_{name}")));
+        let secret = match (user, password, token) {
+            (Some(user), Some(password), _) => Secret::Password(user, password),
+            (_, _, Some(token)) => Secret::Token(token),
+            _ => Secret::None,
+        };
+        let client = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
+            // A redirect would carry results to a host that nobody named.
+            .redirect(reqwest::redirect::Policy::none())
+            .no_gzip()
+            .build()
+            .map_err(|error| format!("no HTTP client: {}", error_chain(&error)))?;
+        Ok(Self { client, address: url.as_str().trim_end_matches('/').to_owned(), secret })
+    }
+
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Calls a function that changes something.
+    pub(super) async fn post(&self, function: &str, body: &Value) -> Result<Value, Failure> {
+        let request = self.client.post(format!("{}/{API}/{function}", self.address)).json(body);
+        self.send(function, request.timeout(CALL)).await
+    }
+
+    async fn get(&self, function: &str, name: &str, value: &str) -> Result<Value, Failure> {
+        let mut url = Url::parse(&format!("{}/{API}/{function}", self.address))
+            .map_err(|error| Failure::Refused(format!("{function}: {error}")))?;
+        url.query_pairs_mut().append_pair(name, value);
+        self.send(function, self.client.get(url).timeout(CALL)).await
+    }
+
+    /// Sends a file through the server to wherever it keeps files.
+    pub(super) async fn put(&self, address: &str, file: &File) -> Result<(), Failure> {
+        let request = self.client.put(address).header(reqwest::header::CONTENT_TYPE, file.kind());
+        self.send(&file.name, request.body(file.bytes.clone()).timeout(UPLOAD)).await.map(drop)
+    }
+
+    async fn send(&self, what: &str, request: RequestBuilder) -> Result<Value, Failure> {
+        let request = match &self.secret {
+            Secret::None => request,
+            Secret::Password(user, password) => request.basic_auth(user, Some(password)),
+            Secret::Token(token) => request.bearer_auth(token),
+        };
+        let away = |error: reqwest::Error| Failure::Away(format!("{what}: {}", error_chain(&error.without_url())));
+        let response = request.send().await.map_err(away)?;
+        let status = response.status();
+        let text = response.text().await.map_err(away)?;
+        if status.is_success() {
+            return match text.trim() {
+                "" => Ok(Value::Null),
+                text => serde_json::from_str(text).map_err(|_| {
+                    Failure::Refused(format!("{what}: the answer is no JSON: is {} an MLflow server?", self.address))
+                }),
+            };
+        }
+        let said = serde_json::from_str::<Value>(&text).unwrap_or_default();
+        let code = said["error_code"].as_str().unwrap_or_default();
+        let mut message = said["message"].as_str().unwrap_or(&text).trim().to_owned();
+        for secret in self.secret.texts() {
+            message = message.replace(secret, "[redacted]");
+        }
+        let message: String = message.chars().take(300).collect();
+        let whole = format!("{what}: {} {code} {message}", status.as_u16());
+        Err(match status {
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => Failure::Away(whole),
+            status if status.is_server_error() => Failure::Away(whole),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Failure::Refused(format!(
+                "{whole}; it wants MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, in the environment"
+            )),
+            _ => Failure::Refused(whole),
+        })
+    }
+
+    /// The id of the experiment with this name, which is made if need be.
+    pub(super) async fn experiment(&self, name: &str) -> Result<String, Failure> {
+        let id = |found: &Value| content::text(&found["experiment_id"]);
+        let looked = self.get("experiments/get-by-name", "experiment_name", name).await;
+        match looked {
+            Ok(found) => {
+                if found["experiment"]["lifecycle_stage"] == "deleted" {
+                    return Err(Failure::Refused(format!(
+                        "the MLflow experiment `{name}` was deleted: restore it, or name another one as `experiment` under [track]"
+                    )));
+                }
+                Ok(id(&found["experiment"]))
+            }
+            Err(Failure::Refused(reason)) if reason.contains("RESOURCE_DOES_NOT_EXIST") => {
+                // Of MLflow's kinds the one whose pages compare runs in tables and charts.
+                let tags = json!([{ "key": "mlflow.experimentKind", "value": "custom_model_development" }]);
+                match self.post("experiments/create", &json!({ "name": name, "tags": tags })).await {
+                    Ok(made) => Ok(id(&made)),
+                    // Another process was faster.
+                    Err(Failure::Refused(reason)) if reason.contains("RESOURCE_ALREADY_EXISTS") => {
+                        Ok(id(&self.get("experiments/get-by-name", "experiment_name", name).await?["experiment"]))
+                    }
+                    Err(failure) => Err(failure),
+                }
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// The runs of an experiment that a filter lets through.
+    pub(super) async fn runs(&self, experiment: &str, filter: &str) -> Result<Vec<Current>, Failure> {
+        let mut runs = Vec::new();
+        let mut page = String::new();
+        loop {
+            let mut body = json!({
+                "experiment_ids": [experiment], "filter": filter, "run_view_type": "ACTIVE_ONLY",
+                "max_results": RUNS_PER_PAGE,
+            });
+            if !page.is_empty() {
+                body["page_token"] = json!(page);
+            }
+            let found = self.post("runs/search", &body).await?;
+            runs.extend(found["runs"].as_array().into_iter().flatten().map(Current::read));
+            page = content::text(&found["next_page_token"]);
+            if page.is_empty() {
+                return Ok(runs);
+            }
+        }
+    }
+
+    /// Creates a run with nothing but what it is found by again.
+    pub(super) async fn create(&self, experiment: &str, wanted: &Wanted) -> Result<Current, Failure> {
+        let tags = wanted.names.iter().map(|(key, value)| json!({ "key": key, "value": value }));
+        let body = json!({
+            "experiment_id": experiment, "run_name": wanted.name, "start_time": wanted.start_ms,
+            "user_id": wanted.user, "tags": tags.collect::<Vec<_>>(),
+        });
+        let made = self.post("runs/create", &body).await?;
+        let run = Current::read(&made["run"]);
+        if run.id.is_empty() {
+            return Err(Failure::Refused("runs/create: the answer names no run".to_owned()));
+        }
+        Ok(run)
+    }
+}
+
+impl Secret {
+    fn texts(&self) -> Vec<&str> {
+        match self {
+            Self::None => Vec::new(),
+            Self::Password(_, password) => vec![password],
+            Self::Token(token) => vec![token],
+        }
+    }
+}
+
+/// Where the files of a run are sent.
+pub(super) struct Address(String);
+
+impl Address {
+    /// From a run's `artifact_uri`, or why files cannot be sent there.
+    pub(super) fn of(artifacts: &str, server: &str) -> Result<Self, String> {
+        let Some(place) = artifacts.strip_prefix("mlflow-artifacts:") else {
+            return Err(format!(
+                "no files are there: the experiment keeps them in {artifacts}, which only a program beside it can write; use an MLflow experiment of a server that passes them on (`mlflow server --artifacts-destination …`)"
+            ));
+        };
+        // Three slashes, or one: the server that we talk to. Two: another one.
+        let (host, path) = match place.strip_prefix("//").filter(|rest| !rest.starts_with('/')) {
+            Some(rest) => {
+                let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+                let scheme = server.split("://").next().unwrap_or("http");
+                (format!("{scheme}://{host}"), path)
+            }
+            None => (server.to_owned(), place),
+        };
+        Ok(Self(format!("{host}/{PROXY}/{}", path.trim_matches('/'))))
+    }
+
+    pub(super) fn file(&self, name: &str) -> String {
+        format!("{}/{name}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_go_through_the_server_that_keeps_them() {
+        let at = |artifacts| Address::of(artifacts, "https://host/base").map(|address| address.file("a.csv"));
+        let own = "https://host/base/api/2.0/mlflow-artifacts/artifacts/1/r/artifacts/a.csv";
+        assert_eq!(at("mlflow-artifacts:/1/r/artifacts").as_deref(), Ok(own));
+        assert_eq!(at("mlflow-artifacts:///1/r/artifacts").as_deref(), Ok(own));
+        let other = "https://other:81/api/2.0/mlflow-artifacts/artifacts/1/r/artifacts/a.csv";
+        assert_eq!(at("mlflow-artifacts://other:81/1/r/artifacts").as_deref(), Ok(other));
+        assert!(at("s3://bucket/1/r").expect_err("no proxy").contains("--artifacts-destination"));
+    }
+}

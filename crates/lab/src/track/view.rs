@@ -1,0 +1,366 @@
+//! What there is to show of a run, read from its folder: the event log, the
+//! results, the report. The log is read on from where it was left.
+
+use crate::{Error, results::Results, spec::Experiment, trial};
+use eval::statistics::Summary;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use store::Event;
+
+/// How a run is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum State {
+    /// It goes on, as far as its folder tells.
+    #[default]
+    Running,
+    /// It came to its end.
+    Finished,
+    /// Somebody stopped it; the next run goes on.
+    Interrupted,
+    /// It could not go on.
+    Failed,
+}
+
+/// Which version of some data a run was made from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DataVersion {
+    /// The digest of its content.
+    pub version: String,
+    /// Where it is, as the experiment file says.
+    pub source: String,
+    /// Questions or documents.
+    pub rows: usize,
+    /// Bytes of text; none for questions.
+    #[serde(default)]
+    pub bytes: Option<usize>,
+}
+
+/// What a run had used at some time, all its processes together.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UsagePoint {
+    /// Counted from 0.
+    pub step: i64,
+    /// In milliseconds since 1970.
+    pub time_ms: i64,
+    /// Tasks that ended well.
+    pub tasks: u64,
+    /// Calls that models answered.
+    pub calls: u64,
+    /// Tokens read and written.
+    pub tokens: u64,
+    /// Dollars.
+    pub cost_usd: f64,
+}
+
+/// A trial's mean by some metric, after so many questions.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ScorePoint {
+    /// The trial.
+    pub trial: String,
+    /// The metric.
+    pub metric: String,
+    /// Questions that have a score or should have one.
+    pub questions: usize,
+    /// The mean of those with a score.
+    pub mean: f64,
+    /// In milliseconds since 1970.
+    #[serde(default)]
+    pub time_ms: i64,
+}
+
+impl ScorePoint {
+    /// The point of a summary, if it has a mean.
+    pub(crate) fn of(trial: &str, metric: &str, summary: &Summary) -> Option<Self> {
+        let questions = summary.n_scored + summary.n_failed;
+        Some(Self { trial: trial.to_owned(), metric: metric.to_owned(), questions, mean: summary.mean?, time_ms: 0 })
+    }
+}
+
+/// All that there is to show of a run.
+#[derive(Debug, Clone)]
+pub struct View {
+    /// The run's id.
+    pub run: String,
+    /// The experiment.
+    pub experiment: Arc<Experiment>,
+    /// What stands for each trial's value on each axis, and its settings.
+    pub trials: Arc<Vec<trial::Trial>>,
+    /// How it is doing.
+    pub state: State,
+    /// When it first started, in milliseconds since 1970.
+    pub started_ms: i64,
+    /// When it last ended.
+    pub ended_ms: Option<i64>,
+    /// The golden questions.
+    pub dataset: Option<DataVersion>,
+    /// The corpus.
+    pub corpus: Option<DataVersion>,
+    /// What it used, over time.
+    pub usage: Vec<UsagePoint>,
+    /// What it found so far, in the order in which it was found.
+    pub scores: Vec<ScorePoint>,
+    /// What it found, once it came to its end.
+    pub results: Option<Arc<Results>>,
+    /// The report's page, once it came to its end.
+    pub report: Option<PathBuf>,
+}
+
+/// Reads a run's folder again and again.
+#[derive(Debug)]
+pub(crate) struct RunReader {
+    folder: PathBuf,
+    tail: Tail,
+    view: View,
+    /// What earlier processes used, and this one so far.
+    before: UsagePoint,
+    process: UsagePoint,
+    tasks: u64,
+    seen: BTreeSet<(String, String, usize, u64)>,
+    /// Keys of finished tasks that gave scores.
+    scored: Vec<String>,
+}
+
+impl RunReader {
+    pub(crate) fn new(folder: PathBuf, run: &str, experiment: Arc<Experiment>) -> Self {
+        let trials = Arc::new(trial::grid(&experiment));
+        let view = View {
+            run: run.to_owned(),
+            experiment,
+            trials,
+            state: State::Running,
+            started_ms: 0,
+            ended_ms: None,
+            dataset: None,
+            corpus: None,
+            usage: Vec::new(),
+            scores: Vec::new(),
+            results: None,
+            report: None,
+        };
+        let tail = Tail { path: folder.join("events.jsonl"), read: 0, rest: Vec::new() };
+        Self {
+            folder,
+            tail,
+            view,
+            before: UsagePoint::default(),
+            process: UsagePoint::default(),
+            tasks: 0,
+            seen: BTreeSet::new(),
+            scored: Vec::new(),
+        }
+    }
+
+    /// The run as its folder tells it now.
+    pub(crate) fn look(&mut self) -> Result<View, Error> {
+        for line in self.tail.lines()? {
+            self.line(&line);
+        }
+        if self.view.state == State::Finished && self.view.results.is_none() {
+            self.view.results = Some(Arc::new(Results::read(&self.folder)?));
+        }
+        // The page is written after the results.
+        let report = self.folder.join("report.html");
+        self.view.report = (self.view.results.is_some() && report.is_file()).then_some(report);
+        Ok(self.view.clone())
+    }
+
+    /// The keys of finished tasks that gave scores, each time those since the
+    /// last look.
+    pub(crate) fn scored(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.scored)
+    }
+
+    /// Whether the log tells this trial's mean by this metric already.
+    pub(crate) fn knows(&self, trial: &str, metric: &str) -> bool {
+        self.view.scores.iter().any(|point| point.trial == trial && point.metric == metric)
+    }
+
+    fn line(&mut self, line: &[u8]) {
+        // Most lines are about tasks, and of those only scores matter.
+        let holds = |word: &str| line.windows(word.len()).any(|window| window == word.as_bytes());
+        let head = String::from_utf8_lossy(&line[..line.len().min(64)]);
+        let is = |kind: &str| head.contains(&format!("\"kind\":\"{kind}\""));
+        if is("task_finished") {
+            self.tasks += 1;
+            if !holds("\"operator\":\"score\"") && !holds("\"operator\":\"judge\"") {
+                return;
+            }
+        }
+        let kinds = ["run_", "usage", "trial_scored", "task_finished"];
+        if !kinds.iter().any(|kind| head.contains(&format!("\"kind\":\"{kind}"))) {
+            return;
+        }
+        let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
+        match event.kind.as_str() {
+            "task_finished" => self.scored.extend(event.fields["task"].as_str().map(str::to_owned)),
+            "run_started" => self.start(&event),
+            "run_finished" => self.end(&event, State::Finished),
+            "run_interrupted" => self.end(&event, State::Interrupted),
+            "run_failed" => self.end(&event, State::Failed),
+            "usage" => {
+                let Ok(used) = event.parse::<UsagePoint>() else { return };
+                self.process = used;
+                let before = self.before;
+                self.view.usage.push(UsagePoint {
+                    step: self.view.usage.len() as i64,
+                    time_ms: event.time_ms,
+                    tasks: self.tasks,
+                    calls: before.calls + used.calls,
+                    tokens: before.tokens + used.tokens,
+                    cost_usd: before.cost_usd + used.cost_usd,
+                });
+            }
+            "trial_scored" => {
+                let Ok(point) = event.parse::<ScorePoint>() else { return };
+                // A search that is resumed goes over its steps again.
+                let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());
+                if self.seen.insert(name) {
+                    self.view.scores.push(ScorePoint { time_ms: event.time_ms, ..point });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, event: &Event) {
+        let view = &mut self.view;
+        if view.started_ms == 0 {
+            view.started_ms = event.time_ms;
+        }
+        (view.state, view.ended_ms, view.results) = (State::Running, None, None);
+        let data = |name: &str| event.fields.get(name).and_then(|data: &Value| DataVersion::deserialize(data).ok());
+        view.dataset = data("dataset").or_else(|| view.dataset.take());
+        view.corpus = data("corpus").or_else(|| view.corpus.take());
+        self.before.calls += self.process.calls;
+        self.before.tokens += self.process.tokens;
+        self.before.cost_usd += self.process.cost_usd;
+        self.process = UsagePoint::default();
+    }
+
+    fn end(&mut self, event: &Event, state: State) {
+        (self.view.state, self.view.ended_ms) = (state, Some(event.time_ms));
+    }
+}
+
+impl View {
+    /// Each trial's means by metric and number of questions, the last of each.
+    pub fn scores_of(&self, trial: &str) -> BTreeMap<(&str, usize), &ScorePoint> {
+        let of_trial = self.scores.iter().filter(|point| point.trial == trial);
+        of_trial.map(|point| ((point.metric.as_str(), point.questions), point)).collect()
+    }
+}
+
+/// A file that grows, read line by line.
+#[derive(Debug)]
+struct Tail {
+    path: PathBuf,
+    read: u64,
+    /// A line that is not whole yet.
+    rest: Vec<u8>,
+}
+
+impl Tail {
+    fn lines(&mut self) -> Result<Vec<Vec<u8>>, Error> {
+        let failed = |source| Error::file("read", &self.path, source);
+        let mut file = match File::open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        file.seek(SeekFrom::Start(self.read)).map_err(failed)?;
+        let mut bytes = std::mem::take(&mut self.rest);
+        let kept = bytes.len();
+        let result = file.read_to_end(&mut bytes);
+        self.read += (bytes.len() - kept) as u64;
+        result.map_err(failed)?;
+        let mut lines: Vec<Vec<u8>> = bytes.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect();
+        self.rest = lines.pop().unwrap_or_default();
+        lines.retain(|line| !line.is_empty());
+        Ok(lines)
+    }
+}
+
+/// The run of an experiment that was worked on last, by the name of its
+/// folder.
+pub(crate) fn last_run(runs: &Path, experiment: &str) -> Option<String> {
+    let entries = std::fs::read_dir(runs).ok()?.filter_map(Result::ok);
+    let named = entries.filter_map(|entry| {
+        let name = entry.file_name().into_string().ok()?;
+        let is_key = |key: &str| key.len() == 12 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_key(name.strip_prefix(experiment)?.strip_prefix('-')?).then_some(())?;
+        let changed = entry.path().join("events.jsonl").metadata().and_then(|file| file.modified()).ok()?;
+        Some((changed, name))
+    });
+    named.max().map(|(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use store::EventLog;
+
+    fn reader(folder: &Path) -> RunReader {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
+        RunReader::new(folder.to_owned(), "x-1", Arc::new(Experiment::parse(text, ".").unwrap()))
+    }
+
+    #[test]
+    fn what_processes_used_is_added_up_and_steps_go_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
+        let say = |time, kind: &str, fields: Value| log.append(&Event::new(time, kind).with(&fields)).unwrap();
+        let mut reader = reader(folder.path());
+        say(10, "run_started", json!({}));
+        say(11, "task_finished", json!({ "task": "a", "operator": "load" }));
+        say(12, "usage", json!({ "calls": 3, "tokens": 30, "cost_usd": 0.5 }));
+        assert_eq!(reader.look().unwrap().usage.len(), 1);
+        say(20, "run_started", json!({}));
+        say(21, "task_finished", json!({ "task": "b", "operator": "score" }));
+        say(22, "usage", json!({ "calls": 1, "tokens": 10, "cost_usd": 0.25 }));
+        say(23, "usage", json!({ "calls": 2, "tokens": 20, "cost_usd": 0.5 }));
+        let view = reader.look().unwrap();
+        let last = UsagePoint { step: 2, time_ms: 23, tasks: 2, calls: 5, tokens: 50, cost_usd: 1.0 };
+        assert_eq!(view.usage.last(), Some(&last));
+        assert_eq!((view.started_ms, view.state), (10, State::Running));
+        assert_eq!(reader.scored(), ["b"]);
+        assert!(reader.scored().is_empty(), "each is told once");
+        say(30, "run_interrupted", json!({}));
+        assert_eq!(reader.look().unwrap().state, State::Interrupted);
+        let whole = super::tests::reader(folder.path()).look().unwrap();
+        assert_eq!((whole.usage, whole.state), (view.usage, State::Interrupted), "read at once it is the same");
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_read_when_it_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let point = r#"{"time_ms":5,"kind":"trial_scored","trial":"t01","metric":"recall","questions":4,"mean":0.5}"#;
+        let mut reader = reader(folder.path());
+        std::fs::write(&path, &point[..40]).unwrap();
+        assert!(reader.look().unwrap().scores.is_empty());
+        std::fs::write(&path, format!("{point}\n{point}\n")).unwrap();
+        let view = reader.look().unwrap();
+        assert_eq!(view.scores.len(), 1, "the same point again is no other");
+        assert_eq!(view.scores_of("t01")[&("recall", 4)].mean, 0.5);
+        assert!(reader.knows("t01", "recall") && !reader.knows("t01", "ndcg"));
+    }
+
+    #[test]
+    fn the_last_run_is_that_of_this_experiment() {
+        let runs = tempfile::tempdir().unwrap();
+        for name in ["x-0123456789ab", "x-y-0123456789ab", "x.latest"] {
+            EventLog::open(runs.path().join(name).join("events.jsonl")).unwrap();
+        }
+        assert_eq!(last_run(runs.path(), "x").as_deref(), Some("x-0123456789ab"));
+        assert_eq!(last_run(runs.path(), "z"), None);
+    }
+}
