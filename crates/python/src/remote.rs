@@ -22,7 +22,7 @@ impl PythonCluster {
     pub(crate) fn join(connect: &Py<PyAny>, spec: &RayEngineSpec) -> Result<Arc<dyn Cluster>, String> {
         Python::attach(|py| {
             let arguments = (&spec.address, spec.environment.clone());
-            let object = connect.call1(py, arguments).map_err(|error| error.to_string())?;
+            let object = connect.call1(py, arguments).map_err(|error| error.value(py).to_string())?;
             Ok(Arc::new(Self { object: Arc::new(object) }) as Arc<dyn Cluster>)
         })
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 from typing import Any, Callable
 
 import ray
@@ -32,6 +33,7 @@ class Cluster:
 
     def __init__(self, address: str, environment: list[str]) -> None:
         if not ray.is_initialized():
+            _look_for(address)
             ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
         self._limits = limits()
         self._actors: dict[int, Any] = {}
@@ -135,6 +137,17 @@ class Limits:
     def targets(self) -> dict[str, int]:
         """Calls that may be in flight at each limit."""
         return self._limits.targets()
+
+
+def _look_for(address: str) -> None:
+    # Ray itself waits two minutes for a head that is not there, and then ends the process.
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=5).close()
+    except OSError as error:
+        raise RuntimeError(f"no Ray cluster answers at {address} ({error}): `ray start --head` tells its address") from error
 
 
 def limits() -> Any:
