@@ -91,8 +91,8 @@ class Table:
         return "\n".join(line(row) for row in [names, *cells])
 
     def _repr_html_(self) -> str:
-        return html_table(self.columns, ([(shown(value), self._kinds[name] not in ("text", "texts"))
-                                          for name, value in zip(self._kinds, row)] for row in self._rows))
+        numbers = [kind not in ("text", "texts") for kind in self._kinds.values()]
+        return html_table(self.columns, ([(shown(value), number) for value, number in zip(row, numbers)] for row in self._rows))
 
 
 def shown(value: Any) -> str:
@@ -102,7 +102,7 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, float):
-        return f"{value:.3f}"
+        return f"{value + 0.0:.3f}"  # no minus before zero
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     text = " ".join(str(value).split())
@@ -115,12 +115,11 @@ def html_table(
     bold: Callable[[int], bool] = lambda row: False,
 ) -> str:
     """A table of texts, each with whether it is a number."""
-    head = "".join(f'<th style="text-align:left;vertical-align:bottom">{escape(name)}</th>' for name in names)
+    head = "".join(f'<th style="text-align:left;vertical-align:bottom;padding:2px 8px">{escape(name)}</th>' for name in names)
     body = []
     for i, row in enumerate(rows):
         cells = "".join(
-            f'<td style="text-align:{"right" if number else "left"};vertical-align:top;white-space:pre-line">'
-            f"{escape(text)}</td>"
+            f'<td style="vertical-align:top;padding:2px 8px;text-align:{"right;white-space:pre" if number else "left"}">{escape(text)}</td>'
             for text, number in row
         )
         body.append(f'<tr{" style=font-weight:600" if bold(i) else ""}>{cells}</tr>')
