@@ -42,7 +42,22 @@ _HOME = {
     "metric": "metrics",
 }
 
-__all__ = list(_HOME)
+__all__ = [
+    "Answer",
+    "Chunker",
+    "Comparison",
+    "Embedding",
+    "Experiment",
+    "Metric",
+    "Parser",
+    "Passage",
+    "Pipeline",
+    "Plan",
+    "Results",
+    "Table",
+    "Trial",
+    "metric",
+]
 
 
 def __getattr__(name: str) -> Any:

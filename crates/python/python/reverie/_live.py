@@ -6,7 +6,8 @@ import json
 import shutil
 import sys
 import time
-from typing import Any, Callable
+from collections.abc import Callable
+from typing import Any
 
 from reverie.tables import html_table
 
@@ -71,13 +72,16 @@ class Notebook(Watcher):
         page = html_table(names, rows) if rows else "<p>Reading the corpus and planning …</p>"
         if now["models"]:
             names = ["model", "in flight", "target", "queue", "answered", "answers/s", "tokens/s", "refused"]
-            page += html_table(names, [
-                [(each["name"], False)]
-                + [(f"{each[name]:,}", True) for name in ("in_flight", "target", "waiting", "answered")]
-                + [(f"{each['goodput']:.1f}", True), (f"{each['tokens_per_second']:.0f}", True)]
-                + [(f"{100 * each['refused_share']:.1f} %", True)]
-                for each in now["models"]
-            ])
+            page += html_table(
+                names,
+                [
+                    [(each["name"], False)]
+                    + [(f"{each[name]:,}", True) for name in ("in_flight", "target", "waiting", "answered")]
+                    + [(f"{each['goodput']:.1f}", True), (f"{each['tokens_per_second']:.0f}", True)]
+                    + [(f"{100 * each['refused_share']:.1f} %", True)]
+                    for each in now["models"]
+                ],
+            )
         return f'{page}<p style="opacity:.6">{time.monotonic() - self._started:.0f} s</p>'
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Mapping
+from typing import TYPE_CHECKING, Any
 
 from reverie import _core
 
@@ -20,6 +21,8 @@ class Pipeline:
 
         pipeline = reverie.Pipeline.load("experiment.toml")
         print(pipeline.query("What is a virtual package?"))
+
+    Several threads may ask one pipeline.
     """
 
     def __init__(self, core: _core.Pipeline) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any, Callable, Mapping
+from typing import Any
 
 from reverie import _core
 from reverie._command import _connect
@@ -160,7 +161,9 @@ class Plan:
         them that are in the store already (`stored`)."""
         counts = ("planned", "unique", "stored")
         columns = [("operator", "text"), *((name, "count") for name in counts), ("detail", "text")]
-        rows = ([each["operator"], *(each[name] for name in counts), each["detail"]] for each in self._data["operators"])
+        rows = (
+            [each["operator"], *(each[name] for name in counts), each["detail"]] for each in self._data["operators"]
+        )
         return Table(columns, rows)
 
     def _summary(self) -> str:
@@ -180,12 +183,15 @@ class Plan:
         page = f"<p><b>{escape(self._summary())}</b></p>{self.operators()._repr_html_()}"
         if self.cost and self.cost["models"]:
             names = ["model", "calls", "tokens read", "tokens written, at most", "$"]
-            page += html_table(names, [
-                [(each["model"], False)]
-                + [(f"{each[name]:,}", True) for name in ("calls", "prompt_tokens", "completion_tokens")]
-                + [("–" if each["cost_usd"] is None else f"{each['cost_usd']:.4f}", True)]
-                for each in self.cost["models"]
-            ])
+            page += html_table(
+                names,
+                [
+                    [(each["model"], False)]
+                    + [(f"{each[name]:,}", True) for name in ("calls", "prompt_tokens", "completion_tokens")]
+                    + [("–" if each["cost_usd"] is None else f"{each['cost_usd']:.4f}", True)]
+                    for each in self.cost["models"]
+                ],
+            )
         return page
 
 

@@ -7,8 +7,9 @@ import builtins
 import dis
 import inspect
 import textwrap
+from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import Any, Callable, Iterator, overload
+from typing import Any, overload
 
 
 class Metric:
@@ -100,7 +101,9 @@ def _source(function: Callable[..., Any]) -> str:
             f"the source of `{function.__name__}` cannot be read ({error}): "
             'put it into a file, and write {"python": {"file": "metrics.py", "function": …}}'
         ) from error
-    around = sorted({*function.__code__.co_freevars, *_globals(function.__code__)} - {function.__name__, *dir(builtins)})
+    around = sorted(
+        {*function.__code__.co_freevars, *_globals(function.__code__)} - {function.__name__, *dir(builtins)}
+    )
     if around:
         raise ValueError(
             f"the metric `{function.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "

@@ -174,7 +174,9 @@ class Results:
             if trial["group"] is not None:
                 groups.setdefault(trial["group"], []).append(trial["trial"]["id"])
         if len(groups) > 1:
-            lines.append("Groups that cannot be told apart: " + " > ".join(" = ".join(groups[g]) for g in sorted(groups)))
+            lines.append(
+                "Groups that cannot be told apart: " + " > ".join(" = ".join(groups[g]) for g in sorted(groups))
+            )
         return lines
 
     def _board(self) -> tuple[list[str], list[list[tuple[str, bool]]]]:
@@ -202,8 +204,10 @@ class Results:
 
     def __repr__(self) -> str:
         names, rows = self._board()
-        table = Table([(name or " " * i, "text") for i, name in enumerate(names)],
-                      [[text.replace("\n", " ") for text, _ in row] for row in rows])
+        table = Table(
+            [(name or " " * i, "text") for i, name in enumerate(names)],
+            [[text.replace("\n", " ") for text, _ in row] for row in rows],
+        )
         return "\n".join([f"{self.experiment}, run {self.run}", repr(table), *self._verdict()])
 
     def _repr_html_(self) -> str:
@@ -215,7 +219,11 @@ class Results:
         names, rows = self._board()
         bold = [trial["trial"]["id"] == self.winner for trial in data["trials"]]
         verdict = "<br>".join(escape(line) for line in self._verdict())
-        judged = "<p>* given by a judge; chooses only if the judge was qualified.</p>" if any("*" in n for n in names) else ""
+        judged = (
+            "<p>* given by a judge; chooses only if the judge was qualified.</p>"
+            if any("*" in n for n in names)
+            else ""
+        )
         return (
             f"<h3>{escape(self.experiment)}</h3><p>{verdict}</p>{html_table(names, rows, lambda row: bold[row])}"
             f'{judged}<p style="opacity:.6">{escape(facts)}. Below a mean: its 95 % interval.</p>{self._plot()}'
@@ -277,11 +285,16 @@ class Comparison(Table):
             difference = "–" if row["difference"] is None else f"{row['difference']:+.3f}"
             if row["low"] is not None:
                 difference += f"\n[{row['low']:+.3f}, {row['high']:+.3f}]"
-            rows.append([
-                (row["metric"], False), (difference, True), (shown(row["corrected"]), True),
-                (shown(row["effect_size"]), True), (f"{row['n_pairs']} of {row['n_total']}", True),
-                (shown(row["questions_needed"]), True),
-            ])
+            rows.append(
+                [
+                    (row["metric"], False),
+                    (difference, True),
+                    (shown(row["corrected"]), True),
+                    (shown(row["effect_size"]), True),
+                    (f"{row['n_pairs']} of {row['n_total']}", True),
+                    (shown(row["questions_needed"]), True),
+                ]
+            )
         real = set(self.real())
         note = f"p is corrected for {len(rows)} metrics; below 0.05 a difference is called real (bold)."
         table = html_table(names, rows, lambda row: rows[row][0][0] in real)

@@ -6,8 +6,9 @@ somebody asks for that: pyarrow, pandas and Polars are imported then, and not be
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas
@@ -71,7 +72,7 @@ class Table:
         """A `polars.DataFrame`. Needs Polars and pyarrow."""
         import polars
 
-        return polars.from_arrow(self.to_arrow())
+        return polars.DataFrame(self.to_arrow())
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
@@ -92,7 +93,9 @@ class Table:
 
     def _repr_html_(self) -> str:
         numbers = [kind not in ("text", "texts") for kind in self._kinds.values()]
-        return html_table(self.columns, ([(shown(value), number) for value, number in zip(row, numbers)] for row in self._rows))
+        return html_table(
+            self.columns, ([(shown(value), number) for value, number in zip(row, numbers)] for row in self._rows)
+        )
 
 
 def shown(value: Any) -> str:
@@ -115,12 +118,14 @@ def html_table(
     bold: Callable[[int], bool] = lambda row: False,
 ) -> str:
     """A table of texts, each with whether it is a number."""
-    head = "".join(f'<th style="text-align:left;vertical-align:bottom;padding:2px 8px">{escape(name)}</th>' for name in names)
+    head = "".join(
+        f'<th style="text-align:left;vertical-align:bottom;padding:2px 8px">{escape(name)}</th>' for name in names
+    )
     body = []
     for i, row in enumerate(rows):
         cells = "".join(
             f'<td style="vertical-align:top;padding:2px 8px;text-align:{"right;white-space:pre" if number else "left"}">{escape(text)}</td>'
             for text, number in row
         )
-        body.append(f'<tr{" style=font-weight:600" if bold(i) else ""}>{cells}</tr>')
+        body.append(f"<tr{' style=font-weight:600' if bold(i) else ''}>{cells}</tr>")
     return f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'

@@ -66,12 +66,17 @@ def small(tmp_path):
 
 def test_importing_the_package_imports_nothing_else():
     code = "import sys, reverie; print(sorted(name for name in sys.modules if name.startswith('reverie')), 'json' in sys.modules)"
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True,
-                          env={**os.environ, "PYTHONPATH": str(Path(reverie.__file__).parents[1])}, check=True)
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(reverie.__file__).parents[1])},
+        check=True,
+    )
     assert done.stdout.split() == ["['reverie']", "False"]
     assert "Experiment" in dir(reverie)
     with pytest.raises(AttributeError, match="Experimnet"):
-        reverie.Experimnet  # noqa: B018: misspelt on purpose
+        reverie.Experimnet  # noqa: B018
 
 
 def test_an_experiment_is_planned_run_compared_and_asked(small, provider):
@@ -94,7 +99,9 @@ def test_an_experiment_is_planned_run_compared_and_asked(small, provider):
     arrow = pyarrow.table(board)
     assert arrow.num_rows == 4 and arrow.schema.field("recall_low").type == pyarrow.float64()
     assert arrow.schema.field("questions_needed").type == pyarrow.int64()
-    assert all(low <= mean <= high for low, mean, high in zip(board["recall_low"], board["recall"], board["recall_high"]))
+    assert all(
+        low <= mean <= high for low, mean, high in zip(board["recall_low"], board["recall"], board["recall_high"])
+    )
     frame = board.to_pandas()
     assert list(frame["objective"]) == sorted(frame["objective"], reverse=True)
     questions = results.questions("t02")
@@ -260,7 +267,9 @@ def test_a_notebook_shows_one_table_that_is_drawn_anew_and_a_page_that_only_draw
     ]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
     nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
-    pages = [[output["data"].get("text/html", "") for output in cell.outputs if "data" in output] for cell in notebook.cells]
+    pages = [
+        [output["data"].get("text/html", "") for output in cell.outputs if "data" in output] for cell in notebook.cells
+    ]
     assert len(pages[2]) <= 2, "at most the live table and the results"
     board = pages[2][-1]
     assert "95 % interval" in board and 'sandbox="allow-scripts"' in board
@@ -277,8 +286,16 @@ def test_tables_and_answers_show_markup_as_text():
     assert table.to_arrow().to_pylist() == [{"a<b": "<script>", "n": 1}, {"a<b": None, "n": None}]
     with pytest.raises(KeyError, match="a<b, n"):
         table["m"]
-    passage = {"document": "<b>.md", "span": {"start": 0, "end": 3}, "text": "<i>", "score": 1.0, "page": None,
-               "book": None, "heading": None, "rows": [0]}
+    passage = {
+        "document": "<b>.md",
+        "span": {"start": 0, "end": 3},
+        "text": "<i>",
+        "score": 1.0,
+        "page": None,
+        "book": None,
+        "heading": None,
+        "rows": [0],
+    }
     answered = {"trial": {"id": "t01"}, "question": "<q>", "passages": [passage], "answer": None}
     page = Answer(json.dumps(answered))._repr_html_()
     assert not any(markup in page for markup in ("<b>.md", "<i>\n", "<q>"))
@@ -286,8 +303,12 @@ def test_tables_and_answers_show_markup_as_text():
 
 def test_stages_work_on_arrow_batches():
     files = {"one.md": b"# Mills\n\nA mill grinds oats. It has a wheel.", "empty.txt": b""}
-    batch = pyarrow.record_batch({"path": pyarrow.array(list(files), pyarrow.string()),
-                                  "bytes": pyarrow.array(list(files.values()), pyarrow.binary())})
+    batch = pyarrow.record_batch(
+        {
+            "path": pyarrow.array(list(files), pyarrow.string()),
+            "bytes": pyarrow.array(list(files.values()), pyarrow.binary()),
+        }
+    )
     documents = reverie.Parser().parse(batch).to_pylist()
     assert documents[0]["path"] == "one.md" and documents[0]["rejected"] is None
     assert documents[1]["rejected"] is not None
@@ -301,8 +322,11 @@ def test_the_stubs_name_everything_that_there_is():
     from reverie import _core
 
     stubs = (Path(reverie.__file__).parent / "_core.pyi").read_text()
-    missing = [name for name in dir(_core) if not name.startswith("_") and f"class {name}" not in stubs
-               and f"def {name}(" not in stubs]
+    missing = [
+        name
+        for name in dir(_core)
+        if not name.startswith("_") and f"class {name}" not in stubs and f"def {name}(" not in stubs
+    ]
     assert missing == []
     for kind in (_core.Experiment, _core.Pipeline, _core.Parser, _core.Chunker, _core.Embedding, _core.IndexWriter):
         body = stubs[stubs.index(f"class {kind.__name__}") :]

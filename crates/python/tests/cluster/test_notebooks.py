@@ -49,10 +49,12 @@ class Writer(http.server.BaseHTTPRequestHandler):
         else:
             reply = "unknown"
         content = reply if isinstance(reply, str) else json.dumps(reply)
-        self.reply({
-            "choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
-            "usage": {"prompt_tokens": 300, "completion_tokens": 40},
-        })
+        self.reply(
+            {
+                "choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 300, "completion_tokens": 40},
+            }
+        )
 
     def reply(self, value: dict) -> None:
         """Sends JSON."""
@@ -92,8 +94,14 @@ def notebook(tmp_path, s3, monkeypatch):
         opened = nbformat.read(folder / name, 4)
         assert all(not cell.get("outputs") and not cell.get("execution_count") for cell in opened.cells), "kept outputs"
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        surroundings = {**os.environ, "PATH": programs, "REVERIE_HOME": str(HOME), "RAY_AUTH_MODE": "disabled",
-                        "RAY_USAGE_STATS_ENABLED": "0", **environment}
+        surroundings = {
+            **os.environ,
+            "PATH": programs,
+            "REVERIE_HOME": str(HOME),
+            "RAY_AUTH_MODE": "disabled",
+            "RAY_USAGE_STATS_ENABLED": "0",
+            **environment,
+        }
         client = nbclient.NotebookClient(
             opened, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}}
         )
@@ -114,10 +122,12 @@ def notebook(tmp_path, s3, monkeypatch):
 def bucket_of(s3):
     """The bucket's client."""
     import boto3
+
     from servers import ACCESS, SECRET
 
-    return boto3.client("s3", endpoint_url=s3.url, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET,
-                        region_name="us-east-1")
+    return boto3.client(
+        "s3", endpoint_url=s3.url, aws_access_key_id=ACCESS, aws_secret_access_key=SECRET, region_name="us-east-1"
+    )
 
 
 def test_documents_are_put_into_s3_parsed_and_cut(notebook, s3):
@@ -146,8 +156,15 @@ def test_an_experiment_runs_on_ray_and_its_pipelines_answer(notebook, s3, ray_cl
     upload_documents(s3)
     bucket_of(s3).upload_file(str(NOTEBOOKS / "golden.jsonl"), "reverie", "golden/golden.jsonl")
     shown = notebook("3-experiment.ipynb", REVERIE_ENDPOINT=f"{provider.url}/v1", RAY_ADDRESS=ray_cluster.address)
-    for expected in ("embed", "sentence_window", "95 % interval", "Parallel coordinates", "top_k", "numbers",
-                     "Who built the first station?"):
+    for expected in (
+        "embed",
+        "sentence_window",
+        "95 % interval",
+        "Parallel coordinates",
+        "top_k",
+        "numbers",
+        "Who built the first station?",
+    ):
         assert expected in shown, expected
     assert "t06" in shown, "six trials"
     assert provider.statistics()["requests"] > 20
