@@ -40,8 +40,8 @@ class Watcher:
     def __call__(self, text: str) -> None:
         self._tell(json.loads(text))
 
-    def end(self) -> None:
-        """There is nothing more to come."""
+    def end(self, finished: bool) -> None:
+        """There is nothing more to come: the run is finished, or was ended."""
 
 
 class Notebook(Watcher):
@@ -60,6 +60,13 @@ class Notebook(Watcher):
             self._handle = display(page, display_id=True)
         else:
             self._handle.update(page)
+
+    def end(self, finished: bool) -> None:
+        # What was drawn last is of a moment before the end.
+        if finished and self._handle is not None:
+            from IPython.display import HTML
+
+            self._handle.update(HTML(f'<p style="opacity:.6">finished in {time.monotonic() - self._started:.0f} s</p>'))
 
     def _page(self, now: dict[str, Any]) -> str:
         names = ["operator", "status", "rows", "queued", "active", "stored", "failed", "rows/s", "left"]
@@ -103,7 +110,7 @@ class Terminal(Watcher):
         sys.stderr.flush()
         self._drawn = True
 
-    def end(self) -> None:
+    def end(self, finished: bool) -> None:
         if self._drawn:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()

@@ -101,11 +101,14 @@ class Experiment:
             KeyboardInterrupt: After Ctrl-C.
         """
         watching = watcher(progress)
+        finished = False
         try:
-            return Results(self._core.run(_connect, engine, address, budget_usd, watching))
+            results = Results(self._core.run(_connect, engine, address, budget_usd, watching))
+            finished = True
         finally:
             if watching is not None:
-                watching.end()
+                watching.end(finished)
+        return results
 
     def results(self) -> Results:
         """The results of the last finished run.

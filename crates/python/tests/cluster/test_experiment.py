@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import os
 import signal
@@ -161,17 +162,49 @@ def test_many_questions_are_asked_at_once_without_blocking_the_loop(small):
     assert seconds < 6, "one after another they would take eight seconds"
 
 
-def test_what_fails_while_a_question_is_asked_is_raised(small, provider):
-    experiment = reverie.Experiment(settings(small, provider.url, dataset=None, evaluate=None))
-    experiment.run()
-    pipeline = experiment.pipeline("t01")
-    provider.stop()
-    with pytest.raises(RuntimeError):
-        asyncio.run(pipeline.aquery("Is anybody there?"))
-    with pytest.raises(RuntimeError):
-        pipeline.query("Is anybody there?")
-    with pytest.raises(RuntimeError, match="t99"):
-        experiment.pipeline("t99")
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """An endpoint that is there, and refuses every request for good."""
+
+    def do_GET(self) -> None:
+        """Lists no models."""
+        self.answer(200, {"data": []})
+
+    def do_POST(self) -> None:
+        """Refuses."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.answer(400, {"error": {"message": "the model has left"}})
+
+    def answer(self, status: int, value: dict) -> None:
+        """Sends JSON."""
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_) -> None:
+        """Says nothing."""
+
+
+def test_what_fails_while_a_question_is_asked_is_raised(small):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        experiment = reverie.Experiment(settings(small, url, dataset=None, evaluate=None))
+        with pytest.raises(RuntimeError):
+            experiment.pipeline()
+        experiment.run()
+        pipeline = experiment.pipeline("t01")
+        with pytest.raises(RuntimeError, match="the model has left"):
+            asyncio.run(pipeline.aquery("Which mill grinds oats?"))
+        with pytest.raises(RuntimeError, match="the model has left"):
+            pipeline.query("Which mill grinds oats?")
+        with pytest.raises(RuntimeError, match="t99"):
+            experiment.pipeline("t99")
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def test_a_function_is_a_metric(small, provider):
@@ -310,8 +343,8 @@ def test_stages_work_on_arrow_batches():
         }
     )
     documents = reverie.Parser().parse(batch).to_pylist()
-    assert documents[0]["path"] == "one.md" and documents[0]["rejected"] is None
-    assert documents[1]["rejected"] is not None
+    assert documents[0]["path"] == "one.md" and json.loads(documents[0]["rejected"]) is None
+    assert json.loads(documents[1]["rejected"]) is not None
     chunks = reverie.Chunker('{"sentence_window": {"window_size": 1}}').chunk(reverie.Parser().parse(batch)).to_pylist()
     assert {chunk["document"] for chunk in chunks} == {"one.md"} and len(chunks) > 1
     with pytest.raises(ValueError):
