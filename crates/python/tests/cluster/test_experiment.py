@@ -310,6 +310,36 @@ def test_a_notebook_shows_one_table_that_is_drawn_anew_and_a_page_that_only_draw
     assert "t01 − t02" in pages[3][0] and "03.md" in pages[4][0]
 
 
+def test_the_stop_button_of_a_notebook_ends_a_run(small):
+    manager = pytest.importorskip("jupyter_client.manager")
+    slow = Provider(latency={"constant": {"seconds": 0.5}}, concurrency=1)
+    kernel, client = manager.start_new_kernel(kernel_name="python3")
+    try:
+        text = json.dumps(settings(small, slow.url))
+        client.execute(f"import json, reverie\nreverie.Experiment(json.loads({text!r})).run()")
+        deadline = time.monotonic() + 60
+        while slow.statistics()["requests"] < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        kernel.interrupt_kernel()
+        reply = client.get_shell_msg(timeout=60)["content"]
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+        slow.stop()
+    assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+
+
+def test_polars_takes_a_table_as_it_is():
+    polars = pytest.importorskip("polars")
+    from reverie.tables import Table
+
+    table = Table([("trial", "text"), ("recall", "real"), ("found", "texts")], [["t01", 0.5, ["a"]], ["t02", None, []]])
+    frame = table.to_polars()
+    assert frame.equals(polars.DataFrame(table)) and frame["recall"].to_list() == [0.5, None]
+    assert frame.schema["found"] == polars.List(polars.String)
+
+
 def test_tables_and_answers_show_markup_as_text():
     from reverie.answers import Answer
     from reverie.tables import Table
