@@ -1,10 +1,74 @@
 """Reverie for Python.
 
+- `reverie.Experiment`: plan and run an experiment, and look at what it found.
+- `reverie.Pipeline`: ask one of its trials.
+- `reverie.metric`: a Python function as a metric.
+- `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: stages by themselves, on Arrow batches.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
 - `reverie.exceptions`: what a call raises to say whether another attempt is worthwhile.
 
-Importing this module imports neither of them.
+Importing this module imports none of them.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reverie._core import Chunker, Embedding, Parser
+    from reverie.answers import Answer, Passage, Pipeline
+    from reverie.experiment import Experiment, Plan
+    from reverie.metrics import Metric, metric
+    from reverie.results import Comparison, Results, Trial
+    from reverie.tables import Table
+
 __version__ = "0.1.0"
+
+_HOME = {
+    "Answer": "answers",
+    "Chunker": "_core",
+    "Comparison": "results",
+    "Embedding": "_core",
+    "Experiment": "experiment",
+    "Metric": "metrics",
+    "Parser": "_core",
+    "Passage": "answers",
+    "Pipeline": "answers",
+    "Plan": "experiment",
+    "Results": "results",
+    "Table": "tables",
+    "Trial": "results",
+    "metric": "metrics",
+}
+
+__all__ = [
+    "Answer",
+    "Chunker",
+    "Comparison",
+    "Embedding",
+    "Experiment",
+    "Metric",
+    "Parser",
+    "Passage",
+    "Pipeline",
+    "Plan",
+    "Results",
+    "Table",
+    "Trial",
+    "metric",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -3,6 +3,10 @@
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import Any
 
+import pyarrow
+
+_Connect = Callable[[str, list[str]], Any]
+
 class Windows:
     """Phoenix's AIMD rule for how many calls may be in flight."""
 
@@ -66,3 +70,120 @@ class Scheduler:
     def wanting(self) -> bool: ...
     def finished(self) -> bool: ...
     def records(self) -> list[tuple[int, float, list[BaseException]]]: ...
+
+class Experiment:
+    """An experiment; `reverie.Experiment` makes tables and pages of what it gives."""
+
+    def __new__(cls, text: str, base: str) -> Experiment:
+        """Reads the text of an experiment file; relative paths start from `base`. `ValueError` holds all mistakes."""
+    @staticmethod
+    def from_json(text: str, base: str) -> Experiment:
+        """Reads the same as JSON."""
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str:
+        """As TOML."""
+    def plan(self, connect: _Connect) -> str:
+        """What would run, and what it costs, as JSON."""
+    def trials(self) -> str:
+        """The combinations, as a JSON list."""
+    def run(
+        self,
+        connect: _Connect,
+        engine: str | None = None,
+        address: str | None = None,
+        budget_usd: float | None = None,
+        on_progress: Callable[[str], Any] | None = None,
+    ) -> str:
+        """Does what is not done yet, and gives `results.json`. Ctrl-C ends it; what is finished is kept."""
+    def results(self) -> str:
+        """`results.json` of the last finished run; `RuntimeError` if there was none."""
+    def report(self) -> str:
+        """`report.html` of the last finished run."""
+    def pipeline(self, trial: str | None = None) -> Pipeline:
+        """This trial, else the winner, else the first of the leaderboard."""
+
+class Pipeline:
+    """A trial whose indexes are in the store."""
+
+    @property
+    def trial(self) -> str: ...
+    def query(self, question: str) -> str:
+        """The answer with its passages, as JSON."""
+    def aquery(self, question: str, done: Callable[[str | None, str | None], Any]) -> None:
+        """The same, at once: `done(answer, error)` is called from another thread."""
+
+def report(results: str) -> str:
+    """The report page of `results.json`."""
+
+def compare(results: str, first: str, second: str) -> str:
+    """Two trials, metric by metric, as JSON; differences are first minus second."""
+
+class Parser:
+    """Files to documents."""
+
+    def __new__(cls, limits: str = "{}") -> Parser:
+        """`limits`: JSON of `[corpus.limits]`."""
+    def parse(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """From `path` (string) and `bytes` (binary), a row per file: `path`, `content`, `format`, `title`, `author`,
+        `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON."""
+
+class Chunker:
+    """Documents to chunks."""
+
+    def __new__(cls, config: str) -> Chunker:
+        """`config`: JSON such as `{"sentence": {"chunk_size": 256}}`."""
+    def chunk(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """From what `Parser.parse` gives, a row per chunk: `document`, `number`, `start`, `end`, `text`, `searchable`,
+        `level`, `parent`, `previous`, `next`, `page`, `book`, `heading`."""
+
+class Embedding:
+    """Chunks to vectors."""
+
+    def __new__(cls, config: str, cores: int | None = None) -> Embedding:
+        """`config`: JSON such as `{"embedding": {"local": {"model": "all-minilm-l6-v2"}}}`; `cores`: threads of a model
+        in this process, all of the machine's if left out."""
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector; 0 while a remote model has not said."""
+    def embed(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """The batch with a column `vector` (a fixed-size list of float32), null where a chunk is not searched."""
+
+class IndexWriter:
+    """The index of a corpus at an address: `chunks.parquet`, `index.dense`, `index.bm25`, byte for byte what the
+    engines make of the same rows in the same order."""
+
+    def __new__(cls, address: str) -> IndexWriter:
+        """A folder, or a URL of an object store."""
+    def push(self, batch: pyarrow.RecordBatch) -> None:
+        """Adds what `Embedding.embed` gives, in the order of the corpus: by path, then by number."""
+    def finish(self) -> str:
+        """Writes the index: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""
+
+class Worker:
+    """A worker of the engine `ray`."""
+
+    def __new__(cls, setup: bytes, folder: str, lease: Callable[[str], str] | None = None) -> Worker: ...
+    def run(self, unit: bytes, done: Callable[[bytes | None, str | None], Any]) -> None:
+        """Executes a unit of tasks, at once: `done(reply, error)` is called from another thread."""
+
+class Limits:
+    """The limits of all models that a cluster's workers call."""
+
+    def __new__(cls, restarted: bool) -> Limits: ...
+    def renew(self, request: str) -> str:
+        """Gives a lease, as JSON."""
+    def targets(self) -> dict[str, int]:
+        """Calls that may be in flight at each limit."""
+
+class Done:
+    """What an engine is told with when a call to a worker has ended."""
+
+    def __call__(self, kind: str, payload: bytes) -> None: ...
+
+def home() -> str:
+    """Where models are: `REVERIE_HOME`, or its default."""
+
+def main(arguments: list[str], connect: _Connect) -> int:
+    """The command line; gives the exit code."""

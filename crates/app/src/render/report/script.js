@@ -324,7 +324,11 @@ function drawDetail() {
 
 // ---- linking
 // The address names what is shown (#t08/urgency), so that it can be sent to somebody.
-function remember() { history.replaceState(null, "", `#${[state.trial, state.question].filter(Boolean).map(encodeURIComponent).join("/")}`); }
+function remember() {
+  const shown = `#${[state.trial, state.question].filter(Boolean).map(encodeURIComponent).join("/")}`;
+  // In a notebook's frame the page has no address of its own to change.
+  try { history.replaceState(null, "", shown); } catch (error) { if (error.name !== "SecurityError") throw error; }
+}
 function chooseTrial(id) { state.trial = id; remember(); update(); drawQuestions(); drawDetail(); }
 function chooseQuestion(id) { state.question = id; remember(); drawQuestions(); drawDetail(); byId("detail-heading").scrollIntoView({ behavior: "smooth", block: "nearest" }); }
 function update() {

@@ -1,0 +1,129 @@
+"""How a run is doing: a table in a notebook that is drawn anew, a line on a terminal."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from reverie.tables import html_table
+
+
+def watcher(progress: bool | Callable[[dict[str, Any]], Any] | None) -> Watcher | None:
+    """Who looks at a run: nobody for `False`; by default whoever can see it."""
+    if callable(progress):
+        return Watcher(progress)
+    if progress is False:
+        return None
+    if _in_notebook():
+        return Notebook()
+    if progress or sys.stderr.isatty():
+        return Terminal()
+    return None
+
+
+def _in_notebook() -> bool:
+    module = sys.modules.get("IPython")
+    shell = module.get_ipython() if module is not None else None
+    return getattr(shell, "kernel", None) is not None
+
+
+class Watcher:
+    """Hands on what is told."""
+
+    def __init__(self, tell: Callable[[dict[str, Any]], Any]) -> None:
+        self._tell = tell
+
+    def __call__(self, text: str) -> None:
+        self._tell(json.loads(text))
+
+    def end(self, finished: bool) -> None:
+        """There is nothing more to come: the run is finished, or was ended."""
+
+
+class Notebook(Watcher):
+    """One table below the cell."""
+
+    def __init__(self) -> None:
+        super().__init__(self._draw)
+        self._handle: Any = None
+        self._started = time.monotonic()
+
+    def _draw(self, now: dict[str, Any]) -> None:
+        from IPython.display import HTML, display
+
+        page = HTML(self._page(now))
+        if self._handle is None:
+            self._handle = display(page, display_id=True)
+        else:
+            self._handle.update(page)
+
+    def end(self, finished: bool) -> None:
+        # What was drawn last is of a moment before the end.
+        if finished and self._handle is not None:
+            from IPython.display import HTML
+
+            self._handle.update(HTML(f'<p style="opacity:.6">finished in {time.monotonic() - self._started:.0f} s</p>'))
+
+    def _page(self, now: dict[str, Any]) -> str:
+        names = ["operator", "status", "rows", "queued", "active", "stored", "failed", "rows/s", "left"]
+        rows = [
+            [(each["operator"], False), (each["status"], False), (_rows(each), True)]
+            + [(f"{each[name]:,}", True) for name in ("queued", "active", "reused", "failed")]
+            + [(f"{each['rate_now']:.1f}", True), (_left(each["seconds_left"]), True)]
+            for each in now["operators"]
+        ]
+        page = html_table(names, rows) if rows else "<p>Reading the corpus and planning …</p>"
+        if now["models"]:
+            names = ["model", "in flight", "target", "queue", "answered", "answers/s", "tokens/s", "refused"]
+            page += html_table(
+                names,
+                [
+                    [(each["name"], False)]
+                    + [(f"{each[name]:,}", True) for name in ("in_flight", "target", "waiting", "answered")]
+                    + [(f"{each['goodput']:.1f}", True), (f"{each['tokens_per_second']:.0f}", True)]
+                    + [(f"{100 * each['refused_share']:.1f} %", True)]
+                    for each in now["models"]
+                ],
+            )
+        return f'{page}<p style="opacity:.6">{time.monotonic() - self._started:.0f} s</p>'
+
+
+class Terminal(Watcher):
+    """One line on standard error."""
+
+    def __init__(self) -> None:
+        super().__init__(self._draw)
+        self._started = time.monotonic()
+        self._drawn = False
+
+    def _draw(self, now: dict[str, Any]) -> None:
+        busy = [each for each in now["operators"] if each["status"] in ("running", "failed")]
+        parts = [f"{each['operator']} {_rows(each)}" for each in busy]
+        parts += [f"{each['name']} {each['goodput']:.1f}/s" for each in now["models"] if each["in_flight"]]
+        line = f"{time.monotonic() - self._started:4.0f} s  {' · '.join(parts) or 'working'}"
+        width = shutil.get_terminal_size().columns - 1
+        sys.stderr.write(f"\r\x1b[2K{line[:width]}")
+        sys.stderr.flush()
+        self._drawn = True
+
+    def end(self, finished: bool) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+
+
+def _rows(operator: dict[str, Any]) -> str:
+    estimated = operator["rows_estimated"]
+    return f"{operator['rows_done']:,}/{'?' if estimated is None else format(estimated, ',')}"
+
+
+def _left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

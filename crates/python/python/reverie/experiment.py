@@ -1,0 +1,214 @@
+"""Experiments: which pipeline answers best on these documents?"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from reverie import _core
+from reverie._command import _connect
+from reverie._live import watcher
+from reverie.answers import Pipeline
+from reverie.metrics import Metric
+from reverie.results import Comparison, Results, Trial
+from reverie.tables import Table, html_table
+
+
+class Experiment:
+    """An experiment, from its file or from a dictionary with the same tables.
+
+        experiment = reverie.Experiment("experiment.toml")
+        experiment.plan()                 # what would run, what is done already, what the rest should cost
+        results = experiment.run()        # Ctrl-C at any time: what is finished is kept
+        results.leaderboard().to_pandas()
+        experiment.pipeline().query("What is a virtual package?")
+
+    In a dictionary, functions that `reverie.metric` decorates can stand in the list `metrics`, and `None` is the same
+    as leaving a setting out.
+    """
+
+    def __init__(
+        self, experiment: str | os.PathLike[str] | Mapping[str, Any], *, base: str | os.PathLike[str] | None = None
+    ) -> None:
+        """Reads and checks an experiment; nothing is run.
+
+        Args:
+            experiment: The path of an experiment file, or what is in one.
+            base: The folder that relative paths start from. Default: the file's folder, else the current one.
+
+        Raises:
+            ValueError: If it has mistakes: all of them, with their places and what to do.
+        """
+        if isinstance(experiment, Mapping):
+            text = json.dumps(_plain(experiment), ensure_ascii=False)
+            self._core = _core.Experiment.from_json(text, os.fspath(base or "."))
+        else:
+            path = Path(experiment)
+            self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.fspath(base or path.parent))
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._core.name
+
+    @property
+    def text(self) -> str:
+        """The experiment file's text; of a dictionary, the text that says the same."""
+        return self._core.text
+
+    def trials(self) -> Table:
+        """All combinations, a row each, before anything is run."""
+        trials = json.loads(self._core.trials())
+        axes = list(trials[0]["labels"]) if trials else []
+        rows = ([trial["id"], *(trial["labels"].get(axis) for axis in axes)] for trial in trials)
+        return Table([("trial", "text"), *((axis, "text") for axis in axes)], rows)
+
+    def plan(self) -> Plan:
+        """What a run would do, without doing it. Reads the corpus.
+
+        Raises:
+            ValueError: If models, corpus or questions are not as they must be.
+            RuntimeError: If something else fails.
+        """
+        return Plan(self.name, self._core.plan(_connect))
+
+    def run(
+        self,
+        *,
+        engine: str | None = None,
+        address: str | None = None,
+        budget_usd: float | None = None,
+        progress: bool | Callable[[dict[str, Any]], Any] | None = None,
+    ) -> Results:
+        """Does what is not done yet, and gives the results.
+
+        What is finished is kept and never done or paid again: after Ctrl-C, run it once more.
+
+        Args:
+            engine: `local` (this machine) or `ray` (a cluster). Default: what the experiment says.
+            address: Where the cluster is: `auto` or `HOST:PORT`. Implies `ray`.
+            budget_usd: What this run may cost, in US dollars. At the cap it ends with `Results.partial`.
+            progress: A table in a notebook or a line on a terminal (default), nothing (`False`), or a function that
+                is called about twice a second with what the operators and models are doing.
+
+        Raises:
+            ValueError: If something is not as it must be; nothing was run.
+            RuntimeError: If something else fails.
+            KeyboardInterrupt: After Ctrl-C.
+        """
+        watching = watcher(progress)
+        finished = False
+        try:
+            results = Results(self._core.run(_connect, engine, address, budget_usd, watching))
+            finished = True
+        finally:
+            if watching is not None:
+                watching.end(finished)
+        return results
+
+    def results(self) -> Results:
+        """The results of the last finished run.
+
+        Raises:
+            RuntimeError: If there was none.
+        """
+        return Results(self._core.results())
+
+    def compare(self, first: str, second: str) -> Comparison:
+        """Two trials of the last finished run, metric by metric."""
+        return self.results().compare(first, second)
+
+    def best(self) -> Trial:
+        """The winner of the last finished run; where none is named, the first of its leaderboard."""
+        return self.results().best()
+
+    def report(self) -> str:
+        """The report of the last finished run: one HTML page that needs nothing else."""
+        return self._core.report()
+
+    def pipeline(self, trial: str | None = None) -> Pipeline:
+        """A trial of the last finished run, to be asked.
+
+        Args:
+            trial: Such as `t03`. Default: the winner, else the first of the leaderboard.
+        """
+        return Pipeline(self._core.pipeline(trial))
+
+    def __repr__(self) -> str:
+        return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"
+
+
+class Plan:
+    """What a run would do."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self._data: dict[str, Any] = json.loads(text)
+        self.name = name
+        """The experiment's name."""
+        self.trials: int = self._data["trials"]
+        """How many combinations there are."""
+        self.cost: dict[str, Any] | None = self._data.get("cost")
+        """What the rest should cost: calls, tokens and dollars, of all models and by model."""
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """Everything, as `reverie plan --json` prints it."""
+        return self._data
+
+    def operators(self) -> Table:
+        """A row per operator: tasks if no trial shared any (`planned`), those to be done once (`unique`), and those of
+        them that are in the store already (`stored`)."""
+        counts = ("planned", "unique", "stored")
+        columns = [("operator", "text"), *((name, "count") for name in counts), ("detail", "text")]
+        rows = (
+            [each["operator"], *(each[name] for name in counts), each["detail"]] for each in self._data["operators"]
+        )
+        return Table(columns, rows)
+
+    def _summary(self) -> str:
+        text = f"{self.name}: {self.trials} trials"
+        if self.cost:
+            usd = self.cost["cost_usd"]
+            money = "an unknown price" if usd is None else f"$ {usd:.4f}"
+            text += f"; about {self.cost['calls']:,} calls, {self.cost['tokens']:,} tokens, {money}"
+            if self.cost["exceeds"]:
+                text += f"; more than the budget of {', '.join(map(str, self.cost['exceeds']))}"
+        return text
+
+    def __repr__(self) -> str:
+        return f"{self._summary()}\n{self.operators()!r}"
+
+    def _repr_html_(self) -> str:
+        page = f"<p><b>{escape(self._summary())}</b></p>{self.operators()._repr_html_()}"
+        if self.cost and self.cost["models"]:
+            names = ["model", "calls", "tokens read", "tokens written, at most", "$"]
+            page += html_table(
+                names,
+                [
+                    [(each["model"], False)]
+                    + [(f"{each[name]:,}", True) for name in ("calls", "prompt_tokens", "completion_tokens")]
+                    + [("–" if each["cost_usd"] is None else f"{each['cost_usd']:.4f}", True)]
+                    for each in self.cost["models"]
+                ],
+            )
+        return page
+
+
+def _plain(value: Any) -> Any:
+    """What JSON and TOML can hold."""
+    if isinstance(value, Metric):
+        return _plain(value.setting())
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items() if each is not None}
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if callable(value):
+        name = getattr(value, "__name__", value)
+        raise ValueError(f"`{name}` is a function: decorate it with `reverie.metric`")
+    return value

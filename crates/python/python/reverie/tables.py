@@ -1,0 +1,131 @@
+"""Tables that any data frame library can read.
+
+A `Table` is a few named columns in Python lists. It becomes an Arrow table, and from there anything else, when
+somebody asks for that: pyarrow, pandas and Polars are imported then, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+# What columns hold: `text`, `real`, `count`, `truth`, or `texts` (a list of them). Any value may be missing (`None`).
+Columns = Sequence[tuple[str, str]]
+
+
+class Table:
+    """Rows and named columns.
+
+    Libraries that know Arrow's stream protocol take it as it is: `pyarrow.table(table)`, `polars.DataFrame(table)`.
+    """
+
+    def __init__(self, columns: Columns, rows: Iterable[Sequence[Any]]) -> None:
+        self._kinds = dict(columns)
+        self._rows = [tuple(row) for row in rows]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._kinds)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, as dictionaries."""
+        return [dict(zip(self._kinds, row)) for row in self._rows]
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, column: str) -> list[Any]:
+        """The values of a column."""
+        if column not in self._kinds:
+            raise KeyError(f"there is no column {column!r}; there are {', '.join(self._kinds)}")
+        index = self.columns.index(column)
+        return [row[index] for row in self._rows]
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A `pyarrow.Table`. Needs pyarrow."""
+        try:
+            import pyarrow
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError("tables need pyarrow: pip install 'reverie[notebook]'") from error
+        kinds = {
+            "text": pyarrow.string(),
+            "real": pyarrow.float64(),
+            "count": pyarrow.int64(),
+            "truth": pyarrow.bool_(),
+            "texts": pyarrow.list_(pyarrow.string()),
+        }
+        schema = pyarrow.schema([(name, kinds[kind]) for name, kind in self._kinds.items()])
+        return pyarrow.table([pyarrow.array(self[field.name], field.type) for field in schema], schema=schema)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """A `pandas.DataFrame`. Needs pandas and pyarrow."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """A `polars.DataFrame`. Needs Polars and pyarrow."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        names = self.columns
+        cells = [[shown(value) for value in row] for row in self._rows]
+        widths = [max(len(row[i]) for row in [names, *cells]) for i in range(len(names))]
+
+        def line(row: Sequence[str]) -> str:
+            aligned = (
+                value.ljust(width) if self._kinds[name] in ("text", "texts") else value.rjust(width)
+                for name, value, width in zip(names, row, widths)
+            )
+            return "  ".join(aligned).rstrip()
+
+        return "\n".join(line(row) for row in [names, *cells])
+
+    def _repr_html_(self) -> str:
+        numbers = [kind not in ("text", "texts") for kind in self._kinds.values()]
+        return html_table(
+            self.columns, ([(shown(value), number) for value, number in zip(row, numbers)] for row in self._rows)
+        )
+
+
+def shown(value: Any) -> str:
+    """A value for people; a dash where there is none."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    if isinstance(value, float):
+        return f"{value + 0.0:.3f}"  # no minus before zero
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    text = " ".join(str(value).split())
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def html_table(
+    names: Iterable[str],
+    rows: Iterable[Iterable[tuple[str, bool]]],
+    bold: Callable[[int], bool] = lambda row: False,
+) -> str:
+    """A table of texts, each with whether it is a number."""
+    head = "".join(
+        f'<th style="text-align:left;vertical-align:bottom;padding:2px 8px">{escape(name)}</th>' for name in names
+    )
+    body = []
+    for i, row in enumerate(rows):
+        cells = "".join(
+            f'<td style="vertical-align:top;padding:2px 8px;text-align:{"right;white-space:pre" if number else "left"}">{escape(text)}</td>'
+            for text, number in row
+        )
+        body.append(f"<tr{' style=font-weight:600' if bold(i) else ''}>{cells}</tr>")
+    return f'<div style="overflow-x:auto"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
