@@ -86,7 +86,7 @@ def test_a_search_over_retrieval_alone_reports_once(joined, tmp_path):
         "corpus": {"source": str(workspace.folder / "docs")},
         "dataset": {"path": str(workspace.folder / "golden.jsonl")},
         "space": {"chunker": ["sentence"], "retriever": [{"bm25": {"top_k": 2}}, {"bm25": {"top_k": 5}}]},
-        "evaluate": {"metrics": ["precision"]},
+        "evaluate": {"metrics": ["precision"], "objective": ["precision"]},
     }
     found = tune.Tuner(
         tunable(given),

@@ -39,8 +39,7 @@ def tunable(
 ) -> Callable[[dict[str, Any]], None]:
     """A function for `Tuner`: runs the combination in its config and reports after every `batch` of questions.
 
-    Reported are `objective` (absent while nothing of it is scored), every metric's mean by its name, `cost_usd`, and
-    `questions`: those answered so far. A scheduler takes that as its time:
+    Reported are `objective`, every metric's mean by its name, `cost_usd`, and `questions`: those answered so far. A scheduler takes that as its time:
     `ASHAScheduler(time_attr="questions", metric="objective", mode="max", max_t=…)`.
     Without a generator there are no batches: retrieval is scored for all questions at once, in one report.
 
@@ -124,11 +123,12 @@ def _results(experiment: dict[str, Any], base: str, engine: str) -> dict[str, An
 
 def _report(results: dict[str, Any], questions: int | None = None) -> dict[str, Any]:
     (trial,) = results["trials"]
-    if trial["failures"] and trial["objective"] is None:
-        raise RuntimeError("; ".join(trial["failures"]))
+    if not results["objective"]:
+        raise ValueError("the experiment does not say what is better: add `objective = [\"ndcg\"]`, or other metrics, under [evaluate]")
+    if trial["objective"] is None:
+        raise RuntimeError("; ".join(trial["failures"]) or f"nothing of {', '.join(results['objective'])} could be scored")
     report: dict[str, Any] = {name: summary["mean"] for name, summary in trial["metrics"].items()}
-    if trial["objective"] is not None:
-        report["objective"] = trial["objective"]["mean"]
+    report["objective"] = trial["objective"]["mean"]
     report["questions"] = len(results["questions"]) if questions is None else questions
     report["cost_usd"] = trial["cost_usd"]
     report["executed"], report["reused"] = results["executed"], results["reused"]
