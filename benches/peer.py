@@ -14,8 +14,6 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "chunks"))
-ANSWERS = os.fdopen(os.dup(1), "w", buffering=1)
-os.dup2(2, 1)  # What libraries print must not get between the answers.
 
 WORDS = "engine change the oil of file system with reader every manual page light when value under".split()
 
@@ -85,16 +83,13 @@ def texts(n_texts, n_tokens):
     return found
 
 
-def embedding(folder, n_texts, n_tokens, threads):
-    """sentence-transformers with the same weights: mean of the token vectors, length 1."""
+def sentence_transformer(folder, n_tokens):
+    """all-MiniLM-L6-v2 from the pulled weights: mean of the token vectors, length 1."""
     import tempfile
 
-    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer import modules
 
-    torch.set_num_threads(int(threads))
-    n_texts, n_tokens = int(n_texts), int(n_tokens)
     # The pulled folder holds config.json, tokenizer.json and the weights; the
     # library also wants to be told the tokenizer's class.
     with tempfile.TemporaryDirectory() as complete:
@@ -105,7 +100,16 @@ def embedding(folder, n_texts, n_tokens, threads):
             settings.write_text(json.dumps({"tokenizer_class": "BertTokenizerFast", "model_max_length": 512}))
         transformer = modules.Transformer(complete, max_seq_length=n_tokens)
         pooling = modules.Pooling(transformer.get_embedding_dimension(), pooling_mode="mean")
-        model = SentenceTransformer(modules=[transformer, pooling, modules.Normalize()], device="cpu")
+        return SentenceTransformer(modules=[transformer, pooling, modules.Normalize()], device="cpu")
+
+
+def embedding(folder, n_texts, n_tokens, threads):
+    """sentence-transformers with the same weights."""
+    import torch
+
+    torch.set_num_threads(int(threads))
+    n_texts, n_tokens = int(n_texts), int(n_tokens)
+    model = sentence_transformer(folder, n_tokens)
     lines = texts(n_texts, n_tokens)
     found = model.preprocess(lines[:1])["input_ids"].shape[1]
     if found != n_tokens:
@@ -166,10 +170,12 @@ def dense(rows, dimensions):
 
 def main():
     kind, *arguments = sys.argv[1:]
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # What libraries print must not get between the answers.
     work = {"load_chunk": load_chunk, "chunk": chunk, "embedding": embedding, "dense": dense}[kind](*arguments)
-    print(json.dumps({"ready": True}), file=ANSWERS)
+    print(json.dumps({"ready": True}), file=answers)
     for _ in sys.stdin:
-        print(json.dumps(work()), file=ANSWERS)
+        print(json.dumps(work()), file=answers)
 
 
 if __name__ == "__main__":

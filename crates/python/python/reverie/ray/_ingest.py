@@ -1,0 +1,387 @@
+"""A corpus into an index, as a pipeline of Ray Data: read, parse, chunk, embed, write.
+
+Each stage is an operator of its own, to be seen in Ray's dashboard, and does its work in Rust on Arrow blocks.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import queue
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable, Iterable, Iterator
+
+import pyarrow as pa
+import ray
+from ray.data import ActorPoolStrategy, DataContext, Dataset
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from reverie import _core
+from reverie.ray._cluster import NAMESPACE
+from reverie.ray._corpus import CorpusDatasource, File, survey
+from reverie.ray._sinks import WRITTEN, Index, Sink
+from reverie.ray._surroundings import settle, surroundings
+
+# Chunks that one call embeds: a large book is spread over the pool.
+CHUNKS_PER_BLOCK = 256
+
+
+class Stalled(RuntimeError):
+    """The pipeline did nothing for too long. Its text says what to change."""
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A file that gave no document."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Ingested:
+    """What an ingest did."""
+
+    documents: int
+    chunks: int
+    rejected: list[Rejected]
+    seconds: float
+    # What the sink tells: its files, or its entries.
+    written: dict[str, Any] = field(default_factory=dict)
+
+
+def ingest(
+    source: str,
+    sink: str | Sink,
+    *,
+    chunker: dict[str, Any] | str = "sentence",
+    embedder: dict[str, Any] | str = "all-minilm-l6-v2",
+    include: Iterable[str] = (),
+    exclude: Iterable[str] = (),
+    limits: dict[str, Any] | None = None,
+    actors: int | None = None,
+    cpus_per_actor: float = 1,
+    gpus_per_actor: float = 0,
+    stalled_after: float = 600,
+    address: str | None = None,
+    environment: Iterable[str] = (),
+) -> Ingested:
+    """Parses, cuts and embeds a corpus on a Ray cluster, and writes it to a sink.
+
+    Args:
+        source: a folder, a file, or `s3://…`; every node must see it.
+        sink: an address for Reverie's own index, or `Index`, `Parquet` or `Chroma`.
+        chunker: as in an experiment's `[space]`: a name, or a name with its settings.
+        embedder: a local model's name, or the model as in `[models]`, such as
+            `{"embedding": {"openai": {…}}}`.
+        include, exclude: patterns as in `[corpus]`; files with known extensions if there are none.
+        limits: as in `[corpus.limits]`.
+        actors: how many embed; as many as leave one of the cluster's CPUs to the other stages.
+        cpus_per_actor, gpus_per_actor: what each of them asks Ray for. It computes on that many cores. The local
+            runtimes compute on CPUs; ask for GPUs only to be placed where they are.
+        stalled_after: seconds without progress after which this gives up.
+        address: the cluster, if this process has joined none; as `ray.init` takes it.
+        environment: variables of this process that the workers need, such as `OPENAI_API_KEY`.
+
+    Raises:
+        ValueError: a wrong setting, no such source, a sink that cannot be written.
+        Stalled: nothing moved for `stalled_after` seconds.
+    """
+    started = time.monotonic()
+    chunker = {chunker: {}} if isinstance(chunker, str) else chunker
+    embedder = {"embedding": {"local": {"model": embedder}}} if isinstance(embedder, str) else embedder
+    target = Index(sink) if isinstance(sink, str) else sink
+    limits = limits or {}
+    # Mistakes are told here, not by a worker.
+    _core.Parser(json.dumps(limits))
+    _core.Chunker(json.dumps(chunker))
+    files = survey(source, include, exclude)
+    target.prepare()
+    if not ray.is_initialized():
+        ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
+    pool = _pool(actors, cpus_per_actor)
+    around = surroundings(environment)
+    record = _record()
+    stages = _Stages(around, record, json.dumps(limits), json.dumps(chunker), json.dumps(embedder))
+    with _in_order():
+        pipeline = stages.pipeline(source, files, limits, target, pool, gpus_per_actor)
+        for block in _watched(pipeline, record, stalled_after, pool):
+            if block.num_rows:
+                target.take(block)
+        documents, rejected = ray.get(record.parsed.remote())
+    if documents + len(rejected) != len(files):
+        raise RuntimeError(f"{len(files)} files were listed, {documents} gave documents and {len(rejected)} were rejected: some are lost")
+    written = target.finish()
+    ray.kill(record)
+    return Ingested(
+        documents=documents,
+        chunks=written["chunks"] + written.get("left_out", 0),
+        rejected=[Rejected(path, reason) for path, reason in sorted(rejected.items())],
+        seconds=time.monotonic() - started,
+        written=written,
+    )
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """The actors that embed, and what is left to tasks."""
+
+    size: int
+    cpus_per_actor: float
+    cpus_per_task: float
+    cpus: float
+
+
+def _pool(actors: int | None, cpus_per_actor: float) -> _Pool:
+    cpus = ray.cluster_resources().get("CPU", 0.0)
+    if cpus < 1:
+        raise ValueError("the cluster has no CPU: start its nodes with --num-cpus")
+    # On a single CPU, both sides get a half.
+    share = 1.0 if cpus >= 2 else 0.5
+    each = min(cpus_per_actor, share) if cpus < 2 else cpus_per_actor
+    # An actor keeps its CPUs to the end: a pool on all of them waits for ever for files that nobody can read.
+    most = int((cpus - share) // each) if each else actors or 1
+    if most < 1:
+        raise ValueError(f"cpus_per_actor = {cpus_per_actor:g}, and the cluster has {cpus:g} CPUs of which one must be left to read files")
+    if actors is not None and actors > most:
+        raise ValueError(
+            f"{actors} actors with {each:g} CPUs each leave none of the cluster's {cpus:g} to read, parse and chunk: "
+            f"at most {most} actors"
+        )
+    return _Pool(actors or most, each, share, cpus)
+
+
+@ray.remote(num_cpus=0)
+class _Record:
+    """What has happened. A task that Ray repeats is counted once: its block has a name."""
+
+    def __init__(self) -> None:
+        self._steps: dict[str, int] = {}
+        self._documents: dict[str, int] = {}
+        self._rejected: dict[str, str] = {}
+
+    def step(self, stage: str) -> None:
+        self._steps[stage] = self._steps.get(stage, 0) + 1
+
+    def steps(self) -> dict[str, int]:
+        return self._steps
+
+    def parse(self, block: str, documents: int, rejected: dict[str, str]) -> None:
+        self.step("parse")
+        self._documents[block] = documents
+        self._rejected.update(rejected)
+
+    def parsed(self) -> tuple[int, dict[str, str]]:
+        return sum(self._documents.values()), self._rejected
+
+
+def _record() -> Any:
+    # Beside the driver: it is gone only when the driver is.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    return _Record.options(scheduling_strategy=here).remote()
+
+
+@dataclass(frozen=True)
+class _Stages:
+    around: dict[str, str]
+    record: Any
+    limits: str
+    chunker: str
+    embedder: str
+
+    def pipeline(self, source: str, files: list[File], limits: dict, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
+        """The operators."""
+        corpus = CorpusDatasource(source, files, limits, functools.partial(settle, self.around))
+        # Ray joins neighbours that ask for the same. A byte of memory more tells them apart, and each is shown by itself.
+        ask = [{"num_cpus": pool.cpus_per_task, "memory": i} for i in (1, 2, 3, 4)]
+        whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
+        made = ray.data.read_datasource(corpus, override_num_blocks=len(corpus), **ask[0])
+        made = made.map_batches(_named("Parse", self.parse), **whole, **ask[1])
+        made = made.map_batches(_named("Chunk", self.chunk), **whole, **ask[2])
+        if pool.cpus_per_task >= 1:
+            # Ray's own operator, which asks for a whole CPU.
+            made = made.repartition(target_num_rows_per_block=CHUNKS_PER_BLOCK)
+        made = made.map_batches(
+            Embed,
+            fn_constructor_args=(self.around, self.record, self.embedder, max(1, int(pool.cpus_per_actor))),
+            compute=ActorPoolStrategy(min_size=1, max_size=pool.size),
+            num_cpus=pool.cpus_per_actor,
+            num_gpus=gpus,
+            **whole,
+        )
+        writer = sink.writer()
+        if writer is not None:
+            made = made.map_batches(_named("Write", functools.partial(self.write, writer)), **whole, **ask[3])
+        return made
+
+    def parse(self, table: pa.Table) -> pa.Table:
+        """Files to documents; those that give none are recorded before anything goes on."""
+        settle(self.around)
+        batch = _one(table)
+        unread = batch["failure"].is_valid()
+        documents = _one(pa.Table.from_batches([_parser(self.limits).parse(batch.select(["path", "bytes"]))]))
+        reasons = [
+            failure if not_read else reason
+            for failure, not_read, reason in zip(batch["failure"].to_pylist(), unread.to_pylist(), documents["rejected"].to_pylist())
+        ]
+        rejected = {path: reason for path, reason in zip(documents["path"].to_pylist(), reasons) if reason not in (None, "null")}
+        names = batch["path"].to_pylist()
+        ray.get(self.record.parse.remote(names[0], len(names) - len(rejected), {path: _words(why) for path, why in rejected.items()}))
+        return pa.Table.from_batches([documents])
+
+    def chunk(self, table: pa.Table) -> pa.Table:
+        """Documents to chunks."""
+        self.record.step.remote("chunk")
+        return pa.Table.from_batches([_chunker(self.chunker).chunk(_one(table))])
+
+    def write(self, writer: Callable[[pa.Table], pa.Table], table: pa.Table) -> pa.Table:
+        """Chunks to a sink that is written on the cluster."""
+        if not table.num_rows:
+            return WRITTEN.empty_table()
+        settle(self.around)
+        written = writer(table)
+        self.record.step.remote("write")
+        return written
+
+
+class Embed:
+    """Chunks to chunks with vectors: an actor, since it holds a model."""
+
+    def __init__(self, around: dict[str, str], record: Any, embedder: str, cores: int) -> None:
+        settle(around)
+        self._record = record
+        self._embedding = _core.Embedding(embedder, cores)
+
+    def __call__(self, table: pa.Table) -> pa.Table:
+        made = self._embedding.embed(_one(table))
+        self._record.step.remote("embed")
+        return pa.Table.from_batches([made])
+
+
+@functools.lru_cache(maxsize=4)
+def _parser(limits: str) -> Any:
+    return _core.Parser(limits)
+
+
+@functools.lru_cache(maxsize=4)
+def _chunker(config: str) -> Any:
+    return _core.Chunker(config)
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    """A table as one batch, without Ray's marks in its schema."""
+    batches = table.replace_schema_metadata(None).combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema.remove_metadata())
+
+
+def _named(name: str, function: Callable[[pa.Table], pa.Table]) -> Callable[[pa.Table], pa.Table]:
+    """A function that Ray shows under this name."""
+
+    def stage(table: pa.Table) -> pa.Table:
+        return function(table)
+
+    stage.__name__ = stage.__qualname__ = name
+    return stage
+
+
+def _words(reason: str) -> str:
+    """A reason as people read it."""
+    found = json.loads(reason)
+    if isinstance(found, dict) and len(found) == 1:
+        (kind, detail), = found.items()
+        detail = detail if isinstance(detail, str) else ", ".join(f"{name} {value}" for name, value in detail.items())
+        return f"{kind.replace('_', ' ')}: {detail}"
+    return str(found).replace("_", " ")
+
+
+class _in_order:
+    """Blocks come in the order of the files, whichever is ready first."""
+
+    def __enter__(self) -> None:
+        self._options = DataContext.get_current().execution_options
+        self._before, self._options.preserve_order = self._options.preserve_order, True
+
+    def __exit__(self, *_: object) -> None:
+        self._options.preserve_order = self._before
+
+
+def _watched(pipeline: Dataset, record: Any, seconds: float, pool: _Pool) -> Iterator[pa.Table]:
+    """The blocks of a pipeline; gives up if none of its stages finishes anything for this long."""
+    made: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=4)
+    over = threading.Event()
+    executors = _executors(pipeline)
+
+    def tell(kind: str, value: Any) -> None:
+        while not over.is_set():
+            try:
+                return made.put((kind, value), timeout=1)
+            except queue.Full:
+                continue
+
+    def run() -> None:
+        try:
+            for block in pipeline.iter_batches(batch_size=None, batch_format="pyarrow"):
+                tell("block", block)
+                if over.is_set():
+                    return
+            tell("end", None)
+        except BaseException as error:  # noqa: BLE001: it is raised in the caller's thread
+            tell("error", error)
+
+    threading.Thread(target=run, name="reverie-ingest", daemon=True).start()
+    seen: dict[str, int] = {}
+    since = time.monotonic()
+    try:
+        while True:
+            try:
+                kind, value = made.get(timeout=min(1.0, seconds / 4))
+            except queue.Empty:
+                now = ray.get(record.steps.remote())
+                if now != seen:
+                    seen, since = now, time.monotonic()
+                elif time.monotonic() - since > seconds:
+                    raise Stalled(_advice(seen, seconds, pool)) from None
+                continue
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value
+            yield value
+            since = time.monotonic()
+    finally:
+        over.set()
+        for executor in executors:
+            executor.shutdown(force=True)
+
+
+def _executors(pipeline: Dataset) -> list[Any]:
+    """What executes a dataset, from when it is made. Ray tells it only after the first block, and a pipeline that
+    stalls before that would keep its tasks and actors for as long as this process lives."""
+    made: list[Any] = []
+    create = getattr(pipeline, "_create_executor", None)
+    if create is not None:
+
+        def capture(*arguments: Any, **settings: Any) -> Any:
+            made.append(create(*arguments, **settings))
+            return made[-1]
+
+        pipeline._create_executor = capture
+    return made
+
+
+def _advice(steps: dict[str, int], seconds: float, pool: _Pool) -> str:
+    free = ray.available_resources().get("CPU", 0.0)
+    done = ", ".join(f"{stage} {count}" for stage, count in sorted(steps.items())) or "nothing"
+    text = f"no stage finished a block for {seconds:.0f} s (blocks done: {done}). "
+    if free < pool.cpus_per_task:
+        text += (
+            f"{free:g} of the cluster's {pool.cpus:g} CPUs are free, and reading a block asks for {pool.cpus_per_task:g}: "
+            f"use fewer actors than {pool.size}, add a node, or wait for the cluster's other jobs"
+        )
+    elif not steps.get("embed") and steps.get("chunk"):
+        text += "the actors that embed have done nothing: see their logs in Ray's dashboard, or raise stalled_after if a model is being fetched"
+    else:
+        text += "see the tasks in Ray's dashboard, or raise stalled_after if one block may take that long"
+    return text

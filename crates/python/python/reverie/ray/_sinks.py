@@ -1,0 +1,189 @@
+"""Where the chunks of an ingest go. A sink is one class here.
+
+A sink is made by the caller, checked before anything runs (`prepare`), and may write on the cluster (`writer`, an
+operator of the pipeline whose result is a row per block) or in the driver (`take`, blocks in the order of the
+corpus). `finish` says what was written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Callable
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
+from reverie import _core
+from reverie.ray._corpus import open_filesystem
+
+Table = pa.Table
+# What a writer tells of a block.
+WRITTEN = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("left_out", pa.int64())])
+
+
+class Sink:
+    """A place for chunks and their vectors."""
+
+    def prepare(self) -> None:
+        """Raises `ValueError` if it cannot be written."""
+
+    def writer(self) -> Callable[[Table], Table] | None:
+        """What writes a block on the cluster; it may be called twice with the same block."""
+        return None
+
+    def take(self, table: Table) -> None:
+        """Takes the next block: of the chunks, or of what the writer told."""
+
+    def finish(self) -> dict[str, Any]:
+        """Makes it complete, and says what is there."""
+        raise NotImplementedError
+
+
+class Index(Sink):
+    """Reverie's own index in a folder or at a URL: `chunks.parquet`, `index.dense`, `index.bm25`.
+
+    Written by the driver: each is one file in the order of the corpus, the same bytes that a run makes.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._writer: Any = None
+        self._last = ""
+
+    def prepare(self) -> None:
+        filesystem, root = open_filesystem(self.address)
+        if filesystem.get_file_info(f"{root}/chunks.parquet").type == fs.FileType.File:
+            raise ValueError(f"{self.address}: there is an index already, which is never changed; give another address")
+        self._writer = _core.IndexWriter(self.address)
+
+    def take(self, table: Table) -> None:
+        for document in table["document"].unique().to_pylist():
+            if document < self._last:
+                raise RuntimeError(f"Ray Data gave {document} after {self._last}: the index would not be that of the corpus")
+            self._last = document
+        for batch in table.combine_chunks().to_batches():
+            self._writer.push(batch)
+
+    def finish(self) -> dict[str, Any]:
+        return json.loads(self._writer.finish())
+
+
+class Parquet(Sink):
+    """Parquet files in a folder or at a URL, one for each block, written where the block is.
+
+    Their names depend on what they hold, so that a block that is written twice is there once.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._files: dict[str, int] = {}
+
+    def prepare(self) -> None:
+        filesystem, root = open_filesystem(self.address)
+        found = filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True))
+        if any(info.path.endswith(".parquet") for info in found):
+            raise ValueError(f"{self.address}: there are Parquet files already, which would be read as part of this corpus")
+        filesystem.create_dir(root, recursive=True)
+
+    def writer(self) -> Callable[[Table], Table]:
+        return _ParquetWriter(self.address)
+
+    def take(self, table: Table) -> None:
+        self._files.update((row["name"], row["rows"]) for row in table.to_pylist())
+
+    def finish(self) -> dict[str, Any]:
+        return {"chunks": sum(self._files.values()), "files": sorted(self._files)}
+
+
+class _ParquetWriter:
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def __call__(self, table: Table) -> Table:
+        filesystem, root = open_filesystem(self.address)
+        first = f"{table['document'][0]}\0{table['number'][0]}\0{table.num_rows}"
+        name = f"chunks-{hashlib.sha256(first.encode()).hexdigest()[:16]}.parquet"
+        pq.write_table(table, f"{root}/{name}", filesystem=filesystem, compression="zstd")
+        return pa.Table.from_pylist([{"name": name, "rows": table.num_rows, "left_out": 0}], schema=WRITTEN)
+
+
+class Chroma(Sink):
+    """A collection of a running Chroma server (`pip install chromadb-client` is enough on the cluster).
+
+    An entry is named by its document and number, so that a second ingest replaces what it finds. Chunks without
+    a vector, such as the large ones of `hierarchical`, cannot be there: `left_out` counts them.
+    """
+
+    def __init__(self, url: str, collection: str, *, distance: str = "cosine", headers: dict[str, str] | None = None) -> None:
+        self.url, self.collection, self.distance, self.headers = url, collection, distance, headers or {}
+        self._rows: dict[str, tuple[int, int]] = {}
+
+    def prepare(self) -> None:
+        try:
+            client = _chroma(self.url, self.headers)
+        except ModuleNotFoundError as error:
+            raise ValueError(f"Chroma's client is not installed ({error}): pip install chromadb-client") from error
+        except Exception as error:  # noqa: BLE001: its clients raise whatever their HTTP library does
+            raise ValueError(f"{self.url}: no Chroma server answers: {error}") from error
+        client.get_or_create_collection(self.collection, configuration={"hnsw": {"space": self.distance}}, embedding_function=None)
+
+    def writer(self) -> Callable[[Table], Table]:
+        return _ChromaWriter(self.url, self.collection, self.headers)
+
+    def take(self, table: Table) -> None:
+        self._rows.update((row["name"], (row["rows"], row["left_out"])) for row in table.to_pylist())
+
+    def finish(self) -> dict[str, Any]:
+        collection = _chroma(self.url, self.headers).get_collection(self.collection, embedding_function=None)
+        written, left_out = (sum(each) for each in zip(*self._rows.values())) if self._rows else (0, 0)
+        return {"chunks": written, "left_out": left_out, "collection": self.collection, "entries": collection.count()}
+
+
+class _ChromaWriter:
+    def __init__(self, url: str, collection: str, headers: dict[str, str]) -> None:
+        self.url, self.collection, self.headers = url, collection, headers
+
+    def __call__(self, table: Table) -> Table:
+        first = f"{table['document'][0]}#{table['number'][0]}"
+        kept = table.filter(table["vector"].is_valid())
+        client = _chroma(self.url, self.headers)
+        collection = client.get_collection(self.collection, embedding_function=None)
+        step = client.get_max_batch_size()
+        for start in range(0, kept.num_rows, step):
+            rows = kept.slice(start, step)
+            documents, numbers = rows["document"].to_pylist(), rows["number"].to_pylist()
+            vectors = rows["vector"].combine_chunks()
+            width = vectors.type.list_size
+            collection.upsert(
+                ids=[f"{document}#{number}" for document, number in zip(documents, numbers)],
+                embeddings=list(vectors.flatten().to_numpy(zero_copy_only=False).reshape(-1, width)),
+                documents=rows["text"].to_pylist(),
+                metadatas=[_metadata(row) for row in rows.select([name for name in _METADATA if name in rows.column_names]).to_pylist()],
+            )
+        told = {"name": first, "rows": kept.num_rows, "left_out": table.num_rows - kept.num_rows}
+        return pa.Table.from_pylist([told], schema=WRITTEN)
+
+
+_METADATA = ["document", "number", "start", "end", "page", "level"]
+
+
+def _metadata(row: dict[str, Any]) -> dict[str, Any]:
+    # Chroma takes texts and numbers, and no nulls.
+    return {name: value for name, value in row.items() if isinstance(value, (str, int, float))}
+
+
+def _chroma(url: str, headers: dict[str, str]) -> Any:
+    import chromadb
+    from chromadb.config import Settings
+
+    parts = urlsplit(url)
+    return chromadb.HttpClient(
+        host=parts.hostname or "localhost",
+        port=parts.port or (443 if parts.scheme == "https" else 8000),
+        ssl=parts.scheme == "https",
+        headers=headers,
+        settings=Settings(anonymized_telemetry=False),
+    )

@@ -1,0 +1,23 @@
+"""What a worker on another node is given of the driver's surroundings."""
+
+from __future__ import annotations
+
+import os
+from typing import Iterable
+
+from reverie import _core
+from reverie.ray._cluster import STORE_VARIABLES
+
+
+def surroundings(names: Iterable[str]) -> dict[str, str]:
+    """The driver's access to object stores, these variables, and its home."""
+    given = {name: value for name, value in os.environ.items() if name.startswith(STORE_VARIABLES)}
+    given.update((name, os.environ[name]) for name in names if name in os.environ)
+    return {**given, "REVERIE_HOME": _core.home()}
+
+
+def settle(given: dict[str, str]) -> None:
+    """Sets them in this process, where it has none of its own."""
+    for name, value in given.items():
+        if name != "REVERIE_HOME" or os.path.isdir(value):
+            os.environ.setdefault(name, value)
