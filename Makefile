@@ -18,7 +18,7 @@ SERVICES := .tools/services
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test services python check format bench fidelity clean
+.PHONY: demo build test wheel cluster cluster-demo services python check format bench fidelity clean
 
 ## The whole way: tools, build, models, manuals, twelve trials, an answer.
 demo: build
@@ -51,7 +51,29 @@ python:
 	test -x $(PYTHON)/bin/python || python3 -m venv $(PYTHON)
 	$(PYTHON)/bin/pip install --quiet --progress-bar on --requirement crates/python/tests/requirements.txt
 	$(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps .
-	$(PYTHON)/bin/python -m pytest -q
+	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster
+
+wheel: $(TOOLS)
+	mkdir -p target/wheels
+	rm -f target/wheels/reverie-*.whl
+	python3 -m pip wheel --quiet --no-deps --wheel-dir target/wheels .
+
+## Beyond one machine: the engine `ray`, jobs, ingest, notebooks, on servers that the tests start (1.9 GB).
+CLUSTER := .tools/cluster
+cluster: build wheel $(CLUSTER)/ready
+	$(CLUSTER)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/reverie-*.whl
+	cd crates/python/tests/cluster && $(CURDIR)/$(CLUSTER)/bin/python -m pytest -q
+
+## The demo on three Ray nodes, S3, and MLflow on PostgreSQL, beside the demo on this machine alone.
+cluster-demo: demo wheel $(CLUSTER)/ready
+	$(CLUSTER)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/reverie-*.whl
+	$(CLUSTER)/bin/python examples/cluster/walk.py --local $(REVERIE_HOME)/demo/store
+
+$(CLUSTER)/ready: crates/python/tests/cluster/requirements.txt
+	rm -rf $(CLUSTER)
+	python3 -m venv $(CLUSTER)
+	$(CLUSTER)/bin/pip install --quiet --progress-bar on --requirement $<
+	@touch $@
 
 ## What a reviewer runs: formatting, lints, invariants.
 check: $(TOOLS)
