@@ -13,6 +13,10 @@ const UPLOAD: Duration = Duration::from_secs(600);
 /// So often a request is made again where the head could not be reached.
 const TRIES: u32 = 6;
 
+/// So often, and after such a pause, a cluster is asked that cannot take jobs yet.
+const AGENT_TRIES: u32 = 30;
+const AGENT_PAUSE: Duration = Duration::from_secs(2);
+
 /// The Jobs API of a cluster.
 #[derive(Clone)]
 pub struct Jobs {
@@ -98,11 +102,23 @@ impl Jobs {
                 "env_vars": submission.environment,
             },
         });
-        // Not tried again: a job that was started although the answer got lost
-        // cannot be started twice under its name.
-        let sent = self.request(Method::POST, "/api/jobs/").json(&body).send().await;
-        let response = sent.map_err(|error| self.unreachable("submit the job", &error))?;
-        if response.status().is_success() { Ok(()) } else { Err(self.refusal("submit the job", response).await) }
+        for attempt in 1.. {
+            let response = self.send("submit the job", || self.request(Method::POST, "/api/jobs/").json(&body)).await?;
+            if response.status().is_success() {
+                break;
+            }
+            let reason = self.refusal("submit the job", response).await;
+            // It was started, and only the answer got lost: nobody else has this name.
+            if reason.contains("already exists") {
+                break;
+            }
+            // A cluster that has just started has no agent for jobs yet.
+            if attempt == AGENT_TRIES || !reason.contains("No available agent") {
+                return Err(reason);
+            }
+            tokio::time::sleep(AGENT_PAUSE).await;
+        }
+        Ok(())
     }
 
     /// How a job is doing.

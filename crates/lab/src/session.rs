@@ -35,6 +35,9 @@ use store::{ArtifactStore, EventLog, Journal, Key, SharedJournal};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
+/// Files of a corpus that are read at once to learn their keys.
+const READS: usize = 16;
+
 /// Looks up an environment variable by name.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
@@ -488,7 +491,7 @@ impl Session {
                         (file, key)
                     }
                 });
-                (stream::iter(reads).buffered(4).collect().await, listing.unreadable)
+                (stream::iter(reads).buffered(READS).collect().await, listing.unreadable)
             }
             Err(error) => {
                 mistakes.push(error_chain(&error));

@@ -24,6 +24,9 @@ use store::ArtifactStore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+/// From so many tasks on, all names are listed instead of one asked after the other.
+const MANY_TASKS: usize = 2000;
+
 /// A task that is to run now.
 #[derive(Clone)]
 pub(crate) struct Assignment {
@@ -243,6 +246,11 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Erro
 
 /// Which tasks have their artifact in the store.
 pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
+    if plan.tasks.len() >= MANY_TASKS {
+        // A request names a thousand.
+        let names: HashSet<String> = store.list("artifacts").await?.into_iter().collect();
+        return Ok(plan.tasks.iter().map(|task| names.contains(&task.artifact())).collect());
+    }
     let looks = plan.tasks.iter().map(Task::artifact).map(|name| {
         let store = store.clone();
         async move { store.exists(&name).await }
