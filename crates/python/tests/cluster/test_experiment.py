@@ -316,18 +316,20 @@ def test_the_stop_button_of_a_notebook_ends_a_run(small):
     kernel, client = manager.start_new_kernel(kernel_name="python3")
     try:
         text = json.dumps(settings(small, slow.url))
-        client.execute(f"import json, reverie\nreverie.Experiment(json.loads({text!r})).run()")
+        asked = client.execute(f"import json, reverie\nreverie.Experiment(json.loads({text!r})).run()")
         deadline = time.monotonic() + 60
         while slow.statistics()["requests"] < 3:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         kernel.interrupt_kernel()
-        reply = client.get_shell_msg(timeout=60)["content"]
+        reply = client.get_shell_msg(timeout=60)
+        while reply["parent_header"]["msg_id"] != asked:
+            reply = client.get_shell_msg(timeout=60)
     finally:
         client.stop_channels()
         kernel.shutdown_kernel(now=True)
         slow.stop()
-    assert (reply["status"], reply["ename"]) == ("error", "KeyboardInterrupt")
+    assert (reply["content"]["status"], reply["content"].get("ename")) == ("error", "KeyboardInterrupt")
 
 
 def test_polars_takes_a_table_as_it_is():
