@@ -7,11 +7,17 @@ use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError},
     prelude::*,
 };
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 use tokio_util::sync::CancellationToken;
 
 /// How often Python is asked whether Ctrl-C was pressed, and told how it goes.
 const TICK: Duration = Duration::from_millis(250);
+/// How long work may take to end after Ctrl-C.
+const GRACE: Duration = Duration::from_secs(3);
 
 fn error(error: Error) -> PyErr {
     let text = lab::error_chain(&error);
@@ -35,7 +41,7 @@ fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
     mut tick: impl FnMut(Python<'_>) -> PyResult<()> + Send,
 ) -> PyResult<T> {
     py.detach(|| {
-        let mut raised = None;
+        let mut raised: Option<(PyErr, Instant)> = None;
         let ended = runtime()?.block_on(async {
             let mut work = std::pin::pin!(work());
             loop {
@@ -43,15 +49,19 @@ fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
                     ended = &mut work => return ended,
                     () = tokio::time::sleep(TICK) => {}
                 }
+                // Who does not hear of the end is left behind.
+                if raised.as_ref().is_some_and(|(_, at)| at.elapsed() > GRACE) {
+                    return Err(Error::Interrupted);
+                }
                 let heard = Python::attach(|py| py.check_signals().and_then(|()| tick(py)));
                 if let Err(signal) = heard {
                     cancel.cancel();
-                    raised.get_or_insert(signal);
+                    raised.get_or_insert((signal, Instant::now()));
                 }
             }
         });
         match raised {
-            Some(raised) => Err(raised),
+            Some((raised, _)) => Err(raised),
             None => ended.map_err(error),
         }
     })
@@ -158,7 +168,10 @@ impl Experiment {
     /// else the first of its leaderboard.
     #[pyo3(signature = (trial=None))]
     fn pipeline(&self, py: Python<'_>, trial: Option<String>) -> PyResult<Pipeline> {
-        let (session, cancel) = self.session(None, None, Progress::default())?;
+        // A question is answered here, wherever the experiment ran.
+        let mut experiment = self.experiment.clone();
+        app::library::choose_engine(&mut experiment, Some("local"), None);
+        let (session, cancel) = Self { experiment }.session(None, None, Progress::default())?;
         let open = || async move {
             let trial = match trial {
                 Some(trial) => trial,
