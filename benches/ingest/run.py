@@ -19,7 +19,7 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PYTHON = ROOT / ".tools" / "bench" / "bin" / "python"
 MODEL = HOME / "models" / "all-minilm-l6-v2"
 # A part of the demo's manuals that both sides read, so that a round of the peer takes a few minutes.
-FILES = ["developers-reference.epub", "fhs.pdf", "live-manual.epub", "maint-guide.pdf", "policy.epub"]
+FILES = ["developers-reference.epub", "fhs.pdf", "maint-guide.pdf", "policy.epub"]
 PEER = "LlamaIndex + sentence-transformers on Ray Data"
 
 
