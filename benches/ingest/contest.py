@@ -1,6 +1,6 @@
-"""Both sides of `ingest` in turns on one Ray cluster: a line `ours` or `theirs` on standard input, a line of JSON back.
+"""Both sides of `ingest` in turns on one Ray cluster: for each line of JSON on standard input, one is answered.
 
-    contest.py MODEL_FOLDER SCRATCH_FOLDER FILE...
+    contest.py MODEL_FOLDER SCRATCH_FOLDER CORPUS_FOLDER      {"side": "ours" or "theirs", "files": [NAME, ...]}
 """
 
 import json
@@ -34,7 +34,7 @@ def rows(folder):
 def main():
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    model, scratch, *paths = sys.argv[1:]
+    model, scratch, source = sys.argv[1:]
     import ray
     import servers
 
@@ -47,21 +47,23 @@ def main():
         import contender
         from reverie.ray import Parquet, ingest
 
-        source = str(Path(paths[0]).parent)
         print(json.dumps({"ready": True}), file=answers)
         for line in sys.stdin:
-            target = Path(scratch) / "made"
+            turn, target = json.loads(line), Path(scratch) / "made"
+            names = turn["files"]
             shutil.rmtree(target, ignore_errors=True)
             started = time.monotonic()
-            if line.strip() == "ours":
+            if turn["side"] == "ours":
                 chunker = {"sentence": {"chunk_size": CHUNK_SIZE, "chunk_overlap": CHUNK_OVERLAP}}
-                made = ingest(source, Parquet(str(target)), chunker=chunker, embedder=Path(model).name, actors=ACTORS)
+                made = ingest(
+                    source, Parquet(str(target)), include=names, chunker=chunker, embedder=Path(model).name, actors=ACTORS
+                )
                 if made.rejected:
                     sys.exit(f"rejected: {made.rejected}")
             else:
-                contender.ingest(paths, str(target), model, CHUNK_SIZE, CHUNK_OVERLAP, ACTORS)
+                contender.ingest([f"{source}/{name}" for name in names], str(target), model, CHUNK_SIZE, CHUNK_OVERLAP, ACTORS)
             seconds = time.monotonic() - started
-            print(json.dumps({"seconds": seconds, "documents": len(paths), **rows(target)}), file=answers)
+            print(json.dumps({"seconds": seconds, "documents": len(names), **rows(target)}), file=answers)
         ray.shutdown()
 
 

@@ -154,6 +154,10 @@ class Ray:
         """Ends all nodes."""
         for node in reversed(range(self.count + 1)):
             self.kill(node)
+        # The server for remote clients knows the cluster, not the folder.
+        for pid in processes_of(f"--address={self.address}"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager

@@ -187,6 +187,16 @@ def test_a_file_over_the_limit_is_rejected_unread(joined, corpus, provider, tmp_
     assert made.documents == 61
 
 
+def test_a_corpus_without_a_document_gives_an_empty_index_and_all_reasons(joined, provider, tmp_path):
+    (tmp_path / "docs").mkdir()
+    for name in ("a.md", "b.pdf"):
+        (tmp_path / "docs" / name).write_text("")
+    settings = {"chunker": CHUNKER, "embedder": embedder(provider.url)}
+    for sink in (str(tmp_path / "index"), Parquet(str(tmp_path / "made"))):
+        made = ingest(str(tmp_path / "docs"), sink, **settings)
+        assert (made.documents, made.chunks, [each.path for each in made.rejected]) == (0, 0, ["a.md", "b.pdf"])
+
+
 def test_a_pool_that_leaves_nothing_to_read_with_is_refused(joined, corpus, provider, tmp_path):
     with pytest.raises(ValueError, match="at most 2 actors"):
         ingest(str(corpus), str(tmp_path / "index"), chunker=CHUNKER, embedder=embedder(provider.url), actors=3)
@@ -204,6 +214,40 @@ def test_mistakes_are_told_before_anything_runs(tmp_path):
         pytest.importorskip("chromadb")
         ingest(str(tmp_path), Chroma("http://127.0.0.1:1", "mills"))
     assert not ray.is_initialized()
+
+
+def test_a_file_that_is_gone_when_it_is_read_is_a_row_that_says_so(tmp_path):
+    from reverie.ray import _corpus
+
+    filesystem, _ = _corpus.open_filesystem(str(tmp_path))
+    row = _corpus._row(filesystem, _corpus.File("gone.md", str(tmp_path / "gone.md"), 5), 100)
+    assert row["path"] == "gone.md" and row["bytes"] == b""
+    assert "gone.md" in json.loads(row["failure"])["unreadable"]
+
+
+def test_patterns_mean_what_they_mean_in_an_experiment(tmp_path):
+    from reverie.ray._corpus import survey
+
+    for name in ("a.epub", "x/y/B.EPUB", "x/c.pdf", ".x/d.epub", "e", "f.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+
+    def found(include=(), exclude=()):
+        return [file.path for file in survey(str(tmp_path), include, exclude)]
+
+    assert found() == ["a.epub", "x/c.pdf", "x/y/B.EPUB"]
+    assert found(["**/*.epub"]) == ["a.epub", "x/y/B.EPUB"]
+    assert found(["*.epub"]) == ["a.epub", "x/y/B.EPUB"], "without a slash: in any folder"
+    assert found(["x/*"]) == ["x/c.pdf"]
+    assert found(["x/"], ["*.pdf"]) == ["x/y/B.EPUB"]
+
+
+def test_blocks_hold_about_equally_many_bytes_in_order():
+    from reverie.ray._corpus import File, blocks
+
+    files = [File(f"{i:03}", f"{i:03}", size) for i, size in enumerate([10] * 70 + [2 << 20] + [600 << 10] * 2)]
+    assert [len(block) for block in blocks(files)] == [64, 6, 1, 1, 1]
+    assert [file for block in blocks(files) for file in block] == files
 
 
 @ray.remote(num_cpus=1)

@@ -133,6 +133,13 @@ class _Pool:
     cpus_per_task: float
     cpus: float
 
+    def strategy(self) -> ActorPoolStrategy:
+        """All at once where there is room now; else what there is room for, and more when others have ended."""
+        free = ray.available_resources().get("CPU", 0.0)
+        if free >= self.size * self.cpus_per_actor + self.cpus_per_task:
+            return ActorPoolStrategy(size=self.size)
+        return ActorPoolStrategy(min_size=1, max_size=self.size)
+
 
 def _pool(actors: int | None, cpus_per_actor: float) -> _Pool:
     cpus = ray.cluster_resources().get("CPU", 0.0)
@@ -194,8 +201,9 @@ class _Stages:
     def pipeline(self, source: str, files: list[File], limits: dict, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
         """The operators."""
         corpus = CorpusDatasource(source, files, limits, functools.partial(settle, self.around))
-        # Ray joins neighbours that ask for the same. A byte of memory more tells them apart, and each is shown by itself.
-        ask = [{"num_cpus": pool.cpus_per_task, "memory": i} for i in (1, 2, 3, 4)]
+        # Ray joins neighbours that ask for the same. Its smallest share of a CPU tells them apart, and each is shown by
+        # itself.
+        ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
         whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
         made = ray.data.read_datasource(corpus, override_num_blocks=len(corpus), **ask[0])
         made = made.map_batches(_named("Parse", self.parse), **whole, **ask[1])
@@ -206,7 +214,7 @@ class _Stages:
         made = made.map_batches(
             Embed,
             fn_constructor_args=(self.around, self.record, self.embedder, max(1, int(pool.cpus_per_actor))),
-            compute=ActorPoolStrategy(min_size=1, max_size=pool.size),
+            compute=pool.strategy(),
             num_cpus=pool.cpus_per_actor,
             num_gpus=gpus,
             **whole,

@@ -111,7 +111,7 @@ class _ParquetWriter:
 
 
 class Chroma(Sink):
-    """A collection of a running Chroma server (`pip install chromadb-client` is enough on the cluster).
+    """A collection of a running Chroma server. Needs `pip install 'reverie[chroma]'` here and on the cluster.
 
     An entry is named by its document and number, so that a second ingest replaces what it finds. Chunks without
     a vector, such as the large ones of `hierarchical`, cannot be there: `left_out` counts them.
@@ -125,7 +125,7 @@ class Chroma(Sink):
         try:
             client = _chroma(self.url, self.headers)
         except ModuleNotFoundError as error:
-            raise ValueError(f"Chroma's client is not installed ({error}): pip install chromadb-client") from error
+            raise ValueError(f"Chroma's client is not installed ({error}): pip install 'reverie[chroma]'") from error
         except Exception as error:  # noqa: BLE001: its clients raise whatever their HTTP library does
             raise ValueError(f"{self.url}: no Chroma server answers: {error}") from error
         client.get_or_create_collection(self.collection, configuration={"hnsw": {"space": self.distance}}, embedding_function=None)
