@@ -12,8 +12,8 @@
 //! after another was given back or ran out. A process that dies stops
 //! reporting, and its share is free when its lease has run out.
 
-use serde::{Deserialize, Serialize};
 use crate::{Adaptive, AdaptiveSettings, Controller, Outcome, RateHints, adaptive::bucket::Bucket};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     fmt,

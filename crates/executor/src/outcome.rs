@@ -1,7 +1,7 @@
 //! What became of an attempt, for controllers, and of a task, for people.
 
-use serde::{Deserialize, Serialize};
 use crate::ErrorClass;
+use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
 /// How one attempt ended, as a [`Controller`](crate::Controller) is told.

@@ -370,7 +370,12 @@ impl Session {
             }
             found
         };
-        self.experiment.models.iter().filter(|(name, _)| used.contains(*name)).flat_map(|(_, config)| of(config)).collect()
+        self.experiment
+            .models
+            .iter()
+            .filter(|(name, _)| used.contains(*name))
+            .flat_map(|(_, config)| of(config))
+            .collect()
     }
 
     /// Joins the experiment's cluster.
@@ -500,7 +505,11 @@ impl Session {
         }
     }
 
-    pub(crate) fn bind_pdf_library(&self, files: &[(SourceFile, Key)], mistakes: &mut Vec<String>) -> Result<String, Error> {
+    pub(crate) fn bind_pdf_library(
+        &self,
+        files: &[(SourceFile, Key)],
+        mistakes: &mut Vec<String>,
+    ) -> Result<String, Error> {
         let is_pdf =
             |path: &str| Path::new(path).extension().is_some_and(|extension| extension.eq_ignore_ascii_case("pdf"));
         match self.setup.directory.library(Library::Pdfium) {

@@ -479,12 +479,7 @@ async fn embed(embedder: &Embedder, texts: &[String], kind: InputKind, rows: imp
 
 /// Writes a dense index shard by shard: into the store's folder where it is
 /// one, else by way of a scratch file.
-async fn index_dense(
-    cx: &Execution,
-    inputs: &Outputs,
-    vectors: &[TaskId],
-    name: &str,
-) -> Result<usize, Error> {
+async fn index_dense(cx: &Execution, inputs: &Outputs, vectors: &[TaskId], name: &str) -> Result<usize, Error> {
     let target = cx.store.local_path(name);
     let direct = target.is_some();
     let path = target.unwrap_or_else(|| cx.scratch.join(name));

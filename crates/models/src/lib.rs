@@ -18,9 +18,8 @@ pub mod testing;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
 pub use client::{
-    LeaseRequest, Lessor,
-    Answering, Budget, Cap, Caps, Chat, Client, Embedder, Meter, ModelLimit, Piece, Reranker, Spending, Spent,
-    Unfolding,
+    Answering, Budget, Cap, Caps, Chat, Client, Embedder, LeaseRequest, Lessor, Meter, ModelLimit, Piece, Reranker,
+    Spending, Spent, Unfolding,
 };
 pub use cpu::CpuBudget;
 pub use error::Error;

@@ -201,7 +201,8 @@ impl Experiment {
         progress: Progress,
     ) -> PyResult<(Session, CancellationToken)> {
         let cancel = CancellationToken::new();
-        let connect = connect.map(|connect| -> lab::Connect { Arc::new(move |spec| PythonCluster::join(&connect, spec)) });
+        let connect =
+            connect.map(|connect| -> lab::Connect { Arc::new(move |spec| PythonCluster::join(&connect, spec)) });
         let setup: Setup = app::library::setup(connect, budget_usd, progress, cancel.clone());
         // Opening a store may ask for threads to be there.
         let _guard = runtime()?.enter();
@@ -238,7 +239,8 @@ impl Pipeline {
         runtime()?.spawn(async move {
             let answered = opened.0.query(&opened.1, &trial, &question).await;
             let answered = answered.map_err(|error| lab::error_chain(&error));
-            let answered = answered.and_then(|answered| serde_json::to_string(&answered).map_err(|error| error.to_string()));
+            let answered =
+                answered.and_then(|answered| serde_json::to_string(&answered).map_err(|error| error.to_string()));
             let told = tokio::task::spawn_blocking(move || {
                 Python::attach(|py| match answered {
                     Ok(answer) => done.call1(py, (answer, py.None())).map(drop),

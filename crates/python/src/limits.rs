@@ -71,9 +71,8 @@ impl Lessor for PythonLessor {
     async fn renew(&self, request: LeaseRequest) -> Result<Lease, String> {
         let request = serde_json::to_string(&request).map_err(|error| error.to_string())?;
         let ask = self.ask.clone();
-        let asked = tokio::task::spawn_blocking(move || {
-            Python::attach(|py| ask.call1(py, (request,))?.extract::<String>(py))
-        });
+        let asked =
+            tokio::task::spawn_blocking(move || Python::attach(|py| ask.call1(py, (request,))?.extract::<String>(py)));
         let lease = asked.await.map_err(|error| error.to_string())?.map_err(|error: PyErr| error.to_string())?;
         serde_json::from_str(&lease).map_err(|error| error.to_string())
     }

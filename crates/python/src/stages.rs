@@ -157,7 +157,8 @@ impl Embedding {
             let item = Arc::new(Field::new("item", arrow_schema::DataType::Float32, false));
             let nulls = Some(searchable.values().clone().into());
             let width = i32::try_from(columns).map_err(wrong)?;
-            let list = FixedSizeListArray::try_new(item, width, Arc::new(Float32Array::from(data)), nulls).map_err(wrong)?;
+            let list =
+                FixedSizeListArray::try_new(item, width, Arc::new(Float32Array::from(data)), nulls).map_err(wrong)?;
             let field = Field::new("vector", list.data_type().clone(), true);
             let fields = batch.schema().fields().iter().cloned().chain([Arc::new(field)]).collect::<Vec<_>>();
             let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());

@@ -109,7 +109,8 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
     }
     let mut files: Vec<(String, PathBuf)> = Vec::new();
     if let Some(dataset) = experiment.dataset.as_ref().filter(|dataset| !far(&dataset.path)) {
-        let inside = Path::new(&dataset.path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let inside =
+            Path::new(&dataset.path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let path = experiment.path(&dataset.path);
         if !inside {
             mistakes.push(format!("  - dataset.path: `{}` must be beside the experiment file, or far", dataset.path));
@@ -123,8 +124,9 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
         return Err(Failure::usage(format!("nothing was submitted, because:\n{}", mistakes.join("\n"))));
     }
     let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
-    let options =
-        SimpleFileOptions::default().compression_method(CompressionMethod::Deflated).last_modified_time(DateTime::default());
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Deflated)
+        .last_modified_time(DateTime::default());
     let mut add = |name: &str, bytes: &[u8]| {
         archive.start_file(name, options).map_err(Failure::work)?;
         archive.write_all(bytes).map_err(Failure::work)

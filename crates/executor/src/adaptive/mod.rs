@@ -24,9 +24,9 @@
 
 pub(crate) mod bucket;
 
-use serde::{Deserialize, Serialize};
 use crate::{Controller, ErrorClass, Outcome, OutcomeKind, RateHints};
 use bucket::Bucket;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::VecDeque,
     ops::Range,

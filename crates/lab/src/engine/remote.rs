@@ -448,13 +448,7 @@ impl Shared {
         (id, node, WorkerSetup { cores, ..self.setup.clone() }, resources)
     }
 
-    async fn start(
-        self: Arc<Self>,
-        id: WorkerId,
-        node: Option<ClusterNode>,
-        setup: WorkerSetup,
-        resources: Resources,
-    ) {
+    async fn start(self: Arc<Self>, id: WorkerId, node: Option<ClusterNode>, setup: WorkerSetup, resources: Resources) {
         let place = node.as_ref().map(|node| node.id.as_str());
         let started = match serde_json::to_vec(&setup) {
             Ok(setup) => self.cluster.start(id, place, &resources, &setup).await,

@@ -83,7 +83,9 @@ fn next(runner: &dyn Runner, ready: &mut Ready, active: &HashMap<Operator, usize
     loop {
         let place = match from {
             None => ready.first().copied()?,
-            Some(after) => ready.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next().copied()?,
+            Some(after) => {
+                ready.range((std::ops::Bound::Excluded(after), std::ops::Bound::Unbounded)).next().copied()?
+            }
         };
         let (priority, Reverse(operator), id) = place;
         if active.get(&operator).copied().unwrap_or(0) < runner.limit(operator) {
@@ -138,11 +140,8 @@ pub(super) async fn execute(
             let task = &plan.tasks[id];
             *active.entry(task.operator).or_default() += 1;
             progress.start(task.operator);
-            let inputs: Outputs = task
-                .inputs
-                .iter()
-                .filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone())))
-                .collect();
+            let inputs: Outputs =
+                task.inputs.iter().filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone()))).collect();
             let partial = task.inputs.iter().any(|input| tainted.contains(input));
             let turn = turns.of(id);
             let (execution, progress) = (execution.clone(), progress.clone());

@@ -139,7 +139,8 @@ mod tests {
     use crate::{Experiment, SpecError};
 
     fn parse(engine: &str) -> Result<EngineSpec, Vec<SpecError>> {
-        let rest = "name = \"n\"\n[corpus]\nsource = \"docs\"\n[space]\nchunker = [\"sentence\"]\nretriever = [\"bm25\"]\n";
+        let rest =
+            "name = \"n\"\n[corpus]\nsource = \"docs\"\n[space]\nchunker = [\"sentence\"]\nretriever = [\"bm25\"]\n";
         Experiment::parse(&format!("{rest}{engine}"), ".").map(|experiment| experiment.engine)
     }
 
