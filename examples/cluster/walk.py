@@ -57,6 +57,11 @@ def leaderboard(results: dict) -> list[tuple]:
     ]
 
 
+def artifacts(run: Path) -> set[str]:
+    """The names of a run's artifacts."""
+    return {name.removeprefix("artifacts/") for name in json.loads((run / "artifacts.json").read_text())["artifacts"]}
+
+
 def run(experiment: Path, *flags: str, environment: dict[str, str] | None = None) -> dict:
     """Runs an experiment to its end."""
     started = time.monotonic()
@@ -118,7 +123,8 @@ def main() -> None:
         else:
             local = arguments.local.resolve()
             expected = json.loads((local / "runs" / (local / "runs" / f"{name}.latest").read_text().strip() / "results.json").read_text())
-        names = {str(path.relative_to(local / "artifacts")) for path in (local / "artifacts").glob("*/*")}
+        # The store may hold other experiments' artifacts too.
+        names = artifacts(local / "runs" / expected["run"])
 
         say("servers: S3, PostgreSQL, MLflow, Ray")
         store = stack.enter_context(servers.s3(folder / "s3", BUCKET, "mlflow"))

@@ -413,6 +413,8 @@ impl Session {
             identities,
             cores: 1,
         };
+        // Before the first worker looks for it.
+        store.put(&setup.probe, "seen").await?;
         Ok(Remote::new(cluster, store.clone(), setup, self.experiment.engine.clone()))
     }
 

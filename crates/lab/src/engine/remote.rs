@@ -167,7 +167,6 @@ impl Engine for Remote {
         progress: &Progress,
         cancel: &CancellationToken,
     ) -> Result<Outcome, Error> {
-        self.shared.store.put(&self.shared.setup.probe, "seen").await?;
         let before = self.losses();
         let outcome = schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await;
         // Addresses are used again: another execution may come to lie here.
