@@ -127,6 +127,8 @@ class Ray:
         """Starts another node; the first is the head."""
         node = self.count
         command = [str(BIN / "ray"), "start", f"--node-ip-address={self.host(node)}", f"--num-cpus={self.cpus}"]
+        # Agents listen on all addresses, so that clusters on one machine would meet at the usual port.
+        command += [f"--dashboard-agent-listen-port={free_port()}"]
         command += ["--object-store-memory=200000000", "--disable-usage-stats", f"--temp-dir={self.session(node)}"]
         if node == 0:
             command += ["--head", f"--port={self.port}", f"--ray-client-server-port={free_port()}", "--dashboard-host=127.0.0.1"]

@@ -28,7 +28,7 @@ use std::{
     ffi::OsString,
     fmt::Display,
     io::Write,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 use tokio_util::sync::CancellationToken;
@@ -160,6 +160,12 @@ impl Context {
         Ok(())
     }
 
+    /// Gives this command so long to end by itself after Ctrl-C; a second one
+    /// ends it at once.
+    pub fn may_take_to_end(&self, time: Duration) {
+        GRACE.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
+    }
+
     /// Tells how it goes.
     pub fn note(&self, text: impl Display) {
         let _ = writeln!(std::io::stderr(), "{text}");
@@ -167,6 +173,9 @@ impl Context {
 }
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// How long a command may take to end after Ctrl-C, in milliseconds.
+static GRACE: AtomicU64 = AtomicU64::new(1500);
 
 /// Runs a command line, the program's name first, and returns the code to
 /// exit with. A command line with mistakes, `--help` and a second Ctrl-C end
@@ -192,7 +201,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
                 cancel.cancel();
                 // What computes cannot be stopped midway; finished work is kept already.
                 tokio::spawn(async {
-                    tokio::time::sleep(Duration::from_millis(1500)).await;
+                    tokio::time::sleep(Duration::from_millis(GRACE.load(Ordering::SeqCst))).await;
                     leave(130);
                 });
             }

@@ -50,6 +50,8 @@ pub async fn run(cx: &Context, experiment: &Experiment, ray: &RayEngineSpec) -> 
     };
     jobs.submit(&submission).await.map_err(Failure::work)?;
     cx.note(format_args!("job {id} at {}", ray.address));
+    // A job that is left behind would go on, and pay.
+    cx.may_take_to_end(STOP + LOOK * 10);
     let job = follow(cx, &jobs, &id).await?;
     match (job.status.as_str(), job.driver_exit_code) {
         ("SUCCEEDED", _) => Ok(0),

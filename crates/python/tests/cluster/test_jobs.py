@@ -101,7 +101,7 @@ def test_a_dashboard_that_is_not_there_is_named(workspace, provider):
 
 def test_a_cluster_with_tokens_is_joined_with_one_and_refuses_without(workspace, provider):
     token = "a" * 40
-    environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+    environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
     with tempfile.TemporaryDirectory(prefix="rv") as folder:
         try:
             with servers.ray(Path(folder), nodes=1, octet=253, environment=environment) as guarded:
