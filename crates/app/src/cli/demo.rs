@@ -50,8 +50,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         std::fs::write(&path, text).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
     }
     let experiment = folder.join("experiment.toml");
-    let run::Ran { session, results, report } =
-        run::execute(cx, &experiment, None, &run::EngineChoice::default()).await?;
+    let run::Ran { session, results, report } = run::execute(cx, environment::read(&experiment)?, None).await?;
     let answered = query::answer(cx, &session, QUESTION, None, None).await?;
     if cx.json {
         cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))?;

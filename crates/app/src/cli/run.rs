@@ -2,8 +2,8 @@
 
 use super::{BUDGET_REACHED, Context, Failure, submit};
 use crate::{environment, library, render};
-use lab::{Results, Session};
-use std::path::{Path, PathBuf};
+use lab::{Experiment, Results, Session};
+use std::path::PathBuf;
 
 pub const REPORT: &str = "report.html";
 
@@ -32,7 +32,7 @@ pub struct Arguments {
 }
 
 /// What executes the plan, whatever the file says.
-#[derive(clap::Args, Default)]
+#[derive(clap::Args)]
 pub struct EngineChoice {
     /// `local` (this machine) or `ray` (a cluster).
     #[arg(long, value_parser = ["local", "ray"])]
@@ -50,7 +50,7 @@ impl EngineChoice {
     }
 
     /// Puts the choice into an experiment.
-    pub fn choose(&self, experiment: &mut lab::Experiment) {
+    pub fn choose(&self, experiment: &mut Experiment) {
         match (self.engine.as_deref(), &self.address) {
             (Some("local"), _) => experiment.engine.ray = None,
             (None, None) => {}
@@ -79,8 +79,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         }
         return submit::run(cx, &experiment, ray).await;
     }
-    let Ran { session, results, report } =
-        execute(cx, &arguments.experiment, arguments.budget_usd, &arguments.engine).await?;
+    let Ran { session, results, report } = execute(cx, experiment, arguments.budget_usd).await?;
     let unsent = session.journal().n_unsent()?;
     if unsent > 0 {
         let count = render::count(unsent as usize);
@@ -110,16 +109,9 @@ pub struct Ran {
 
 /// Prepares and runs an experiment with the live table on standard error,
 /// writes its report, and shows it on its trackers.
-pub async fn execute(
-    cx: &Context,
-    experiment: &Path,
-    budget_usd: Option<f64>,
-    engine: &EngineChoice,
-) -> Result<Ran, Failure> {
+pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f64>) -> Result<Ran, Failure> {
     let setup = lab::Setup { budget_usd, ..cx.setup() };
     let progress = setup.progress.clone();
-    let mut experiment = environment::read(experiment)?;
-    engine.choose(&mut experiment);
     let session = Session::open(experiment, setup)?;
     let table = render::LiveTable::start(progress, environment::watched());
     let prepared = session.prepare().await;

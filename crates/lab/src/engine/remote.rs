@@ -14,7 +14,7 @@
 //! distributed engine of Daft, "Flotilla", 2025.
 
 use super::{
-    Assignment, CallError, Cluster, ClusterNode, Engine, Outcome, Resources, Runner, WorkerId, schedule,
+    Assignment, CallError, Cluster, ClusterNode, Engine, Local, Outcome, Resources, Runner, WorkerId, schedule,
     unit::{Reply, TaskReply, Unit, UnitTask, WorkerSetup},
     worker::questions_object,
 };
@@ -239,11 +239,8 @@ impl Shared {
 
     /// Units of an operator that a worker takes at once.
     fn slots(&self, worker: &WorkerState, operator: Operator) -> usize {
-        match operator {
-            Operator::Embed => 1,
-            operator if operator.waits() => self.spec.local.tasks,
-            _ => worker.cores,
-        }
+        // A worker is a machine of its own.
+        Local { cores: worker.cores, tasks: self.spec.local.tasks }.limit(operator)
     }
 
     /// Gives waiting tasks to workers that have room.
@@ -299,11 +296,7 @@ impl Shared {
         }
         match reply {
             Ok(bytes) => self.replied(operator, tasks, &bytes),
-            Err(CallError::Failed(reason)) => {
-                for task in tasks {
-                    let _ = task.done.send(Err(Error::Remote(reason.clone())));
-                }
-            }
+            Err(CallError::Failed(reason)) => refuse(tasks, &reason),
             Err(CallError::Died(reason)) => {
                 self.lost(worker, &reason);
                 self.again(operator, tasks, &reason, 1);
@@ -322,9 +315,7 @@ impl Shared {
             Ok(reply) => reply,
             Err(error) => {
                 let reason = format!("a worker's reply cannot be read ({error}): is the same version everywhere?");
-                for task in tasks {
-                    let _ = task.done.send(Err(Error::Remote(reason.clone())));
-                }
+                refuse(tasks, &reason);
                 return;
             }
         };
@@ -499,9 +490,15 @@ impl Shared {
 
 impl State {
     fn fail_all(&mut self, reason: &str) {
-        for task in self.queues.values_mut().flat_map(std::mem::take) {
-            let _ = task.done.send(Err(Error::Remote(reason.to_owned())));
-        }
+        refuse(self.queues.values_mut().flat_map(std::mem::take), reason);
+    }
+}
+
+/// Ends tasks that will not be done.
+fn refuse(tasks: impl IntoIterator<Item = Queued>, reason: &str) {
+    for task in tasks {
+        // Who was cancelled does not listen any more.
+        let _ = task.done.send(Err(Error::Remote(reason.to_owned())));
     }
 }
 
