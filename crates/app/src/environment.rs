@@ -2,7 +2,7 @@
 //! set, whether somebody is watching.
 
 use lab::{Choice, Experiment, Progress, ScoringSpec, Session, Setup, SpecError};
-use models::ModelDirectory;
+use models::{ModelDirectory, PullOptions};
 use serde::de::DeserializeOwned;
 use std::{
     env,
@@ -40,6 +40,11 @@ pub fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
+/// Where models are pulled from.
+pub fn pull_options() -> PullOptions {
+    PullOptions { hub_token: variable("HF_TOKEN"), ..PullOptions::default() }
+}
+
 /// What libraries are given instead of an environment.
 pub fn setup(cancel: CancellationToken) -> Setup {
     Setup {
@@ -50,6 +55,8 @@ pub fn setup(cancel: CancellationToken) -> Setup {
         cancel,
         progress: Progress::default(),
         lessor: None,
+        allowance: None,
+        pull: None,
         connect: None,
         local_folder: None,
     }

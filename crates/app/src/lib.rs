@@ -12,4 +12,4 @@ pub mod library;
 mod render;
 
 pub use cli::{leave, main};
-pub use environment::{home, model_directory, setup, variable};
+pub use environment::{home, model_directory, pull_options, setup, variable};

@@ -104,8 +104,13 @@ impl Authority {
             self.limit.record(&Outcome { in_flight, others, ..*outcome });
         }
         let needs = report.in_flight + report.waiting;
-        let taken: usize = self.others(process).map(|member| member.granted).sum();
-        let free = self.target().saturating_sub(taken);
+        // Calls that began under a larger share still have their places.
+        let taken: usize = self.others(process).map(|member| member.granted.max(member.in_flight)).sum();
+        let even = self.even_share(process, needs);
+        // What others may still come for is kept for them.
+        let kept: usize =
+            self.others(process).map(|member| even.min(member.needs).saturating_sub(member.granted)).sum();
+        let free = self.target().saturating_sub(taken + kept);
         let granted = self.fair_share(process, needs).min(free);
         let (requests, tokens) = self.limit.rates();
         let part = granted as f64 / (taken + granted).max(1) as f64;
@@ -139,22 +144,32 @@ impl Authority {
         self.members.iter().filter(move |(other, _)| **other != process).map(|(_, member)| member)
     }
 
-    /// The max–min fair share of the whole limit.
+    /// The max–min fair share of the whole limit, rounded up, lest a remainder
+    /// serve nobody; what is free bounds it.
     fn fair_share(&self, process: u64, needs: usize) -> usize {
+        self.share(process, needs, usize::div_ceil).min(needs)
+    }
+
+    /// The share of who needs more than there is, rounded down: everybody can
+    /// have it.
+    fn even_share(&self, process: u64, needs: usize) -> usize {
+        self.share(process, needs, |left, count| left / count)
+    }
+
+    fn share(&self, process: u64, needs: usize, divide: fn(usize, usize) -> usize) -> usize {
         let mut all: Vec<usize> = self.others(process).map(|member| member.needs).chain([needs]).collect();
         all.sort_unstable();
         let mut left = self.target();
         let mut count = all.len();
         for need in all {
-            // Rounded up, lest a remainder serve nobody; `free` bounds it.
-            let even = left.div_ceil(count);
+            let even = divide(left, count);
             if need >= even {
-                return needs.min(even);
+                return even;
             }
             left -= need;
             count -= 1;
         }
-        needs
+        usize::MAX
     }
 }
 
@@ -230,8 +245,9 @@ impl Controller for Leased {
 
     fn record(&self, outcome: &Outcome) {
         if outcome.kind.is_refusal() {
-            // Until the authority has heard of it, no more than were accepted.
-            self.concurrency.fetch_min(outcome.others.max(1), Ordering::AcqRel);
+            // Until the authority has heard of it, no more than were accepted;
+            // with none, every call that waits would be refused in turn.
+            self.concurrency.fetch_min(outcome.others, Ordering::AcqRel);
         }
         let mut state = self.state();
         if state.outcomes.len() == KEPT {

@@ -73,6 +73,8 @@ struct State {
     started: Option<Instant>,
     last: Option<Instant>,
     samples: VecDeque<(Instant, usize)>,
+    /// Rows that [`Progress::take_rows`] has not told of.
+    untold: usize,
 }
 
 /// Counts of a run; clones share them.
@@ -80,6 +82,7 @@ struct State {
 pub struct Progress {
     operators: Arc<Mutex<BTreeMap<Operator, State>>>,
     traffic: Arc<Mutex<traffic::Traffic>>,
+    elsewhere: Arc<Mutex<BTreeMap<u64, Vec<ModelTraffic>>>>,
     behind: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
@@ -110,7 +113,25 @@ impl Progress {
     /// What goes on at the models that were called so far, by name. Rates are
     /// those since the call of this about three seconds ago.
     pub fn models(&self) -> Vec<ModelTraffic> {
-        self.traffic.lock().unwrap_or_else(PoisonError::into_inner).look(Instant::now())
+        let here = self.traffic.lock().unwrap_or_else(PoisonError::into_inner).look(Instant::now());
+        let elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        traffic::sum(elsewhere.values().fold(here, |all, one| all.into_iter().chain(one.iter().cloned()).collect()))
+    }
+
+    /// What goes on at the models that a worker elsewhere calls.
+    pub(crate) fn elsewhere(&self, worker: u64, models: Vec<ModelTraffic>) {
+        let mut elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        if models.is_empty() {
+            elsewhere.remove(&worker);
+        } else {
+            elsewhere.insert(worker, models);
+        }
+    }
+
+    /// The rows made since this was asked the last time, for tables elsewhere.
+    pub(crate) fn take_rows(&self) -> BTreeMap<Operator, usize> {
+        let take = |(operator, state): (&Operator, &mut State)| (*operator, std::mem::take(&mut state.untold));
+        self.lock().iter_mut().map(take).filter(|(_, rows)| *rows > 0).collect()
     }
 
     /// Starts the table anew: `to_run` are the tasks that must run, the other
@@ -157,6 +178,7 @@ impl Progress {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();
         state.rows += rows;
+        state.untold += rows;
         state.last = Some(now);
         state.samples.push_back((now, rows));
         while state.samples.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {

@@ -2,6 +2,7 @@
 //! `prepare` finds every mistake before work or money is spent; `run` does
 //! what is not done yet.
 
+mod cluster;
 mod golden;
 mod publish;
 mod questions;
@@ -10,20 +11,20 @@ mod versions;
 
 use crate::{
     Error, budget,
-    engine::{Cluster, Engine, Local, Outcome, Remote, WorkerSetup, required, stored},
+    engine::{Cluster, Engine, Local, Outcome, Remote, required, stored},
     error_chain,
     estimate::CostEstimate,
     plan::{Inputs, Plan, PlanSummary},
     progress::Progress,
     results::Results,
     spec::{Experiment, RayEngineSpec},
-    task::{Execution, Material, Models, now_ms},
+    task::{Execution, Material, Models},
     trial::{self, Trial},
 };
 use eval::Question;
 use futures::{StreamExt, stream};
 pub use golden::{Golden, LoadedCorpus, Manifest, write_whole};
-use models::{Budget, Caps, Client, CpuBudget, Identity, Lessor, Library, ModelConfig, ModelDirectory, provider};
+use models::{Budget, Caps, Client, CpuBudget, Identity, Lessor, Library, ModelDirectory, PullOptions, provider};
 use questions::{Corpus, read_corpus};
 use rag::load::{self, Rejected, Source, SourceFile};
 use std::{
@@ -37,6 +38,9 @@ use tokio_util::sync::CancellationToken;
 
 /// Files of a corpus that are read at once to learn their keys.
 const READS: usize = 16;
+
+/// The identity of a PDF library that is not there.
+pub(crate) const NO_LIBRARY: &str = "none";
 
 /// Looks up an environment variable by name.
 pub type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -59,8 +63,14 @@ pub struct Setup {
     pub cancel: CancellationToken,
     /// The live table.
     pub progress: Progress,
-    /// Gives shares of the models' limits, where other processes share them.
+    /// Gives shares of the models' limits and of the budget, where other
+    /// processes share them.
     pub lessor: Option<Arc<dyn Lessor>>,
+    /// The budget that is shared so, by name, with its caps.
+    pub allowance: Option<(String, Caps)>,
+    /// Where models come from that are missing on a worker; none are pulled
+    /// if left out.
+    pub pull: Option<PullOptions>,
     /// Joins a cluster, for a program that can.
     pub connect: Option<Connect>,
     /// The folder for what must be on a local disk, instead of a `.reverie`
@@ -126,7 +136,10 @@ impl Session {
         let journal =
             if store.is_remote() { SharedJournal::new(local, store.clone()) } else { SharedJournal::from(local) };
         let file_caps = experiment.evaluate.budget;
-        let budget = Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps });
+        let budget = match (&setup.allowance, &setup.lessor) {
+            (Some((name, caps)), Some(lessor)) => Budget::leased(name.clone(), *caps, lessor.clone()),
+            _ => Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps }),
+        };
         let cpu = experiment.engine.local.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
         let context =
             provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
@@ -352,72 +365,6 @@ impl Session {
         remote.execute(plan, execution, progress, cancel).await
     }
 
-    /// The variables that hold the keys of the experiment's models.
-    fn key_variables(&self) -> BTreeSet<String> {
-        let used = self.used_models();
-        let of = |config: &ModelConfig| {
-            let settings = serde_json::to_value(config).unwrap_or_default();
-            let mut open = vec![settings];
-            let mut found = Vec::new();
-            while let Some(value) = open.pop() {
-                let serde_json::Value::Object(fields) = value else { continue };
-                for (name, value) in fields {
-                    match value {
-                        serde_json::Value::String(variable) if name == "api_key_env" => found.push(variable),
-                        value => open.push(value),
-                    }
-                }
-            }
-            found
-        };
-        self.experiment
-            .models
-            .iter()
-            .filter(|(name, _)| used.contains(*name))
-            .flat_map(|(_, config)| of(config))
-            .collect()
-    }
-
-    /// Joins the experiment's cluster.
-    async fn join(&self, ray: &RayEngineSpec) -> Result<Remote, Error> {
-        let refuse = |reason: String| Error::Refused(vec![format!("engine.ray: {reason}")]);
-        let caps = self.budget.caps();
-        if !caps.is_empty() {
-            return Err(refuse(format!("the budget of {caps} cannot be kept on a cluster yet: run with engine.local")));
-        }
-        let connect = self.setup.connect.as_ref().ok_or_else(|| {
-            refuse(format!(
-                "this program cannot join the cluster at `{}`: use the `reverie` command of the Python package inside \
-                 the cluster, or the address of its Jobs API (http://HEAD:8265)",
-                ray.address
-            ))
-        })?;
-        let environment = ray.environment.iter().cloned().chain(self.key_variables()).collect();
-        let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(refuse)?;
-        let mut mistakes = Vec::new();
-        let pdf_library = self.bind_pdf_library(&[], &mut mistakes)?;
-        let identities = self.identities(&mut mistakes).await;
-        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        let (store, source) = (&self.store, &self.experiment.corpus.source);
-        let setup = WorkerSetup {
-            experiment: self.experiment.text.clone(),
-            base: absolute(self.experiment.base.clone()),
-            store: store.location().to_string(),
-            source: if source.contains("://") {
-                source.clone()
-            } else {
-                absolute(self.experiment.path(source)).display().to_string()
-            },
-            probe: format!("probes/{}-{}", std::process::id(), now_ms()),
-            pdf_library,
-            identities,
-            cores: 1,
-        };
-        // Before the first worker looks for it.
-        store.put(&setup.probe, "seen").await?;
-        Ok(Remote::new(cluster, store.clone(), setup, self.experiment.engine.clone()))
-    }
-
     fn execution(&self, source: Source, questions: Vec<Question>, run: &str) -> Result<Execution, Error> {
         let folder = self.run_folder(run);
         std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
@@ -526,7 +473,7 @@ impl Session {
                 if files.iter().any(|(file, _)| is_pdf(&file.path)) {
                     mistakes.push(format!("the corpus holds PDF files: {}", error_chain(&error)));
                 }
-                Ok("none".to_owned())
+                Ok(NO_LIBRARY.to_owned())
             }
         }
     }

@@ -304,16 +304,13 @@ pub(crate) async fn execute(
             let chunker = chunker.build(())?;
             let chunks = compute(move || {
                 use rayon::prelude::*;
-                let per_document: Vec<Vec<Chunk>> = documents
-                    .par_iter()
-                    .map(|row| match row {
-                        DocumentRow::Document(document) => chunker.chunk(document),
-                        DocumentRow::Rejected(_) => Vec::new(),
-                    })
-                    .collect();
-                per_document.concat()
+                let per_document = documents.par_iter().map(|row| match row {
+                    DocumentRow::Document(document) => chunker.chunk(document),
+                    DocumentRow::Rejected(_) => Ok(Vec::new()),
+                });
+                per_document.collect::<Result<Vec<Vec<Chunk>>, _>>().map(|chunks| chunks.concat())
             })
-            .await?;
+            .await??;
             rows(chunks.len());
             (artifact::encode(&chunks)?, chunks.len(), 0)
         }

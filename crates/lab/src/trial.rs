@@ -5,6 +5,7 @@ use rag::{chunk::ChunkerConfig, generate::GeneratorConfig, rerank::RerankerConfi
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use store::Key;
 
 /// One combination.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -94,11 +95,16 @@ fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
             let same: Vec<&Value> =
                 values.iter().filter(|(other, _)| other == name).map(|(_, settings)| settings).collect();
             let Value::Object(map) = settings else { return name.clone() };
-            let differing: Vec<String> = map
+            let mut differing: Vec<(&String, &Value)> = map
                 .iter()
                 .filter(|(key, value)| same.iter().any(|other| other.get(key.as_str()) != Some(*value)))
-                .map(|(key, value)| format!("{key}={}", short(value)))
                 .collect();
+            // What a file holds is too long for a label, and its name says enough.
+            if differing.iter().any(|(_, value)| !is_long(value)) {
+                differing.retain(|(_, value)| !is_long(value));
+            }
+            let differing: Vec<String> =
+                differing.into_iter().map(|(key, value)| format!("{key}={}", short(value))).collect();
             if differing.is_empty() { name.clone() } else { format!("{name}({})", differing.join(" ")) }
         })
         .collect()
@@ -112,8 +118,13 @@ fn tagged(value: &impl Serialize) -> (String, Value) {
     }
 }
 
+fn is_long(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.contains('\n'))
+}
+
 fn short(value: &Value) -> String {
     match value {
+        Value::String(text) if is_long(value) => Key::of_bytes(text.as_bytes()).short(),
         Value::String(text) => text.clone(),
         Value::Array(items) => items.iter().map(short).collect::<Vec<_>>().join("/"),
         other => other.to_string(),
@@ -133,5 +144,10 @@ mod tests {
             json!({"token": {"chunk_size": 512}}),
         ];
         assert_eq!(labels(&values), ["sentence(chunk_size=256)", "sentence(chunk_size=512)", "token"]);
+        let source = |name: &str, text: &str| json!({"python": {"function": name, "source": text}});
+        let named = labels(&[source("by_line", "a\n"), source("by_clause", "b\n")]);
+        assert_eq!(named, ["python(function=by_line)", "python(function=by_clause)"]);
+        let alike = labels(&[source("chunk", "a\n"), source("chunk", "b\n")]);
+        assert!(alike[0] != alike[1] && alike[0].len() < 40, "{alike:?}");
     }
 }

@@ -17,7 +17,7 @@ mod meter;
 mod structured;
 
 pub use answering::{Answering, Piece, Unfolding};
-pub use budget::{Budget, Cap, Caps, Spent};
+pub use budget::{Allowance, AllowanceRequest, Allowances, Budget, BudgetReport, Cap, Caps, Exhausted, Share, Spent};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
 pub use lease::{LeaseRequest, Lessor};

@@ -18,8 +18,8 @@ pub mod testing;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
 pub use client::{
-    Answering, Budget, Cap, Caps, Chat, Client, Embedder, LeaseRequest, Lessor, Meter, ModelLimit, Piece, Reranker,
-    Spending, Spent, Unfolding,
+    Allowance, AllowanceRequest, Allowances, Answering, Budget, BudgetReport, Cap, Caps, Chat, Client, Embedder,
+    Exhausted, LeaseRequest, Lessor, Meter, ModelLimit, Piece, Reranker, Share, Spending, Spent, Unfolding,
 };
 pub use cpu::CpuBudget;
 pub use error::Error;

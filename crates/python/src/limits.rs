@@ -1,10 +1,12 @@
-//! The limits that the workers of a cluster share: one [`Authority`] for each
-//! provider, model and account, in one actor, and the workers' way to it.
+//! What the workers of a cluster share: one [`Authority`] for the limits of
+//! each provider, model and account, and one of [`Allowances`] for the budget
+//! of each run, in one actor; and the workers' way to it.
 
 use async_trait::async_trait;
 use executor::{Authority, Lease};
-use models::{LeaseRequest, Lessor};
+use models::{Allowance, AllowanceRequest, Allowances, LeaseRequest, Lessor};
 use pyo3::{exceptions::PyValueError, prelude::*};
+use serde::{Serialize, de::DeserializeOwned};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
@@ -15,12 +17,16 @@ use tokio::time::Instant;
 /// How long a lease holds: a dead worker's share is free after that.
 const VALID: Duration = Duration::from_secs(3);
 
+/// A budget that nobody asked for in so long belongs to a run that is over.
+const OVER: Duration = Duration::from_secs(3600);
+
 /// All limits of a cluster, for the actor that divides them.
 #[pyclass(module = "reverie._core", frozen)]
 pub(crate) struct Limits {
     /// Until then nothing is given: leases from before a restart may be in use.
     closed_until: Instant,
     authorities: Mutex<BTreeMap<String, Authority>>,
+    budgets: Mutex<BTreeMap<String, Allowances>>,
 }
 
 #[pymethods]
@@ -29,7 +35,7 @@ impl Limits {
     #[new]
     fn new(restarted: bool) -> Self {
         let closed_until = Instant::now() + if restarted { VALID } else { Duration::ZERO };
-        Self { closed_until, authorities: Mutex::default() }
+        Self { closed_until, authorities: Mutex::default(), budgets: Mutex::default() }
     }
 
     /// Hears a request and gives a lease, both as JSON.
@@ -48,6 +54,20 @@ impl Limits {
         serde_json::to_string(&lease).map_err(refuse)
     }
 
+    /// Hears what a worker spends of a budget and gives it more, both as JSON.
+    fn allow(&self, request: &str) -> PyResult<String> {
+        let refuse = |error: serde_json::Error| PyValueError::new_err(error.to_string());
+        let request: AllowanceRequest = serde_json::from_str(request).map_err(refuse)?;
+        let now = Instant::now();
+        // What was spent before a restart is told by those who spent it.
+        let request = AllowanceRequest { wanted: request.wanted.filter(|_| now >= self.closed_until), ..request };
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        budgets.retain(|_, budget| budget.asked().is_none_or(|asked| now.duration_since(asked) < OVER));
+        let budget = budgets.entry(request.budget.clone()).or_insert_with(|| Allowances::new(request.caps, now));
+        let allowance: Allowance = budget.ask(&request, now);
+        serde_json::to_string(&allowance).map_err(refuse)
+    }
+
     /// How many calls may be in flight at each limit, over all workers.
     fn targets(&self) -> BTreeMap<String, usize> {
         let authorities = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,25 +75,34 @@ impl Limits {
     }
 }
 
-/// Asks the actor by a Python function from request to lease, both as JSON.
+/// Asks the actor by a Python object whose methods take and give JSON.
 pub(crate) struct PythonLessor {
-    ask: Arc<Py<PyAny>>,
+    object: Arc<Py<PyAny>>,
 }
 
 impl PythonLessor {
-    pub(crate) fn shared(ask: Py<PyAny>) -> Arc<dyn Lessor> {
-        Arc::new(Self { ask: Arc::new(ask) })
+    pub(crate) fn shared(object: Py<PyAny>) -> Arc<dyn Lessor> {
+        Arc::new(Self { object: Arc::new(object) })
+    }
+
+    async fn ask<Q: Serialize, R: DeserializeOwned>(&self, method: &'static str, request: Q) -> Result<R, String> {
+        let request = serde_json::to_string(&request).map_err(|error| error.to_string())?;
+        let object = self.object.clone();
+        let asked = tokio::task::spawn_blocking(move || {
+            Python::attach(|py| object.call_method1(py, method, (request,))?.extract::<String>(py))
+        });
+        let reply = asked.await.map_err(|error| error.to_string())?.map_err(|error: PyErr| error.to_string())?;
+        serde_json::from_str(&reply).map_err(|error| error.to_string())
     }
 }
 
 #[async_trait]
 impl Lessor for PythonLessor {
     async fn renew(&self, request: LeaseRequest) -> Result<Lease, String> {
-        let request = serde_json::to_string(&request).map_err(|error| error.to_string())?;
-        let ask = self.ask.clone();
-        let asked =
-            tokio::task::spawn_blocking(move || Python::attach(|py| ask.call1(py, (request,))?.extract::<String>(py)));
-        let lease = asked.await.map_err(|error| error.to_string())?.map_err(|error: PyErr| error.to_string())?;
-        serde_json::from_str(&lease).map_err(|error| error.to_string())
+        self.ask("renew", request).await
+    }
+
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String> {
+        self.ask("allow", request).await
     }
 }

@@ -81,6 +81,11 @@ impl Cluster for PythonCluster {
         self.ask("call", arguments).await
     }
 
+    async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
+        let arguments = move |py: Python<'_>, done: Py<Done>| Ok((worker, done).into_pyobject(py)?.unbind());
+        self.ask("look", arguments).await
+    }
+
     async fn stop(&self, worker: WorkerId) {
         let object = self.object.clone();
         // Whoever cannot be ended is gone already.
@@ -133,20 +138,27 @@ pub(crate) struct RayWorker {
 impl RayWorker {
     /// Opens the store and checks that this machine is like the driver's.
     /// `folder` is where journal and scratch files go if the store is remote;
-    /// `lease` is called with a request, as JSON, and gives a lease.
+    /// `lessor` has a method `renew` for leases and `allow` for allowances:
+    /// each is called with a request, as JSON, and gives what it says.
     #[new]
-    #[pyo3(signature = (setup, folder, lease=None))]
-    fn new(py: Python<'_>, setup: &[u8], folder: String, lease: Option<Py<PyAny>>) -> PyResult<Self> {
+    #[pyo3(signature = (setup, folder, lessor=None))]
+    fn new(py: Python<'_>, setup: &[u8], folder: String, lessor: Option<Py<PyAny>>) -> PyResult<Self> {
         let told: WorkerSetup = serde_json::from_slice(setup)
             .map_err(|error| PyRuntimeError::new_err(format!("{error}: is the same version of reverie everywhere?")))?;
         let setup = lab::Setup {
             local_folder: Some(folder.into()),
-            lessor: lease.map(crate::limits::PythonLessor::shared),
+            lessor: lessor.map(crate::limits::PythonLessor::shared),
+            pull: Some(app::pull_options()),
             ..app::setup(CancellationToken::new())
         };
         let opened = py.detach(|| runtime().map(|runtime| runtime.block_on(Worker::open(&told, setup))));
         let worker = opened?.map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))?;
         Ok(Self { worker: Arc::new(worker) })
+    }
+
+    /// What the worker is doing, for the driver's live tables.
+    fn look(&self) -> PyResult<Vec<u8>> {
+        self.worker.look().map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))
     }
 
     /// Executes a unit; `done` is called with the reply, or with none and the reason.

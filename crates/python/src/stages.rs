@@ -94,13 +94,12 @@ impl Chunker {
         py.detach(|| {
             let chunker = self.config.build(()).map_err(|error| failed(&error))?;
             let documents: Vec<DocumentRow> = from_batch(&batch.0).map_err(|error| failed(&error))?;
-            let chunks: Vec<Chunk> = documents
-                .iter()
-                .flat_map(|row| match row {
-                    DocumentRow::Document(document) => chunker.chunk(document),
-                    DocumentRow::Rejected(_) => Vec::new(),
-                })
-                .collect();
+            let mut chunks: Vec<Chunk> = Vec::new();
+            for row in &documents {
+                if let DocumentRow::Document(document) = row {
+                    chunks.extend(chunker.chunk(document).map_err(|error| failed(&lab::Error::from(error)))?);
+                }
+            }
             to_batch(&chunks).map(PyArrowType).map_err(|error| failed(&error))
         })
     }

@@ -33,7 +33,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let chunker = config.build(())?;
     let build_seconds = start.elapsed().as_secs_f64();
-    let all = || -> Vec<Vec<Chunk>> { documents.par_iter().map(|document| chunker.chunk(document)).collect() };
+    let all = || -> Vec<Vec<Chunk>> {
+        documents.par_iter().map(|document| chunker.chunk(document).expect("chunks")).collect()
+    };
 
     let mut out = std::io::stdout().lock();
     let Some(passes) = passes else {

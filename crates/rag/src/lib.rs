@@ -9,6 +9,7 @@ pub mod chunk;
 pub mod generate;
 pub mod index;
 pub mod load;
+pub mod python;
 pub mod rerank;
 pub mod retrieve;
 mod table;
@@ -27,6 +28,14 @@ pub enum Error {
         /// The component, such as `chunker sentence`.
         component: &'static str,
         /// What is wrong and what to change.
+        reason: String,
+    },
+    /// A component could not do its work.
+    #[error("{component}: {reason}")]
+    Failed {
+        /// The component.
+        component: &'static str,
+        /// What happened.
         reason: String,
     },
     /// A part that the component needs was not given.

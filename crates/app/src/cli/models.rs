@@ -2,7 +2,7 @@
 
 use super::{Context, Failure};
 use crate::{environment, render};
-use models::{Catalogue, PullOptions};
+use models::Catalogue;
 
 /// List, pull and describe models.
 #[derive(clap::Args)]
@@ -62,7 +62,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 /// Pulls with a progress bar per file.
 pub async fn pull(_cx: &Context, names: &[String]) -> Result<(), Failure> {
     let directory = environment::model_directory();
-    let options = PullOptions { hub_token: environment::variable("HF_TOKEN"), ..PullOptions::default() };
+    let options = environment::pull_options();
     for name in names {
         let bars = render::PullBars::new(name);
         directory.pull(name, &options, &move |event| bars.event(&event)).await?;

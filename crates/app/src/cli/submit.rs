@@ -133,7 +133,7 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
         archive.start_file(name, options).map_err(Failure::work)?;
         archive.write_all(bytes).map_err(Failure::work)
     };
-    add(EXPERIMENT, experiment.text.as_bytes())?;
+    add(EXPERIMENT, experiment.portable().as_bytes())?;
     for (name, path) in files {
         let bytes = std::fs::read(&path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
         add(&name, &bytes)?;

@@ -20,51 +20,19 @@
 //! number out of range, is no score, with the reason.
 //!
 //! What the file holds is part of the metric: scores are computed anew when it
-//! changes. Modules that it imports are not looked at. One process of
-//! `interpreter` is started when the first sample is scored and serves all;
-//! samples go to it as lines of JSON. A function that never returns holds the
-//! run.
+//! changes. How a function is run is told at [`rag::python`].
 
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
-use regex::Regex;
+use rag::python::{Function, Script};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 pub(super) const VERSION: u32 = 1;
 
 const PARAMETERS: [&str; 4] = ["question", "answer", "reference", "passages"];
-
-/// Reads the function, then answers a line for each line. What the function
-/// prints goes to standard error, so that it cannot pass for a score.
-const DRIVER: &str = r#"
-import json, sys
-replies, sys.stdout = sys.stdout, sys.stderr
-setup = json.loads(sys.stdin.readline())
-space = {"__name__": "metric", "__file__": setup["file"]}
-failed, function = None, None
-try:
-    exec(compile(setup["source"], setup["file"], "exec"), space)
-    function = space[setup["function"]]
-except BaseException as error:
-    failed = f"{type(error).__name__}: {error}"
-for line in sys.stdin:
-    reply = {"error": failed}
-    if failed is None:
-        try:
-            value = function(**json.loads(line))
-            reply = {"value": None if value is None else float(value)}
-        except BaseException as error:
-            reply = {"error": f"{type(error).__name__}: {error}"}
-    replies.write(json.dumps(reply) + "\n")
-    replies.flush()
-"#;
 
 /// Settings of a function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,42 +73,24 @@ impl Config {
         let metric = "python";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         check_name(metric, self.name.as_deref())?;
-        if self.source.trim().is_empty() {
-            return match self.file.as_str() {
-                "" => refuse("`file` is missing: the path of a file with the function".into()),
-                file => refuse(format!("the file {file} is empty, or was not read")),
-            };
-        }
         if !(self.range.0.is_finite() && self.range.1.is_finite() && self.range.0 < self.range.1) {
             return refuse(format!("`range` must be two numbers, the lower first, not {:?}", self.range));
         }
-        if let Err(reason) = self.parameters() {
-            return refuse(reason);
+        match Function::new(self.script(), &PARAMETERS) {
+            Ok(function) => Ok(Box::new(Python { config: self.clone(), function: Arc::new(function) })),
+            Err(reason) => refuse(reason),
         }
-        Ok(Box::new(Python { config: self.clone(), process: Arc::default() }))
     }
 
-    /// What the function names, in our order.
-    fn parameters(&self) -> Result<Vec<&'static str>, String> {
-        let (function, file) = (&self.function, if self.file.is_empty() { "the source" } else { &self.file });
-        let pattern = Regex::new(&format!(r"(?m)^(?:async\s+)?def\s+{}\s*\(([^)]*)\)", regex::escape(function)));
-        let found = pattern.ok().and_then(|pattern| Some(pattern.captures(&self.source)?[1].to_owned()));
-        let Some(list) = found else { return Err(format!("{file} has no function `{function}`")) };
-        let names = list.split(',').map(|part| part.split([':', '=']).next().unwrap_or_default().trim());
-        let names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "*").collect();
-        if let Some(other) = names.iter().find(|name| !PARAMETERS.contains(name)) {
-            return Err(format!("`{function}` in {file} wants `{other}`: there are {}", PARAMETERS.join(", ")));
-        }
-        if names.is_empty() {
-            return Err(format!("`{function}` in {file} wants nothing: name one of {}", PARAMETERS.join(", ")));
-        }
-        Ok(PARAMETERS.into_iter().filter(|known| names.contains(known)).collect())
+    fn script(&self) -> Script<'_> {
+        let Self { file, source, function, interpreter, .. } = self;
+        Script { file, source, function, interpreter }
     }
 }
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
-        let wanted = self.parameters().unwrap_or_default();
+        let wanted = self.script().parameters(&PARAMETERS).unwrap_or_default();
         let wants = |name| wanted.contains(&name);
         Needs { answer: wants("answer"), reference: wants("reference"), passages: wants("passages"), ..Needs::NOTHING }
     }
@@ -154,10 +104,7 @@ impl Describe for Config {
     }
 
     fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
-        if !self.file.is_empty() {
-            self.source = read(&self.file)?;
-        }
-        Ok(())
+        rag::python::load(&self.file, &mut self.source, read)
     }
 
     fn range(&self) -> (f64, f64) {
@@ -180,69 +127,7 @@ impl Describe for Config {
 
 struct Python {
     config: Config,
-    process: Arc<Mutex<Option<Running>>>,
-}
-
-/// The interpreter with the function in it.
-struct Running {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill().and_then(|()| self.child.wait());
-    }
-}
-
-impl Running {
-    fn start(config: &Config) -> Result<Self, String> {
-        let spawned = Command::new(&config.interpreter)
-            .args(["-u", "-c", DRIVER])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn();
-        let failed = |error| format!("`{}` does not start: {error}; set `interpreter`", config.interpreter);
-        let mut child = spawned.map_err(failed)?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(format!("`{}` has no input or output", config.interpreter));
-        };
-        let mut running = Self { child, input, output: BufReader::new(output) };
-        let setup = json!({ "source": config.source, "file": config.file, "function": config.function });
-        running.send(&setup).map_err(|error| format!("`{}` ended at once: {error}", config.interpreter))?;
-        Ok(running)
-    }
-
-    fn send(&mut self, value: &Value) -> std::io::Result<()> {
-        writeln!(self.input, "{value}")?;
-        self.input.flush()
-    }
-
-    fn ask(&mut self, sample: &Value) -> Result<Value, String> {
-        let ended = |error: String| format!("the interpreter ended: {error}");
-        self.send(sample).map_err(|error| ended(error.to_string()))?;
-        let mut line = String::new();
-        match self.output.read_line(&mut line) {
-            Ok(0) => Err(ended("it says nothing more".to_owned())),
-            Ok(_) => serde_json::from_str(&line).map_err(|error| ended(error.to_string())),
-            Err(error) => Err(ended(error.to_string())),
-        }
-    }
-}
-
-/// Asks the process, which is started if there is none. One that ended is
-/// started anew for the next sample.
-fn ask(config: &Config, process: &Mutex<Option<Running>>, sample: &Value) -> Result<Value, String> {
-    let mut process = process.lock().unwrap_or_else(PoisonError::into_inner);
-    let mut running = match process.take() {
-        Some(running) => running,
-        None => Running::start(config)?,
-    };
-    let reply = running.ask(sample)?;
-    *process = Some(running);
-    Ok(reply)
+    function: Arc<Function>,
 }
 
 #[async_trait]
@@ -262,7 +147,7 @@ impl Metric for Python {
 impl Python {
     async fn value(&self, sample: &Sample<'_>) -> Result<f64, Missing> {
         let mut wanted = serde_json::Map::new();
-        for name in self.config.parameters().unwrap_or_default() {
+        for &name in self.function.parameters() {
             let value = match name {
                 "question" => json!(sample.question.question),
                 "answer" => json!(sample.answer_text()?),
@@ -271,20 +156,21 @@ impl Python {
             };
             wanted.insert(name.to_owned(), value);
         }
-        let (config, process) = (self.config.clone(), self.process.clone());
-        let asked = tokio::task::spawn_blocking(move || ask(&config, &process, &Value::Object(wanted))).await;
-        let function = &self.config.function;
-        let failed = |reason: String| Missing::ProviderError(format!("the function `{function}`: {reason}"));
-        let reply = asked.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
-        if let Some(error) = reply["error"].as_str() {
-            return Err(failed(error.to_owned()));
-        }
+        let (function, name) = (self.function.clone(), &self.config.function);
+        let called = tokio::task::spawn_blocking(move || function.call(&Value::Object(wanted))).await;
+        let reply =
+            called.map_err(|error| Missing::ProviderError(error.to_string()))?.map_err(Missing::ProviderError)?;
+        let failed = |reason: String| Missing::ProviderError(format!("the function `{name}`: {reason}"));
         let (low, high) = self.config.range;
-        match reply["value"].as_f64() {
-            None => Err(Missing::NotApplicable(format!("the function `{function}` gives no score"))),
-            Some(value) if (low..=high).contains(&value) => Ok(value),
-            Some(value) => Err(failed(format!("{value} is not between {low} and {high}: set `range`"))),
+        let value = match &reply {
+            Value::Null => return Err(Missing::NotApplicable(format!("the function `{name}` gives no score"))),
+            Value::Bool(value) => f64::from(u8::from(*value)),
+            reply => reply.as_f64().ok_or_else(|| failed(format!("{reply} is no number")))?,
+        };
+        if (low..=high).contains(&value) {
+            return Ok(value);
         }
+        Err(failed(format!("{value} is not between {low} and {high}: set `range`")))
     }
 }
 

@@ -25,9 +25,23 @@ async fn shares_are_fair_by_need_and_never_exceed_the_limit() {
     assert_eq!(authority.renew(1, &needs(100), now).concurrency, 6);
     assert_eq!(authority.renew(2, &needs(100), now).concurrency, 6);
     assert_eq!(authority.renew(3, &needs(2), now).concurrency, 0);
-    assert_eq!(authority.renew(1, &needs(100), now).concurrency, 5);
+    assert_eq!(authority.renew(1, &needs(100), now).concurrency, 4, "two are kept for the third, the second has six");
     assert_eq!(authority.renew(2, &needs(100), now).concurrency, 5);
     assert_eq!(authority.renew(3, &needs(2), now).concurrency, 2);
+    assert_eq!(authority.renew(1, &needs(100), now).concurrency, 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_goes_without_while_another_has_two() {
+    let mut authority = authority(4);
+    let now = Instant::now();
+    let mut shares = [0; 3];
+    for _ in 0..3 {
+        for (process, share) in shares.iter_mut().enumerate() {
+            *share = authority.renew(process as u64, &needs(50), now).concurrency;
+        }
+    }
+    assert_eq!((shares.iter().sum::<usize>(), shares.iter().min()), (4, Some(&1)), "{shares:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -81,9 +95,10 @@ impl Retryable for Refused {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn three_processes_find_and_share_a_limit_that_nobody_told() {
-    const LIMIT: usize = 12;
+/// Three processes with 200 calls each of 0.3 s against a limit that nobody
+/// told, telling of themselves this often: the share of the optimum, and the
+/// refusals.
+async fn shared(limit: usize, often: Duration) -> (f64, usize) {
     let authority = Arc::new(Mutex::new(Authority::new(AdaptiveSettings::default(), VALID)));
     let in_flight = Arc::new(AtomicUsize::new(0));
     let refused = Arc::new(AtomicUsize::new(0));
@@ -97,7 +112,7 @@ async fn three_processes_find_and_share_a_limit_that_nobody_told() {
                 limiter.call(0, &cancel, || {
                     let (in_flight, refused) = (in_flight.clone(), refused.clone());
                     async move {
-                        let accepted = in_flight.fetch_add(1, Ordering::SeqCst) < LIMIT;
+                        let accepted = in_flight.fetch_add(1, Ordering::SeqCst) < limit;
                         let seconds = if accepted { 0.3 } else { 0.002 };
                         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
                         in_flight.fetch_sub(1, Ordering::SeqCst);
@@ -107,11 +122,13 @@ async fn three_processes_find_and_share_a_limit_that_nobody_told() {
                 })
             }));
             let renewing = async {
+                // Not all at the same moment.
+                tokio::time::sleep(often * number as u32 / 3).await;
                 loop {
                     let status = limiter.status();
                     let report = leased.report(status.in_flight, status.waiting);
                     leased.hold(&authority.lock().unwrap().renew(number, &report, Instant::now()));
-                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    tokio::time::sleep(often).await;
                 }
             };
             tokio::select! {
@@ -127,9 +144,15 @@ async fn three_processes_find_and_share_a_limit_that_nobody_told() {
     let started = Instant::now();
     let done = futures::join!(process(1), process(2), process(3));
     assert_eq!(done, (200, 200, 200));
-    let optimum = 600.0 * 0.3 / LIMIT as f64;
-    let share = optimum / started.elapsed().as_secs_f64();
-    let refused = refused.load(Ordering::SeqCst);
-    println!("{share:.2} of the optimum, {refused} refused");
-    assert!(share > 0.7 && refused < 60, "{share:.2} of the optimum, {refused} refused");
+    let optimum = 600.0 * 0.3 / limit as f64;
+    (optimum / started.elapsed().as_secs_f64(), refused.load(Ordering::SeqCst))
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_processes_find_and_share_a_limit_that_nobody_told() {
+    for (limit, often) in [(12, 100), (12, 300), (12, 900), (4, 100), (4, 300), (4, 900), (30, 300)] {
+        let (share, refused) = shared(limit, Duration::from_millis(often)).await;
+        println!("limit {limit}, told every {often} ms: {share:.2} of the optimum, {refused} of 600 refused");
+        assert!(share > 0.7 && refused < 60, "limit {limit}, {often} ms: {share:.2} of the optimum, {refused} refused");
+    }
 }

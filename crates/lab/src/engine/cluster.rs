@@ -73,6 +73,12 @@ pub trait Cluster: Send + Sync {
     /// If there is none.
     async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError>;
 
+    /// Asks a worker what it is doing, beside the units that it has.
+    ///
+    /// # Errors
+    /// If it does not tell.
+    async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError>;
+
     /// Ends a worker; what it was doing is lost.
     async fn stop(&self, worker: WorkerId);
 }

@@ -3,10 +3,11 @@
 
 use super::Turn;
 use crate::{
-    plan::{Task, TaskId},
+    plan::{Operator, Task, TaskId},
+    progress::ModelTraffic,
     task::Output,
 };
-use models::{Identity, Spending};
+use models::{BudgetReport, Caps, Identity, Spending};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -27,6 +28,8 @@ pub struct WorkerSetup {
     pub pdf_library: String,
     /// The identities of the models that the plan was made with.
     pub identities: BTreeMap<String, Identity>,
+    /// The budget that all workers spend together, by name, with its caps.
+    pub budget: Option<(String, Caps)>,
     /// The worker's CPUs.
     pub cores: usize,
 }
@@ -60,6 +63,19 @@ pub(crate) struct Reply {
     pub(crate) tasks: Vec<TaskReply>,
     /// What the worker's calls cost since its last reply.
     pub(crate) spending: BTreeMap<String, Spending>,
+    /// What happened to the budget since then.
+    pub(crate) budget: BudgetReport,
+    /// What the worker is doing.
+    pub(crate) look: Look,
+}
+
+/// What a worker is doing, for the live tables.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Look {
+    /// Rows made since it was looked at the last time.
+    pub(crate) rows: BTreeMap<Operator, usize>,
+    /// Its calls to models.
+    pub(crate) models: Vec<ModelTraffic>,
 }
 
 /// What became of a task.

@@ -3,16 +3,17 @@
 
 use super::{
     Outputs,
-    unit::{Reply, TaskReply, Unit, UnitTask, WorkerSetup},
+    unit::{Look, Reply, TaskReply, Unit, UnitTask, WorkerSetup},
 };
 use crate::{
     Error, error_chain,
     progress::Progress,
-    session::{Session, Setup},
+    session::{NO_LIBRARY, Session, Setup},
     spec::Experiment,
     task::{self, Execution, Material, Models},
 };
 use eval::Question;
+use models::Caps;
 use rag::load::Source;
 use std::{
     collections::HashMap,
@@ -44,6 +45,9 @@ impl Worker {
         experiment.store.clone_from(&told.store);
         experiment.corpus.source.clone_from(&told.source);
         experiment.engine.local.cores = Some(told.cores.max(1));
+        // What the file says of it was for the driver to divide.
+        experiment.evaluate.budget = Caps::default();
+        let setup = Setup { allowance: told.budget.clone(), budget_usd: None, ..setup };
         let progress = setup.progress.clone();
         let session = Session::open(experiment, setup)?;
         let mut mistakes = Vec::new();
@@ -54,8 +58,9 @@ impl Worker {
                 told.store
             ));
         }
+        let not_pulled = session.pull_missing(&told.pdf_library).await;
         let library = session.bind_pdf_library(&[], &mut mistakes)?;
-        if told.pdf_library != "none" && library != told.pdf_library {
+        if told.pdf_library != NO_LIBRARY && library != told.pdf_library {
             mistakes.push(
                 "the PDF library differs from the driver's or is missing: `reverie models pull pdfium`, with the same \
                  version of reverie everywhere"
@@ -68,9 +73,13 @@ impl Worker {
                 mistakes.push(format!("models.{name}: its files differ from the driver's: pull it anew"));
             }
         }
+        if !mistakes.is_empty() {
+            mistakes.extend(not_pulled);
+        }
         let source = session.source(&mut mistakes);
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
         let models = Arc::new(session.models());
+        progress.watch(models.client());
         Ok(Self { session, source, models, progress, executions: Mutex::default() })
     }
 
@@ -92,8 +101,21 @@ impl Worker {
             }
             replies
         };
-        let spending = self.models.client().meter().take();
-        serde_json::to_vec(&Reply { tasks, spending }).map_err(Error::table)
+        let client = self.models.client();
+        let (spending, budget) = (client.meter().take(), client.budget().report());
+        serde_json::to_vec(&Reply { tasks, spending, budget, look: self.seen() }).map_err(Error::table)
+    }
+
+    /// What this worker is doing, as bytes for the driver's live tables.
+    ///
+    /// # Errors
+    /// If that cannot be written.
+    pub fn look(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(&self.seen()).map_err(Error::table)
+    }
+
+    fn seen(&self) -> Look {
+        Look { rows: self.progress.take_rows(), models: self.progress.models() }
     }
 
     async fn task(&self, unit: &UnitTask, execution: &Execution) -> TaskReply {

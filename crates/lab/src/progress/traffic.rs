@@ -3,7 +3,7 @@
 
 use super::{WINDOW, rate};
 use models::{Client, ModelLimit};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Instant,
@@ -11,7 +11,7 @@ use std::{
 
 /// Calls to one model. One that is called with two keys has two limits, and
 /// counts as two.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelTraffic {
     /// What it is for, and its name.
     pub name: String,
@@ -87,6 +87,30 @@ impl Traffic {
     }
 }
 
+/// The same models called by several processes are one row.
+pub(super) fn sum(rows: Vec<ModelTraffic>) -> Vec<ModelTraffic> {
+    let mut sums: BTreeMap<String, ModelTraffic> = BTreeMap::new();
+    for row in rows {
+        let Some(sum) = sums.get_mut(&row.name) else {
+            sums.insert(row.name.clone(), row);
+            continue;
+        };
+        // By the attempts, as far as answers and shares tell of them.
+        let attempts = |row: &ModelTraffic| row.answered as f64 / (1.0 - row.refused_share).max(0.01);
+        let (before, more) = (attempts(sum), attempts(&row));
+        if before + more > 0.0 {
+            sum.refused_share = (sum.refused_share * before + row.refused_share * more) / (before + more);
+        }
+        sum.in_flight += row.in_flight;
+        sum.target += row.target;
+        sum.waiting += row.waiting;
+        sum.answered += row.answered;
+        sum.goodput += row.goodput;
+        sum.tokens_per_second += row.tokens_per_second;
+    }
+    sums.into_values().collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,6 +138,24 @@ mod tests {
             let usage = Usage { prompt_tokens: 4, completion_tokens: 1, cached_tokens: 0 };
             Ok(ChatResponse { text: "yes".to_owned(), finish: Finish::Stop, usage, choices: Vec::new(), seconds: 0.0 })
         }
+    }
+
+    #[test]
+    fn processes_that_call_one_model_are_one_row() {
+        let row = |answered, refused_share| ModelTraffic {
+            name: "chat gpt".to_owned(),
+            in_flight: 2,
+            target: 4,
+            waiting: 1,
+            answered,
+            goodput: 1.5,
+            tokens_per_second: 10.0,
+            refused_share,
+        };
+        let rows = sum(vec![row(60, 0.4), ModelTraffic { name: "other".to_owned(), ..row(1, 0.0) }, row(100, 0.0)]);
+        assert_eq!(rows.len(), 2);
+        assert_eq!((rows[0].in_flight, rows[0].target, rows[0].answered), (4, 8, 160));
+        assert!((rows[0].refused_share - 0.2).abs() < 1e-9, "40 of 200 attempts: {}", rows[0].refused_share);
     }
 
     #[tokio::test]

@@ -78,8 +78,13 @@ impl LoadedCorpus {
         let config = serde_json::json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
         let chunker = serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(())?;
         let mut chunks = Vec::new();
-        self.visit(|document| chunks.extend(chunker.chunk(document))).await?;
-        Ok(chunks)
+        let mut failed = None;
+        self.visit(|document| match chunker.chunk(document) {
+            Ok(more) => chunks.extend(more),
+            Err(error) => failed = Some(error),
+        })
+        .await?;
+        failed.map_or(Ok(chunks), |error| Err(error.into()))
     }
 
     /// Finds a dataset's evidence in the documents as they are now. What is

@@ -121,6 +121,12 @@ pub(super) fn read_embedder<'a>(
     embedder
 }
 
+/// A file that settings name.
+pub(super) fn read_file(base: &Path, path: &str) -> Result<String, String> {
+    let path = base.join(path);
+    std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
+}
+
 /// `metrics`, with what their files hold, each checked and no label twice.
 pub(super) fn read_metrics<'a>(
     reader: &mut Reader<'a>,
@@ -128,10 +134,7 @@ pub(super) fn read_metrics<'a>(
     base: &Path,
 ) -> Vec<(MetricConfig, usize)> {
     let mut metrics: Vec<(MetricConfig, usize)> = read_axis(reader, table, "metrics", true);
-    let read = |path: &str| {
-        let path = base.join(path);
-        std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
-    };
+    let read = |path: &str| read_file(base, path);
     let mut labels: Vec<String> = Vec::new();
     for (metric, at) in &mut metrics {
         if let Err(error) = metric.load(&read).and_then(|()| metric.check()) {

@@ -12,7 +12,10 @@ use super::{
 use models::{Kind, ModelConfig};
 use rag::{rerank::RerankerConfig, retrieve::RetrieverConfig};
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -49,7 +52,7 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
     let dataset = optional::<DatasetSpec>(&mut reader, &root, "dataset");
     let models = read_models(&mut reader, &root);
     let mut references = Vec::new();
-    let space = read_space(&mut reader, &root, &mut references);
+    let space = read_space(&mut reader, &root, &base, &mut references);
     let search = read_search(&mut reader, &root);
     let needed = Needed { generator: !space.generator.is_empty(), base: &base };
     let evaluate = evaluate::read(&mut reader, &root, &needed, &mut references);
@@ -202,6 +205,7 @@ pub(super) fn read_axis<'a, T: DeserializeOwned>(
 fn read_space<'a>(
     reader: &mut Reader<'a>,
     root: &DeTable<'a>,
+    base: &Path,
     references: &mut Vec<(Reference, Kind, &'static str)>,
 ) -> Space {
     let empty = DeTable::new();
@@ -217,9 +221,13 @@ fn read_space<'a>(
         }
     };
     unknown_keys(reader, space, AXES, "space");
-    let chunker = read_axis::<rag::chunk::ChunkerConfig>(reader, space, "chunker", true);
-    for (config, at) in &chunker {
-        if let Err(error) = config.build(()) {
+    let read = |path: &str| evaluate::read_file(base, path);
+    let mut chunker = read_axis::<rag::chunk::ChunkerConfig>(reader, space, "chunker", true);
+    for (config, at) in &mut chunker {
+        let name = config.name();
+        if let Err(reason) = config.load(&read) {
+            reader.error(*at, format!("space.chunker: {name}: {reason}"));
+        } else if let Err(error) = config.build(()) {
             reader.error(*at, format!("space.chunker: {error}"));
         }
     }
@@ -238,7 +246,13 @@ fn read_space<'a>(
             RerankerConfig::defaults().into_iter().find(|config| config.name() == "none").map(|none| (none, 0)),
         );
     }
-    for (config, at) in &reranker {
+    for (config, at) in &mut reranker {
+        let name = config.name();
+        if let Err(reason) = config.load(&read) {
+            reader.error(*at, format!("space.reranker: {name}: {reason}"));
+        } else if let Err(error) = config.check() {
+            reader.error(*at, format!("space.reranker: {error}"));
+        }
         if let Some(model) = config.model() {
             let kind = if matches!(config, RerankerConfig::Listwise(_)) { Kind::Chat } else { Kind::Rerank };
             references.push(((model.to_owned(), *at), kind, "space.reranker"));

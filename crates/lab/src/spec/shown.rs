@@ -13,6 +13,20 @@ impl Experiment {
     /// The resolved experiment as an experiment file, without what may be a
     /// secret.
     pub fn shown(&self) -> String {
+        let mut root = self.root();
+        if let Some(models) = root["models"].as_object_mut() {
+            models.values_mut().for_each(withhold);
+        }
+        text(root)
+    }
+
+    /// The resolved experiment as an experiment file that needs no others
+    /// beside it, for machines that do not have them. What is a secret is in it.
+    pub fn portable(&self) -> String {
+        text(self.root())
+    }
+
+    fn root(&self) -> Value {
         let mut root = json!({
             "name": self.name, "store": self.store, "corpus": self.corpus, "dataset": self.dataset,
             "models": self.models, "search": self.search, "engine": self.engine,
@@ -30,12 +44,13 @@ impl Experiment {
         });
         let trackers = self.track.iter().filter_map(|tracker| serde_json::to_value(tracker).ok());
         root["track"] = Value::Object(trackers.filter_map(|tracker| tracker.as_object().cloned()).flatten().collect());
-        if let Some(models) = root["models"].as_object_mut() {
-            models.values_mut().for_each(withhold);
-        }
-        without_nothing(&mut root);
-        toml::to_string(&root).unwrap_or_else(|error| format!("# this experiment cannot be written as TOML: {error}\n"))
+        root
     }
+}
+
+fn text(mut root: Value) -> String {
+    without_nothing(&mut root);
+    toml::to_string(&root).unwrap_or_else(|error| format!("# this experiment cannot be written as TOML: {error}\n"))
 }
 
 fn withhold(value: &mut Value) {
@@ -89,6 +104,25 @@ mod tests {
         let experiment = read(&text).unwrap();
         let shown = experiment.shown();
         assert_eq!(read(&shown).map_err(|errors| format!("{errors:#?}\n{shown}")), Ok(experiment));
+    }
+
+    #[test]
+    fn what_travels_needs_no_files_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(
+            folder.path().join("own.py"),
+            "def chunk(text):\n    return [text]\n\ndef score(answer):\n    return 1\n",
+        )
+        .unwrap();
+        let text = FILE
+            .replace("\"sentence\",", "{ python = { file = \"own.py\" } },")
+            .replace("\"token_f1\"", "{ python = { file = \"own.py\" } }");
+        let read = |text: &str, base: &std::path::Path| {
+            Experiment::parse(text, base).map(|read| Experiment { text: String::new(), base: ".".into(), ..read })
+        };
+        let experiment = read(&text, folder.path()).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        assert_eq!(read(&experiment.portable(), elsewhere.path()), Ok(experiment));
     }
 
     #[test]

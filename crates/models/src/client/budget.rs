@@ -15,8 +15,17 @@
 //! Attempts that failed cost nothing, since nobody tells what they cost, but
 //! every attempt counts as a call. Time runs from the making of the budget;
 //! calls in flight when it is over are not cut off.
+//!
+//! Processes that spend one budget each hold an allowance of it
+//! ([`Budget::leased`]).
 
+mod allowance;
+
+pub use allowance::{Allowance, AllowanceRequest, Allowances, Exhausted};
+
+use super::Lessor;
 use crate::{Error, Usage};
+use allowance::Leased;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
@@ -123,6 +132,65 @@ pub struct Spent {
     pub minutes: f64,
 }
 
+/// A part of a budget.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Share {
+    /// Money in whole millionths of a millionth of a dollar, so that sums are exact.
+    pub picodollars: u64,
+    /// Tokens read and written.
+    pub tokens: u64,
+    /// Calls, each retry counted.
+    pub calls: u64,
+}
+
+impl Share {
+    fn plus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_add)
+    }
+
+    fn minus(self, other: Self) -> Self {
+        self.with(other, u64::saturating_sub)
+    }
+
+    fn with(self, other: Self, by: impl Fn(u64, u64) -> u64) -> Self {
+        Self {
+            picodollars: by(self.picodollars, other.picodollars),
+            tokens: by(self.tokens, other.tokens),
+            calls: by(self.calls, other.calls),
+        }
+    }
+
+    /// What a call costs, apart from being one.
+    fn cost(usd: f64, tokens: u64) -> Self {
+        Self { picodollars: picodollars(usd), tokens, calls: 0 }
+    }
+}
+
+const ONE_CALL: Share = Share { picodollars: 0, tokens: 0, calls: 1 };
+
+fn picodollars(usd: f64) -> u64 {
+    (usd * 1e12).round() as u64
+}
+
+fn dollars(picodollars: u64) -> f64 {
+    picodollars as f64 / 1e12
+}
+
+/// What happened to a budget in another process since it was last asked.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct BudgetReport {
+    /// What calls cost.
+    pub spent: Share,
+    /// Calls that cost money.
+    pub paid_calls: u64,
+    /// The cap that was the first to stop a call, if one did.
+    pub reached: Option<Cap>,
+    /// Calls that were not made, by their keys.
+    pub refused: Vec<Key>,
+    /// The same of calls that have no key.
+    pub refused_without_key: u64,
+}
+
 /// A budget that calls share. Clones are the same budget.
 #[derive(Clone)]
 pub struct Budget(Arc<Shared>);
@@ -133,54 +201,22 @@ struct Shared {
     state: Mutex<State>,
     /// Told whenever a reservation ends.
     settled: Notify,
+    /// Where a part of a budget comes from that other processes spend too.
+    leased: Option<Leased>,
 }
 
-/// Money in whole millionths of a millionth of a dollar, so that sums are exact.
 #[derive(Default)]
 struct State {
-    spent: Amount,
-    reserved: Amount,
-    calls: u64,
+    spent: Share,
+    reserved: Share,
     paid_calls: u64,
     reached: Option<Cap>,
     /// The calls that were not made, those of equal requests once.
     refused: HashSet<Key>,
     n_refused_without_key: u64,
-}
-
-/// What a call costs, or may cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Amount {
-    picodollars: u64,
-    tokens: u64,
-}
-
-impl Amount {
-    fn new(usd: f64, tokens: u64) -> Self {
-        Self { picodollars: picodollars(usd), tokens }
-    }
-
-    fn plus(self, other: Self) -> Self {
-        Self {
-            picodollars: self.picodollars.saturating_add(other.picodollars),
-            tokens: self.tokens.saturating_add(other.tokens),
-        }
-    }
-
-    fn minus(self, other: Self) -> Self {
-        Self {
-            picodollars: self.picodollars.saturating_sub(other.picodollars),
-            tokens: self.tokens.saturating_sub(other.tokens),
-        }
-    }
-}
-
-fn picodollars(usd: f64) -> u64 {
-    (usd * 1e12).round() as u64
-}
-
-fn dollars(picodollars: u64) -> f64 {
-    picodollars as f64 / 1e12
+    /// What was reported of the first and the third.
+    told: (Share, u64),
+    allowance: allowance::Held,
 }
 
 /// The most that a call should cost.
@@ -206,8 +242,21 @@ impl fmt::Debug for Budget {
 impl Budget {
     /// A budget whose time starts now.
     pub fn new(caps: Caps) -> Self {
+        Self::with(caps, None)
+    }
+
+    /// This process' part of the budget of this name, whose caps all who
+    /// spend it tell alike: what is spent comes from an allowance that the
+    /// lessor gives. To be made where tokio runs.
+    pub fn leased(name: String, caps: Caps, lessor: Arc<dyn Lessor>) -> Self {
+        let budget = Self::with(caps, Some(Leased::new(name, lessor)));
+        allowance::keep(Arc::downgrade(&budget.0));
+        budget
+    }
+
+    fn with(caps: Caps, leased: Option<Leased>) -> Self {
         let (state, settled) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { caps, started: Instant::now(), state, settled }))
+        Self(Arc::new(Shared { caps, started: Instant::now(), state, settled, leased }))
     }
 
     /// What is limited.
@@ -215,12 +264,47 @@ impl Budget {
         self.0.caps
     }
 
+    /// What is left of each cap: the caps of whoever spends the rest.
+    pub fn rest(&self) -> Caps {
+        let (caps, spent) = (self.caps(), self.spent());
+        Caps {
+            usd: caps.usd.map(|usd| (usd - spent.usd).max(0.0)),
+            tokens: caps.tokens.map(|tokens| tokens.saturating_sub(spent.tokens)),
+            calls: caps.calls.map(|calls| calls.saturating_sub(spent.calls)),
+            minutes: caps.minutes.map(|minutes| (minutes - spent.minutes).max(0.0)),
+        }
+    }
+
     /// What calls cost so far.
     pub fn spent(&self) -> Spent {
         let minutes = self.minutes();
         let state = self.state();
-        let Amount { picodollars, tokens } = state.spent;
-        Spent { usd: dollars(picodollars), tokens, calls: state.calls, paid_calls: state.paid_calls, minutes }
+        let Share { picodollars, tokens, calls } = state.spent;
+        Spent { usd: dollars(picodollars), tokens, calls, paid_calls: state.paid_calls, minutes }
+    }
+
+    /// What happened since this was asked the last time.
+    pub fn report(&self) -> BudgetReport {
+        let mut state = self.state();
+        let now = (state.spent, state.paid_calls);
+        let (spent, paid_calls) = std::mem::replace(&mut state.told, now);
+        BudgetReport {
+            spent: state.spent.minus(spent),
+            paid_calls: state.paid_calls - paid_calls,
+            reached: state.reached,
+            refused: state.refused.drain().collect(),
+            refused_without_key: std::mem::take(&mut state.n_refused_without_key),
+        }
+    }
+
+    /// Adds what another process spent.
+    pub fn merge(&self, report: BudgetReport) {
+        let mut state = self.state();
+        state.spent = state.spent.plus(report.spent);
+        state.paid_calls += report.paid_calls;
+        state.reached = state.reached.or(report.reached);
+        state.refused.extend(report.refused);
+        state.n_refused_without_key += report.refused_without_key;
     }
 
     /// The cap that was the first to stop a call, if one did.
@@ -251,65 +335,35 @@ impl Budget {
     /// Counts a call and reserves what it may cost; waits where others that
     /// are in flight may yet leave room for it.
     pub(super) async fn reserve(&self, estimate: Estimate) -> Result<Reservation<'_>, Error> {
-        let amount = Amount::new(estimate.usd, estimate.tokens);
+        let amount = Share::cost(estimate.usd, estimate.tokens);
+        let wanted = amount.plus(ONE_CALL);
         loop {
             // Listens before it looks, so that nothing ends in between unheard.
             let settled = self.0.settled.notified();
-            match self.admit(amount) {
+            let admission = match &self.0.leased {
+                None => self.admit(wanted),
+                Some(leased) => leased.admit(&self.0, wanted).await,
+            };
+            match admission {
                 Admission::Granted => return Ok(Reservation { budget: self, amount }),
                 Admission::Refused(error) => return Err(error),
-                Admission::Full => settled.await,
+                Admission::Full if self.0.leased.is_none() => settled.await,
+                // Others' calls may leave room too, and nobody tells of them.
+                Admission::Full => _ = tokio::time::timeout(allowance::ASK_AGAIN, settled).await,
             }
         }
     }
 
-    fn admit(&self, wanted: Amount) -> Admission {
+    fn admit(&self, wanted: Share) -> Admission {
         let mut state = self.state();
-        match self.obstacle(&state, wanted) {
+        match obstacle(&self.0.caps, self.minutes(), state.spent, state.reserved, wanted) {
             None => {
-                state.calls += 1;
-                state.reserved = state.reserved.plus(wanted);
+                state.admit(wanted);
                 Admission::Granted
             }
             Some(Obstacle::InFlight) => Admission::Full,
-            Some(Obstacle::Cap { cap, spent, limit }) => {
-                state.reached.get_or_insert(cap);
-                Admission::Refused(Error::BudgetExhausted { cap, spent, limit })
-            }
+            Some(Obstacle::Cap(exhausted)) => Admission::Refused(state.exhausted(exhausted)),
         }
-    }
-
-    /// What keeps a call from being made now. What cannot change comes before
-    /// what can.
-    fn obstacle(&self, state: &State, wanted: Amount) -> Option<Obstacle> {
-        let Caps { usd, tokens, calls, minutes } = self.0.caps;
-        let now = self.minutes();
-        if let Some(limit) = minutes.filter(|limit| now >= *limit) {
-            return Some(Obstacle::Cap { cap: Cap::Minutes, spent: now, limit });
-        }
-        if let Some(limit) = calls.filter(|limit| state.calls >= *limit) {
-            return Some(Obstacle::Cap { cap: Cap::Calls, spent: state.calls as f64, limit: limit as f64 });
-        }
-        let (spent, reserved) = (state.spent, state.reserved);
-        let money = (spent.picodollars, reserved.picodollars, wanted.picodollars, usd.map(picodollars));
-        let words = (spent.tokens, reserved.tokens, wanted.tokens, tokens);
-        // What costs nothing fits under any cap, also one that was exceeded.
-        let limited = [(Cap::Usd, money), (Cap::Tokens, words)]
-            .into_iter()
-            .filter_map(|(cap, (spent, reserved, wanted, limit))| Some((cap, spent, reserved, wanted, limit?)))
-            .filter(|(_, _, _, wanted, _)| *wanted > 0);
-        let mut obstacle = None;
-        for (cap, spent, reserved, wanted, limit) in limited {
-            let least = spent.saturating_add(wanted);
-            if least > limit {
-                let unit: fn(u64) -> f64 = if cap == Cap::Usd { dollars } else { |number| number as f64 };
-                return Some(Obstacle::Cap { cap, spent: unit(spent), limit: unit(limit) });
-            }
-            if least.saturating_add(reserved) > limit {
-                obstacle = Some(Obstacle::InFlight);
-            }
-        }
-        obstacle
     }
 
     fn minutes(&self) -> f64 {
@@ -317,7 +371,31 @@ impl Budget {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.state()
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// What is spent and what may yet be.
+    fn claimed(&self) -> Share {
+        self.spent.plus(self.reserved)
+    }
+
+    /// A call begins: it counts, and what it may cost is reserved.
+    fn admit(&mut self, wanted: Share) {
+        self.spent.calls += wanted.calls;
+        self.reserved = self.reserved.plus(Share { calls: 0, ..wanted });
+    }
+
+    fn exhausted(&mut self, Exhausted { cap, spent, limit }: Exhausted) -> Error {
+        self.reached.get_or_insert(cap);
+        Error::BudgetExhausted { cap, spent, limit }
     }
 }
 
@@ -330,7 +408,33 @@ enum Admission {
 
 enum Obstacle {
     InFlight,
-    Cap { cap: Cap, spent: f64, limit: f64 },
+    Cap(Exhausted),
+}
+
+/// What keeps `wanted` from being spent beside what is spent and what is
+/// reserved. What cannot change comes before what can.
+fn obstacle(caps: &Caps, minutes: f64, spent: Share, reserved: Share, wanted: Share) -> Option<Obstacle> {
+    if let Some(limit) = caps.minutes.filter(|limit| minutes >= *limit) {
+        return Some(Obstacle::Cap(Exhausted { cap: Cap::Minutes, spent: minutes, limit }));
+    }
+    let number: fn(u64) -> f64 = |number| number as f64;
+    let calls = (spent.calls, reserved.calls, wanted.calls, caps.calls, number);
+    let money = (spent.picodollars, reserved.picodollars, wanted.picodollars, caps.usd.map(picodollars), dollars as _);
+    let words = (spent.tokens, reserved.tokens, wanted.tokens, caps.tokens, number);
+    let mut obstacle = None;
+    for (cap, (spent, reserved, wanted, limit, unit)) in [(Cap::Calls, calls), (Cap::Usd, money), (Cap::Tokens, words)]
+    {
+        // What costs nothing fits under any cap, also one that was exceeded.
+        let Some(limit) = limit.filter(|_| wanted > 0) else { continue };
+        let least = spent.saturating_add(wanted);
+        if least > limit {
+            return Some(Obstacle::Cap(Exhausted { cap, spent: unit(spent), limit: unit(limit) }));
+        }
+        if least.saturating_add(reserved) > limit {
+            obstacle = Some(Obstacle::InFlight);
+        }
+    }
+    obstacle
 }
 
 /// Room for one call in flight. Dropped without being settled, it leaves no
@@ -338,13 +442,13 @@ enum Obstacle {
 #[derive(Debug)]
 pub(super) struct Reservation<'a> {
     budget: &'a Budget,
-    amount: Amount,
+    amount: Share,
 }
 
 impl Reservation<'_> {
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
-        let cost = Amount::new(usd, usage.prompt_tokens.saturating_add(usage.completion_tokens));
+        let cost = Share::cost(usd, usage.prompt_tokens.saturating_add(usage.completion_tokens));
         // One lock for both, so that nobody sees the cost twice or not at all.
         let mut state = self.budget.state();
         state.spent = state.spent.plus(cost);

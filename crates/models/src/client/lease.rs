@@ -1,11 +1,12 @@
 //! Limits that several processes share: each holds a lease, renewed while it
-//! has calls, of what one authority gives all of them.
+//! has calls, of what one authority gives all of them. Budgets are shared in
+//! the same way, but by what calls cost: [`super::Allowances`].
 //!
 //! How requests travel is told by whoever implements [`Lessor`]; the Python
 //! package does so by an actor of Ray. A process whose authority is away goes
 //! on with its lease until that ends, then waits.
 
-use super::Shared;
+use super::{Allowance, AllowanceRequest, Shared};
 use async_trait::async_trait;
 use executor::{AdaptiveSettings, Hedge, Lease, Leased, Limiter, Report};
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,7 @@ pub struct LeaseRequest {
     pub report: Report,
 }
 
-/// Gives shares of limits.
+/// Gives shares of limits and of budgets.
 #[async_trait]
 pub trait Lessor: Send + Sync {
     /// Renews a lease.
@@ -44,6 +45,12 @@ pub trait Lessor: Send + Sync {
     /// # Errors
     /// If the authority cannot be reached; it is asked again.
     async fn renew(&self, request: LeaseRequest) -> Result<Lease, String>;
+
+    /// Hears what is spent of a budget, and gives more of it.
+    ///
+    /// # Errors
+    /// If the authority cannot be reached; it is asked again.
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String>;
 }
 
 /// A lessor that can be shown.
@@ -97,7 +104,7 @@ pub(super) fn limiter(
 }
 
 /// Tells processes apart, also those of different machines.
-fn process() -> u64 {
+pub(super) fn process() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_u32(std::process::id());

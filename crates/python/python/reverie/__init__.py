@@ -2,7 +2,7 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
-- `reverie.metric`: a Python function as a metric.
+- `reverie.metric`, `reverie.chunker`, `reverie.reranker`: a Python function as a metric or a stage.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: stages by themselves, on Arrow batches.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from reverie._core import Chunker, Embedding, Parser
     from reverie.answers import Answer, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
-    from reverie.metrics import Metric, metric
+    from reverie.functions import Function, chunker, metric, reranker
     from reverie.results import Comparison, Results, Trial
     from reverie.tables import Table
 
@@ -31,7 +31,7 @@ _HOME = {
     "Comparison": "results",
     "Embedding": "_core",
     "Experiment": "experiment",
-    "Metric": "metrics",
+    "Function": "functions",
     "Parser": "_core",
     "Passage": "answers",
     "Pipeline": "answers",
@@ -39,7 +39,9 @@ _HOME = {
     "Results": "results",
     "Table": "tables",
     "Trial": "results",
-    "metric": "metrics",
+    "chunker": "functions",
+    "metric": "functions",
+    "reranker": "functions",
 }
 
 __all__ = [
@@ -48,7 +50,7 @@ __all__ = [
     "Comparison",
     "Embedding",
     "Experiment",
-    "Metric",
+    "Function",
     "Parser",
     "Passage",
     "Pipeline",
@@ -56,7 +58,9 @@ __all__ = [
     "Results",
     "Table",
     "Trial",
+    "chunker",
     "metric",
+    "reranker",
 ]
 
 

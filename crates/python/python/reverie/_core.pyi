@@ -164,16 +164,20 @@ class IndexWriter:
 class Worker:
     """A worker of the engine `ray`."""
 
-    def __new__(cls, setup: bytes, folder: str, lease: Callable[[str], str] | None = None) -> Worker: ...
+    def __new__(cls, setup: bytes, folder: str, lessor: Any = None) -> Worker: ...
+    def look(self) -> bytes:
+        """What it is doing, for the driver's live tables."""
     def run(self, unit: bytes, done: Callable[[bytes | None, str | None], Any]) -> None:
         """Executes a unit of tasks, at once: `done(reply, error)` is called from another thread."""
 
 class Limits:
-    """The limits of all models that a cluster's workers call."""
+    """The limits of all models that a cluster's workers call, and the budgets of its runs."""
 
     def __new__(cls, restarted: bool) -> Limits: ...
     def renew(self, request: str) -> str:
         """Gives a lease, as JSON."""
+    def allow(self, request: str) -> str:
+        """Gives an allowance of a budget, as JSON."""
     def targets(self) -> dict[str, int]:
         """Calls that may be in flight at each limit."""
 

@@ -13,7 +13,7 @@ from reverie import _core
 from reverie._command import _connect
 from reverie._live import watcher
 from reverie.answers import Pipeline
-from reverie.metrics import Metric
+from reverie.functions import Function
 from reverie.results import Comparison, Results, Trial
 from reverie.tables import Table, html_table
 
@@ -27,8 +27,8 @@ class Experiment:
         results.leaderboard().to_pandas()
         experiment.pipeline().query("What is a virtual package?")
 
-    In a dictionary, functions that `reverie.metric` decorates can stand in the list `metrics`, and `None` is the same
-    as leaving a setting out.
+    In a dictionary, functions can stand in the lists `metrics`, `chunker` and `reranker`, decorated with
+    `reverie.metric`, `reverie.chunker` and `reverie.reranker`, and `None` is the same as leaving a setting out.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Plan:
 
 def _plain(value: Any) -> Any:
     """What JSON and TOML can hold."""
-    if isinstance(value, Metric):
+    if isinstance(value, Function):
         return _plain(value.setting())
     if isinstance(value, Mapping):
         return {str(name): _plain(each) for name, each in value.items() if each is not None}
@@ -210,5 +210,5 @@ def _plain(value: Any) -> Any:
         return os.fspath(value)
     if callable(value):
         name = getattr(value, "__name__", value)
-        raise ValueError(f"`{name}` is a function: decorate it with `reverie.metric`")
+        raise ValueError(f"`{name}` is a function: decorate it with `reverie.metric`, `reverie.chunker` or `reverie.reranker`")
     return value

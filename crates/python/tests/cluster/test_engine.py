@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import tempfile
@@ -45,7 +46,47 @@ def test_the_limit_of_a_model_holds_for_all_workers_together(ray_cluster, worksp
         strict.stop()
     requests, refused = statistics["requests"], sum(statistics["rejected"].values())
     assert requests > 240
+    print(f"{refused} of {requests} requests refused")
     assert refused <= 0.1 * requests, statistics
+
+
+def test_a_budget_holds_for_all_workers_together(ray_cluster, workspace, provider):
+    experiment = workspace.experiment("budget", provider.url, rest="budget = { calls = 100 }")
+    arguments = ("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address)
+    stopped = Run(*arguments).end()
+    assert stopped.code == 4, f"a budget that is reached ends a run with 4, not {stopped.code}: {stopped.err}"
+    budget = json.loads(stopped.out)["budget"]
+    asked = provider.statistics()["requests"]
+    assert budget["reached"] == "calls"
+    assert budget["spent"]["calls"] == asked == 100, (budget, asked)
+    assert budget["calls_not_made"] > 0
+    # A larger one goes on from there, and pays nothing twice.
+    experiment.write_text(experiment.read_text().replace("calls = 100", "calls = 10000"))
+    results = Run(*arguments).succeeds()
+    assert results["budget"]["reached"] is None
+    statistics = provider.statistics()
+    assert results["budget"]["spent"]["calls"] == statistics["requests"] - 100
+    assert statistics["answered"] == statistics["unique_answered"]
+
+
+def test_a_store_that_is_away_for_a_while_is_waited_for(ray_cluster, workspace, provider, tmp_path):
+    expected = Run("run", workspace.experiment("here", provider.url), "--json").succeeds()
+    with servers.s3(tmp_path / "s3", "away") as store:
+        experiment = workspace.experiment("far", provider.url, store="s3://away/store")
+        run = Run("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address,
+                  environment=store.environment)
+        deadline = time.monotonic() + 120
+        asked = provider.statistics()["requests"]
+        while provider.statistics()["requests"] < asked + 60:
+            assert run.process.poll() is None, run.end().err
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        store.kill()
+        time.sleep(20)
+        store.start()
+        results = run.succeeds()
+    assert differences(without_times(results)["trials"], without_times(expected)["trials"]) == []
+    assert all(trial["failures"] == [] for trial in results["trials"])
 
 
 def test_a_wrong_address_is_told_before_anything_runs(workspace, provider):

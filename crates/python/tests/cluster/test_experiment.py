@@ -217,6 +217,48 @@ def test_a_function_is_a_metric(small, provider):
     assert names_the_year("in 1700", "1700") and count_words("two words") == 2
 
 
+@reverie.chunker
+def by_sentence(text, path):
+    """Sentences, and the heading of the mill in each."""
+    import re
+
+    assert path.endswith(".md")
+    return [(found.start(), found.end()) for found in re.finditer(r"[A-Z][^.#]*\.", text)]
+
+
+@reverie.reranker(top_n=1)
+def longest(passages, question):
+    """The longest passage, whatever was asked."""
+    return [len(passage) for passage in passages]
+
+
+def test_functions_are_stages(small, provider):
+    space = {"chunker": ["sentence", by_sentence], "retriever": [{"bm25": {"top_k": 3}}], "reranker": ["none", longest]}
+    results = reverie.Experiment(settings(small, provider.url, space=space, evaluate={"metrics": ["recall"]})).run()
+    labels = [(trial.labels["chunker"], trial.labels["reranker"]) for trial in results.trials]
+    assert sorted(labels) == [("python", "none"), ("python", "python"), ("sentence", "none"), ("sentence", "python")]
+    passages = {
+        labels[i]: [[passage["text"] for passage in question["passages"]] for question in trial["questions"]]
+        for i, trial in enumerate(results.data["trials"])
+    }
+    assert all(text.count(".") == 1 for texts in passages["python", "none"] for text in texts), "a sentence each"
+    found, kept = passages["sentence", "none"], passages["sentence", "python"]
+    assert kept == [[max(texts, key=len)] for texts in found]
+
+
+def test_a_stage_that_raises_names_the_document(small, provider):
+    @reverie.chunker
+    def broken(text):
+        return [text[0] + "x"]
+
+    space = {"chunker": ["sentence", broken], "retriever": [{"bm25": {"top_k": 3}}]}
+    results = reverie.Experiment(settings(small, provider.url, space=space, evaluate={"metrics": ["recall"]})).run()
+    failures = {trial["trial"]["labels"]["chunker"]: trial["failures"] for trial in results.data["trials"]}
+    assert failures["sentence"] == [], "the rest goes on"
+    assert all(".md: part 0 is not in the text" in failure for failure in failures["python"]), failures
+    assert failures["python"]
+
+
 def test_a_function_that_cannot_stand_alone_is_refused():
     limit = 3
     with pytest.raises(ValueError, match="uses limit from around it"):
@@ -229,7 +271,7 @@ def test_a_function_that_cannot_stand_alone_is_refused():
 
     with pytest.raises(ValueError, match="with a name"):
         reverie.metric(lambda answer: 1.0)
-    with pytest.raises(ValueError, match="decorate it with `reverie.metric`"):
+    with pytest.raises(ValueError, match="decorate it with `reverie.metric`, `reverie.chunker` or"):
         reverie.Experiment({"name": "x", "evaluate": {"metrics": [lambda_free]}})
 
 

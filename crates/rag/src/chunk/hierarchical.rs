@@ -85,7 +85,7 @@ struct Hierarchical {
 }
 
 impl Chunker for Hierarchical {
-    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let outline = Outline::new(document);
         let mut chunks: Vec<Chunk> = Vec::new();
         // The chunks of the level above, by number; the document at first.
@@ -103,7 +103,7 @@ impl Chunker for Hierarchical {
             }
             above = chunks[level_start..].iter().map(|chunk| (Some(chunk.number), chunk.span)).collect();
         }
-        chunks
+        Ok(chunks)
     }
 
     fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {
@@ -211,7 +211,7 @@ mod tests {
 
     /// One parent (row 0) with four children (rows 1 to 4).
     fn family() -> ChunkTable {
-        let table = ChunkTable::new(small().build(()).unwrap().chunk(&text_document(&sentences(4))));
+        let table = ChunkTable::new(small().build(()).unwrap().chunk(&text_document(&sentences(4))).unwrap());
         assert_eq!((table.len(), table.searchable()), (5, &[1, 2, 3, 4][..]));
         table
     }
@@ -251,7 +251,7 @@ mod tests {
     fn levels_come_one_after_another_and_only_the_last_is_searched() {
         let config = Config { chunk_sizes: vec![64, 32, 8], chunk_overlap: 0, merge_threshold: 0.5 };
         let document = text_document(&sentences(20));
-        let chunks = config.build(()).unwrap().chunk(&document);
+        let chunks = config.build(()).unwrap().chunk(&document).unwrap();
         assert!(chunks.is_sorted_by_key(|chunk| chunk.level));
         for chunk in &chunks {
             assert_eq!(chunk.searchable, chunk.level == 2);
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_parent_that_fits_has_one_equal_child() {
-        let chunks = Config::default().build(()).unwrap().chunk(&text_document(" A short text. "));
+        let chunks = Config::default().build(()).unwrap().chunk(&text_document(" A short text. ")).unwrap();
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(texts, ["A short text."; 3]);
     }

@@ -81,7 +81,7 @@ struct Structure {
 }
 
 impl Chunker for Markdown {
-    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
         let structure = if keeps_headings(document.format) {
             Structure::of(text)
@@ -101,7 +101,7 @@ impl Chunker for Markdown {
             }
         }
         link(&mut chunks);
-        chunks
+        Ok(chunks)
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
 
     fn chunks(config: &Config, text: &str) -> Vec<Chunk> {
         let document = Document { format: Format::Markdown, ..text_document(text) };
-        config.build(()).unwrap().chunk(&document)
+        config.build(()).unwrap().chunk(&document).unwrap()
     }
 
     fn headings(chunks: &[Chunk]) -> Vec<&str> {
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn plain_text_is_one_section() {
-        let chunks = Config::default().build(()).unwrap().chunk(&text_document("# a\nb\n# c\nd"));
+        let chunks = Config::default().build(()).unwrap().chunk(&text_document("# a\nb\n# c\nd")).unwrap();
         assert_eq!((chunks.len(), chunks[0].heading.as_deref()), (1, None));
     }
 }

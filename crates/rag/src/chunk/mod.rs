@@ -23,6 +23,22 @@ store::registry! {
         Token => token,
         Recursive => recursive,
         Markdown => markdown,
+        Python => python,
+    }
+}
+
+impl ChunkerConfig {
+    /// Reads the file that the settings name, so that what it holds is part of
+    /// them from here on, and of every key. `read` is given the path as it is
+    /// written.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
+        match self {
+            Self::Python(config) => crate::python::load(&config.file, &mut config.source, read),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -31,7 +47,10 @@ store::registry! {
 pub trait Chunker: Send + Sync {
     /// The chunks of one document, numbered from 0 in the order given.
     /// Searchable chunks are in document order.
-    fn chunk(&self, document: &Document) -> Vec<Chunk>;
+    ///
+    /// # Errors
+    /// Only where a function of the user's own fails.
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error>;
 
     /// Turns hits, best first, into passages, best first.
     fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {

@@ -93,7 +93,7 @@ impl Recursive {
 }
 
 impl Chunker for Recursive {
-    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
         let mut joiner = Joiner::new(text, self.size, self.overlap);
         let whole = Span { start: 0, end: text.len() };
@@ -101,7 +101,7 @@ impl Chunker for Recursive {
             Some(count) => joiner.push(whole, count),
             None => self.cut(text, whole, 0, &mut joiner),
         }
-        Outline::new(document).row(joiner.finish())
+        Ok(Outline::new(document).row(joiner.finish()))
     }
 }
 
@@ -128,7 +128,7 @@ mod tests {
     use crate::chunk::conformance::text_document;
 
     fn texts(config: &Config, text: &str) -> Vec<String> {
-        let chunks = config.build(()).unwrap().chunk(&text_document(text));
+        let chunks = config.build(()).unwrap().chunk(&text_document(text)).unwrap();
         chunks.into_iter().map(|chunk| chunk.text).collect()
     }
 

@@ -64,9 +64,9 @@ struct Sentence {
 }
 
 impl Chunker for Sentence {
-    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let within = Span { start: 0, end: document.text.len() };
-        Outline::new(document).row(self.splitter.split(&document.text, within))
+        Ok(Outline::new(document).row(self.splitter.split(&document.text, within)))
     }
 }
 
@@ -79,7 +79,7 @@ mod tests {
     fn chunks_are_neighbours_and_overlap() {
         let config = Config { chunk_size: 12, chunk_overlap: 5, ..Config::default() };
         let document = text_document("One two three. Four five six. Seven eight nine ten. Eleven twelve.");
-        let chunks = config.build(()).unwrap().chunk(&document);
+        let chunks = config.build(()).unwrap().chunk(&document).unwrap();
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(texts, ["One two three. Four five six.", "Four five six. Seven eight nine ten.", "Eleven twelve."]);
         assert_eq!((chunks[1].previous, chunks[1].next, chunks[2].next), (Some(0), Some(2), None));

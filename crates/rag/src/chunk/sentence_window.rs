@@ -63,10 +63,10 @@ impl SentenceWindow {
 }
 
 impl Chunker for SentenceWindow {
-    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         // White space after a sentence stays with it, so that windows can be
         // put together from the sentences alone.
-        Outline::new(document).row(punkt::sentences(&document.text))
+        Ok(Outline::new(document).row(punkt::sentences(&document.text)))
     }
 
     fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {
@@ -101,7 +101,7 @@ mod tests {
 
     fn table(documents: &[&str]) -> ChunkTable {
         let chunker = Config::default().build(()).unwrap();
-        ChunkTable::new(documents.iter().flat_map(|text| chunker.chunk(&text_document(text))).collect())
+        ChunkTable::new(documents.iter().flat_map(|text| chunker.chunk(&text_document(text)).unwrap()).collect())
     }
 
     fn context(rows: &[u32], table: &ChunkTable) -> Vec<Passage> {

@@ -56,9 +56,9 @@ struct Token {
 }
 
 impl Chunker for Token {
-    fn chunk(&self, document: &Document) -> Vec<Chunk> {
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let within = Span { start: 0, end: document.text.len() };
-        Outline::new(document).row(self.splitter.split(&document.text, within))
+        Ok(Outline::new(document).row(self.splitter.split(&document.text, within)))
     }
 }
 
@@ -71,7 +71,7 @@ mod tests {
     fn chunks_are_cut_between_words_and_repeat_the_last_ones() {
         let config = Config { chunk_size: 4, chunk_overlap: 1, ..Config::default() };
         let document = text_document("one two three four five six seven");
-        let chunks = config.build(()).unwrap().chunk(&document);
+        let chunks = config.build(()).unwrap().chunk(&document).unwrap();
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(texts, ["one two three four", "four five six seven"]);
     }

@@ -14,6 +14,7 @@ store::registry! {
         CrossEncoder => cross_encoder,
         LateInteraction => late_interaction,
         Listwise => listwise,
+        Python => python,
     }
 }
 
@@ -34,7 +35,32 @@ impl RerankerConfig {
         match self {
             Self::CrossEncoder(config) => Some(&config.model),
             Self::Listwise(config) => Some(&config.model),
-            Self::None(_) | Self::LateInteraction(_) => None,
+            Self::None(_) | Self::LateInteraction(_) | Self::Python(_) => None,
+        }
+    }
+
+    /// Reads the file that the settings name, so that what it holds is part of
+    /// them from here on, and of every key. `read` is given the path as it is
+    /// written.
+    ///
+    /// # Errors
+    /// What `read` says.
+    pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
+        match self {
+            Self::Python(config) => crate::python::load(&config.file, &mut config.source, read),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the settings can work, as far as that can be told without models.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn check(&self) -> Result<(), Error> {
+        // Settings are looked at before models.
+        match self.build(&Context::default()) {
+            Err(error @ Error::Config { .. }) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
         }
     }
 
@@ -176,13 +202,24 @@ mod tests {
         }
     }
 
+    /// Every reranker as it comes, with this setting.
+    fn configs(top_n: usize) -> Vec<RerankerConfig> {
+        let with = |name: &&str| {
+            let mut settings = serde_json::json!({ "top_n": top_n });
+            if *name == "python" {
+                settings["source"] = "def rerank(passages):\n    return [len(text) for text in passages]\n".into();
+            }
+            serde_json::from_value(serde_json::json!({ *name: settings })).unwrap()
+        };
+        RerankerConfig::NAMES.iter().map(with).collect()
+    }
+
     #[tokio::test]
     async fn every_reranker_keeps_a_sorted_subset_and_gives_the_same_again() {
         let fixture = Fixture::new();
-        for config in RerankerConfig::defaults() {
-            let name = config.name();
-            let small = serde_json::from_value(serde_json::json!({ name: { "top_n": 1 } })).unwrap();
-            for (config, most) in [(config, 3), (small, 1)] {
+        for most in [3, 1] {
+            for config in configs(most) {
+                let name = config.name();
                 let reranker = config.build(&fixture.context).unwrap();
                 let passages = fixture.rerank(&*reranker).await.unwrap();
                 assert_eq!(passages, fixture.rerank(&*reranker).await.unwrap(), "{name}");
@@ -204,7 +241,7 @@ mod tests {
     async fn every_reranker_gives_nothing_for_nothing() {
         let mut fixture = Fixture::new();
         fixture.passages.clear();
-        for config in RerankerConfig::defaults() {
+        for config in configs(3) {
             assert!(
                 fixture.rerank(&*config.build(&fixture.context).unwrap()).await.unwrap().is_empty(),
                 "{}",

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    engine::Worker,
+    engine::{CallError, Resources, Worker, unit::Unit},
     session::{Session, Setup},
     spec::Experiment,
 };
@@ -73,6 +73,12 @@ impl Cluster for Inside {
         }
     }
 
+    async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError> {
+        let worker = self.workers.lock().unwrap().get(&worker).cloned();
+        let worker = worker.ok_or_else(|| CallError::Died("killed".to_owned()))?;
+        worker.look().map_err(|error| CallError::Failed(error.to_string()))
+    }
+
     async fn stop(&self, worker: WorkerId) {
         self.workers.lock().unwrap().remove(&worker);
     }
@@ -88,6 +94,8 @@ fn setup(folder: &Path) -> Setup {
         progress: Progress::default(),
         lessor: None,
         connect: None,
+        allowance: None,
+        pull: None,
         local_folder: None,
     }
 }
@@ -200,6 +208,7 @@ async fn workers_that_see_another_store_are_refused_with_advice() -> TestResult 
         probe: "probes/1".to_owned(),
         pdf_library: "none".to_owned(),
         identities: BTreeMap::new(),
+        budget: None,
         cores: 1,
     };
     let Err(error) = Worker::open(&told, setup(path)).await else { return Err("it was opened".into()) };

@@ -72,6 +72,10 @@ class Cluster:
         """Hands a unit to an actor."""
         _tell(self._actors[worker].run.remote(unit), done)
 
+    def look(self, worker: int, done: Done) -> None:
+        """Asks an actor what it is doing."""
+        _tell(self._actors[worker].look.remote(), done)
+
     def stop(self, worker: int) -> None:
         """Ends an actor."""
         actor = self._actors.pop(worker, None)
@@ -89,14 +93,11 @@ class Worker:
         if os.path.isdir(home):
             os.environ.setdefault("REVERIE_HOME", home)
 
-        def lease(request: str) -> str:
-            return ray.get(limits.renew.remote(request), timeout=5)
-
         self._worker: Any = None
         self._error: Exception | None = None
         folder = os.path.join(ray.get_runtime_context().get_temp_dir(), "reverie")
         try:
-            self._worker = _core.Worker(setup, folder, lease)
+            self._worker = _core.Worker(setup, folder, Lessor(limits))
         except Exception as error:  # noqa: BLE001: whatever it is, the driver should hear it
             self._error = error
 
@@ -105,6 +106,10 @@ class Worker:
         if self._error is not None:
             raise self._error
         return b""
+
+    async def look(self) -> bytes:
+        """What it is doing."""
+        return self._worker.look()
 
     async def run(self, unit: bytes) -> bytes:
         """Executes a unit of tasks."""
@@ -123,9 +128,24 @@ class Worker:
         return await future
 
 
+class Lessor:
+    """A worker's way to the actor for limits; requests and what is given are JSON."""
+
+    def __init__(self, limits: Any) -> None:
+        self._limits = limits
+
+    def renew(self, request: str) -> str:
+        """Asks for a lease."""
+        return ray.get(self._limits.renew.remote(request), timeout=5)
+
+    def allow(self, request: str) -> str:
+        """Asks for an allowance."""
+        return ray.get(self._limits.allow.remote(request), timeout=5)
+
+
 @ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=-1)
 class Limits:
-    """The limits of all models that the cluster's workers call, whichever run they belong to."""
+    """The limits of all models that the cluster's workers call, and the budgets of all runs."""
 
     def __init__(self) -> None:
         self._limits = _core.Limits(ray.get_runtime_context().was_current_actor_reconstructed)
@@ -133,6 +153,10 @@ class Limits:
     def renew(self, request: str) -> str:
         """Gives a lease."""
         return self._limits.renew(request)
+
+    def allow(self, request: str) -> str:
+        """Gives an allowance of a run's budget."""
+        return self._limits.allow(request)
 
     def targets(self) -> dict[str, int]:
         """Calls that may be in flight at each limit."""

@@ -1,0 +1,181 @@
+//! Handing tasks out: what waits goes to workers that have room, as units, and
+//! to others where a worker died.
+
+use super::{Queued, Shared, State, WorkerState};
+use crate::{
+    Error,
+    engine::{
+        CallError, WorkerId,
+        unit::{Look, Reply, TaskReply, Unit, UnitTask},
+    },
+    plan::Operator,
+};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// A task whose workers died so often is given up: it may be what kills them.
+const DEATHS: usize = 4;
+
+impl Shared {
+    /// Gives waiting tasks to workers that have room.
+    pub(super) fn pump(self: &Arc<Self>) {
+        let mut units = Vec::new();
+        let mut state = self.state();
+        let operators: Vec<Operator> = state.queues.keys().rev().copied().collect();
+        for operator in operators {
+            let (stage, batch) = (self.stage(operator), state.batch(operator));
+            loop {
+                let State { queues, workers, .. } = &mut *state;
+                let Some(queue) = queues.get_mut(&operator).filter(|queue| !queue.is_empty()) else { break };
+                let load = |worker: &WorkerState| worker.units.values().sum::<usize>();
+                let free = workers.iter_mut().filter(|worker| {
+                    let used = worker.units.get(&operator).copied().unwrap_or(0);
+                    worker.ready && worker.stage == stage && used < self.slots(worker, operator)
+                });
+                let Some(worker) = free.min_by_key(|worker| load(worker)) else { break };
+                let same = |queued: &Queued, first: &Queued| {
+                    Arc::ptr_eq(&queued.assignment.execution, &first.assignment.execution)
+                };
+                let mut tasks: Vec<Queued> = queue.pop_front().into_iter().collect();
+                while tasks.len() < batch
+                    && let Some(queued) = queue.pop_front()
+                {
+                    if !same(&queued, &tasks[0]) {
+                        queue.push_front(queued);
+                        break;
+                    }
+                    tasks.push(queued);
+                }
+                *worker.units.entry(operator).or_default() += 1;
+                units.push((worker.id, operator, tasks));
+            }
+        }
+        drop(state);
+        for (worker, operator, tasks) in units {
+            tokio::spawn(self.clone().unit(worker, operator, tasks));
+        }
+    }
+
+    async fn unit(self: Arc<Self>, worker: WorkerId, operator: Operator, tasks: Vec<Queued>) {
+        let reply = match serde_json::to_vec(&unit(&tasks)) {
+            Ok(bytes) => self.cluster.call(worker, bytes).await,
+            Err(error) => Err(CallError::Failed(error.to_string())),
+        };
+        {
+            let mut state = self.state();
+            if let Some(worker) = state.workers.iter_mut().find(|other| other.id == worker) {
+                worker.units.entry(operator).and_modify(|units| *units = units.saturating_sub(1));
+                worker.idle_since = Instant::now();
+            }
+        }
+        match reply {
+            Ok(bytes) => self.replied(worker, operator, tasks, &bytes),
+            Err(CallError::Failed(reason)) => refuse(tasks, &reason),
+            Err(CallError::Died(reason)) => {
+                self.lost(worker, &reason);
+                self.again(operator, tasks, &reason, 1);
+            }
+            Err(CallError::Unavailable(reason)) => {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                self.again(operator, tasks, &reason, 0);
+            }
+        }
+        self.work.notify_one();
+        self.room.notify_one();
+    }
+
+    fn replied(&self, worker: WorkerId, operator: Operator, tasks: Vec<Queued>, bytes: &[u8]) {
+        let reply: Reply = match serde_json::from_slice(bytes) {
+            Ok(reply) => reply,
+            Err(error) => {
+                let reason = format!("a worker's reply cannot be read ({error}): is the same version everywhere?");
+                refuse(tasks, &reason);
+                return;
+            }
+        };
+        if let Some(first) = tasks.first() {
+            let client = first.assignment.execution.models().client();
+            client.meter().merge(&reply.spending);
+            client.budget().merge(reply.budget);
+        }
+        self.state().see(worker, reply.look);
+        for (task, TaskReply { result, seconds }) in tasks.into_iter().zip(reply.tasks) {
+            let mut state = self.state();
+            let usual = state.usual.entry(operator).or_insert(seconds);
+            *usual += (seconds - *usual) * 0.2;
+            drop(state);
+            let _ = task.done.send(result.map_err(Error::Remote));
+        }
+    }
+
+    /// Asks the workers that have something to do what they are doing.
+    pub(super) fn ask(self: &Arc<Self>) {
+        let mut state = self.state();
+        let busy = |worker: &&mut WorkerState| worker.ready && !worker.asked && worker.units.values().any(|n| *n > 0);
+        for worker in state.workers.iter_mut().filter(busy) {
+            worker.asked = true;
+            let (shared, id) = (self.clone(), worker.id);
+            tokio::spawn(async move {
+                // Whoever does not tell is asked again: its units say what became of it.
+                let look = shared.cluster.look(id).await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+                let mut state = shared.state();
+                if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
+                    worker.asked = false;
+                    state.see(id, look.unwrap_or_default());
+                }
+            });
+        }
+    }
+
+    /// A worker is gone.
+    fn lost(&self, worker: WorkerId, reason: &str) {
+        let mut state = self.state();
+        state.see(worker, Look::default());
+        let before = state.workers.len();
+        state.workers.retain(|other| other.id != worker);
+        if state.workers.len() < before {
+            state.deaths += 1;
+            state.trouble = Some(reason.to_owned());
+        }
+    }
+
+    /// Tasks go to the front of their queue: they have waited long enough.
+    fn again(&self, operator: Operator, tasks: Vec<Queued>, reason: &str, deaths: usize) {
+        let mut state = self.state();
+        for mut task in tasks.into_iter().rev() {
+            task.deaths += deaths;
+            if task.deaths >= DEATHS {
+                let _ = task.done.send(Err(Error::Remote(format!(
+                    "the workers that had it died {DEATHS} times, at last so: {reason}"
+                ))));
+                continue;
+            }
+            state.repeated += 1;
+            state.queues.entry(operator).or_default().push_front(task);
+        }
+    }
+}
+
+/// Ends tasks that will not be done.
+pub(super) fn refuse(tasks: impl IntoIterator<Item = Queued>, reason: &str) {
+    for task in tasks {
+        // Who was cancelled does not listen any more.
+        let _ = task.done.send(Err(Error::Remote(reason.to_owned())));
+    }
+}
+
+fn unit(tasks: &[Queued]) -> Unit {
+    let of = |queued: &Queued| UnitTask {
+        task: queued.assignment.task().clone(),
+        inputs: queued.assignment.inputs.iter().map(|(id, name)| (*id, name.clone())).collect(),
+        partial: queued.assignment.partial,
+        turn: queued.assignment.turn,
+    };
+    let (run, questions) = tasks
+        .first()
+        .map(|first| (first.assignment.execution.run.clone(), first.questions.clone()))
+        .unwrap_or_default();
+    Unit { run, questions, tasks: tasks.iter().map(of).collect() }
+}

@@ -1,0 +1,111 @@
+//! What a session does for a cluster: joins it, and on a worker brings models
+//! that the driver has.
+
+use super::Session;
+use crate::{
+    Error,
+    engine::{Remote, WorkerSetup},
+    error_chain,
+    spec::RayEngineSpec,
+    task::now_ms,
+};
+use models::{Library, ModelConfig, PullOptions};
+use std::{collections::BTreeSet, path::PathBuf};
+
+impl Session {
+    /// The variables that hold the keys of the experiment's models.
+    fn key_variables(&self) -> BTreeSet<String> {
+        let used = self.used_models();
+        let of = |config: &ModelConfig| {
+            let settings = serde_json::to_value(config).unwrap_or_default();
+            let mut open = vec![settings];
+            let mut found = Vec::new();
+            while let Some(value) = open.pop() {
+                let serde_json::Value::Object(fields) = value else { continue };
+                for (name, value) in fields {
+                    match value {
+                        serde_json::Value::String(variable) if name == "api_key_env" => found.push(variable),
+                        value => open.push(value),
+                    }
+                }
+            }
+            found
+        };
+        self.experiment
+            .models
+            .iter()
+            .filter(|(name, _)| used.contains(*name))
+            .flat_map(|(_, config)| of(config))
+            .collect()
+    }
+
+    /// Joins the experiment's cluster.
+    pub(super) async fn join(&self, ray: &RayEngineSpec) -> Result<Remote, Error> {
+        let refuse = |reason: String| Error::Refused(vec![format!("engine.ray: {reason}")]);
+        let connect = self.setup.connect.as_ref().ok_or_else(|| {
+            refuse(format!(
+                "this program cannot join the cluster at `{}`: use the `reverie` command of the Python package inside \
+                 the cluster, or the address of its Jobs API (http://HEAD:8265)",
+                ray.address
+            ))
+        })?;
+        let environment = ray.environment.iter().cloned().chain(self.key_variables()).collect();
+        let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(refuse)?;
+        let mut mistakes = Vec::new();
+        let pdf_library = self.bind_pdf_library(&[], &mut mistakes)?;
+        let identities = self.identities(&mut mistakes).await;
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let rest = self.budget.rest();
+        // A run that goes on has a budget of its own, as it has on one machine.
+        let budget =
+            (!rest.is_empty()).then(|| (format!("{}-{}-{}", self.experiment.name, std::process::id(), now_ms()), rest));
+        let (store, source) = (&self.store, &self.experiment.corpus.source);
+        let setup = WorkerSetup {
+            experiment: self.experiment.portable(),
+            base: absolute(self.experiment.base.clone()),
+            store: store.location().to_string(),
+            source: if source.contains("://") {
+                source.clone()
+            } else {
+                absolute(self.experiment.path(source)).display().to_string()
+            },
+            probe: format!("probes/{}-{}", std::process::id(), now_ms()),
+            pdf_library,
+            identities,
+            budget,
+            cores: 1,
+        };
+        // Before the first worker looks for it.
+        store.put(&setup.probe, "seen").await?;
+        Ok(Remote::new(cluster, store.clone(), setup, self.experiment.engine.clone()))
+    }
+
+    /// Pulls what the experiment's models need and this machine lacks. What
+    /// cannot be pulled is found missing by whoever looks for it next.
+    pub(crate) async fn pull_missing(&self, pdf_library: &str) -> Vec<String> {
+        let Some(options) = &self.setup.pull else { return Vec::new() };
+        let directory = &self.context.directory;
+        let mut failed = Vec::new();
+        let mut pulled = BTreeSet::new();
+        if pdf_library != super::NO_LIBRARY && directory.library(Library::Pdfium).is_err() {
+            failed.extend(self.pull(Library::Pdfium.name(), options).await.err());
+        }
+        for name in self.used_models() {
+            let Some(config) = self.experiment.models.get(&name) else { continue };
+            // A model may lack its files, and then the library that runs it.
+            while let Err(models::Error::NotHere { model, .. }) = config.ready(&self.context).await
+                && pulled.insert(model.clone())
+            {
+                failed.extend(self.pull(&model, options).await.err());
+            }
+        }
+        failed
+    }
+
+    async fn pull(&self, name: &str, options: &PullOptions) -> Result<(), String> {
+        match self.context.directory.pull(name, options, &|_| {}).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("{name} is missing here and cannot be pulled: {}", error_chain(&error))),
+        }
+    }
+}

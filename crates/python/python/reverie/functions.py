@@ -1,0 +1,192 @@
+"""Python functions as metrics and stages: `reverie.metric`, `reverie.chunker`, `reverie.reranker`."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dis
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any, overload
+
+
+class Function:
+    """A function that stands in an experiment; it can still be called. Made by one of the decorators."""
+
+    def __init__(self, function: Callable[..., Any], settings: dict[str, Any], kind: str) -> None:
+        self.function = function
+        self._kind = kind
+        self._settings = {**settings, "function": function.__name__, "source": _source(function, kind)}
+        self.__name__, self.__doc__ = function.__name__, function.__doc__
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.function(*arguments, **named)
+
+    @property
+    def name(self) -> str:
+        """Its name, such as in the leaderboard."""
+        return self._settings.get("name", self.__name__)
+
+    def setting(self) -> dict[str, Any]:
+        """What stands for it in a list of an experiment: `metrics`, `chunker` or `reranker`."""
+        return {"python": dict(self._settings)}
+
+    def __repr__(self) -> str:
+        return f"<{self._kind} {self.name}>"
+
+
+@overload
+def metric(function: Callable[..., Any]) -> Function: ...
+@overload
+def metric(
+    *,
+    name: str | None = ...,
+    range: tuple[float, float] = ...,
+    higher_is_better: bool = ...,
+    interpreter: str | None = ...,
+) -> Callable[[Callable[..., Any]], Function]: ...
+def metric(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    range: tuple[float, float] = (0.0, 1.0),
+    higher_is_better: bool = True,
+    interpreter: str | None = None,
+) -> Any:
+    """Makes a metric of a function.
+
+    The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
+    texts). It returns a number in `range`, a truth value, or `None` where the metric does not apply. What it raises is
+    no score, with the reason.
+
+        @reverie.metric
+        def short(answer):
+            return len(answer.split()) <= 40
+
+        experiment["evaluate"]["metrics"] = ["recall", short]
+
+    Its source goes into the experiment and is run by `interpreter` (default `python3`) in a process of its own, on a
+    cluster on each worker. So it imports what it needs inside, and uses no name from around it.
+
+    Args:
+        function: The function.
+        name: The metric's name. Default: the function's.
+        range: The lowest and the highest score.
+        higher_is_better: Whether a higher score is better.
+        interpreter: The program that runs it, such as `sys.executable` for the packages of this environment.
+
+    Raises:
+        ValueError: If the function uses a name from around it, or its source cannot be read.
+    """
+    settings = {"range": [float(end) for end in range], "higher_is_better": higher_is_better, "interpreter": interpreter}
+
+    def made(function: Callable[..., Any]) -> Function:
+        return Function(function, _given({"name": name or function.__name__, **settings}), "metric")
+
+    return made if function is None else made(function)
+
+
+@overload
+def chunker(function: Callable[..., Any]) -> Function: ...
+@overload
+def chunker(*, interpreter: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
+def chunker(function: Callable[..., Any] | None = None, *, interpreter: str | None = None) -> Any:
+    """Makes a chunker of a function.
+
+    The function names what it wants: `text` (of a document), `path`, `title`. It returns parts of the text in their
+    order: strings that the text holds, or pairs of start and end in characters. They may overlap, or leave something
+    out.
+
+        @reverie.chunker
+        def paragraphs(text):
+            return text.split("\\n\\n")
+
+        experiment["space"]["chunker"] = ["sentence", paragraphs]
+
+    How its source is run: see `reverie.metric`.
+
+    Args:
+        function: The function.
+        interpreter: The program that runs it. Default `python3`.
+
+    Raises:
+        ValueError: If the function uses a name from around it, or its source cannot be read.
+    """
+
+    def made(function: Callable[..., Any]) -> Function:
+        return Function(function, _given({"interpreter": interpreter}), "chunker")
+
+    return made if function is None else made(function)
+
+
+@overload
+def reranker(function: Callable[..., Any]) -> Function: ...
+@overload
+def reranker(*, top_n: int = ..., interpreter: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
+def reranker(function: Callable[..., Any] | None = None, *, top_n: int = 3, interpreter: str | None = None) -> Any:
+    """Makes a reranker of a function.
+
+    The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their paths).
+    It returns a score for each passage, higher is better; equal scores keep their order.
+
+        @reverie.reranker(top_n=2)
+        def shortest(passages):
+            return [-len(passage) for passage in passages]
+
+        experiment["space"]["reranker"] = ["none", shortest]
+
+    How its source is run: see `reverie.metric`.
+
+    Args:
+        function: The function.
+        top_n: The most passages to keep.
+        interpreter: The program that runs it. Default `python3`.
+
+    Raises:
+        ValueError: If the function uses a name from around it, or its source cannot be read.
+    """
+
+    def made(function: Callable[..., Any]) -> Function:
+        return Function(function, _given({"top_n": top_n, "interpreter": interpreter}), "reranker")
+
+    return made if function is None else made(function)
+
+
+def _given(settings: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _source(function: Callable[..., Any], kind: str) -> str:
+    """The function by itself, without decorators."""
+    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+        raise ValueError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
+    try:
+        source = textwrap.dedent(inspect.getsource(function))
+    except (OSError, TypeError) as error:
+        raise ValueError(
+            f"the source of `{function.__name__}` cannot be read ({error}): "
+            'put it into a file, and write {"python": {"file": "own.py", "function": …}}'
+        ) from error
+    around = {*function.__code__.co_freevars, *_globals(function.__code__)} - {function.__name__, *dir(builtins)}
+    # pytest puts names like `@py_builtins` into what it loads; they are not in the source.
+    around = sorted(name for name in around if name.isidentifier())
+    if around:
+        raise ValueError(
+            f"the {kind} `{function.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "
+            "own, so import and define everything inside the function"
+        )
+    node = ast.parse(source).body[0]
+    lines = source.splitlines()[node.lineno - 1 :]
+    # Annotations may name what is not there.
+    return "\n".join(["from __future__ import annotations", "", *lines, ""])
+
+
+def _globals(code: CodeType) -> Iterator[str]:
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield instruction.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals(constant)

@@ -1,0 +1,172 @@
+//! `python`: chunks as a function of the user's own cuts them.
+//!
+//! When to use it: where the documents have a shape that only you know: a
+//! ticket per paragraph, a question with its answer, a clause of a contract.
+//! The file's path is relative to the experiment file:
+//!
+//! ```toml
+//! chunker = [{ python = { file = "chunkers.py" } }, { python = { file = "chunkers.py", function = "by_clause" } }]
+//! ```
+//!
+//! ```python
+//! def chunk(text):
+//!     return text.split("\n\n")
+//! ```
+//!
+//! The function names what it wants: `text` (of a document), `path`, `title`
+//! (may be `None`). It returns a list of parts of the text in their order, as
+//! strings that the text holds or as pairs of start and end, counted in
+//! characters; parts may overlap or leave something out. So every chunk knows
+//! where it stands, and golden evidence can be found in it. Blank parts are
+//! left out. What it raises ends the task, with the document's name.
+
+use super::{Chunker, outline::Outline};
+use crate::{
+    Chunk, Document, Error, Span,
+    python::{Function, Script},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub(super) const VERSION: u32 = 1;
+const COMPONENT: &str = "chunker python";
+const PARAMETERS: [&str; 3] = ["text", "path", "title"];
+
+/// Settings of `python`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The file with the function, relative to the experiment file.
+    pub file: String,
+    /// What the file holds; put here when the experiment is read.
+    pub source: String,
+    /// The function. Default `chunk`.
+    pub function: String,
+    /// The program that runs it. Default `python3`.
+    pub interpreter: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            file: String::new(),
+            source: String::new(),
+            function: "chunk".to_owned(),
+            interpreter: "python3".to_owned(),
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+        let Self { file, source, function, interpreter } = self;
+        let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
+            .map_err(|reason| Error::Config { component: COMPONENT, reason })?;
+        Ok(Box::new(Python(function)))
+    }
+}
+
+struct Python(Function);
+
+impl Chunker for Python {
+    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+        let wanted = self.0.parameters().iter().map(|&name| {
+            let value = match name {
+                "text" => json!(document.text),
+                "path" => json!(document.path),
+                _ => json!(document.title),
+            };
+            (name.to_owned(), value)
+        });
+        let failed =
+            |reason: String| Error::Failed { component: COMPONENT, reason: format!("{}: {reason}", document.path) };
+        let parts = self.0.call(&Value::Object(wanted.collect())).map_err(failed)?;
+        let spans = spans(&document.text, &parts).map_err(failed)?;
+        Ok(Outline::new(document).row(spans))
+    }
+}
+
+/// Where the parts are, in bytes.
+fn spans(text: &str, parts: &Value) -> Result<Vec<Span>, String> {
+    let wrong = |i: usize, what: &str| {
+        format!(
+            "part {i} {what}: return a list of strings that the text holds, in order, or of [start, end] in characters"
+        )
+    };
+    let parts = parts.as_array().ok_or_else(|| wrong(0, "is not there, since this is no list"))?;
+    // Where each character starts, for those who count in them.
+    let mut starts: Option<Vec<usize>> = None;
+    let mut spans: Vec<Span> = Vec::with_capacity(parts.len());
+    for (i, part) in parts.iter().enumerate() {
+        let span = if let Some(part) = part.as_str() {
+            if part.trim().is_empty() {
+                continue;
+            }
+            // After the start of the one before: parts may overlap, and the
+            // same words may come twice.
+            let after = spans.last().map_or(0, |before| next_character(text, before.start));
+            let found = text.get(after..).and_then(|rest| rest.find(part));
+            let start = after + found.ok_or_else(|| wrong(i, "is not in the text after the one before"))?;
+            Span { start, end: start + part.len() }
+        } else {
+            let starts =
+                starts.get_or_insert_with(|| text.char_indices().map(|(start, _)| start).chain([text.len()]).collect());
+            let end = |at: usize| part.get(at).and_then(Value::as_u64).and_then(|at| starts.get(at as usize).copied());
+            let (Some(start), Some(end), 2) = (end(0), end(1), part.as_array().map_or(0, Vec::len)) else {
+                return Err(wrong(i, "is neither a string nor [start, end] within the text"));
+            };
+            if start >= end || spans.last().is_some_and(|before| start < before.start) {
+                return Err(wrong(i, "ends before it starts, or starts before the one before"));
+            }
+            if text[start..end].trim().is_empty() {
+                continue;
+            }
+            Span { start, end }
+        };
+        spans.push(span);
+    }
+    Ok(spans)
+}
+
+fn next_character(text: &str, at: usize) -> usize {
+    text[at..].chars().next().map_or(at, |character| at + character.len_utf8())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::conformance::text_document;
+
+    fn chunks(source: &str, text: &str) -> Result<Vec<String>, String> {
+        let chunker = Config { source: source.to_owned(), ..Config::default() }.build(()).unwrap();
+        let chunks = chunker.chunk(&text_document(text)).map_err(|error| error.to_string())?;
+        assert!(chunks.iter().all(|chunk| text[chunk.span.start..chunk.span.end] == chunk.text));
+        Ok(chunks.into_iter().map(|chunk| chunk.text).collect())
+    }
+
+    #[test]
+    fn parts_are_strings_or_pairs_of_characters() {
+        let text = "Öl é.\n\nOats.\n\n \n\nOats.";
+        assert_eq!(
+            chunks("def chunk(text):\n    return text.split('\\n\\n')\n", text).unwrap(),
+            ["Öl é.", "Oats.", "Oats."]
+        );
+        let pairs = "def chunk(path, text):\n    return [(0, 5), [3, 12], (5, 7)]\n";
+        assert_eq!(chunks(pairs, text).unwrap(), ["Öl é.", "é.\n\nOats."]);
+    }
+
+    #[test]
+    fn what_is_no_part_of_the_text_is_refused_with_the_document() {
+        let error = chunks("def chunk(text):\n    return [text.upper()]\n", "Some oats.").unwrap_err();
+        assert!(error.contains("chunker python") && error.contains("part 0 is not in the text"), "{error}");
+        assert!(chunks("def chunk(text):\n    return [(0, 99)]\n", "Oats.").unwrap_err().contains("within the text"));
+        assert!(chunks("def chunk(text):\n    return 7\n", "Oats.").unwrap_err().contains("this is no list"));
+        assert!(chunks("def chunk(text):\n    return text.oats\n", "Oats.").unwrap_err().contains("AttributeError"));
+    }
+
+    #[test]
+    fn a_missing_file_is_named() {
+        let config = Config { file: "cut.py".to_owned(), ..Config::default() };
+        assert!(config.build(()).err().unwrap().to_string().contains("cut.py"));
+    }
+}

@@ -1,0 +1,130 @@
+//! `python`: passages in the order that a function of the user's own says.
+//!
+//! When to use it: where something outside the texts decides, such as age,
+//! source or a house rule, or to try a model that Reverie does not run. The
+//! file's path is relative to the experiment file:
+//!
+//! ```toml
+//! reranker = ["none", { python = { file = "rerankers.py", top_n = 3 } }]
+//! ```
+//!
+//! ```python
+//! def rerank(question, passages):
+//!     return [sum(word in passage for word in question.split()) for passage in passages]
+//! ```
+//!
+//! The function names what it wants: `question`, `passages` (a list of texts,
+//! best first), `documents` (their paths). It returns a score for each
+//! passage, higher is better; equal scores keep their order. What it raises
+//! ends the task.
+
+use super::{Context, Corpus, Query, Reranker, by_score, check_top_n};
+use crate::{
+    Error, Passage,
+    python::{Function, Script},
+};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "reranker python";
+const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
+
+/// Settings of `python`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The file with the function, relative to the experiment file.
+    pub file: String,
+    /// What the file holds; put here when the experiment is read.
+    pub source: String,
+    /// The function. Default `rerank`.
+    pub function: String,
+    /// The program that runs it. Default `python3`.
+    pub interpreter: String,
+    /// The most passages to keep. Default 3.
+    pub top_n: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            file: String::new(),
+            source: String::new(),
+            function: "rerank".to_owned(),
+            interpreter: "python3".to_owned(),
+            top_n: 3,
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Reranker>, Error> {
+        check_top_n(NAME, self.top_n)?;
+        let Self { file, source, function, interpreter, top_n } = self;
+        let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
+            .map_err(|reason| Error::Config { component: NAME, reason })?;
+        Ok(Box::new(Python { function: Arc::new(function), top_n: *top_n }))
+    }
+}
+
+struct Python {
+    function: Arc<Function>,
+    top_n: usize,
+}
+
+#[async_trait]
+impl Reranker for Python {
+    async fn rerank(&self, query: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        if passages.is_empty() {
+            return Ok(passages);
+        }
+        let wanted = self.function.parameters().iter().map(|&name| {
+            let value = match name {
+                "question" => json!(query.text),
+                "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
+                _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
+            };
+            (name.to_owned(), value)
+        });
+        let (function, wanted) = (self.function.clone(), Value::Object(wanted.collect()));
+        let failed = |reason: String| Error::Failed { component: NAME, reason };
+        let called = tokio::task::spawn_blocking(move || function.call(&wanted)).await;
+        let reply = called.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let scores: Option<Vec<f32>> =
+            reply.as_array().and_then(|scores| scores.iter().map(|score| Some(score.as_f64()? as f32)).collect());
+        match scores {
+            Some(scores) if scores.len() == passages.len() => Ok(by_score(passages, &scores, self.top_n)),
+            _ => Err(failed(format!(
+                "a list of {} numbers is wanted, one for each passage, not {reply}",
+                passages.len()
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rerank::tests::{Fixture, texts};
+
+    async fn reranked(source: &str) -> Result<Vec<Passage>, Error> {
+        let fixture = Fixture::new();
+        let config = Config { source: source.to_owned(), top_n: 2, ..Config::default() };
+        fixture.rerank(&*config.build(&fixture.context).unwrap()).await
+    }
+
+    #[tokio::test]
+    async fn its_scores_are_the_order() {
+        let passages = reranked("def rerank(passages, question):\n    return range(len(passages))\n").await.unwrap();
+        assert_eq!(texts(&passages), ["running", "chased"], "the last ones");
+    }
+
+    #[tokio::test]
+    async fn a_list_of_another_length_is_refused() {
+        let error = reranked("def rerank(passages):\n    return [1.0]\n").await.unwrap_err().to_string();
+        assert!(error.contains("reranker python") && error.contains("a list of 3 numbers"), "{error}");
+    }
+}
