@@ -107,22 +107,28 @@ def contest(corpus, sides, rounds, settings, small):
     return runs
 
 
-COLUMNS = [
+CALLS = [
     ("wall s", lambda run: f"{run['seconds']:.1f}"),
     ("CPU s", lambda run: f"{run['cpu']:.1f}"),
     ("chat requests", lambda run: f"{run['chats']}"),
     ("unique", lambda run: f"{run['unique_chats']}"),
     ("repeated", lambda run: f"{run['chats'] - run['unique_chats']}"),
-    ("of them the judge's", lambda run: f"{run['judge_calls']} ({run['unique_judge_calls']})"),
-    ("prompt tokens", lambda run: f"{run['prompt_tokens']:,}"),
-    ("completion tokens", lambda run: f"{run['completion_tokens']:,}"),
     ("embedding requests", lambda run: f"{run['embedding_requests']}"),
     ("texts", lambda run: f"{run['texts']:,}"),
-    ("unique texts", lambda run: f"{run['unique_texts']:,}"),
-    ("cost $", lambda run: f"{run['dollars']:.3f}"),
-    ("paid again $", lambda run: f"{run['dollars_again']:.3f}"),
+    ("embedded before", lambda run: f"{run['texts'] - run['unique_texts']:,}"),
     ("scores missing", lambda run: f"{run['missing']} of {run['values']}"),
     ("429s", lambda run: f"{run['refused']}"),
+]  # fmt: skip
+MONEY = [
+    ("prompt tokens", lambda run: f"{run['prompt_tokens']:,}"),
+    ("of them for answers", lambda run: f"{run['answer_tokens']:,}"),
+    ("completion tokens", lambda run: f"{run['completion_tokens']:,}"),
+    ("embedding tokens", lambda run: f"{run['embedding_tokens']:,}"),
+    ("answers $", lambda run: f"{run['answer_dollars']:.3f}"),
+    ("judge $", lambda run: f"{run['judge_dollars']:.3f}"),
+    ("embeddings $", lambda run: f"{run['embedding_dollars']:.3f}"),
+    ("all $", lambda run: f"{run['dollars']:.3f}"),
+    ("paid again $", lambda run: f"{run['dollars_again']:.3f}"),
 ]  # fmt: skip
 
 
@@ -146,8 +152,9 @@ def tables(runs):
     def markdown(head, rows):
         return "\n".join(["| " + " | ".join(cells) + " |" for cells in [head, ["---"] * len(head), *rows]])
 
-    parts = [markdown(["run", "side", *(name for name, _ in COLUMNS)],
-                      [[what(count), SIDES[side], *(cell(run) for _, cell in COLUMNS)] for (count, side), run in shown.items()])]  # fmt: skip
+    parts = [markdown(["run", "side", *(name for name, _ in columns)],
+                      [[what(count), SIDES[side], *(cell(run) for _, cell in columns)] for (count, side), run in shown.items()])
+             for columns in (CALLS, MONEY)]  # fmt: skip
     first = {side: run for (count, side), run in shown.items() if count == least}
     kinds = sorted({kind for run in first.values() for kind in run["calls"]})
     parts.append(markdown(["chat requests by kind", *kinds],
@@ -182,7 +189,10 @@ def rows(options, row):
     peer = "LlamaIndex + Ragas on Ray Tune"
     for side in ("ray", "local"):
         yield row(f"DREAM's grid, engine {side}", "s", of(side, "seconds"), of("theirs", "seconds"), peer, None, True)
+    yield row("DREAM's grid, chat requests", "requests", of("ray", "chats"), of("theirs", "chats"), peer, None, True)
     yield row("DREAM's grid, cost", "$", of("ray", "dollars"), of("theirs", "dollars"), peer, None, True)
+    mine, his = ([a + b for a, b in zip(of(side, "judge_dollars"), of(side, "embedding_dollars"))] for side in ("ray", "theirs"))
+    yield row("DREAM's grid, cost without the answers", "$", mine, his, peer, None, True)
     more = QUESTIONS + 1
     yield row("DREAM's grid, one question more", "s", of("ray", "seconds", more), of("theirs", "seconds", more), peer, None, True)
     yield row("DREAM's grid, one question more, cost", "$", of("ray", "dollars", more), of("theirs", "dollars", more), peer, None, True)
