@@ -24,7 +24,12 @@ JUDGE, JUDGE_EMBEDDER = "gpt-4o-mini", "text-embedding-3-small"
 def query_engine(method, documents, embedder, model):
     """The three ways to retrieve."""
     from llama_index.core import StorageContext, VectorStoreIndex
-    from llama_index.core.node_parser import HierarchicalNodeParser, SentenceSplitter, SentenceWindowNodeParser, get_leaf_nodes
+    from llama_index.core.node_parser import (
+        HierarchicalNodeParser,
+        SentenceSplitter,
+        SentenceWindowNodeParser,
+        get_leaf_nodes,
+    )
     from llama_index.core.postprocessor import MetadataReplacementPostProcessor
     from llama_index.core.query_engine import RetrieverQueryEngine
     from llama_index.core.retrievers import AutoMergingRetriever

@@ -15,15 +15,16 @@ import sys
 import tempfile
 import threading
 import time
-import tomllib
 import urllib.request
 from contextlib import nullcontext
 from pathlib import Path
 
+import tomllib
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path[:0] = [str(HERE), str(ROOT / "examples" / "cluster")]
-import servers  # noqa: E402
+import servers
 
 CORES = len(os.sched_getaffinity(0))
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -118,7 +119,10 @@ def prices():
 
 def paid(stats):
     """The provider's log in one line, with what it cost."""
-    of = lambda name, rows: sum(row.get(name, 0) for row in rows)  # noqa: E731
+
+    def of(name, rows):
+        return sum(row.get(name, 0) for row in rows)
+
     chats = [row for row in stats["rows"] if row["kind"] != "embedding"]
     embeddings = [row for row in stats["rows"] if row["kind"] == "embedding"]
     table = prices()

@@ -186,7 +186,7 @@ async def main():
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = site._server.sockets[0].getsockname()[1]  # noqa: SLF001: aiohttp has no other way to tell
+    port = site._server.sockets[0].getsockname()[1]
     print(f"http://127.0.0.1:{port}", flush=True)
     await asyncio.Event().wait()
 

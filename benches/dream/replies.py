@@ -153,7 +153,10 @@ def _ragas(prompt, stated, n):
             {"statement": text, "reason": reason, "attributed": supports(given["context"], text)} for text in sentences(given["answer"])]}
     elif wanted == {"TP", "FP", "FN"}:
         truth, said = " ".join(given["ground_truth"]), " ".join(given["answer"])
-        rows = lambda texts: [{"statement": text, "reason": reason} for text in texts]  # noqa: E731
+
+        def rows(texts):
+            return [{"statement": text, "reason": reason} for text in texts]
+
         kind, made = "correct", {
             "TP": rows(text for text in given["answer"] if supports(truth, text)),
             "FP": rows(text for text in given["answer"] if not supports(truth, text)),
