@@ -223,6 +223,11 @@ pub trait ChatModel: Send + Sync {
     }
     /// Answers one request.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
+    /// Whether replies may tell the probabilities of a request's choices:
+    /// where they never do, nobody need pay for asking.
+    fn tells_probabilities(&self) -> bool {
+        true
+    }
     /// Answers one request, and hands the text out while it is written. The
     /// response is the one that [`ChatModel::chat`] gives, and the pieces
     /// together are its text; those of a call that failed are the beginning

@@ -37,6 +37,11 @@ impl Chat {
         self.model.concurrency()
     }
 
+    /// Whether replies may tell the probabilities of a request's choices.
+    pub fn tells_probabilities(&self) -> bool {
+        self.model.tells_probabilities()
+    }
+
     /// Price per million tokens, in dollars: (input, output).
     pub fn price(&self) -> (f64, f64) {
         self.model.price()

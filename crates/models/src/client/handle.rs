@@ -7,6 +7,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
@@ -73,12 +74,33 @@ impl Embedder {
         self.model.concurrency()
     }
 
-    /// One row per text, in order, each of length 1.
+    /// One row per text, in order, each of length 1. Equal texts are embedded
+    /// once: corpora repeat themselves more than one thinks.
     ///
     /// # Errors
     /// Why there are no vectors, after retries. Batches that were begun are
     /// finished and kept even if another one fails.
     pub async fn embed(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
+        let mut seen: HashMap<&str, usize> = HashMap::new();
+        let mut different = Vec::new();
+        let mut rows = Vec::with_capacity(texts.len());
+        for text in texts {
+            let row = *seen.entry(text).or_insert_with(|| {
+                different.push(text);
+                different.len() - 1
+            });
+            rows.push(row);
+        }
+        if different.len() == texts.len() {
+            return self.embed_all(texts, kind).await;
+        }
+        let different: Vec<String> = different.into_iter().cloned().collect();
+        let once = self.embed_all(&different, kind).await?;
+        let data = rows.into_iter().flat_map(|row| once.row(row)).copied().collect();
+        Ok(Matrix { columns: once.columns, data })
+    }
+
+    async fn embed_all(&self, texts: &[String], kind: InputKind) -> Result<Matrix, Error> {
         if texts.is_empty() {
             return Ok(Matrix { columns: self.dimensions(), data: Vec::new() });
         }

@@ -183,6 +183,15 @@ async fn an_equal_request_is_paid_once_also_by_the_next_process() {
 }
 
 #[tokio::test]
+async fn equal_texts_of_a_call_are_embedded_once() {
+    let toy = Arc::new(Toy::new("openai"));
+    let texts = ["aa", "b", "aa", "b", "aa", "cccc"].map(str::to_owned);
+    let matrix = client(None).embedder(toy.clone()).embed(&texts, InputKind::Document).await.expect("vectors");
+    assert_eq!(matrix.data, [0.5, 1.0, 0.5, 1.0, 0.5, 0.25]);
+    assert_eq!(toy.n_calls(), 2, "three texts, two in a call");
+}
+
+#[tokio::test]
 async fn equal_calls_in_flight_are_one_call() {
     let toy = Arc::new(Toy::gated());
     let client = client(None);

@@ -95,6 +95,10 @@ pub(super) struct OpenAi {
 
 #[async_trait]
 impl Speaker for OpenAi {
+    fn tells_probabilities(&self, model: &Model) -> bool {
+        self.differences.tells_probabilities && !model.omits("logprobs")
+    }
+
     async fn ask(&self, model: &Model, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error> {
         let mut dialect = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -204,7 +208,7 @@ impl OpenAi {
             };
             set("response_format", format);
         }
-        if !request.choices.is_empty() && self.differences.tells_probabilities && !model.omits("logprobs") {
+        if !request.choices.is_empty() && self.tells_probabilities(model) {
             set("logprobs", json!(true));
             set("top_logprobs", json!(TOP_LOGPROBS));
         }

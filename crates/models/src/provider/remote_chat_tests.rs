@@ -56,6 +56,7 @@ async fn each_request_is_the_one_that_is_documented() {
         let response = model.chat(&choice).await.unwrap_or_else(|error| panic!("{name}: {error}"));
         let (body, _) = bench.last_request().await;
         assert_eq!(body.get("logprobs").is_some(), examples.tells_probabilities, "{name}");
+        assert_eq!(model.tells_probabilities(), examples.tells_probabilities, "{name}: known before it is asked");
         assert!(response.choices.is_empty(), "{name}: this answer tells none");
     }
 }

@@ -170,6 +170,10 @@ impl Translator {
 
 #[async_trait]
 impl Speaker for Translator {
+    fn tells_probabilities(&self, _: &Model) -> bool {
+        false
+    }
+
     async fn ask(&self, model: &Model, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error> {
         let in_words = request.schema.is_some() && self.schema_in_words.load(Ordering::Relaxed);
         let answer = self.ask_so(model, request, in_words, on_piece).await;

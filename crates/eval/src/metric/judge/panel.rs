@@ -55,7 +55,8 @@ impl Judge {
         let several = !others.is_empty();
         let seat = |chat: Chat| {
             let name = several.then(|| chat.identity().model.clone());
-            Seat { chat, threshold, name, offers_probabilities: AtomicBool::new(true) }
+            let offers_probabilities = AtomicBool::new(chat.tells_probabilities());
+            Seat { chat, threshold, name, offers_probabilities }
         };
         Self { first: seat(first), others: others.into_iter().map(seat).collect() }
     }

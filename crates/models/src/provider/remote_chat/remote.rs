@@ -16,6 +16,9 @@ pub(in crate::provider) trait Speaker: Send + Sync {
     /// Asks once. Where somebody listens, the text of the reply was handed
     /// out, piece by piece if the endpoint sends it so.
     async fn ask(&self, model: &Model, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error>;
+
+    /// See [`ChatModel::tells_probabilities`].
+    fn tells_probabilities(&self, model: &Model) -> bool;
 }
 
 /// What a speaker speaks to.
@@ -128,6 +131,10 @@ impl ChatModel for Remote {
 
     fn rate_hints(&self) -> Option<executor::RateHints> {
         self.model.endpoint.hints()
+    }
+
+    fn tells_probabilities(&self) -> bool {
+        self.speaker.tells_probabilities(&self.model)
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
