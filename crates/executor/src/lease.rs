@@ -188,6 +188,7 @@ struct State {
     tokens: Bucket,
     outcomes: Vec<Outcome>,
     hints: Option<RateHints>,
+    refused: bool,
 }
 
 impl Leased {
@@ -200,6 +201,7 @@ impl Leased {
             tokens: Bucket::new(None, now),
             outcomes: Vec::new(),
             hints: None,
+            refused: false,
         };
         Self {
             concurrency: AtomicUsize::new(0),
@@ -214,12 +216,19 @@ impl Leased {
         let now = Instant::now();
         let mut state = self.state();
         state.until = (lease.concurrency > 0).then(|| now + lease.valid);
+        state.refused = false;
         state.requests.limit(lease.requests_per_minute, now);
         state.tokens.limit(lease.tokens_per_minute, now);
         drop(state);
         self.concurrency.store(lease.concurrency.min(self.maximum), Ordering::Release);
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         listeners.iter().for_each(|listener| listener());
+    }
+
+    /// Whether refusals took all that this lease gave. Whoever asks for another
+    /// at once is refused again: the other side has no room now.
+    pub fn is_refused(&self) -> bool {
+        self.state().refused
     }
 
     /// What to tell the authority; `in_flight` and `waiting` are those of the
@@ -250,6 +259,10 @@ impl Controller for Leased {
             self.concurrency.fetch_min(outcome.others, Ordering::AcqRel);
         }
         let mut state = self.state();
+        if outcome.kind.is_refusal() && outcome.others == 0 {
+            state.refused = true;
+            state.until = None;
+        }
         if state.outcomes.len() == KEPT {
             state.outcomes.remove(0);
         }

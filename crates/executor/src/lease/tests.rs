@@ -85,6 +85,22 @@ async fn without_a_valid_lease_nothing_starts() {
     assert_eq!(leased.report(0, 0).outcomes.len(), 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_lease_whose_last_place_was_refused_says_so_until_the_next() {
+    let leased = Arc::new(Leased::new(8));
+    let lease = Lease { concurrency: 1, requests_per_minute: None, tokens_per_minute: None, valid: VALID };
+    leased.hold(&lease);
+    assert!(!leased.is_refused());
+    let limiter = Limiter::new(leased.clone());
+    let cancel = CancellationToken::new();
+    let call = limiter.call(Call::default(), &cancel, || std::future::ready(Err::<(), _>(Refused)));
+    assert!(tokio::time::timeout(VALID / 2, call).await.is_err(), "it is tried again with the next lease");
+    assert_eq!((leased.target(), leased.is_refused()), (0, true));
+    assert_eq!(leased.report(0, 1).outcomes.len(), 1, "and not before");
+    leased.hold(&lease);
+    assert_eq!((leased.target(), leased.is_refused()), (1, false));
+}
+
 #[derive(Debug, thiserror::Error)]
 #[error("refused")]
 struct Refused;

@@ -84,7 +84,9 @@ pub(super) fn limiter(
         while client.strong_count() > 0 {
             let status = watched.status();
             let busy = status.in_flight + status.waiting > 0;
-            let due = renewed.is_none_or(|at| at.elapsed() >= RENEW) || (status.waiting > 0 && status.target == 0);
+            // Who was given nothing asks again soon; who was refused does not.
+            let without = status.waiting > 0 && status.target == 0 && !leased.is_refused();
+            let due = without || renewed.is_none_or(|at| at.elapsed() >= RENEW);
             if !busy || !due {
                 tokio::time::sleep(LOOK).await;
                 continue;
@@ -96,7 +98,7 @@ pub(super) fn limiter(
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
             renewed = Some(Instant::now());
-            // Who was given nothing asks again, but not at every look.
+            // Not at every look.
             tokio::time::sleep(LOOK).await;
         }
     });
