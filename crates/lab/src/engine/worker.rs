@@ -102,7 +102,7 @@ impl Worker {
             replies
         };
         let client = self.models.client();
-        let (spending, budget) = (client.meter().take(), client.budget().report());
+        let (spending, budget) = (client.meter().report(), client.budget().report());
         serde_json::to_vec(&Reply { tasks, spending, budget, look: self.seen() }).map_err(Error::table)
     }
 

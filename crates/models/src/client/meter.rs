@@ -43,10 +43,27 @@ impl AddAssign for Spending {
     }
 }
 
+impl Spending {
+    /// What was spent since an earlier look.
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            calls: self.calls - earlier.calls,
+            from_journal: self.from_journal - earlier.from_journal,
+            prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
+            completion_tokens: self.completion_tokens - earlier.completion_tokens,
+            cached_tokens: self.cached_tokens - earlier.cached_tokens,
+            cost_usd: self.cost_usd - earlier.cost_usd,
+            refused: self.refused - earlier.refused,
+            seconds: self.seconds - earlier.seconds,
+        }
+    }
+}
+
 /// The spending of all models of a client. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Meter {
     models: Arc<Mutex<BTreeMap<String, Spending>>>,
+    reported: Arc<Mutex<BTreeMap<String, Spending>>>,
 }
 
 impl Meter {
@@ -69,9 +86,16 @@ impl Meter {
         total
     }
 
-    /// All there is, and starts from zero again.
-    pub fn take(&self) -> BTreeMap<String, Spending> {
-        std::mem::take(&mut *self.models.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What was spent since this was asked the last time, for a meter elsewhere.
+    pub fn report(&self) -> BTreeMap<String, Spending> {
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.by_model();
+        let earlier = std::mem::replace(&mut *reported, now.clone());
+        let since = |(model, spent): (String, Spending)| {
+            let earlier = earlier.get(&model).copied().unwrap_or_default();
+            (model, spent.since(earlier))
+        };
+        now.into_iter().map(since).collect()
     }
 
     /// Adds what was spent elsewhere.
@@ -84,5 +108,24 @@ impl Meter {
     pub(super) fn add(&self, model: &str, change: impl FnOnce(&mut Spending)) {
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         change(models.entry(model.to_owned()).or_default());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_together_are_all_that_was_spent() {
+        let (here, there) = (Meter::default(), Meter::default());
+        for calls in [3, 0, 4] {
+            here.add("gpt", |spending| {
+                spending.calls += calls;
+                spending.cost_usd += 0.25 * calls as f64;
+            });
+            there.merge(&here.report());
+        }
+        assert_eq!(there.by_model(), here.by_model());
+        assert_eq!(there.total().calls, 7, "and what was spent here is still known here");
     }
 }
