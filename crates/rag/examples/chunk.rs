@@ -33,13 +33,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let chunker = config.build(())?;
     let build_seconds = start.elapsed().as_secs_f64();
-    let all = || -> Vec<Vec<Chunk>> {
-        documents.par_iter().map(|document| chunker.chunk(document).expect("chunks")).collect()
+    let all = || -> Result<Vec<Vec<Chunk>>, rag::Error> {
+        documents.par_iter().map(|document| chunker.chunk(document)).collect()
     };
 
     let mut out = std::io::stdout().lock();
     let Some(passes) = passes else {
-        for chunk in all().iter().flatten() {
+        for chunk in all()?.iter().flatten() {
             writeln!(out, "{}", serde_json::to_string(chunk)?)?;
         }
         return Ok(());
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut chunks = 0;
     for _ in 0..passes.max(1) {
         let start = Instant::now();
-        chunks = all().iter().map(Vec::len).sum();
+        chunks = all()?.iter().map(Vec::len).sum();
         seconds = seconds.min(start.elapsed().as_secs_f64());
     }
     let report = serde_json::json!({

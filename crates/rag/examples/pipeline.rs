@@ -71,8 +71,8 @@ impl Pipeline {
             Request::Chunk { chunker, documents } => {
                 let chunker = chunker.build(())?;
                 let documents: Vec<Document> = documents.into_iter().map(document).collect();
-                let chunks: Vec<Vec<Chunk>> =
-                    documents.par_iter().map(|document| chunker.chunk(document).expect("chunks")).collect();
+                let chunks = documents.par_iter().map(|document| chunker.chunk(document));
+                let chunks = chunks.collect::<Result<Vec<Vec<Chunk>>, _>>()?;
                 let table = ChunkTable::new(chunks.into_iter().flatten().collect());
                 *self = Self { chunker: Some(chunker), table, dense: None, bm25: None };
                 Ok(Answer::Chunks(self.table.chunks()))
