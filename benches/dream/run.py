@@ -18,9 +18,10 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import our_wheel
 ROOT = HERE.parents[1]
 HOME = Path(os.environ.get("REVERIE_HOME", ROOT / ".reverie"))
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 ENVIRONMENT = ROOT / ".tools" / "dream"
 PYTHON = ENVIRONMENT / "bin" / "python"
 # PDFs, as in DREAM, that both sides read quickly, and for which there are at least eleven golden questions. LlamaIndex
@@ -50,10 +51,7 @@ def install():
             subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
         subprocess.run([PYTHON, "-m", "pip", "install", "-q", "--progress-bar", "on", "-r", HERE / "requirements.txt"], check=True)
         marker.write_text(wanted)
-    found = sorted((TARGET / "wheels").glob("reverie*.whl"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        sys.exit(f"{TARGET / 'wheels'} holds no wheel of ours: run `make wheel`")
-    subprocess.run([PYTHON, "-m", "pip", "install", "-q", "--force-reinstall", "--no-deps", found[-1]], check=True)
+    our_wheel.install(PYTHON)
 
 
 def check(run):

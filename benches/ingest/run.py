@@ -12,10 +12,11 @@ import sys
 import tempfile
 from pathlib import Path
 
+import our_wheel
+
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 HOME = Path(os.environ.get("REVERIE_HOME", ROOT / ".reverie"))
-TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PYTHON = ROOT / ".tools" / "bench" / "bin" / "python"
 MODEL = HOME / "models" / "all-minilm-l6-v2"
 # A part of the demo's manuals that both sides read, so that a round of the peer takes a few minutes.
@@ -27,18 +28,11 @@ def say(text):
     print(text, file=sys.stderr, flush=True)
 
 
-def wheel():
-    found = sorted((TARGET / "wheels").glob("reverie*.whl"), key=lambda path: path.stat().st_mtime)
-    if not found:
-        sys.exit(f"{TARGET / 'wheels'} holds no wheel of ours: run `maturin build --release`")
-    subprocess.run([PYTHON, "-m", "pip", "install", "-q", "--force-reinstall", "--no-deps", found[-1]], check=True)
-
-
 def rows(options, row):
     if not MODEL.is_dir():
         sys.exit(f"{MODEL} is missing: run `reverie models pull all-minilm-l6-v2 onnxruntime pdfium`")
     if "REVERIE_BENCH_NO_INSTALL" not in os.environ:
-        wheel()
+        our_wheel.install(PYTHON)
     folder = Path(options.corpus)
     paths = [folder / name for name in FILES if (folder / name).exists()] or sorted(path for path in folder.rglob("*") if path.is_file())
     with tempfile.TemporaryDirectory() as scratch:
