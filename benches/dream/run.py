@@ -68,8 +68,8 @@ def contest(corpus, sides, rounds, settings, small=False, again=True):
     named = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
     golden = [question for question in named if {each["document"] for each in question["evidence"]} <= set(FILES)]
     with tempfile.TemporaryDirectory() as scratch:
-        # At the same place each time: LlamaIndex embeds a file's path with its text.
-        folder, questions = ENVIRONMENT / "documents", Path(scratch) / "golden.jsonl"
+        # At the same place each time, as LlamaIndex embeds a file's path with its text, and in no hidden folder, which it skips.
+        folder, questions = Path(tempfile.gettempdir()) / "reverie-dream", Path(scratch) / "golden.jsonl"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         for name in FILES:
