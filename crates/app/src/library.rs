@@ -5,17 +5,18 @@ use crate::{
     cli::{compare, run},
     render,
 };
-use lab::{Error, Prepared, Results, Session};
+use lab::{Error, Prepared, Results, Session, track::Tracking};
 use tokio_util::sync::CancellationToken;
 
 /// Runs an experiment that was prepared to its end: results, report, and
-/// everything that belongs to a run in the store and on trackers. The notes
-/// tell what a tracker lacks.
-pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Vec<String>) {
-    let tracking = session.track(prepared);
+/// everything that belongs to a run in the store. Trackers show it as far as
+/// they have come; [`Tracking::finish`] waits for the rest.
+pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Tracking) {
+    let mut tracking = session.track(prepared);
     let results = ran(session, prepared).await;
     // The report is a part of what trackers show.
-    (results, tracking.finish().await)
+    tracking.stop();
+    (results, tracking)
 }
 
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {

@@ -253,15 +253,15 @@ impl Controller for Leased {
     }
 
     fn record(&self, outcome: &Outcome) {
+        let mut state = self.state();
         if outcome.kind.is_refusal() {
             // Until the authority has heard of it, no more than were accepted;
             // with none, every call that waits would be refused in turn.
             self.concurrency.fetch_min(outcome.others, Ordering::AcqRel);
-        }
-        let mut state = self.state();
-        if outcome.kind.is_refusal() && outcome.others == 0 {
-            state.refused = true;
-            state.until = None;
+            if outcome.others == 0 {
+                state.refused = true;
+                state.until = None;
+            }
         }
         if state.outcomes.len() == KEPT {
             state.outcomes.remove(0);

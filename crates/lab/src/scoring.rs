@@ -138,7 +138,7 @@ impl Scoring {
         }
         let store = spec.base.join(&spec.store);
         std::fs::create_dir_all(&store).map_err(|source| Error::file("create", &store, source))?;
-        let journal = Arc::new(Journal::open(store.join("journal.db"))?);
+        let journal = Arc::new(Journal::open(store.join(Journal::FILE))?);
         let client =
             Client::new(Some(journal.clone())).with_budget(budget.clone()).with_cancellation(setup.cancel.clone());
         let models = Models::new(spec.models.clone(), context, client);

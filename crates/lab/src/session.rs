@@ -132,7 +132,7 @@ impl Session {
         let root = setup.local_folder.clone().filter(|_| is_url(&experiment)).unwrap_or_else(|| root(&experiment));
         let store = ArtifactStore::open(&Self::store_address(&experiment), &setup.store_options)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
-        let local = Arc::new(Journal::open(root.join("journal.db"))?);
+        let local = Arc::new(Journal::open(root.join(Journal::FILE))?);
         let journal =
             if store.is_remote() { SharedJournal::new(local, store.clone()) } else { SharedJournal::from(local) };
         let file_caps = experiment.evaluate.budget;
@@ -154,7 +154,7 @@ impl Session {
 
     /// Where an experiment's journal of model calls is.
     pub fn journal_path(experiment: &Experiment) -> PathBuf {
-        root(experiment).join("journal.db")
+        root(experiment).join(Journal::FILE)
     }
 
     /// The journal of model calls; machines share it if the store is an object

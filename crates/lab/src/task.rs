@@ -1,34 +1,44 @@
 //! One task: read inputs, call the stage, write the artifact. The same code
 //! runs under every engine.
 
+mod cache;
+mod corpus;
+mod handles;
+mod rows;
+
+pub(crate) use handles::Models;
+pub(crate) use {
+    corpus::open_corpus,
+    rows::{answers_by_question, passages_by_question, scores_by_question},
+};
+
 use crate::{
     Error,
-    artifact::{self, AnswerRow, DocumentRow, PassageRow, ScoreRow, decode_vectors, encode_vectors},
+    artifact::{self, AnswerRow, DocumentRow, PassageRow, ScoreRow, encode_vectors},
     engine::{Outputs, Turn},
-    plan::{CorpusInputs, Task, TaskId, Work},
+    plan::{Task, TaskId, Work},
     progress::Progress,
-    spec::{EvaluateSpec, Experiment},
+    spec::Experiment,
 };
 use bytes::Bytes;
+use cache::Cache;
+use corpus::{chunk_table, index_dense};
 use eval::{Missing, Question, Sample, Scored, metric};
 use futures::{StreamExt, stream};
-use models::{Chat, Client, Embedder, InputKind, Matrix, ModelConfig, Reranker, provider};
+use models::{Chat, Embedder, InputKind, Matrix};
 use rag::{
-    Answer, Chunk, ChunkTable, Passage,
+    Chunk, ChunkTable, Passage,
     index::{Bm25Index, DenseIndex},
     load::{self, Rejected, Source},
-    rerank,
-    retrieve::{Corpus, Query},
+    retrieve::Query,
 };
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
 use store::{ArtifactStore, Event, EventLog};
-use tokio::sync::OnceCell;
 
 /// Texts embedded between two looks at the progress table.
 const TEXTS_PER_STEP: usize = 256;
@@ -124,145 +134,6 @@ impl Execution {
 
 pub(crate) fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| i64::try_from(time.as_millis()).unwrap_or(i64::MAX))
-}
-
-/// The experiment's models, made when first used.
-pub struct Models {
-    configs: BTreeMap<String, ModelConfig>,
-    context: provider::Context,
-    client: Client,
-    built: Mutex<HashMap<String, Built>>,
-}
-
-#[derive(Clone)]
-enum Built {
-    Chat(Chat),
-    Embedding(Embedder),
-    Rerank(Reranker),
-}
-
-impl Models {
-    pub(crate) fn new(configs: BTreeMap<String, ModelConfig>, context: provider::Context, client: Client) -> Self {
-        Self { configs, context, client, built: Mutex::default() }
-    }
-
-    /// The client through which all calls go.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    fn get(&self, name: &str) -> Result<Built, Error> {
-        let mut built = self.built.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = built.get(name) {
-            return Ok(model.clone());
-        }
-        let model = match self.configs.get(name) {
-            Some(ModelConfig::Chat(config)) => Built::Chat(self.client.chat(config.build(&self.context)?)),
-            Some(ModelConfig::Embedding(config)) => {
-                Built::Embedding(self.client.embedder(config.build(&self.context)?))
-            }
-            Some(ModelConfig::Rerank(config)) => Built::Rerank(self.client.reranker(config.build(&self.context)?)),
-            None => return Err(Error::NotFound(format!("there is no model `{name}`"))),
-        };
-        built.insert(name.to_owned(), model.clone());
-        Ok(model)
-    }
-
-    /// A chat model by its name in the experiment.
-    ///
-    /// # Errors
-    /// If there is none, or it cannot be made.
-    pub fn chat(&self, name: &str) -> Result<Chat, Error> {
-        match self.get(name)? {
-            Built::Chat(chat) => Ok(chat),
-            _ => Err(Error::NotFound(format!("model `{name}` is not a chat model"))),
-        }
-    }
-
-    /// An embedding model by its name in the experiment.
-    ///
-    /// # Errors
-    /// If there is none, or it cannot be made.
-    pub fn embedder(&self, name: &str) -> Result<Embedder, Error> {
-        match self.get(name)? {
-            Built::Embedding(embedder) => Ok(embedder),
-            _ => Err(Error::NotFound(format!("model `{name}` is not an embedding model"))),
-        }
-    }
-
-    /// What a reranker of a trial needs.
-    ///
-    /// # Errors
-    /// If a model it names cannot be made.
-    pub fn rerank_context(
-        &self,
-        config: &rerank::RerankerConfig,
-        embedder: Option<&str>,
-    ) -> Result<rerank::Context, Error> {
-        let mut context = rerank::Context::default();
-        match config.model().map(|name| self.get(name)).transpose()? {
-            Some(Built::Rerank(reranker)) => context.reranker = Some(reranker),
-            Some(Built::Chat(chat)) => context.chat = Some(chat),
-            _ => {}
-        }
-        context.embedder = embedder.filter(|_| config.uses_embedder()).map(|name| self.embedder(name)).transpose()?;
-        Ok(context)
-    }
-
-    /// What a metric needs.
-    ///
-    /// # Errors
-    /// If a model it names cannot be made.
-    pub fn metric_context(&self, evaluate: &EvaluateSpec, needs: metric::Needs) -> Result<metric::Context, Error> {
-        Ok(metric::Context {
-            judges: evaluate
-                .judges
-                .iter()
-                .filter(|_| needs.judge)
-                .map(|name| self.chat(name))
-                .collect::<Result<_, _>>()?,
-            embedder: evaluate
-                .embedder
-                .as_ref()
-                .filter(|_| needs.embedder)
-                .map(|name| self.embedder(name))
-                .transpose()?,
-        })
-    }
-}
-
-/// Loaded once, however many wait for it.
-type Entry<T> = Arc<OnceCell<Arc<T>>>;
-
-/// A small cache of things that are dear to load; the one used longest ago goes first.
-struct Cache<T> {
-    entries: Mutex<VecDeque<(Vec<String>, Entry<T>)>>,
-    size: usize,
-}
-
-impl<T> Cache<T> {
-    fn new(size: usize) -> Self {
-        Self { entries: Mutex::default(), size }
-    }
-
-    async fn get<F: Future<Output = Result<T, Error>>>(
-        &self,
-        key: Vec<String>,
-        load: impl FnOnce() -> F,
-    ) -> Result<Arc<T>, Error> {
-        let cell = {
-            let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-            let entry = match entries.iter().position(|(other, _)| *other == key) {
-                Some(i) => entries.remove(i).unwrap_or_default(),
-                None => (key, Arc::default()),
-            };
-            let cell = entry.1.clone();
-            entries.push_front(entry);
-            entries.truncate(self.size);
-            cell
-        };
-        cell.get_or_try_init(|| async { load().await.map(Arc::new) }).await.cloned()
-    }
 }
 
 /// Runs something that computes on a blocking thread.
@@ -474,131 +345,6 @@ async fn embed(embedder: &Embedder, texts: &[String], kind: InputKind, rows: imp
     Ok(all)
 }
 
-/// Writes a dense index shard by shard: into the store's folder where it is
-/// one, else by way of a scratch file.
-async fn index_dense(cx: &Execution, inputs: &Outputs, vectors: &[TaskId], name: &str) -> Result<usize, Error> {
-    let target = cx.store.local_path(name);
-    let direct = target.is_some();
-    let path = target.unwrap_or_else(|| cx.scratch.join(name));
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
-    }
-    let mut writer = None;
-    let mut count = 0;
-    for &shard in vectors {
-        let matrix = decode_vectors(cx.read(inputs, shard).await?)?;
-        if matrix.rows() == 0 {
-            continue;
-        }
-        count += matrix.rows();
-        if writer.is_none() {
-            writer = Some(rag::index::DenseWriter::create(&path, matrix.columns)?);
-        }
-        if let Some(writer) = &mut writer {
-            writer.push(&matrix)?;
-        }
-    }
-    match writer {
-        Some(writer) => writer.finish()?,
-        None => rag::index::DenseWriter::create(&path, 1)?.finish()?,
-    }
-    if !direct {
-        cx.store.put_file(name, &path).await?;
-    }
-    Ok(count)
-}
-
-/// Everything that can be searched, opened.
-pub(crate) struct OpenCorpus {
-    pub(crate) table: Arc<ChunkTable>,
-    pub(crate) dense: Option<Arc<DenseIndex>>,
-    pub(crate) bm25: Option<Arc<Bm25Index>>,
-    pub(crate) queries: Option<Matrix>,
-}
-
-impl OpenCorpus {
-    pub(crate) fn corpus(&self) -> Corpus<'_> {
-        Corpus { table: &self.table, dense: self.dense.as_deref(), bm25: self.bm25.as_deref() }
-    }
-}
-
-pub(crate) async fn open_corpus(cx: &Execution, inputs: &Outputs, corpus: &CorpusInputs) -> Result<OpenCorpus, Error> {
-    let name = |id: TaskId| inputs.get(&id).cloned().unwrap_or_default();
-    let table = chunk_table(cx, inputs, &corpus.chunks).await?;
-    let dense = match corpus.dense {
-        Some(id) => {
-            let load = || async {
-                let path = cx.store.local_copy(&name(id), &cx.scratch).await?;
-                Ok(DenseIndex::open(&path)?)
-            };
-            Some(cx.dense.get(vec![name(id)], load).await?)
-        }
-        None => None,
-    };
-    let bm25 = match corpus.bm25 {
-        Some(id) => {
-            let load = || async {
-                let bytes = cx.read(inputs, id).await?;
-                Ok(Bm25Index::from_bytes(&bytes)?)
-            };
-            Some(cx.bm25.get(vec![name(id)], load).await?)
-        }
-        None => None,
-    };
-    let queries = match corpus.queries {
-        Some(id) if inputs.contains_key(&id) => Some(decode_vectors(cx.read(inputs, id).await?)?),
-        _ => None,
-    };
-    Ok(OpenCorpus { table, dense, bm25, queries })
-}
-
-async fn chunk_table(cx: &Execution, inputs: &Outputs, chunks: &[TaskId]) -> Result<Arc<ChunkTable>, Error> {
-    let names = chunks.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
-    let load = || async {
-        let mut all = Vec::new();
-        for &shard in chunks {
-            all.extend(artifact::decode::<Chunk>(cx.read(inputs, shard).await?)?);
-        }
-        Ok(ChunkTable::new(all))
-    };
-    cx.tables.get(names, load).await
-}
-
 fn passage_rows(question: &str, passages: Vec<Passage>) -> impl Iterator<Item = PassageRow> {
     (1u32..).zip(passages).map(move |(rank, passage)| PassageRow { question: question.to_owned(), rank, passage })
-}
-
-pub(crate) async fn passages_by_question(
-    cx: &Execution,
-    inputs: &Outputs,
-    passages: TaskId,
-) -> Result<HashMap<String, Vec<Passage>>, Error> {
-    let mut by_question: HashMap<String, Vec<Passage>> = HashMap::new();
-    for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
-        by_question.entry(row.question).or_default().push(row.passage);
-    }
-    Ok(by_question)
-}
-
-pub(crate) async fn answers_by_question(
-    cx: &Execution,
-    inputs: &Outputs,
-    answers: &[TaskId],
-) -> Result<HashMap<String, Result<Answer, String>>, Error> {
-    let mut by_question = HashMap::new();
-    for &shard in answers {
-        let rows = artifact::decode::<AnswerRow>(cx.read(inputs, shard).await?)?;
-        by_question.extend(rows.into_iter().map(|row| (row.question, row.answer)));
-    }
-    Ok(by_question)
-}
-
-/// One metric's scores by question.
-pub(crate) async fn scores_by_question(
-    cx: &Execution,
-    inputs: &Outputs,
-    scores: TaskId,
-) -> Result<HashMap<String, Scored>, Error> {
-    let rows = artifact::decode::<ScoreRow>(cx.read(inputs, scores).await?)?;
-    Ok(rows.into_iter().map(|row| (row.question, row.scored)).collect())
 }

@@ -4,10 +4,11 @@
 use crate::remote::{PythonCluster, runtime};
 use lab::{Error, Progress, Results, Session, Setup};
 use pyo3::{
-    exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError},
+    exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
 };
 use std::{
+    ffi::CString,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -139,10 +140,12 @@ impl Experiment {
         let (session, cancel) = chosen.session(Some(connect), budget_usd, progress.clone())?;
         let run = || async move {
             let prepared = session.prepare().await?;
-            app::library::run(&session, &prepared).await.0
+            let (results, tracking) = app::library::run(&session, &prepared).await;
+            let notes = tracking.finish().await;
+            results.map(|results| (results, notes))
         };
         let mut shown = String::new();
-        let results: Results = wait(py, &cancel, run, |py| {
+        let (results, notes): (Results, Vec<String>) = wait(py, &cancel, run, |py| {
             let Some(on_progress) = &on_progress else { return Ok(()) };
             let now = serde_json::json!({ "operators": progress.snapshot(), "models": progress.models() }).to_string();
             if now != shown {
@@ -151,6 +154,9 @@ impl Experiment {
             }
             Ok(())
         })?;
+        for note in notes {
+            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(note.replace('\0', " "))?, 2)?;
+        }
         json(&results)
     }
 

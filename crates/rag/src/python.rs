@@ -2,9 +2,11 @@
 //!
 //! A function's source is part of the settings that name it, so keys change
 //! when it does; modules that it imports are not looked at. One process of the
-//! interpreter is started at the first call and serves all; calls go to it as
-//! lines of JSON, one after the other. One that ended is started anew for the
-//! next call. A function that never returns holds the run.
+//! interpreter is started at the first call and serves all that use the same
+//! function, in every task of this process; calls go to it as lines of JSON,
+//! one after the other. One that ended is started anew for the next call. The
+//! function used longest ago loses its process when there are more than
+//! a few. A function that never returns holds the run.
 
 use regex::Regex;
 use serde_json::{Value, json};
@@ -12,8 +14,13 @@ use std::{
     fmt,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
+
+/// The functions whose processes wait for the next task, that used last first.
+static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
+/// So many, whatever a notebook tries in a day.
+const KEPT: usize = 8;
 
 /// Reads the function, then answers a line for each line. What the function
 /// prints goes to standard error, so that it cannot pass for an answer.
@@ -100,18 +107,28 @@ pub fn load(file: &str, source: &mut String, read: &dyn Fn(&str) -> Result<Strin
     Ok(())
 }
 
+/// What makes a process: those with the same are one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Setup {
+    interpreter: String,
+    file: String,
+    source: String,
+    function: String,
+}
+
+/// None before the first call and after it ended.
+type Process = Arc<Mutex<Option<Running>>>;
+
 /// A function that can be called.
 pub struct Function {
-    setup: Value,
-    function: String,
-    interpreter: String,
+    setup: Setup,
     parameters: Vec<&'static str>,
-    process: Mutex<Option<Running>>,
+    process: Process,
 }
 
 impl fmt::Debug for Function {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Function").field("function", &self.function).finish_non_exhaustive()
+        f.debug_struct("Function").field("function", &self.setup.function).finish_non_exhaustive()
     }
 }
 
@@ -121,14 +138,15 @@ impl Function {
     /// # Errors
     /// Those of [`Script::parameters`].
     pub fn new(script: Script<'_>, known: &[&'static str]) -> Result<Self, String> {
+        let parameters = script.parameters(known)?;
         let Script { file, source, function, interpreter } = script;
-        Ok(Self {
-            parameters: script.parameters(known)?,
-            setup: json!({ "source": source, "file": file, "function": function }),
-            function: function.to_owned(),
+        let setup = Setup {
             interpreter: interpreter.to_owned(),
-            process: Mutex::default(),
-        })
+            file: file.to_owned(),
+            source: source.to_owned(),
+            function: function.to_owned(),
+        };
+        Ok(Self { process: process(&setup), setup, parameters })
     }
 
     /// What it wants to be given.
@@ -142,11 +160,11 @@ impl Function {
     /// # Errors
     /// What it raised, or that the interpreter cannot be started or ended.
     pub fn call(&self, arguments: &Value) -> Result<Value, String> {
-        let failed = |reason: String| format!("the function `{}`: {reason}", self.function);
+        let failed = |reason: String| format!("the function `{}`: {reason}", self.setup.function);
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         let running = match process.take() {
             Some(running) => Ok(running),
-            None => Running::start(&self.interpreter, &self.setup),
+            None => Running::start(&self.setup),
         };
         let mut running = running.map_err(failed)?;
         let mut reply = running.ask(arguments).map_err(failed)?;
@@ -156,6 +174,20 @@ impl Function {
             _ => Ok(reply["value"].take()),
         }
     }
+}
+
+/// The process of all functions with this setup.
+fn process(setup: &Setup) -> Process {
+    let mut processes = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
+    let entry = match processes.iter().position(|(other, _)| other == setup) {
+        Some(i) => processes.remove(i),
+        None => (setup.clone(), Process::default()),
+    };
+    let process = entry.1.clone();
+    processes.insert(0, entry);
+    // Functions that still use one keep it.
+    processes.truncate(KEPT);
+    process
 }
 
 /// The interpreter with the function in it.
@@ -172,7 +204,8 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn start(interpreter: &str, setup: &Value) -> Result<Self, String> {
+    fn start(setup: &Setup) -> Result<Self, String> {
+        let Setup { interpreter, file, source, function } = setup;
         let spawned = Command::new(interpreter)
             .args(["-u", "-c", DRIVER])
             .stdin(Stdio::piped())
@@ -185,7 +218,8 @@ impl Running {
             return Err(format!("`{interpreter}` has no input or output"));
         };
         let mut running = Self { child, input, output: BufReader::new(output) };
-        running.send(setup).map_err(|error| format!("`{interpreter}` ended at once: {error}"))?;
+        let setup = json!({ "source": source, "file": file, "function": function });
+        running.send(&setup).map_err(|error| format!("`{interpreter}` ended at once: {error}"))?;
         Ok(running)
     }
 
@@ -220,6 +254,16 @@ mod tests {
             function("def f(b, *, a: list = ()):\n    print('noise')\n    return [2 * x for x in a] + [b]\n").unwrap();
         assert_eq!(double.parameters(), ["a", "b"]);
         assert_eq!(double.call(&json!({ "a": [1, 2], "b": "é" })).unwrap(), json!([2, 4, "é"]));
+    }
+
+    #[test]
+    fn a_function_of_the_same_source_is_in_the_same_process_and_a_changed_one_is_not() {
+        let source = "import os\nseen = []\ndef f(a):\n    seen.append(a)\n    return [os.getpid(), len(seen)]\n";
+        let first = function(source).unwrap().call(&json!({ "a": 1 })).unwrap();
+        let again = function(source).unwrap().call(&json!({ "a": 2 })).unwrap();
+        assert_eq!((&again[0], &again[1]), (&first[0], &json!(2)));
+        let other = function(&source.replace("len", "sum")).unwrap().call(&json!({ "a": 1 })).unwrap();
+        assert_ne!(other[0], first[0]);
     }
 
     #[test]

@@ -16,9 +16,12 @@
 mod maintenance;
 mod outbox;
 mod shared;
+mod transfer;
 
 pub use maintenance::{DamagedEntry, JournalStatistics, ModelStatistics, Salvage, Selection, Sweep};
 pub use shared::SharedJournal;
+pub use transfer::CopiedCalls;
+pub(crate) use transfer::copy_calls;
 
 use crate::{Error, Key};
 use maintenance::Reuse;

@@ -6,14 +6,15 @@ mod artifact;
 mod event;
 mod journal;
 mod key;
-mod registry;
+pub mod registry;
 pub mod upkeep;
 
 pub use access::{complete_options, environment_options, profile_options};
 pub use artifact::{ArtifactStore, Location, StoredObject};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
 pub use journal::{
-    DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection, SharedJournal, Sweep,
+    CopiedCalls, DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection,
+    SharedJournal, Sweep,
 };
 pub use key::{Key, KeyBuilder};
 

@@ -50,7 +50,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         std::fs::write(&path, text).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
     }
     let experiment = folder.join("experiment.toml");
-    let run::Ran { session, results, report } = run::execute(cx, environment::read(&experiment)?, None).await?;
+    let ran = run::execute(cx, environment::read(&experiment)?, None).await?;
+    let run::Ran { session, results, report, tracking } = ran;
     let answered = query::answer(cx, &session, QUESTION, None, None).await?;
     if cx.json {
         cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))?;
@@ -63,6 +64,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             report.display()
         ));
     }
+    run::tell(cx, tracking).await;
     Ok(run::exit_code(&results))
 }
 

@@ -2,7 +2,7 @@
 
 use super::{BUDGET_REACHED, Context, Failure, submit};
 use crate::{environment, library, render};
-use lab::{Experiment, Results, Session};
+use lab::{Experiment, Results, Session, track::Tracking};
 use std::path::PathBuf;
 
 pub const REPORT: &str = "report.html";
@@ -74,12 +74,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let mut experiment = environment::read(&arguments.experiment)?;
     arguments.engine.choose(&mut experiment);
     if let Some(ray) = experiment.engine.ray.as_ref().filter(|ray| ray.is_jobs_address()) {
-        if arguments.budget_usd.is_some() || !experiment.evaluate.budget.is_empty() {
-            return Err(Failure::usage("a budget cannot be kept on a cluster yet: run with --engine local"));
-        }
-        return submit::run(cx, &experiment, ray).await;
+        return submit::run(cx, &experiment, ray, arguments.budget_usd).await;
     }
-    let Ran { session, results, report } = execute(cx, experiment, arguments.budget_usd).await?;
+    let Ran { session, results, report, tracking } = execute(cx, experiment, arguments.budget_usd).await?;
     let unsent = session.journal().n_unsent()?;
     if unsent > 0 {
         let count = render::count(unsent as usize);
@@ -94,6 +91,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.print(render::leaderboard(&results));
         cx.print(format_args!("report: {}", report.display()));
     }
+    tell(cx, tracking).await;
     Ok(exit_code(&results))
 }
 
@@ -105,10 +103,13 @@ pub struct Ran {
     pub results: Results,
     /// The report's page.
     pub report: PathBuf,
+    /// What trackers still do for it: nobody waits for them before the results
+    /// are shown.
+    pub tracking: Tracking,
 }
 
 /// Prepares and runs an experiment with the live table on standard error,
-/// writes its report, and shows it on its trackers.
+/// writes its report, and begins to show it on its trackers.
 pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f64>) -> Result<Ran, Failure> {
     let setup = lab::Setup { budget_usd, ..cx.setup() };
     let progress = setup.progress.clone();
@@ -122,17 +123,28 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
             return Err(error.into());
         }
     };
-    let (results, notes) = library::run(&session, &prepared).await;
+    let (results, tracking) = library::run(&session, &prepared).await;
     table.stop().await;
     for rejected in &prepared.rejected {
         cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
     }
-    for note in notes {
+    match results {
+        Ok(results) => {
+            let report = report_path(&session, &results);
+            Ok(Ran { session, results, report, tracking })
+        }
+        Err(error) => {
+            tell(cx, tracking).await;
+            Err(error.into())
+        }
+    }
+}
+
+/// Waits for trackers, and tells what they lack.
+pub async fn tell(cx: &Context, tracking: Tracking) {
+    for note in tracking.finish().await {
         cx.note(format_args!("note: {note}"));
     }
-    let results = results?;
-    let report = report_path(&session, &results);
-    Ok(Ran { session, results, report })
 }
 
 /// Writes the report into the run's folder.

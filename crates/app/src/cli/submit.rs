@@ -25,7 +25,12 @@ const STOP: Duration = Duration::from_secs(20);
 const EXPERIMENT: &str = "experiment.toml";
 
 /// Runs an experiment as a job; returns the code to exit with.
-pub async fn run(cx: &Context, experiment: &Experiment, ray: &RayEngineSpec) -> Result<u8, Failure> {
+pub async fn run(
+    cx: &Context,
+    experiment: &Experiment,
+    ray: &RayEngineSpec,
+    budget_usd: Option<f64>,
+) -> Result<u8, Failure> {
     let package = pack(experiment)?;
     let wheel = wheel(experiment, ray)?;
     let jobs = Jobs::new(&ray.address, environment::variable(&ray.token_env)).map_err(Failure::work)?;
@@ -40,9 +45,10 @@ pub async fn run(cx: &Context, experiment: &Experiment, ray: &RayEngineSpec) -> 
     let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_millis());
     let id = format!("reverie-{}-{started}", experiment.name);
     let json = if cx.json { " --json" } else { "" };
+    let budget = budget_usd.map(|usd| format!(" --budget-usd {usd}")).unwrap_or_default();
     let submission = Submission {
         id: id.clone(),
-        entrypoint: format!("python -m reverie run {EXPERIMENT} --engine ray --address auto{json}"),
+        entrypoint: format!("python -m reverie run {EXPERIMENT} --engine ray --address auto{budget}{json}"),
         working_dir,
         wheels,
         environment: given(ray)?,

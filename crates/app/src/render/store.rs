@@ -103,6 +103,18 @@ pub fn litter(litter: &Litter, removed: bool) -> String {
 /// What was copied.
 pub fn copied(to: &Location, copied: &Copied) -> String {
     let mut text = format!("{to}: {} written, {} there already", amount(copied.written), amount(copied.there));
+    let calls = &copied.calls;
+    if calls.written + calls.there > 0 {
+        let (written, there) = (count(calls.written as usize), count(calls.there as usize));
+        let _ = write!(text, "\nmodel calls of a journal file: {written} written, {there} there already");
+    }
+    if calls.damaged > 0 {
+        let _ = write!(
+            text,
+            "\nnot copied: {} damaged model calls (reverie journal verify)",
+            count(calls.damaged as usize)
+        );
+    }
     if copied.of_the_machine > 0 {
         let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.of_the_machine as usize));
     }

@@ -3,30 +3,29 @@
 //! folder where `make services` puts MLflow and SeaweedFS; PostgreSQL comes
 //! from the system.
 
+use crate::services::{self, S3};
 use serde_json::{Value, json};
 use std::{
     fs::File,
-    net::TcpListener,
     os::unix::{fs::chown, process::CommandExt},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-const KEY: &str = "testkey";
-const SECRET: &str = "testsecret-0123456789";
 /// A busy machine takes a minute.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 pub struct MlflowServer {
-    services: PathBuf,
+    /// Where they lie.
+    programs: PathBuf,
     folder: tempfile::TempDir,
     http: reqwest::Client,
     ports: Vec<u16>,
     // In the order in which they end.
     mlflow: Option<Server>,
     _postgres: Server,
-    _s3: Server,
+    s3: S3,
 }
 
 /// A process with all that it started; they end with this.
@@ -51,25 +50,18 @@ impl MlflowServer {
     /// Starts everything; none, if a server is not installed.
     #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     pub async fn start() -> Option<Self> {
-        let Some(services) = std::env::var_os("REVERIE_TEST_SERVICES").map(PathBuf::from) else {
-            println!("skipped: REVERIE_TEST_SERVICES names no folder with mlflow; `make test` puts one there");
-            return None;
-        };
-        for name in ["mlflow", "weed"] {
-            assert!(services.join("bin").join(name).is_file(), "{name} is missing: run `make services`");
-        }
+        let programs = services::program("mlflow")?.parent()?.to_owned();
         let Some(postgres) = postgres_programs() else {
             println!("skipped: PostgreSQL is neither in /usr/lib/postgresql nor in PATH");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();
-        let ports = free_ports(11);
-        let s3 = start_s3(&services.join("bin/weed"), folder.path(), &ports[2..]);
+        let s3 = S3::start().await?;
+        let ports = services::free_ports(2);
         let postgres = start_postgres(&postgres, folder.path(), ports[1]);
         let http = reqwest::Client::builder().no_proxy().build().unwrap();
         wait_for(ports[1]).await;
-        wait_for(ports[2]).await;
-        let mut server = Self { services, folder, http, ports, mlflow: None, _postgres: postgres, _s3: s3 };
+        let mut server = Self { programs, folder, http, ports, mlflow: None, _postgres: postgres, s3 };
         server.begin();
         server.is_up().await;
         Some(server)
@@ -81,15 +73,14 @@ impl MlflowServer {
 
     /// Starts MLflow.
     pub fn begin(&mut self) {
-        let mut command = Command::new(self.services.join("bin/mlflow"));
+        let mut command = self.s3.known_to(Command::new(self.programs.join("mlflow")));
         let backend = format!("postgresql+psycopg2://mlflow@127.0.0.1:{}/postgres", self.ports[1]);
         let port = self.ports[0].to_string();
         command.args(["server", "--host", "127.0.0.1", "--port", &port, "--backend-store-uri", &backend]);
         command.args(["--artifacts-destination", "s3://bucket/mlflow", "--workers", "1"]);
         let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", self.services.join("bin").display()));
-        command.env("AWS_ACCESS_KEY_ID", KEY).env("AWS_SECRET_ACCESS_KEY", SECRET);
-        command.env("MLFLOW_S3_ENDPOINT_URL", format!("http://127.0.0.1:{}", self.ports[2]));
+        command.env("PATH", format!("{}:{path}", self.programs.display()));
+        command.env("MLFLOW_S3_ENDPOINT_URL", self.s3.endpoint());
         command.env("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false").env("MLFLOW_DISABLE_TELEMETRY", "true");
         command.current_dir(self.folder.path());
         self.mlflow = Some(Server::start(command, &self.folder.path().join("mlflow.log")));
@@ -149,32 +140,6 @@ impl MlflowServer {
     }
 }
 
-fn start_s3(program: &Path, folder: &Path, ports: &[u16]) -> Server {
-    let identity = json!({ "identities": [{
-        "name": "test", "credentials": [{ "accessKey": KEY, "secretKey": SECRET }],
-        "actions": ["Admin", "Read", "Write", "List", "Tagging"],
-    }] });
-    std::fs::write(folder.join("s3.json"), identity.to_string()).unwrap();
-    let names = [
-        "s3.port",
-        "s3.port.grpc",
-        "master.port",
-        "master.port.grpc",
-        "volume.port",
-        "volume.port.grpc",
-        "filer.port",
-        "filer.port.grpc",
-        "s3.port.lance",
-    ];
-    let mut command = Command::new(program);
-    command.args(["server", "-dir=.", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-filer", "-s3", "-s3.config=s3.json"]);
-    command.args(["-s3.port.iceberg=0", "-master.telemetry=false", "-master.volumeSizeLimitMB=64", "-volume.max=100"]);
-    command.arg(format!("-filer.localSocket={}", folder.join("filer.sock").display()));
-    command.args(names.iter().zip(ports).map(|(name, port)| format!("-{name}={port}")));
-    command.current_dir(folder);
-    Server::start(command, &folder.join("s3.log"))
-}
-
 /// The folder of PostgreSQL's programs; the empty one if they are in PATH.
 fn postgres_programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
@@ -225,9 +190,4 @@ async fn wait_for(port: u16) {
         assert!(started.elapsed() < PATIENCE, "nothing listens at {port}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-}
-
-fn free_ports(n: usize) -> Vec<u16> {
-    let bound: Vec<TcpListener> = (0..n).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
-    bound.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }

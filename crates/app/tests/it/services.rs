@@ -138,7 +138,7 @@ fn spawn(program: &PathBuf, folder: &tempfile::TempDir, ports: &[u16]) -> Child 
     command.spawn().unwrap()
 }
 
-fn free_ports(n: usize) -> Vec<u16> {
+pub fn free_ports(n: usize) -> Vec<u16> {
     let bound: Vec<TcpListener> = (0..n).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     bound.iter().map(|listener| listener.local_addr().unwrap().port()).collect()
 }

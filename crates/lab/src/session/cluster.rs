@@ -55,10 +55,10 @@ impl Session {
         let pdf_library = self.bind_pdf_library(&[], &mut mistakes)?;
         let identities = self.identities(&mut mistakes).await;
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        let driver = format!("{}-{}", std::process::id(), now_ms());
         let rest = self.budget.rest();
         // A run that goes on has a budget of its own, as it has on one machine.
-        let budget =
-            (!rest.is_empty()).then(|| (format!("{}-{}-{}", self.experiment.name, std::process::id(), now_ms()), rest));
+        let budget = (!rest.is_empty()).then(|| (format!("{}-{driver}", self.experiment.name), rest));
         let (store, source) = (&self.store, &self.experiment.corpus.source);
         let setup = WorkerSetup {
             experiment: self.experiment.portable(),
@@ -69,7 +69,7 @@ impl Session {
             } else {
                 absolute(self.experiment.path(source)).display().to_string()
             },
-            probe: format!("probes/{}-{}", std::process::id(), now_ms()),
+            probe: format!("probes/{driver}"),
             pdf_library,
             identities,
             budget,

@@ -225,16 +225,21 @@ fn read_space<'a>(
     let mut chunker = read_axis::<rag::chunk::ChunkerConfig>(reader, space, "chunker", true);
     for (config, at) in &mut chunker {
         let name = config.name();
-        if let Err(reason) = config.load(&read) {
+        if let Err(reason) = config.read_files(&read) {
             reader.error(*at, format!("space.chunker: {name}: {reason}"));
         } else if let Err(error) = config.build(()) {
             reader.error(*at, format!("space.chunker: {error}"));
         }
     }
     let embedder = read_axis::<String>(reader, space, "embedder", false);
-    let retriever = read_axis::<RetrieverConfig>(reader, space, "retriever", true);
+    let mut retriever = read_axis::<RetrieverConfig>(reader, space, "retriever", true);
     let mut dense = false;
-    for (config, at) in &retriever {
+    for (config, at) in &mut retriever {
+        let name = config.name();
+        if let Err(reason) = config.read_files(&read) {
+            reader.error(*at, format!("space.retriever: {name}: {reason}"));
+            continue;
+        }
         match config.build(()) {
             Ok(retriever) => dense |= retriever.needs().dense,
             Err(error) => reader.error(*at, format!("space.retriever: {error}")),
@@ -248,7 +253,7 @@ fn read_space<'a>(
     }
     for (config, at) in &mut reranker {
         let name = config.name();
-        if let Err(reason) = config.load(&read) {
+        if let Err(reason) = config.read_files(&read) {
             reader.error(*at, format!("space.reranker: {name}: {reason}"));
         } else if let Err(error) = config.check() {
             reader.error(*at, format!("space.reranker: {error}"));
@@ -258,8 +263,12 @@ fn read_space<'a>(
             references.push(((model.to_owned(), *at), kind, "space.reranker"));
         }
     }
-    let generator = read_axis::<rag::generate::GeneratorConfig>(reader, space, "generator", true);
-    for (config, at) in &generator {
+    let mut generator = read_axis::<rag::generate::GeneratorConfig>(reader, space, "generator", true);
+    for (config, at) in &mut generator {
+        let name = config.name();
+        if let Err(reason) = config.read_files(&read).and_then(|()| config.check()) {
+            reader.error(*at, format!("space.generator: {name}: {reason}"));
+        }
         references.push(((config.model().to_owned(), *at), Kind::Chat, "space.generator"));
     }
     for (model, at) in &embedder {

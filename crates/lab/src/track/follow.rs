@@ -31,7 +31,7 @@ pub struct Tracking {
 }
 
 struct Following {
-    stop: oneshot::Sender<()>,
+    stop: Option<oneshot::Sender<()>>,
     looks: JoinHandle<()>,
     shows: Vec<Show>,
     execution: Arc<Execution>,
@@ -76,7 +76,7 @@ impl Session {
         let shows = trackers.into_iter().map(show).collect();
         let (stop, stopped) = oneshot::channel();
         let looks = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
-        Tracking { notes, following: Some(Following { stop, looks, shows, execution }) }
+        Tracking { notes, following: Some(Following { stop: Some(stop), looks, shows, execution }) }
     }
 
     /// Brings the experiment's trackers to the state of a run that was
@@ -147,12 +147,20 @@ impl Session {
 }
 
 impl Tracking {
+    /// Says that the run has ended: what it wrote by now is all that there is
+    /// to show.
+    pub fn stop(&mut self) {
+        if let Some(stop) = self.following.as_mut().and_then(|following| following.stop.take()) {
+            let _ = stop.send(());
+        }
+    }
+
     /// Waits until everything is shown, as long as each tracker may take for
     /// that and no longer. Returns what people should know, in sentences.
-    pub async fn finish(self) -> Vec<String> {
+    pub async fn finish(mut self) -> Vec<String> {
+        self.stop();
         let Self { mut notes, following } = self;
-        let Some(Following { stop, looks, shows, execution }) = following else { return notes };
-        let _ = stop.send(());
+        let Some(Following { looks, shows, execution, .. }) = following else { return notes };
         let _ = looks.await;
         let started = Instant::now();
         for Show { place, wait, mut task } in shows {

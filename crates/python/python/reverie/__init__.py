@@ -2,7 +2,8 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
-- `reverie.metric`, `reverie.chunker`, `reverie.reranker`: a Python function as a metric or a stage.
+- `reverie.metric`, `reverie.chunker`, `reverie.retriever`, `reverie.reranker`, `reverie.generator`: a Python function
+  as a metric or a stage.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: stages by themselves, on Arrow batches.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from reverie._core import Chunker, Embedding, Parser
     from reverie.answers import Answer, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
-    from reverie.functions import Function, chunker, metric, reranker
+    from reverie.functions import Function, chunker, generator, metric, reranker, retriever
     from reverie.results import Comparison, Results, Trial
     from reverie.tables import Table
 
@@ -40,8 +41,10 @@ _HOME = {
     "Table": "tables",
     "Trial": "results",
     "chunker": "functions",
+    "generator": "functions",
     "metric": "functions",
     "reranker": "functions",
+    "retriever": "functions",
 }
 
 __all__ = [
@@ -59,8 +62,10 @@ __all__ = [
     "Table",
     "Trial",
     "chunker",
+    "generator",
     "metric",
     "reranker",
+    "retriever",
 ]
 
 

@@ -99,6 +99,9 @@ class Experiment:
             ValueError: If something is not as it must be; nothing was run.
             RuntimeError: If something else fails.
             KeyboardInterrupt: After Ctrl-C.
+
+        Warns:
+            UserWarning: If a tracker lacks something of this run, which is complete all the same.
         """
         watching = watcher(progress)
         finished = False
@@ -210,5 +213,5 @@ def _plain(value: Any) -> Any:
         return os.fspath(value)
     if callable(value):
         name = getattr(value, "__name__", value)
-        raise ValueError(f"`{name}` is a function: decorate it with `reverie.metric`, `reverie.chunker` or `reverie.reranker`")
+        raise ValueError(f"`{name}` is a function: decorate it with `reverie.metric`, `reverie.chunker` or another stage's name")
     return value

@@ -1,4 +1,5 @@
-"""Python functions as metrics and stages: `reverie.metric`, `reverie.chunker`, `reverie.reranker`."""
+"""Python functions as metrics and stages: `reverie.metric`, `reverie.chunker`, `reverie.retriever`,
+`reverie.reranker`, `reverie.generator`."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Function:
         return self._settings.get("name", self.__name__)
 
     def setting(self) -> dict[str, Any]:
-        """What stands for it in a list of an experiment: `metrics`, `chunker` or `reranker`."""
+        """What stands for it in a list of an experiment: `metrics`, or the axis of the stage."""
         return {"python": dict(self._settings)}
 
     def __repr__(self) -> str:
@@ -122,6 +123,41 @@ def chunker(function: Callable[..., Any] | None = None, *, interpreter: str | No
 
 
 @overload
+def retriever(function: Callable[..., Any]) -> Function: ...
+@overload
+def retriever(*, top_k: int = ..., interpreter: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
+def retriever(function: Callable[..., Any] | None = None, *, top_k: int = 5, interpreter: str | None = None) -> Any:
+    """Makes a retriever of a function.
+
+    The function names what it wants: `questions`, `chunks` (a list of texts), `documents` (their paths). It returns a
+    list for each question: numbers of chunks, from 0, best first, or pairs of number and score, of which the highest
+    count. It is given all chunks at every call: one for all questions of an experiment, one for each of a pipeline.
+
+        @reverie.retriever(top_k=2)
+        def shared_words(questions, chunks):
+            words = [set(chunk.split()) for chunk in chunks]
+            return [[(i, len(w & set(q.split()))) for i, w in enumerate(words)] for q in questions]
+
+        experiment["space"]["retriever"] = ["bm25", shared_words]
+
+    How its source is run: see `reverie.metric`.
+
+    Args:
+        function: The function.
+        top_k: The most chunks to return.
+        interpreter: The program that runs it. Default `python3`.
+
+    Raises:
+        ValueError: If the function uses a name from around it, or its source cannot be read.
+    """
+
+    def made(function: Callable[..., Any]) -> Function:
+        return Function(function, _given({"top_k": top_k, "interpreter": interpreter}), "retriever")
+
+    return made if function is None else made(function)
+
+
+@overload
 def reranker(function: Callable[..., Any]) -> Function: ...
 @overload
 def reranker(*, top_n: int = ..., interpreter: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
@@ -152,6 +188,52 @@ def reranker(function: Callable[..., Any] | None = None, *, top_n: int = 3, inte
         return Function(function, _given({"top_n": top_n, "interpreter": interpreter}), "reranker")
 
     return made if function is None else made(function)
+
+
+def generator(
+    *,
+    model: str,
+    max_tokens: int = 256,
+    temperature: float = 0.0,
+    seed: int = 0,
+    citations: bool = True,
+    interpreter: str | None = None,
+) -> Callable[[Callable[..., Any]], Function]:
+    """Makes a generator of a function that writes what the model is asked.
+
+    The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their paths).
+    It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user. Reverie makes the call,
+    so that limits, budget and journal hold for it. A number in brackets in the answer cites the passage of that
+    number, from 1.
+
+        @reverie.generator(model="gpt")
+        def polite(question, passages):
+            sources = "\n".join(f"[{i}] {passage}" for i, passage in enumerate(passages, 1))
+            return f"{sources}\n\nPlease answer from the above, and cite like [1]: {question}"
+
+        experiment["space"]["generator"] = [{"compact": {"model": "gpt"}}, polite]
+
+    How its source is run: see `reverie.metric`.
+
+    Args:
+        model: The name of the chat model in the experiment.
+        max_tokens: The longest answer.
+        temperature: 0 always takes the likeliest word.
+        seed: Makes answers with a temperature repeatable where the model offers it.
+        citations: Whether answers name the passages that they are from.
+        interpreter: The program that runs it. Default `python3`.
+
+    Raises:
+        ValueError: If the function uses a name from around it, or its source cannot be read.
+    """
+    settings = {
+        "model": model, "max_tokens": max_tokens, "temperature": temperature, "seed": seed, "citations": citations,
+    }
+
+    def made(function: Callable[..., Any]) -> Function:
+        return Function(function, _given({"settings": settings, "interpreter": interpreter}), "generator")
+
+    return made
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

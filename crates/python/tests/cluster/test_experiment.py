@@ -246,6 +246,37 @@ def test_functions_are_stages(small, provider):
     assert kept == [[max(texts, key=len)] for texts in found]
 
 
+@reverie.retriever(top_k=1)
+def by_shared_words(questions, chunks):
+    """The chunk that shares most words with the question."""
+    words = [set(chunk.split()) for chunk in chunks]
+    return [[(i, len(set(question.split()) & shared)) for i, shared in enumerate(words)] for question in questions]
+
+
+@reverie.generator(model="gpt", max_tokens=16)
+def shouted(question, passages, documents):
+    """A prompt that nobody else has."""
+    return [
+        {"role": "system", "content": "SHOUT."},
+        {"role": "user", "content": f"{documents[0]}: {passages[0]} {question.upper()}"},
+    ]
+
+
+def test_functions_retrieve_and_write_prompts(small, provider):
+    space = {
+        "chunker": ["sentence"], "retriever": [{"bm25": {"top_k": 1}}, by_shared_words],
+        "generator": [{"compact": {"model": "gpt"}}, shouted],
+    }
+    before = provider.statistics()["requests"]
+    results = reverie.Experiment(settings(small, provider.url, space=space, evaluate={"metrics": ["recall"]})).run()
+    assert all(trial["failures"] == [] for trial in results.data["trials"])
+    labels = sorted((trial.labels["retriever"], trial.labels["generator"]) for trial in results.trials)
+    assert labels == [("bm25", "compact"), ("bm25", "python"), ("python", "compact"), ("python", "python")]
+    answered = [question["answer"] for trial in results.data["trials"] for question in trial["questions"]]
+    assert all(answered)
+    assert provider.statistics()["requests"] > before
+
+
 def test_a_stage_that_raises_names_the_document(small, provider):
     @reverie.chunker
     def broken(text):

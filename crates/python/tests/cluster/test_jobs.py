@@ -80,6 +80,20 @@ def test_a_job_is_followed_stopped_by_ctrl_c_and_resumed_by_submitting_again(clu
         slow.stop()
 
 
+def test_a_job_keeps_the_budget_of_the_file_and_that_of_the_command_line(cluster, workspace, provider):
+    rest = f'budget = {{ calls = 60 }}\n[engine]\nray = {{ address = "{cluster.dashboard}", wheel = "{wheel()}" }}'
+    experiment = workspace.experiment("capped", provider.url, rest=rest)
+    capped = Run("run", experiment, program=BINARY).end()
+    assert capped.code == 4, capped.err + capped.out
+    assert "PARTIAL" in capped.out
+    assert provider.statistics()["requests"] == 60
+    # Dollars without prices are refused, by the job as on this machine.
+    priceless = Run("run", experiment, "--budget-usd", "0.5", program=BINARY).end()
+    assert priceless.code == 2, priceless.err + priceless.out
+    assert "models.gpt" in priceless.out and "$0.50" in priceless.out
+    assert provider.statistics()["requests"] == 60
+
+
 def test_what_a_job_cannot_reach_is_told_before_anything_is_submitted(cluster, workspace, provider):
     before = len(jobs(cluster))
     rest = f'[engine]\nray = {{ address = "{cluster.dashboard}" }}'

@@ -27,6 +27,7 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use store::registry::Read;
 
 pub(super) const VERSION: u32 = 1;
 const COMPONENT: &str = "chunker python";
@@ -63,6 +64,10 @@ impl Config {
         let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
             .map_err(|reason| Error::Config { component: COMPONENT, reason })?;
         Ok(Box::new(Python(function)))
+    }
+
+    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)
     }
 }
 

@@ -58,18 +58,23 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What is wrong with the settings, whatever the model.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.max_tokens == 0 {
+            Err("max_tokens must be at least 1".to_owned())
+        } else if !(0.0..=2.0).contains(&self.temperature) {
+            Err(format!("temperature is {}, but must be between 0 and 2", self.temperature))
+        } else if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
+            Err(format!("context_tokens must be at least {LEAST_ROOM}"))
+        } else {
+            Ok(())
+        }
+    }
+
     /// Checks the settings and joins them with their model.
     pub(super) fn asker(&self, component: &'static str, chat: Chat) -> Result<Asker, Error> {
-        let reason = if self.max_tokens == 0 {
-            "max_tokens must be at least 1".to_owned()
-        } else if !(0.0..=2.0).contains(&self.temperature) {
-            format!("temperature is {}, but must be between 0 and 2", self.temperature)
-        } else if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
-            format!("context_tokens must be at least {LEAST_ROOM}")
-        } else {
-            return Ok(Asker { settings: self.clone(), chat });
-        };
-        Err(Error::Config { component, reason })
+        self.check().map_err(|reason| Error::Config { component, reason })?;
+        Ok(Asker { settings: self.clone(), chat })
     }
 }
 

@@ -39,19 +39,6 @@ impl RerankerConfig {
         }
     }
 
-    /// Reads the file that the settings name, so that what it holds is part of
-    /// them from here on, and of every key. `read` is given the path as it is
-    /// written.
-    ///
-    /// # Errors
-    /// What `read` says.
-    pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
-        match self {
-            Self::Python(config) => crate::python::load(&config.file, &mut config.source, read),
-            _ => Ok(()),
-        }
-    }
-
     /// Whether the settings can work, as far as that can be told without models.
     ///
     /// # Errors

@@ -27,6 +27,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
+use store::registry::Read;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "reranker python";
@@ -67,6 +68,10 @@ impl Config {
         let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
             .map_err(|reason| Error::Config { component: NAME, reason })?;
         Ok(Box::new(Python { function: Arc::new(function), top_n: *top_n }))
+    }
+
+    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)
     }
 }
 

@@ -258,12 +258,12 @@ struct Object {
 }
 
 /// Where in the store a call's entry is.
-fn object_name(key: &Key) -> String {
+pub(super) fn object_name(key: &Key) -> String {
     let hex = key.hex();
     format!("journal/{}/{hex}.json", &hex[..2])
 }
 
-fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> {
+pub(super) fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> {
     let stored = Stored::new(key, entry);
     let object = Object {
         version: VERSION,

@@ -1,9 +1,9 @@
 //! Copies a store: from a folder to an object store, back, or between two of
-//! a kind. Nothing is overwritten, so a copy that was interrupted goes on
+//! a kind, with the model calls. Nothing is overwritten, so a copy that was interrupted goes on
 //! where it was, and two stores can be put together.
 
 use super::{AT_ONCE, Amount, Kind};
-use crate::{ArtifactStore, Error, StoredObject};
+use crate::{ArtifactStore, CopiedCalls, Error, Key, StoredObject, journal::copy_calls};
 use futures::{StreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path};
@@ -17,8 +17,11 @@ pub struct Copied {
     pub there: Amount,
     /// What is there with another size, and was left as it is.
     pub different: Vec<String>,
-    /// What belongs to the machine of a folder: its journal file and scratch
-    /// files. It stays.
+    /// Model calls that went out of or into the journal file of a folder.
+    /// Between object stores they are among the objects.
+    pub calls: CopiedCalls,
+    /// What belongs to the machine of a folder: scratch files, and the journal
+    /// file, of which the calls are copied. It stays.
     pub of_the_machine: u64,
 }
 
@@ -46,7 +49,17 @@ pub async fn copy(
         to.objects("").await?.into_iter().map(|object| (object.name, object.bytes)).collect();
     let (own, objects): (Vec<StoredObject>, Vec<StoredObject>) =
         from.objects("").await?.into_iter().partition(|object| Kind::of(&object.name) == Kind::Machine);
-    let mut copied = Copied { of_the_machine: own.len() as u64, ..Copied::default() };
+    // A folder has its calls in one file.
+    let to_file = !to.is_remote();
+    let (calls, objects): (Vec<StoredObject>, Vec<StoredObject>) =
+        objects.into_iter().partition(|object| to_file && matches!(Kind::of(&object.name), Kind::Call(_)));
+    let key = |name: &str| match Kind::of(name) {
+        Kind::Call(key) => Some(key),
+        _ => None,
+    };
+    let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
+    let calls = copy_calls(from, &calls, to, &there.keys().filter_map(|name| key(name)).collect()).await?;
+    let mut copied = Copied { calls, of_the_machine: own.len() as u64, ..Copied::default() };
     let mut progress = CopyProgress { all: Amount::of(&objects), ..CopyProgress::default() };
     // A run's results and its pointer come last: who finds them finds the rest.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| object.name.starts_with("runs/"));

@@ -1,6 +1,7 @@
 //! A small store with everything in it that a store can hold.
 
 use super::*;
+use crate::CopiedCalls;
 use std::path::Path;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
@@ -27,7 +28,7 @@ async fn filled(folder: &Path) -> Result<ArtifactStore, Box<dyn std::error::Erro
     }
     store.put("runs/e.latest", "two").await?;
     store.put("partial/one/5-artifacts-00-x.parquet", parquet("")).await?;
-    std::fs::write(folder.join("journal.db"), "of this machine")?;
+    std::fs::write(folder.join("journal.old"), "of this machine")?;
     std::fs::write(folder.join(artifact(7) + "#3"), "hal").or_else(|_| {
         std::fs::create_dir_all(folder.join("artifacts/07"))?;
         std::fs::write(folder.join(artifact(7) + "#3"), "hal")
@@ -131,5 +132,47 @@ async fn a_copy_goes_on_where_it_was_and_overwrites_nothing() -> TestResult {
     let back = ArtifactStore::open(&other.path().to_string_lossy(), &[])?;
     assert_eq!(copy(&far, &back, scratch.path(), |_| {}).await?.written.objects, 12);
     assert_eq!(back.list("").await?, far.list("").await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn calls_go_from_a_file_to_objects_and_back_to_a_file() -> TestResult {
+    let (first, last, scratch) = (tempfile::tempdir()?, tempfile::tempdir()?, tempfile::tempdir()?);
+    let entry = |response: &str| crate::JournalEntry {
+        model: "m".to_owned(),
+        kind: "chat".to_owned(),
+        response: response.to_owned(),
+        prompt_tokens: 3,
+        completion_tokens: 2,
+        cost_usd: 0.5,
+        seconds: 1.5,
+        created_unix_ms: 7,
+    };
+    let keys: Vec<Key> = (0..2500_u32).map(|i| Key::of_bytes(&i.to_le_bytes())).collect();
+    let journal = crate::Journal::open(first.path().join("journal.db"))?;
+    for key in &keys[..30] {
+        journal.put(key, &entry(&key.hex()))?;
+    }
+    let near = ArtifactStore::open(&first.path().to_string_lossy(), &[])?;
+    let far = ArtifactStore::open("memory:///calls", &[])?;
+    let calls = copy(&near, &far, scratch.path(), |_| {}).await?.calls;
+    assert_eq!(calls, CopiedCalls { written: 30, ..CopiedCalls::default() });
+    assert!(verify(&far, |_| {}).await?.damaged.is_empty(), "as a shared journal writes them");
+    // More than one batch, of which some are there.
+    for key in &keys[30..] {
+        journal.put(key, &entry(&key.hex()))?;
+    }
+    let calls = copy(&near, &far, scratch.path(), |_| {}).await?.calls;
+    assert_eq!((calls.written, calls.there), (2470, 30));
+
+    let name = format!("journal/{}/{}.json", &keys[0].hex()[..2], keys[0].hex());
+    far.replace(&name, "{}").await?;
+    let back = ArtifactStore::open(&last.path().to_string_lossy(), &[])?;
+    let copied = copy(&far, &back, scratch.path(), |_| {}).await?;
+    assert_eq!(copied.calls, CopiedCalls { written: 2499, there: 0, damaged: 1 });
+    assert!(back.list("journal").await?.is_empty(), "a folder has a file");
+    let journal = crate::Journal::open(last.path().join("journal.db"))?;
+    assert_eq!(journal.get(&keys[7])?, Some(entry(&keys[7].hex())));
+    assert_eq!(journal.get(&keys[0])?, None);
     Ok(())
 }

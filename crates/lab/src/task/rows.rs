@@ -1,0 +1,47 @@
+//! What tasks made, by question.
+
+use super::Execution;
+use crate::{
+    Error,
+    artifact::{self, AnswerRow, PassageRow, ScoreRow},
+    engine::Outputs,
+    plan::TaskId,
+};
+use eval::Scored;
+use rag::{Answer, Passage};
+use std::collections::HashMap;
+
+pub(crate) async fn passages_by_question(
+    cx: &Execution,
+    inputs: &Outputs,
+    passages: TaskId,
+) -> Result<HashMap<String, Vec<Passage>>, Error> {
+    let mut by_question: HashMap<String, Vec<Passage>> = HashMap::new();
+    for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
+        by_question.entry(row.question).or_default().push(row.passage);
+    }
+    Ok(by_question)
+}
+
+pub(crate) async fn answers_by_question(
+    cx: &Execution,
+    inputs: &Outputs,
+    answers: &[TaskId],
+) -> Result<HashMap<String, Result<Answer, String>>, Error> {
+    let mut by_question = HashMap::new();
+    for &shard in answers {
+        let rows = artifact::decode::<AnswerRow>(cx.read(inputs, shard).await?)?;
+        by_question.extend(rows.into_iter().map(|row| (row.question, row.answer)));
+    }
+    Ok(by_question)
+}
+
+/// One metric's scores by question.
+pub(crate) async fn scores_by_question(
+    cx: &Execution,
+    inputs: &Outputs,
+    scores: TaskId,
+) -> Result<HashMap<String, Scored>, Error> {
+    let rows = artifact::decode::<ScoreRow>(cx.read(inputs, scores).await?)?;
+    Ok(rows.into_iter().map(|row| (row.question, row.scored)).collect())
+}

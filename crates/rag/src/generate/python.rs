@@ -1,0 +1,188 @@
+//! `python`: one call with what a function of the user's own writes.
+//!
+//! When to use it: where your house has a prompt of its own, with examples, a
+//! tone or a form that answers must have. The function only writes; the call
+//! is made like every other, so that limits, budget and journal hold for it.
+//! The file's path is relative to the experiment file:
+//!
+//! ```toml
+//! generator = ["compact", { python = { file = "prompts.py", settings = { model = "gpt" } } }]
+//! ```
+//!
+//! ```python
+//! def write(question, passages):
+//!     sources = "\n".join(f"[{i}] {passage}" for i, passage in enumerate(passages, 1))
+//!     return f"{sources}\n\nAnswer from the above and cite like [1]: {question}"
+//! ```
+//!
+//! The function names what it wants: `question`, `passages` (a list of texts,
+//! best first), `documents` (their paths). It returns a text, or messages as
+//! `{"role": …, "content": …}` with the roles `system`, `user` and
+//! `assistant`, the last of them of the user. Passages are not cut: what is
+//! longer than the model's context is an error. A number in brackets in the
+//! answer cites the passage of that number, from 1. What the function raises
+//! is no answer, with the reason.
+
+use super::{
+    Answer, Generator, NO_ANSWER, Onlooker,
+    prompt::Prompt,
+    settings::{Asker, Settings, Tally},
+};
+use crate::{
+    Error, Passage,
+    python::{Function, Script},
+};
+use async_trait::async_trait;
+use models::{Chat, Message};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use store::registry::Read;
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "generator python";
+const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
+
+/// Settings of `python`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The file with the function, relative to the experiment file.
+    pub file: String,
+    /// What the file holds; put here when the experiment is read.
+    pub source: String,
+    /// The function. Default `write`.
+    pub function: String,
+    /// The program that runs it. Default `python3`.
+    pub interpreter: String,
+    /// Those of every generator, but `prompt` and `context_tokens`.
+    pub settings: Settings,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            file: String::new(),
+            source: String::new(),
+            function: "write".to_owned(),
+            interpreter: "python3".to_owned(),
+            settings: Settings::default(),
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
+        let refuse = |reason: String| Error::Config { component: NAME, reason };
+        if self.settings.prompt != Prompt::default() || self.settings.context_tokens.is_some() {
+            return Err(refuse(
+                "`prompt` and `context_tokens` mean nothing here: the function writes it all".to_owned(),
+            ));
+        }
+        let function = Function::new(self.script(), &PARAMETERS).map_err(refuse)?;
+        Ok(Box::new(Python { function: Arc::new(function), asker: self.settings.asker(NAME, chat)? }))
+    }
+
+    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)?;
+        self.script().parameters(&PARAMETERS).map(drop)
+    }
+
+    fn script(&self) -> Script<'_> {
+        let Self { file, source, function, interpreter, .. } = self;
+        Script { file, source, function, interpreter }
+    }
+}
+
+struct Python {
+    function: Arc<Function>,
+    asker: Asker,
+}
+
+#[async_trait]
+impl Generator for Python {
+    async fn generate_watched(
+        &self,
+        question: &str,
+        passages: &[Passage],
+        onlooker: Option<Onlooker<'_>>,
+    ) -> Result<Answer, Error> {
+        if passages.is_empty() {
+            return Ok(self.asker.answer(NO_ANSWER, passages, 0, Tally::default()));
+        }
+        let wanted = self.function.parameters().iter().map(|&name| {
+            let value = match name {
+                "question" => json!(question),
+                "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
+                _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
+            };
+            (name.to_owned(), value)
+        });
+        let (function, wanted) = (self.function.clone(), Value::Object(wanted.collect()));
+        let failed = |reason: String| Error::Failed { component: NAME, reason };
+        let called = tokio::task::spawn_blocking(move || function.call(&wanted)).await;
+        let written = called.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let messages = messages(written).map_err(failed)?;
+        let (text, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
+        Ok(self.asker.answer(&text, passages, 0, tally))
+    }
+}
+
+/// What the function wrote, as messages.
+fn messages(written: Value) -> Result<Vec<Message>, String> {
+    let wanted = "a text is wanted, or a list of {\"role\": …, \"content\": …} that ends with one of the role `user`";
+    let messages = match written {
+        Value::String(text) => vec![Message::user(text)],
+        written => serde_json::from_value(written).map_err(|error| format!("{wanted}: {error}"))?,
+    };
+    match messages.last() {
+        Some(Message { role: models::Role::User, content }) if !content.trim().is_empty() => Ok(messages),
+        _ => Err(wanted.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::{Script as Model, passage};
+
+    fn config(body: &str) -> Config {
+        Config { source: format!("def write(passages, question):\n    return {body}\n"), ..Config::default() }
+    }
+
+    #[tokio::test]
+    async fn what_the_function_writes_is_what_the_model_reads() {
+        let model = Model::new(4096, |_| "Blue [2], not red [7].".to_owned());
+        let generator = config("f'{len(passages)} sources. {question}'").build(model.handle()).unwrap();
+        let passages = [passage("The sky."), passage("It is blue.")];
+        let answer = generator.generate("Which colour?", &passages).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.citations.as_slice()), ("Blue [2], not red.", [2].as_slice()));
+        assert_eq!(model.prompts(), ["2 sources. Which colour?"]);
+        let nothing = generator.generate("Which colour?", &[]).await.unwrap();
+        assert_eq!((nothing.text.as_str(), nothing.calls), (NO_ANSWER, 0));
+    }
+
+    #[tokio::test]
+    async fn messages_keep_their_roles_and_must_end_with_the_users() {
+        let model = Model::new(4096, |_| "Blue.".to_owned());
+        let both = "[{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': question}]";
+        config(both).build(model.handle()).unwrap().generate("Why?", &[passage("a")]).await.unwrap();
+        assert_eq!(model.requests()[0].messages, [Message::system("Be brief."), Message::user("Why?")]);
+        for body in ["[]", "7", "[{'role': 'system', 'content': 'Be brief.'}]", "' '", "question.oats"] {
+            let generator = config(body).build(model.handle()).unwrap();
+            let error = generator.generate("Why?", &[passage("a")]).await.unwrap_err().to_string();
+            assert!(error.contains("generator python"), "{body}: {error}");
+        }
+        assert_eq!(model.requests().len(), 1, "nothing was asked");
+    }
+
+    #[test]
+    fn settings_that_mean_nothing_and_files_without_the_function_are_refused() {
+        let model = Model::new(4096, |_| String::new());
+        let brief = Settings { prompt: Prompt::Brief, ..Settings::default() };
+        assert!(Config { settings: brief, ..config("''") }.build(model.handle()).is_err());
+        let mut config = Config { file: "prompts.py".to_owned(), ..Config::default() };
+        let error = config.read_files(&|_| Ok("def other(question):\n    return ''\n".to_owned())).unwrap_err();
+        assert!(error.contains("prompts.py has no function `write`"), "{error}");
+    }
+}

@@ -1,0 +1,177 @@
+//! `python`: chunks that a function of the user's own finds.
+//!
+//! When to use it: to try a way of searching that Reverie has not, on a corpus
+//! that fits into memory several times: the function is given all searchable
+//! chunks at every call, which is one for all questions of an experiment, but
+//! one for each question where a pipeline is asked. The file's path is
+//! relative to the experiment file:
+//!
+//! ```toml
+//! retriever = ["hybrid", { python = { file = "retrievers.py", top_k = 5 } }]
+//! ```
+//!
+//! ```python
+//! def retrieve(questions, chunks):
+//!     def shared(question, chunk):
+//!         return len(set(question.split()) & set(chunk.split()))
+//!     return [[(i, shared(q, chunk)) for i, chunk in enumerate(chunks)] for q in questions]
+//! ```
+//!
+//! The function names what it wants: `questions`, `chunks` (a list of texts),
+//! `documents` (their paths). It returns a list for each question: numbers of
+//! chunks, from 0, best first; or pairs of number and score, of which the
+//! highest count. A chunk that it does not name is not found. What it raises
+//! ends the task.
+
+use super::{Corpus, Needs, Query, Retriever, check_top_k, sort};
+use crate::{
+    Error, Hit,
+    python::{Function, Script},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::collections::HashSet;
+use store::registry::Read;
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "retriever python";
+const PARAMETERS: [&str; 3] = ["questions", "chunks", "documents"];
+
+/// Settings of `python`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The file with the function, relative to the experiment file.
+    pub file: String,
+    /// What the file holds; put here when the experiment is read.
+    pub source: String,
+    /// The function. Default `retrieve`.
+    pub function: String,
+    /// The program that runs it. Default `python3`.
+    pub interpreter: String,
+    /// The most chunks to return. Default 5.
+    pub top_k: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            file: String::new(),
+            source: String::new(),
+            function: "retrieve".to_owned(),
+            interpreter: "python3".to_owned(),
+            top_k: 5,
+        }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+        check_top_k(NAME, self.top_k)?;
+        let Self { file, source, function, interpreter, top_k } = self;
+        let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
+            .map_err(|reason| Error::Config { component: NAME, reason })?;
+        Ok(Box::new(Python { function, top_k: *top_k }))
+    }
+
+    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)
+    }
+}
+
+struct Python {
+    function: Function,
+    top_k: usize,
+}
+
+impl Retriever for Python {
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
+
+    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+        if queries.is_empty() {
+            return Ok(Vec::new());
+        }
+        let failed = |reason: String| Error::Failed { component: NAME, reason };
+        let table = corpus.table;
+        let chunks = || table.searchable().iter().map(|&row| table.chunk(row));
+        let wanted = self.function.parameters().iter().map(|&name| {
+            let value = match name {
+                "questions" => queries.iter().map(|query| query.text).collect(),
+                "chunks" => chunks().map(|chunk| chunk.text.as_str()).collect(),
+                _ => chunks().map(|chunk| json!(chunk.document)).collect(),
+            };
+            (name.to_owned(), value)
+        });
+        let reply = self.function.call(&Value::Object(wanted.collect())).map_err(failed)?;
+        let lists = reply.as_array().filter(|lists| lists.len() == queries.len()).ok_or_else(|| {
+            failed(format!("a list for each of the {} questions is wanted, in their order", queries.len()))
+        })?;
+        lists.iter().map(|list| found(list, table.searchable(), self.top_k).map_err(failed)).collect()
+    }
+}
+
+/// The hits that a list names.
+fn found(list: &Value, rows: &[u32], top_k: usize) -> Result<Vec<Hit>, String> {
+    let wrong = |what: &Value| {
+        format!("{what} is neither the number of a chunk, from 0 to {}, nor [number, score]", rows.len() as i64 - 1)
+    };
+    let list = list.as_array().ok_or_else(|| wrong(list))?;
+    let row = |number: &Value| number.as_u64().and_then(|number| rows.get(usize::try_from(number).ok()?)).copied();
+    let mut hits = Vec::with_capacity(list.len());
+    for (rank, named) in (1u32..).zip(list) {
+        let hit = match named.as_array().map(Vec::as_slice) {
+            // Without scores the order counts.
+            None => row(named).map(|row| Hit { row, score: 1.0 / rank as f32 }),
+            Some([number, score]) => {
+                row(number).zip(score.as_f64()).map(|(row, score)| Hit { row, score: score as f32 })
+            }
+            Some(_) => None,
+        };
+        hits.push(hit.ok_or_else(|| wrong(named))?);
+    }
+    let mut seen = HashSet::new();
+    if let Some(hit) = hits.iter().find(|hit| !seen.insert(hit.row)) {
+        let number = rows.iter().position(|row| *row == hit.row).unwrap_or_default();
+        return Err(format!("chunk {number} is named twice for one question"));
+    }
+    sort(&mut hits);
+    hits.truncate(top_k);
+    Ok(hits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retrieve::tests::{Fixture, rows};
+
+    fn retrieved(body: &str) -> Result<Vec<Vec<u32>>, String> {
+        let fixture = Fixture::new();
+        let source = format!("def retrieve(chunks, questions, documents):\n    {body}\n");
+        let config = Config { source, top_k: 2, ..Config::default() };
+        let queries = [fixture.query("cat dog", &[]), fixture.query("fox", &[])];
+        let found = config.build(()).unwrap().retrieve(&queries, &fixture.corpus());
+        Ok(found.map_err(|error| error.to_string())?.iter().map(|hits| rows(hits)).collect())
+    }
+
+    #[test]
+    fn numbers_are_in_order_and_scores_make_one() {
+        // Chunk 0 of the function is row 1: the parent is not searched.
+        assert_eq!(retrieved("return [[3, 0, 1], []]").unwrap(), [vec![4, 1], vec![]]);
+        let shared =
+            "return [[(i, len(set(q.split()) & set(c.split()))) for i, c in enumerate(chunks)] for q in questions]";
+        assert_eq!(retrieved(shared).unwrap(), [vec![2, 1], vec![4, 1]]);
+    }
+
+    #[test]
+    fn what_names_no_chunk_is_refused() {
+        let refused = |body: &str| retrieved(body).unwrap_err();
+        assert!(refused("return [[0]]").contains("each of the 2 questions"));
+        assert!(refused("return [[4], []]").contains("4 is neither the number of a chunk, from 0 to 3"));
+        assert!(refused("return [[-1], []]").contains("-1 is neither"));
+        assert!(refused("return [[1, 1], []]").contains("chunk 1 is named twice"));
+        assert!(refused("return [[(1, 2, 3)], []]").contains("[1,2,3] is neither"));
+        assert!(refused("return chunks.oats").contains("AttributeError"));
+    }
+}

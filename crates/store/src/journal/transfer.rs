@@ -1,0 +1,161 @@
+//! Model calls on their way from one store to another. A folder has them in its
+//! journal file, an object store has an object for each; a copy brings them
+//! from either to either, so that nothing is paid anew where a store has gone.
+
+use super::{Journal, JournalEntry, shared, signed, stored, write};
+use crate::{ArtifactStore, Error, Key, Location};
+use futures::{StreamExt, TryStreamExt, stream};
+use rusqlite::TransactionBehavior;
+use serde::Serialize;
+use std::{collections::BTreeSet, path::PathBuf};
+
+/// Calls taken along at once.
+const BATCH: usize = 1000;
+/// Requests at once.
+const AT_ONCE: usize = 16;
+
+/// What became of calls.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct CopiedCalls {
+    /// Written.
+    pub written: u64,
+    /// There already.
+    pub there: u64,
+    /// Damaged, and therefore not copied.
+    pub damaged: u64,
+}
+
+/// Copies the calls that are not there yet: those of the journal file if
+/// `from` is a folder that has one, and those of objects with these keys.
+/// Objects go to an object store as they are, so they are asked for only where
+/// `to` is a folder.
+///
+/// # Errors
+/// If a store or a file fails; what was copied stays.
+pub(crate) async fn copy_calls(
+    from: &ArtifactStore,
+    objects: &[Key],
+    to: &ArtifactStore,
+    there: &BTreeSet<Key>,
+) -> Result<CopiedCalls, Error> {
+    let mut copied = CopiedCalls::default();
+    if let Some(path) = file(from).filter(|path| path.is_file()) {
+        let journal = Journal::open(path)?;
+        let mut after = None;
+        loop {
+            let (last, calls) = on_disk(&journal, move |journal| journal.page(after, BATCH)).await?;
+            copied.write(calls, to, there).await?;
+            let Some(last) = last else { break };
+            after = Some(last);
+        }
+    }
+    for keys in objects.chunks(BATCH) {
+        let fetched = stream::iter(keys).map(|key| async move {
+            let bytes = from.get(&shared::object_name(key)).await?.unwrap_or_default();
+            Ok::<_, Error>((*key, shared::decode(key, &bytes)))
+        });
+        let calls: Vec<_> = fetched.buffer_unordered(AT_ONCE).try_collect().await?;
+        copied.write(calls, to, there).await?;
+    }
+    Ok(copied)
+}
+
+impl CopiedCalls {
+    async fn write(
+        &mut self,
+        calls: Vec<(Key, Result<JournalEntry, String>)>,
+        to: &ArtifactStore,
+        there: &BTreeSet<Key>,
+    ) -> Result<(), Error> {
+        let all = calls.len() as u64;
+        let intact: Vec<(Key, JournalEntry)> =
+            calls.into_iter().filter_map(|(key, call)| Some((key, call.ok()?))).collect();
+        let n_intact = intact.len() as u64;
+        let written = match file(to) {
+            Some(path) if !intact.is_empty() => {
+                on_disk(&Journal::open(path)?, move |journal| journal.put_all(&intact)).await?
+            }
+            Some(_) => 0,
+            None => {
+                let missing = intact.iter().filter(|(key, _)| !there.contains(key));
+                let puts = missing.map(|(key, entry)| async move {
+                    to.put(&shared::object_name(key), shared::encode(key, entry)?).await
+                });
+                let mut puts = stream::iter(puts).buffer_unordered(AT_ONCE);
+                let mut written = 0;
+                while let Some(put) = puts.next().await {
+                    written += u64::from(put?);
+                }
+                written
+            }
+        };
+        self.written += written;
+        self.there += n_intact - written;
+        self.damaged += all - n_intact;
+        Ok(())
+    }
+}
+
+impl Journal {
+    /// The name of the file in a store's folder.
+    pub const FILE: &str = "journal.db";
+
+    /// At most so many calls after a key, in the order of keys, and the key to
+    /// go on from; none at the end.
+    fn page(&self, after: Option<Key>, at_most: usize) -> Result<Page, Error> {
+        self.with(|connection| {
+            let mut statement = connection.prepare("SELECT key FROM calls WHERE key > ?1 ORDER BY key LIMIT ?2")?;
+            let after = after.map_or(Vec::new(), |key| key.bytes().to_vec());
+            let keys = statement.query_map((after, signed(at_most as u64)), |row| row.get::<_, Vec<u8>>(0))?;
+            let keys: Vec<Key> = keys
+                .collect::<rusqlite::Result<Vec<_>>>()?
+                .iter()
+                .filter_map(|bytes| Key::from_hex(&super::hex(bytes)))
+                .collect();
+            let mut calls = Vec::with_capacity(keys.len());
+            for key in &keys {
+                if let Some(call) = stored(connection, key)? {
+                    calls.push((*key, call.map_err(|damaged| damaged.reason)));
+                }
+            }
+            Ok((keys.last().copied(), calls))
+        })
+    }
+
+    /// Keeps the calls that are not there yet, all of them or none. Returns how
+    /// many were not.
+    fn put_all(&self, calls: &[(Key, JournalEntry)]) -> Result<u64, Error> {
+        self.with(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let mut written = 0;
+            for (key, entry) in calls {
+                if !matches!(stored(&transaction, key)?, Some(Ok(_))) {
+                    write(&transaction, &super::Stored::new(key, entry))?;
+                    written += 1;
+                }
+            }
+            transaction.commit()?;
+            Ok(written)
+        })
+    }
+}
+
+/// Calls, damaged ones with the reason, and the last key.
+type Page = (Option<Key>, Vec<(Key, Result<JournalEntry, String>)>);
+
+/// The journal file of a store that is a folder.
+fn file(store: &ArtifactStore) -> Option<PathBuf> {
+    match store.location() {
+        Location::Folder(folder) => Some(folder.join(Journal::FILE)),
+        _ => None,
+    }
+}
+
+async fn on_disk<T: Send + 'static>(
+    journal: &Journal,
+    work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    let (journal, path) = (journal.clone(), journal.path().to_owned());
+    let done = tokio::task::spawn_blocking(move || work(&journal)).await;
+    done.map_err(|error| super::file_error("read", &path, std::io::Error::other(error)))?
+}
