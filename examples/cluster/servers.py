@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import json
 import os
 import pwd
 import shutil
@@ -89,9 +90,12 @@ def processes_of(marker: str) -> list[int]:
 class Ray:
     """A Ray cluster of several nodes, each with an address of its own on loopback."""
 
-    def __init__(self, folder: Path, octet: int, nodes: int, cpus: int, environment: dict[str, str] | None) -> None:
+    def __init__(
+        self, folder: Path, octet: int, nodes: int, cpus: int, environment: dict[str, str] | None, most: int
+    ) -> None:
         # Sockets of Ray have long names: the folder must be short.
         self.folder = folder
+        self.most = most
         self.octet, self.cpus, self.count = octet, cpus, 0
         self.port = free_port(self.host(0))
         self.dashboard_port = free_port()
@@ -100,6 +104,7 @@ class Ray:
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_AUTH_MODE": "disabled",
             "RAY_DISABLE_IMPORT_WARNING": "1",
+            **({"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"} if most else {}),
             **(environment or {}),
         }
         for _ in range(nodes):
@@ -133,6 +138,8 @@ class Ray:
         if node == 0:
             command += ["--head", f"--port={self.port}", f"--ray-client-server-port={free_port()}", "--dashboard-host=127.0.0.1"]
             command += [f"--dashboard-port={self.dashboard_port}"]
+            if self.most:
+                command += [f"--autoscaling-config={self.autoscaling()}"]
         else:
             command += [f"--address={self.address}"]
         # Registration has a limit of its own, which a busy machine misses.
@@ -143,6 +150,31 @@ class Ray:
                 return node
             self.kill(node)
         raise NotStarted(f"Ray node {node}: {started.stderr[-2000:] or started.stdout[-2000:]}")
+
+    def autoscaling(self) -> Path:
+        """What Ray's autoscaler is told: nodes like ours, as processes of this machine."""
+        kind = {"resources": {"CPU": self.cpus}, "node_config": {}, "min_workers": 0, "max_workers": self.most - 1}
+        commands = ["initialization", "setup", "head_setup", "worker_setup", "head_start_ray", "worker_start_ray"]
+        config = {
+            "cluster_name": "grows",
+            "max_workers": self.most - 1,
+            "idle_timeout_minutes": 0.25,
+            "upscaling_speed": 1.0,
+            "provider": {
+                "type": "fake_multinode", "gcs_address": self.address,
+                "disable_node_updaters": True, "disable_launch_config_check": True,
+            },
+            "available_node_types": {
+                "ray.head.default": {"resources": {"CPU": self.cpus}, "node_config": {}, "max_workers": 0},
+                "worker": kind,
+            },
+            "head_node_type": "ray.head.default",
+            "auth": {}, "docker": {}, "file_mounts": {}, "cluster_synced_files": [], "file_mounts_sync_continuously": False,
+            **{f"{name}_commands": [] for name in commands},
+        }  # fmt: skip
+        path = self.folder / "autoscaling.json"
+        path.write_text(json.dumps(config))
+        return path
 
     def kill(self, node: int) -> None:
         """Kills a node with everything on it, as a machine that goes dark."""
@@ -164,11 +196,11 @@ class Ray:
 
 @contextlib.contextmanager
 def ray(
-    folder: Path, nodes: int = 3, cpus: int = 1, environment: dict[str, str] | None = None, octet: int | None = None
+    folder: Path, nodes: int = 3, cpus: int = 1, environment: dict[str, str] | None = None, octet: int | None = None, most: int = 0
 ) -> Iterator[Ray]:
-    """A Ray cluster. `octet` tells clusters on one machine apart."""
+    """A Ray cluster. `octet` tells clusters on one machine apart; up to `most` nodes it grows by itself."""
     folder.mkdir(parents=True, exist_ok=True)
-    cluster = Ray(folder, octet if octet is not None else 1 + os.getpid() % 250, nodes, cpus, environment)
+    cluster = Ray(folder, octet if octet is not None else 1 + os.getpid() % 250, nodes, cpus, environment, most)
     try:
         yield cluster
     finally:

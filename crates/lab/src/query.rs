@@ -5,7 +5,7 @@ use crate::{
     engine::Outputs,
     plan::{CorpusInputs, TaskId, Work},
     session::{Prepared, Session},
-    task::open_corpus,
+    task::{compute, open_corpus},
     trial::Trial,
 };
 use models::{InputKind, Piece, Unfolding};
@@ -74,9 +74,17 @@ impl Session {
             }
             _ => None,
         };
+        let (retriever, chunker) = (trial.retriever.build(())?, trial.chunker.build(())?);
+        let asked = question.to_owned();
+        // A function of the user's own may take its time.
+        let (corpus, vectors, mut passages) = compute(move || {
+            let query = Query { text: &asked, embedding: vectors.as_ref().map(|matrix| matrix.row(0)) };
+            let hits = retriever.retrieve(&[query], &corpus.corpus())?;
+            let passages = chunker.context(hits.into_iter().next().unwrap_or_default(), &corpus.table);
+            Ok::<_, rag::Error>((corpus, vectors, passages))
+        })
+        .await??;
         let query = Query { text: question, embedding: vectors.as_ref().map(|matrix| matrix.row(0)) };
-        let hits = trial.retriever.build(())?.retrieve(&[query], &corpus.corpus())?;
-        let mut passages = trial.chunker.build(())?.context(hits.into_iter().next().unwrap_or_default(), &corpus.table);
         let reranker = trial.reranker.build(&models.rerank_context(&trial.reranker, trial.embedder.as_deref())?)?;
         passages = reranker.rerank(query, corpus.corpus(), passages).await?;
         let answer = match &trial.generator {

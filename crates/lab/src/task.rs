@@ -137,7 +137,7 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 /// Runs something that computes on a blocking thread.
-async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+pub(crate) async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| Error::Task { label: "a computation".to_owned(), reason: error.to_string() })

@@ -141,11 +141,10 @@ impl Experiment {
         let run = || async move {
             let prepared = session.prepare().await?;
             let (results, tracking) = app::library::run(&session, &prepared).await;
-            let notes = tracking.finish().await;
-            results.map(|results| (results, notes))
+            Ok((results, tracking.finish().await))
         };
         let mut shown = String::new();
-        let (results, notes): (Results, Vec<String>) = wait(py, &cancel, run, |py| {
+        let (results, notes): (Result<Results, Error>, Vec<String>) = wait(py, &cancel, run, |py| {
             let Some(on_progress) = &on_progress else { return Ok(()) };
             let now = serde_json::json!({ "operators": progress.snapshot(), "models": progress.models() }).to_string();
             if now != shown {
@@ -155,9 +154,13 @@ impl Experiment {
             Ok(())
         })?;
         for note in notes {
-            PyErr::warn(py, &py.get_type::<PyUserWarning>(), &CString::new(note.replace('\0', " "))?, 2)?;
+            let note = CString::new(note.replace('\0', " "))?;
+            // Where warnings are errors, this one is printed: the run is complete.
+            if let Err(raised) = PyErr::warn(py, &py.get_type::<PyUserWarning>(), &note, 2) {
+                raised.write_unraisable(py, None);
+            }
         }
-        json(&results)
+        json(&results.map_err(error)?)
     }
 
     /// The results of the last finished run.

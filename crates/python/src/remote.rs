@@ -64,14 +64,15 @@ impl Cluster for PythonCluster {
         node: Option<&str>,
         resources: &Resources,
         setup: &[u8],
-    ) -> Result<(), CallError> {
+    ) -> Result<String, CallError> {
         let (node, setup) = (node.map(str::to_owned), setup.to_vec());
         let resources = serde_json::to_string(resources).map_err(|error| CallError::Failed(error.to_string()))?;
         let arguments = move |py: Python<'_>, done: Py<Done>| {
             let setup = PyBytes::new(py, &setup);
             Ok((worker, node, resources, setup, done).into_pyobject(py)?.unbind())
         };
-        self.ask("start", arguments).await.map(drop)
+        let node = self.ask("start", arguments).await?;
+        String::from_utf8(node).map_err(|error| CallError::Failed(error.to_string()))
     }
 
     async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError> {

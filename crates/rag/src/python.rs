@@ -4,12 +4,12 @@
 //! when it does; modules that it imports are not looked at. One process of the
 //! interpreter is started at the first call and serves all that use the same
 //! function, in every task of this process; calls go to it as lines of JSON,
-//! one after the other. One that ended is started anew for the next call. The
-//! function used longest ago loses its process when there are more than
-//! a few. A function that never returns holds the run.
+//! one after the other. One that ended meanwhile is started anew. The function
+//! used longest ago loses its process when there are more than a few. A
+//! function that never returns holds the run.
 
 use regex::Regex;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::{
     fmt,
     io::{BufRead, BufReader, Write},
@@ -22,12 +22,15 @@ static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
 /// So many, whatever a notebook tries in a day.
 const KEPT: usize = 8;
 
-/// Reads the function, then answers a line for each line. What the function
-/// prints goes to standard error, so that it cannot pass for an answer.
+/// Reads the function, then answers a line for each line, with its number.
+/// What the function prints, or a program that it runs, goes to standard error,
+/// so that it cannot pass for an answer; Ctrl-C is for the program that asked.
 /// Numbers and arrays of other packages become plain ones.
 const DRIVER: &str = r#"
-import json, sys
-replies, sys.stdout = sys.stdout, sys.stderr
+import json, os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+replies = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 setup = json.loads(sys.stdin.readline())
 space = {"__name__": "function", "__file__": setup["file"]}
 failed, function = None, None
@@ -44,12 +47,14 @@ try:
 except BaseException as error:
     failed = f"{type(error).__name__}: {error}"
 for line in sys.stdin:
-    reply = json.dumps({"error": failed})
+    call = json.loads(line)
+    reply = json.dumps({"call": call["call"], "error": failed})
     if failed is None:
         try:
-            reply = json.dumps({"value": function(**json.loads(line))}, default=plain, allow_nan=False)
+            value = function(**call["arguments"])
+            reply = json.dumps({"call": call["call"], "value": value}, default=plain, allow_nan=False)
         except BaseException as error:
-            reply = json.dumps({"error": f"{type(error).__name__}: {error}"})
+            reply = json.dumps({"call": call["call"], "error": f"{type(error).__name__}: {error}"})
     replies.write(reply + "\n")
     replies.flush()
 "#;
@@ -80,11 +85,12 @@ impl Script<'_> {
             });
         }
         let (function, file) = (self.function, if self.file.is_empty() { "the source" } else { self.file });
-        let pattern = Regex::new(&format!(r"(?m)^def\s+{}\s*\(([^)]*)\)", regex::escape(function)));
-        let found = pattern.ok().and_then(|pattern| Some(pattern.captures(self.source)?[1].to_owned()));
+        let pattern = Regex::new(&format!(r"(?m)^def\s+{}\s*\(", regex::escape(function)));
+        let found = pattern.ok().and_then(|pattern| Some(&self.source[pattern.find(self.source)?.end()..]));
         let Some(list) = found else { return Err(format!("{file} has no function `{function}`")) };
-        let names = list.split(',').map(|part| part.split([':', '=']).next().unwrap_or_default().trim());
-        let names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "*").collect();
+        let list = split(list);
+        let names = list.iter().map(|part| part.split([':', '=']).next().unwrap_or_default().trim());
+        let names: Vec<&str> = names.filter(|name| !matches!(*name, "" | "*" | "/")).collect();
         if let Some(other) = names.iter().find(|name| !known.contains(name)) {
             return Err(format!("`{function}` in {file} wants `{other}`: there are {}", known.join(", ")));
         }
@@ -93,6 +99,31 @@ impl Script<'_> {
         }
         Ok(known.iter().copied().filter(|known| names.contains(known)).collect())
     }
+}
+
+/// The parameters of a function, from behind its opening bracket: what commas
+/// part that stand in no bracket, no text and no comment.
+fn split(source: &str) -> Vec<String> {
+    let mut parts = vec![String::new()];
+    let mut depth = 0;
+    let mut quote = None;
+    let mut characters = source.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (Some(_), '\\') => _ = characters.next(),
+            (Some(open), close) if open == close => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(character),
+            (None, '#') => _ = characters.by_ref().find(|character| *character == '\n'),
+            (None, ')') if depth == 0 => break,
+            (None, ',') if depth == 0 => parts.push(String::new()),
+            (None, _) => {
+                depth += i32::from("([{".contains(character)) - i32::from(")]}".contains(character));
+                parts.last_mut().into_iter().for_each(|part| part.push(character));
+            }
+        }
+    }
+    parts
 }
 
 /// Puts what a file holds into settings, unless they hold it already: those
@@ -116,8 +147,17 @@ struct Setup {
     function: String,
 }
 
-/// None before the first call and after it ended.
-type Process = Arc<Mutex<Option<Running>>>;
+/// The interpreter of a function.
+type Process = Arc<Turns>;
+
+/// Calls go to an interpreter one after the other.
+#[derive(Default)]
+struct Turns {
+    /// Who waits here keeps no thread from others.
+    turn: tokio::sync::Mutex<()>,
+    /// None before the first call and after it ended.
+    running: Mutex<Option<Running>>,
+}
 
 /// A function that can be called.
 pub struct Function {
@@ -154,6 +194,17 @@ impl Function {
         &self.parameters
     }
 
+    /// Calls it with named arguments, on a thread for what blocks.
+    ///
+    /// # Errors
+    /// Those of [`Function::call`].
+    pub async fn call_beside(self: &Arc<Self>, arguments: Value) -> Result<Value, String> {
+        let function = self.clone();
+        let _turn = self.process.turn.lock().await;
+        let called = tokio::task::spawn_blocking(move || function.call(&arguments)).await;
+        called.map_err(|error| error.to_string())?
+    }
+
     /// Calls it with named arguments, and waits: to be called where that is
     /// allowed.
     ///
@@ -161,17 +212,18 @@ impl Function {
     /// What it raised, or that the interpreter cannot be started or ended.
     pub fn call(&self, arguments: &Value) -> Result<Value, String> {
         let failed = |reason: String| format!("the function `{}`: {reason}", self.setup.function);
-        let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
-        let running = match process.take() {
-            Some(running) => Ok(running),
-            None => Running::start(&self.setup),
+        let mut process = self.process.running.lock().unwrap_or_else(PoisonError::into_inner);
+        // One that ended since its last call is no reason to fail.
+        let mut running = match process.take().and_then(Running::if_it_lives) {
+            Some(running) => running,
+            None => Running::start(&self.setup).map_err(failed)?,
         };
-        let mut running = running.map_err(failed)?;
         let mut reply = running.ask(arguments).map_err(failed)?;
+        // One that answered out of turn is not asked again.
         *process = Some(running);
-        match reply["error"].take() {
-            Value::String(error) => Err(failed(error)),
-            _ => Ok(reply["value"].take()),
+        match reply.remove("error") {
+            Some(Value::String(error)) => Err(failed(error)),
+            _ => Ok(reply.remove("value").unwrap_or_default()),
         }
     }
 }
@@ -195,6 +247,7 @@ struct Running {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    calls: u64,
 }
 
 impl Drop for Running {
@@ -217,24 +270,34 @@ impl Running {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(format!("`{interpreter}` has no input or output"));
         };
-        let mut running = Self { child, input, output: BufReader::new(output) };
+        let mut running = Self { child, input, output: BufReader::new(output), calls: 0 };
         let setup = json!({ "source": source, "file": file, "function": function });
         running.send(&setup).map_err(|error| format!("`{interpreter}` ended at once: {error}"))?;
         Ok(running)
     }
 
+    fn if_it_lives(mut self) -> Option<Self> {
+        matches!(self.child.try_wait(), Ok(None)).then_some(self)
+    }
+
     fn send(&mut self, value: &Value) -> std::io::Result<()> {
-        writeln!(self.input, "{value}")?;
+        let mut line = serde_json::to_vec(value)?;
+        line.push(b'\n');
+        self.input.write_all(&line)?;
         self.input.flush()
     }
 
-    fn ask(&mut self, arguments: &Value) -> Result<Value, String> {
+    fn ask(&mut self, arguments: &Value) -> Result<Map<String, Value>, String> {
         let ended = |error: String| format!("the interpreter ended: {error}");
-        self.send(arguments).map_err(|error| ended(error.to_string()))?;
+        self.calls += 1;
+        self.send(&json!({ "call": self.calls, "arguments": arguments })).map_err(|error| ended(error.to_string()))?;
         let mut line = String::new();
         match self.output.read_line(&mut line) {
             Ok(0) => Err(ended("it says nothing more".to_owned())),
-            Ok(_) => serde_json::from_str(&line).map_err(|error| ended(error.to_string())),
+            Ok(_) => match serde_json::from_str(&line) {
+                Ok(Value::Object(reply)) if reply.get("call") == Some(&json!(self.calls)) => Ok(reply),
+                _ => Err(format!("the interpreter answered `{}`, which is no reply", line.trim())),
+            },
             Err(error) => Err(ended(error.to_string())),
         }
     }
@@ -274,6 +337,28 @@ mod tests {
         assert_eq!(moody.call(&json!({ "a": 2 })).unwrap(), json!(1.0));
         let infinite = function("def f(a):\n    return float('inf')\n").unwrap();
         assert!(infinite.call(&json!({ "a": 1 })).unwrap_err().contains("ValueError"));
+    }
+
+    #[test]
+    fn what_programs_print_is_no_answer_and_an_interpreter_that_died_between_calls_is_none_missed() {
+        let loud = function(
+            "def f(a):\n    import os, subprocess\n    subprocess.run(['echo', '{\"value\": 7}'])\n    return [a, os.getpid()]\n",
+        )
+        .unwrap();
+        let mut first = loud.call(&json!({ "a": 1 })).unwrap();
+        assert_eq!(first[0], 1);
+        let pid = first[1].take().to_string();
+        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+        assert_eq!(loud.call(&json!({ "a": 2 })).unwrap(), json!([2, pid.parse::<u64>().unwrap()]), "Ctrl-C");
+        assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+        loud.process.running.lock().unwrap().as_mut().unwrap().child.wait().unwrap();
+        assert_eq!(loud.call(&json!({ "a": 3 })).unwrap()[0], 3);
+    }
+
+    #[test]
+    fn signatures_are_read_as_python_reads_them() {
+        let source = "def f(\n    a: dict[str, int] = {},  # first, (of two)\n    /, *,\n    b=(1, ')'),\n) -> int:\n    return 0\n";
+        assert_eq!(function(source).unwrap().parameters(), ["a", "b"]);
     }
 
     #[test]

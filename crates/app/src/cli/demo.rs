@@ -52,20 +52,32 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let experiment = folder.join("experiment.toml");
     let ran = run::execute(cx, environment::read(&experiment)?, None).await?;
     let run::Ran { session, results, report, tracking } = ran;
-    let answered = query::answer(cx, &session, QUESTION, None, None).await?;
+    let answered = query::answer(cx, &session, QUESTION, None, None).await;
+    let shown = answered.and_then(|answered| show(cx, &experiment, &results, &report, &answered));
+    run::tell(cx, tracking).await;
+    shown?;
+    Ok(run::exit_code(&results))
+}
+
+fn show(
+    cx: &Context,
+    experiment: &Path,
+    results: &lab::Results,
+    report: &Path,
+    answered: &lab::Answered,
+) -> Result<(), Failure> {
     if cx.json {
-        cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))?;
+        cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))
     } else {
-        cx.print(render::leaderboard(&results));
-        cx.print(format_args!("\nquestion: {QUESTION}\n{}", render::answered(&answered)));
+        cx.print(render::leaderboard(results));
+        cx.print(format_args!("\nquestion: {QUESTION}\n{}", render::answered(answered)));
         cx.print(format_args!(
             "\nask another: reverie query \"…\" --experiment {}\nopen the report in a browser: file://{}",
             experiment.display(),
             report.display()
         ));
+        Ok(())
     }
-    run::tell(cx, tracking).await;
-    Ok(run::exit_code(&results))
 }
 
 /// Puts the manuals into the corpus folder; what is there is not fetched again.

@@ -3,7 +3,7 @@
 use super::{BUDGET_REACHED, Context, Failure, submit};
 use crate::{environment, library, render};
 use lab::{Experiment, Results, Session, track::Tracking};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub const REPORT: &str = "report.html";
 
@@ -77,6 +77,19 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         return submit::run(cx, &experiment, ray, arguments.budget_usd).await;
     }
     let Ran { session, results, report, tracking } = execute(cx, experiment, arguments.budget_usd).await?;
+    let shown = show(cx, &session, &results, &report);
+    tell(cx, tracking).await;
+    shown?;
+    Ok(exit_code(&results))
+}
+
+fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Result<(), Failure> {
+    if cx.json {
+        cx.print_json(results)?;
+    } else {
+        cx.print(render::leaderboard(results));
+        cx.print(format_args!("report: {}", report.display()));
+    }
     let unsent = session.journal().n_unsent()?;
     if unsent > 0 {
         let count = render::count(unsent as usize);
@@ -85,14 +98,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             "{count} paid answers are only in this machine's journal; the next run sends them: {why}"
         ));
     }
-    if cx.json {
-        cx.print_json(&results)?;
-    } else {
-        cx.print(render::leaderboard(&results));
-        cx.print(format_args!("report: {}", report.display()));
-    }
-    tell(cx, tracking).await;
-    Ok(exit_code(&results))
+    Ok(())
 }
 
 /// A run that came to its end.

@@ -97,7 +97,7 @@ An interrupted copy goes on where it was. Model calls go along, so that nothing 
 paid anew: from the journal file of a folder to objects of an object store, and
 back. Scratch files belong to their machine and stay.
 Exit codes: 0 all is there, 3 some names are there with another size and were left,
-or some model calls are damaged.")]
+or some model calls could not be copied.")]
     Copy {
         /// An experiment file, a folder or a URL.
         from: String,
@@ -194,7 +194,7 @@ async fn copy(cx: &Context, from: &str, to: &str) -> Result<u8, Failure> {
     } else {
         cx.print(render::copied(to.location(), &copied));
     }
-    Ok(if copied.different.is_empty() && copied.calls.damaged == 0 { 0 } else { 3 })
+    Ok(if copied.is_whole() { 0 } else { 3 })
 }
 
 /// Opens a store that is there.

@@ -111,9 +111,12 @@ pub fn copied(to: &Location, copied: &Copied) -> String {
     if calls.damaged > 0 {
         let _ = write!(
             text,
-            "\nnot copied: {} damaged model calls (reverie journal verify)",
+            "\nnot copied: {} damaged model calls (`reverie journal verify` or `store verify` names them)",
             count(calls.damaged as usize)
         );
+    }
+    if let Some(problem) = &calls.problem {
+        let _ = write!(text, "\nnot copied: the model calls of a journal file: {problem}");
     }
     if copied.of_the_machine > 0 {
         let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.of_the_machine as usize));

@@ -156,10 +156,8 @@ impl Python {
             };
             wanted.insert(name.to_owned(), value);
         }
-        let (function, name) = (self.function.clone(), &self.config.function);
-        let called = tokio::task::spawn_blocking(move || function.call(&Value::Object(wanted))).await;
-        let reply =
-            called.map_err(|error| Missing::ProviderError(error.to_string()))?.map_err(Missing::ProviderError)?;
+        let name = &self.config.function;
+        let reply = self.function.call_beside(Value::Object(wanted)).await.map_err(Missing::ProviderError)?;
         let failed = |reason: String| Missing::ProviderError(format!("the function `{name}`: {reason}"));
         let (low, high) = self.config.range;
         let value = match &reply {

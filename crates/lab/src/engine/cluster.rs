@@ -53,8 +53,10 @@ pub trait Cluster: Send + Sync {
     /// If the cluster cannot be asked.
     async fn nodes(&self) -> Result<Vec<ClusterNode>, String>;
 
-    /// Starts a worker, on this node if one is named, and returns when it is
-    /// ready. The setup is what [`crate::engine::Worker::open`] takes.
+    /// Starts a worker, on this node if one is named, and returns the node's id
+    /// when it is ready. Without a name, a cluster that can get more nodes gets
+    /// one where none has room. The setup is what
+    /// [`crate::engine::Worker::open`] takes.
     ///
     /// # Errors
     /// If it did not start.
@@ -64,7 +66,7 @@ pub trait Cluster: Send + Sync {
         node: Option<&str>,
         resources: &Resources,
         setup: &[u8],
-    ) -> Result<(), CallError>;
+    ) -> Result<String, CallError>;
 
     /// Hands a worker a unit of work and waits for its reply. Several units
     /// may be with a worker at once.

@@ -30,7 +30,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicU64},
     time::{Duration, Instant},
 };
@@ -80,6 +80,20 @@ struct State {
     deaths: usize,
     trouble: Option<String>,
     without_workers: Option<Instant>,
+    /// Since when a stage has tasks and no worker that is ready.
+    unstaffed: BTreeMap<Operator, Instant>,
+    growth: Growth,
+}
+
+/// How the cluster comes to more nodes.
+#[derive(Default)]
+struct Growth {
+    /// Nodes that are there without it.
+    known: HashSet<String>,
+    /// Since when tasks have been waiting.
+    backlog: Option<Instant>,
+    /// The worker for which there is no room yet.
+    worker: Option<WorkerId>,
 }
 
 /// A task that waits for a worker.
@@ -173,6 +187,7 @@ impl Engine for Remote {
             state.questions.clear();
             state.progress = None;
         }
+        self.shared.stop_growing().await;
         let (repeated, deaths) = self.losses();
         if (repeated, deaths) != before {
             execution.log(
@@ -254,6 +269,10 @@ impl State {
             progress.rows(operator, rows);
         }
         progress.elsewhere(worker, look.models);
+    }
+
+    fn fail(&mut self, operator: Operator, reason: &str) {
+        hand_out::refuse(self.queues.get_mut(&operator).map(std::mem::take).into_iter().flatten(), reason);
     }
 
     fn fail_all(&mut self, reason: &str) {

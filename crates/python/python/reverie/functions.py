@@ -199,7 +199,7 @@ def generator(
     citations: bool = True,
     interpreter: str | None = None,
 ) -> Callable[[Callable[..., Any]], Function]:
-    """Makes a generator of a function that writes what the model is asked.
+    r"""Makes a generator of a function that writes what the model is asked.
 
     The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their paths).
     It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user. Reverie makes the call,

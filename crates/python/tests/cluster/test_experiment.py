@@ -342,6 +342,8 @@ def test_a_file_and_a_dictionary_are_the_same_experiment(small, provider):
 
 def test_ctrl_c_ends_a_run_and_keeps_what_is_finished(small):
     slow = Provider(latency={"constant": {"seconds": 0.5}}, concurrency=2)
+    # A shell starts what it runs in the background with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         experiment = reverie.Experiment(settings(small, slow.url))
 
@@ -356,6 +358,7 @@ def test_ctrl_c_ends_a_run_and_keeps_what_is_finished(small):
         results = experiment.run()
         answered = slow.statistics()["requests"] - sum(slow.statistics()["rejected"].values())
     finally:
+        signal.signal(signal.SIGINT, before)
         slow.stop()
     assert results.data["provider_errors"] == 0
     # 24 answers, and what was in flight when it was interrupted.

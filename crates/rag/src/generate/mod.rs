@@ -46,7 +46,10 @@ impl GeneratorConfig {
     /// # Errors
     /// What is wrong with them.
     pub fn check(&self) -> Result<(), String> {
-        self.settings().check()
+        match self {
+            Self::Python(config) => config.check(),
+            others => others.settings().check(),
+        }
     }
 
     /// What all generators share.

@@ -19,9 +19,15 @@
 //! best first), `documents` (their paths). It returns a text, or messages as
 //! `{"role": …, "content": …}` with the roles `system`, `user` and
 //! `assistant`, the last of them of the user. Passages are not cut: what is
-//! longer than the model's context is an error. A number in brackets in the
-//! answer cites the passage of that number, from 1. What the function raises
-//! is no answer, with the reason.
+//! longer than the model's context is an error. What the function raises is no
+//! answer, with the reason.
+//!
+//! The answer is what the model says, without white space around it. A number
+//! in brackets in it cites the passage of that number, from 1, and an answer
+//! that names none gets the number of the passage that it is from; where an
+//! answer must have a form of its own, such as JSON, `citations = false`
+//! leaves it as it is. One that says nothing becomes that the sources do not
+//! answer the question.
 
 use super::{
     Answer, Generator, NO_ANSWER, Onlooker,
@@ -74,13 +80,17 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
         let refuse = |reason: String| Error::Config { component: NAME, reason };
-        if self.settings.prompt != Prompt::default() || self.settings.context_tokens.is_some() {
-            return Err(refuse(
-                "`prompt` and `context_tokens` mean nothing here: the function writes it all".to_owned(),
-            ));
-        }
+        self.check().map_err(refuse)?;
         let function = Function::new(self.script(), &PARAMETERS).map_err(refuse)?;
-        Ok(Box::new(Python { function: Arc::new(function), asker: self.settings.asker(NAME, chat)? }))
+        let asker = self.settings.asker(NAME, chat)?.until(&[]);
+        Ok(Box::new(Python { function: Arc::new(function), asker }))
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.settings.prompt != Prompt::default() || self.settings.context_tokens.is_some() {
+            return Err("`prompt` and `context_tokens` mean nothing here: the function writes it all".to_owned());
+        }
+        self.settings.check()
     }
 
     pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
@@ -118,10 +128,8 @@ impl Generator for Python {
             };
             (name.to_owned(), value)
         });
-        let (function, wanted) = (self.function.clone(), Value::Object(wanted.collect()));
         let failed = |reason: String| Error::Failed { component: NAME, reason };
-        let called = tokio::task::spawn_blocking(move || function.call(&wanted)).await;
-        let written = called.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let written = self.function.call_beside(Value::Object(wanted.collect())).await.map_err(failed)?;
         let messages = messages(written).map_err(failed)?;
         let (text, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
         Ok(self.asker.answer(&text, passages, 0, tally))
@@ -168,6 +176,7 @@ mod tests {
         let both = "[{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': question}]";
         config(both).build(model.handle()).unwrap().generate("Why?", &[passage("a")]).await.unwrap();
         assert_eq!(model.requests()[0].messages, [Message::system("Be brief."), Message::user("Why?")]);
+        assert!(model.requests()[0].stop.is_empty(), "a text may go on after any word");
         for body in ["[]", "7", "[{'role': 'system', 'content': 'Be brief.'}]", "' '", "question.oats"] {
             let generator = config(body).build(model.handle()).unwrap();
             let error = generator.generate("Why?", &[passage("a")]).await.unwrap_err().to_string();
@@ -180,7 +189,9 @@ mod tests {
     fn settings_that_mean_nothing_and_files_without_the_function_are_refused() {
         let model = Model::new(4096, |_| String::new());
         let brief = Settings { prompt: Prompt::Brief, ..Settings::default() };
-        assert!(Config { settings: brief, ..config("''") }.build(model.handle()).is_err());
+        let brief = Config { settings: brief, ..config("''") };
+        assert!(brief.build(model.handle()).is_err());
+        assert!(super::super::GeneratorConfig::Python(brief).check().unwrap_err().contains("`prompt`"));
         let mut config = Config { file: "prompts.py".to_owned(), ..Config::default() };
         let error = config.read_files(&|_| Ok("def other(question):\n    return ''\n".to_owned())).unwrap_err();
         assert!(error.contains("prompts.py has no function `write`"), "{error}");

@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.
 const TEMPLATE_TOKENS: usize = 64;
+/// A small model that is done likes to go on with a question of its own.
+const STOP: &[&str] = &["\nQuestion:", "<source"];
 /// Less room for sources than this makes no sense.
 const LEAST_ROOM: usize = 64;
 
@@ -74,7 +76,7 @@ impl Settings {
     /// Checks the settings and joins them with their model.
     pub(super) fn asker(&self, component: &'static str, chat: Chat) -> Result<Asker, Error> {
         self.check().map_err(|reason| Error::Config { component, reason })?;
-        Ok(Asker { settings: self.clone(), chat })
+        Ok(Asker { settings: self.clone(), chat, stop: STOP })
     }
 }
 
@@ -82,6 +84,7 @@ impl Settings {
 pub(super) struct Asker {
     settings: Settings,
     chat: Chat,
+    stop: &'static [&'static str],
 }
 
 /// Who looks on while a reply is written, and how many sources it may cite.
@@ -100,6 +103,12 @@ pub(super) struct Tally {
 }
 
 impl Asker {
+    /// With these texts as the end of a reply, instead of those that end what
+    /// follows our own prompts.
+    pub(super) fn until(self, stop: &'static [&'static str]) -> Self {
+        Self { stop, ..self }
+    }
+
     pub(super) fn task<'a>(&self, question: &'a str) -> Task<'a> {
         Task { prompt: self.settings.prompt, citations: self.settings.citations, question }
     }
@@ -151,8 +160,7 @@ impl Asker {
         let mut request = ChatRequest::new(messages, self.settings.max_tokens);
         request.temperature = self.settings.temperature;
         request.seed = self.settings.seed;
-        // A small model that is done likes to go on with a question of its own.
-        request.stop = vec!["\nQuestion:".to_owned(), "<source".to_owned()];
+        request.stop = self.stop.iter().map(|&text| text.to_owned()).collect();
         let response = match watch {
             Some(watch) => {
                 let mut answering = self.chat.stream(&request);

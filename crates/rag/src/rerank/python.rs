@@ -94,10 +94,8 @@ impl Reranker for Python {
             };
             (name.to_owned(), value)
         });
-        let (function, wanted) = (self.function.clone(), Value::Object(wanted.collect()));
         let failed = |reason: String| Error::Failed { component: NAME, reason };
-        let called = tokio::task::spawn_blocking(move || function.call(&wanted)).await;
-        let reply = called.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
+        let reply = self.function.call_beside(Value::Object(wanted.collect())).await.map_err(failed)?;
         let scores: Option<Vec<f32>> =
             reply.as_array().and_then(|scores| scores.iter().map(|score| Some(score.as_f64()? as f32)).collect());
         match scores {

@@ -129,7 +129,7 @@ fn found(list: &Value, rows: &[u32], top_k: usize) -> Result<Vec<Hit>, String> {
             }
             Some(_) => None,
         };
-        hits.push(hit.ok_or_else(|| wrong(named))?);
+        hits.push(hit.filter(|hit| hit.score.is_finite()).ok_or_else(|| wrong(named))?);
     }
     let mut seen = HashSet::new();
     if let Some(hit) = hits.iter().find(|hit| !seen.insert(hit.row)) {
@@ -172,6 +172,7 @@ mod tests {
         assert!(refused("return [[-1], []]").contains("-1 is neither"));
         assert!(refused("return [[1, 1], []]").contains("chunk 1 is named twice"));
         assert!(refused("return [[(1, 2, 3)], []]").contains("[1,2,3] is neither"));
+        assert!(refused("return [[(1, -1e300)], []]").contains("[1,-1e+300] is neither"));
         assert!(refused("return chunks.oats").contains("AttributeError"));
     }
 }

@@ -10,12 +10,12 @@ use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf};
 
 /// Calls taken along at once.
-const BATCH: usize = 1000;
+const BATCH: usize = 256;
 /// Requests at once.
 const AT_ONCE: usize = 16;
 
 /// What became of calls.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CopiedCalls {
     /// Written.
     pub written: u64,
@@ -23,6 +23,9 @@ pub struct CopiedCalls {
     pub there: u64,
     /// Damaged, and therefore not copied.
     pub damaged: u64,
+    /// Why those of a journal file were not copied, or not all: the file cannot
+    /// be read or written there.
+    pub problem: Option<String>,
 }
 
 /// Copies the calls that are not there yet: those of the journal file if
@@ -31,7 +34,8 @@ pub struct CopiedCalls {
 /// `to` is a folder.
 ///
 /// # Errors
-/// If a store or a file fails; what was copied stays.
+/// If an object store fails; what was copied stays. A journal file that fails
+/// is the [`CopiedCalls::problem`], as artifacts are worth a copy without it.
 pub(crate) async fn copy_calls(
     from: &ArtifactStore,
     objects: &[Key],
@@ -39,28 +43,53 @@ pub(crate) async fn copy_calls(
     there: &BTreeSet<Key>,
 ) -> Result<CopiedCalls, Error> {
     let mut copied = CopiedCalls::default();
-    if let Some(path) = file(from).filter(|path| path.is_file()) {
-        let journal = Journal::open(path)?;
-        let mut after = None;
-        loop {
-            let (last, calls) = on_disk(&journal, move |journal| journal.page(after, BATCH)).await?;
-            copied.write(calls, to, there).await?;
-            let Some(last) = last else { break };
-            after = Some(last);
+    match copied.copy(from, objects, to, there).await {
+        Err(
+            error @ (Error::File { .. } | Error::Journal { .. } | Error::JournalDamaged { .. } | Error::Newer { .. }),
+        ) => {
+            copied.problem = Some(crate::error_text(&error));
         }
-    }
-    for keys in objects.chunks(BATCH) {
-        let fetched = stream::iter(keys).map(|key| async move {
-            let bytes = from.get(&shared::object_name(key)).await?.unwrap_or_default();
-            Ok::<_, Error>((*key, shared::decode(key, &bytes)))
-        });
-        let calls: Vec<_> = fetched.buffer_unordered(AT_ONCE).try_collect().await?;
-        copied.write(calls, to, there).await?;
+        other => other?,
     }
     Ok(copied)
 }
 
 impl CopiedCalls {
+    async fn copy(
+        &mut self,
+        from: &ArtifactStore,
+        objects: &[Key],
+        to: &ArtifactStore,
+        there: &BTreeSet<Key>,
+    ) -> Result<(), Error> {
+        if let Some(path) = file(from).filter(|path| path.is_file()) {
+            let journal = Journal::open(path)?;
+            let mut after = None;
+            loop {
+                let (last, calls) = on_disk(&journal, move |journal| journal.page(after, BATCH)).await?;
+                self.write(calls, to, there).await?;
+                let Some(last) = last else { break };
+                after = Some(last);
+            }
+        }
+        // What the target's file has need not be fetched.
+        let kept = match file(to).filter(|path| path.is_file() && !objects.is_empty()) {
+            Some(path) => on_disk(&Journal::open(path)?, Journal::keys).await?,
+            None => BTreeSet::new(),
+        };
+        let missing: Vec<Key> = objects.iter().filter(|key| !kept.contains(*key)).copied().collect();
+        self.there += (objects.len() - missing.len()) as u64;
+        for keys in missing.chunks(BATCH) {
+            let fetched = stream::iter(keys).map(|key| async move {
+                let bytes = from.get(&shared::object_name(key)).await?.unwrap_or_default();
+                Ok::<_, Error>((*key, shared::decode(key, &bytes)))
+            });
+            let calls: Vec<_> = fetched.buffer_unordered(AT_ONCE).try_collect().await?;
+            self.write(calls, to, there).await?;
+        }
+        Ok(())
+    }
+
     async fn write(
         &mut self,
         calls: Vec<(Key, Result<JournalEntry, String>)>,
@@ -119,6 +148,16 @@ impl Journal {
                 }
             }
             Ok((keys.last().copied(), calls))
+        })
+    }
+
+    /// The keys of all calls, intact or not.
+    fn keys(&self) -> Result<BTreeSet<Key>, Error> {
+        self.with(|connection| {
+            let mut statement = connection.prepare("SELECT key FROM calls")?;
+            let keys = statement.query_map([], |row| row.get::<_, Vec<u8>>(0))?;
+            let keys = keys.collect::<rusqlite::Result<Vec<_>>>()?;
+            Ok(keys.iter().filter_map(|bytes| Key::from_hex(&super::hex(bytes))).collect())
         })
     }
 

@@ -25,6 +25,13 @@ pub struct Copied {
     pub of_the_machine: u64,
 }
 
+impl Copied {
+    /// Whether everything is there now.
+    pub fn is_whole(&self) -> bool {
+        self.different.is_empty() && self.calls.damaged == 0 && self.calls.problem.is_none()
+    }
+}
+
 /// How far a copy is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyProgress {
@@ -58,12 +65,15 @@ pub async fn copy(
         _ => None,
     };
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
-    let calls = copy_calls(from, &calls, to, &there.keys().filter_map(|name| key(name)).collect()).await?;
-    let mut copied = Copied { calls, of_the_machine: own.len() as u64, ..Copied::default() };
+    let mut copied = Copied { of_the_machine: own.len() as u64, ..Copied::default() };
     let mut progress = CopyProgress { all: Amount::of(&objects), ..CopyProgress::default() };
     // A run's results and its pointer come last: who finds them finds the rest.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| object.name.starts_with("runs/"));
-    for objects in [first, last] {
+    for (objects, is_last) in [(first, false), (last, true)] {
+        if is_last {
+            let keys = there.keys().filter_map(|name| key(name)).collect();
+            copied.calls = copy_calls(from, &calls, to, &keys).await?;
+        }
         let mut missing = Vec::new();
         for object in objects {
             match there.get(&object.name) {

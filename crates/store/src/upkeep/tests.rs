@@ -162,6 +162,7 @@ async fn calls_go_from_a_file_to_objects_and_back_to_a_file() -> TestResult {
     for key in &keys[30..] {
         journal.put(key, &entry(&key.hex()))?;
     }
+    drop(journal);
     let calls = copy(&near, &far, scratch.path(), |_| {}).await?.calls;
     assert_eq!((calls.written, calls.there), (2470, 30));
 
@@ -169,10 +170,19 @@ async fn calls_go_from_a_file_to_objects_and_back_to_a_file() -> TestResult {
     far.replace(&name, "{}").await?;
     let back = ArtifactStore::open(&last.path().to_string_lossy(), &[])?;
     let copied = copy(&far, &back, scratch.path(), |_| {}).await?;
-    assert_eq!(copied.calls, CopiedCalls { written: 2499, there: 0, damaged: 1 });
+    assert_eq!(copied.calls, CopiedCalls { written: 2499, damaged: 1, ..CopiedCalls::default() });
     assert!(back.list("journal").await?.is_empty(), "a folder has a file");
     let journal = crate::Journal::open(last.path().join("journal.db"))?;
     assert_eq!(journal.get(&keys[7])?, Some(entry(&keys[7].hex())));
     assert_eq!(journal.get(&keys[0])?, None);
+    let again = copy(&far, &back, scratch.path(), |_| {}).await?.calls;
+    assert_eq!((again.written, again.there, again.damaged), (0, 2499, 1));
+
+    // A file that is no journal keeps nobody from the rest.
+    std::fs::write(first.path().join("journal.db"), "of another program")?;
+    near.put(&artifact(0), parquet("rows")).await?;
+    let copied = copy(&near, &far, scratch.path(), |_| {}).await?;
+    assert!(copied.calls.problem.as_ref().is_some_and(|problem| problem.contains("journal.db")), "{copied:?}");
+    assert!(!copied.is_whole() && far.exists(&artifact(0)).await?);
     Ok(())
 }

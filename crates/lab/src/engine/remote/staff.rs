@@ -22,6 +22,20 @@ const FAILED_STARTS: u32 = 3;
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 /// How long a run waits without any worker before its tasks fail.
 const WITHOUT_WORKERS: Duration = Duration::from_secs(180);
+/// How long a stage's tasks wait for a worker with its resources: a cloud needs
+/// minutes to bring a machine.
+const WITHOUT_STAGE: Duration = Duration::from_secs(900);
+/// When people are told of it.
+const TELL: Duration = Duration::from_secs(20);
+/// Tasks that compute wait for so long before another node is asked for.
+const GROW_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 10 });
+
+/// A worker that is to be started.
+type Starting = (WorkerId, Option<ClusterNode>, WorkerSetup, Resources);
+
+fn cores(node: &ClusterNode) -> usize {
+    (node.cpus.floor() as usize).max(1)
+}
 
 impl Shared {
     /// Starts workers where there are too few, and ends those that are idle.
@@ -38,7 +52,7 @@ impl Shared {
         let now = Instant::now();
         {
             let mut state = self.state();
-            for node in nodes {
+            for node in &nodes {
                 let staffed = |worker: &WorkerState| {
                     worker.stage.is_none() && worker.node.as_ref().is_some_and(|other| other.id == node.id)
                 };
@@ -46,12 +60,15 @@ impl Shared {
                 if state.workers.iter().any(staffed) || state.starts.get(&node.id).is_some_and(waits) {
                     continue;
                 }
-                let cores = (node.cpus.floor() as usize).max(1);
-                // A CPU is left to others where there are several, such as
-                // workers of stages and the tasks of Ray Data.
-                let cpus = if node.cpus >= 2.0 { node.cpus - 1.0 } else { node.cpus / 2.0 };
-                let resources = Resources { cpus, ..Resources::default() };
-                starting.push(self.worker(&mut state, None, Some(node), cores, resources));
+                // A new node is for the worker that asked for one.
+                if state.growth.worker.is_some() && !state.growth.known.contains(&node.id) {
+                    continue;
+                }
+                let resources = Resources { cpus: self.share(node), ..Resources::default() };
+                starting.push(self.worker(&mut state, None, Some(node.clone()), cores(node), resources));
+            }
+            if state.growth.worker.is_none() {
+                state.growth.known = nodes.iter().map(|node| node.id.clone()).collect();
             }
             for (operator, stage) in self.stages() {
                 let queued = state.queues.get(&operator).map_or(0, VecDeque::len);
@@ -78,12 +95,68 @@ impl Shared {
                     starting.push(self.worker(&mut state, Some(operator), None, cores, resources));
                 }
             }
+            if let Some(worker) = self.grow(&mut state, &nodes, now) {
+                starting.push(worker);
+            }
             self.give_up(&mut state, now);
         }
         for (id, node, setup, resources) in starting {
             tokio::spawn(self.clone().start(id, node, setup, resources));
         }
         for worker in ending {
+            self.cluster.stop(worker).await;
+        }
+    }
+
+    /// What a node's worker takes of its CPUs. One is left to others where there
+    /// are several, such as the tasks of Ray Data, and as many as the largest
+    /// stage wants: if that is the whole node, its worker takes none.
+    fn share(&self, node: &ClusterNode) -> f64 {
+        let wanted = self.stages().map(|(_, stage)| stage.cpus).fold(1.0, f64::max);
+        if node.cpus > wanted {
+            node.cpus - wanted
+        } else if self.stages().next().is_none() {
+            node.cpus / 2.0
+        } else {
+            0.0
+        }
+    }
+
+    /// Starts a worker on no node in particular while tasks that compute have
+    /// been waiting, so that a cluster which can grow does; one node after the
+    /// other. Where it cannot, the worker is given up with the waiting tasks.
+    fn grow(&self, state: &mut State, nodes: &[ClusterNode], now: Instant) -> Option<Starting> {
+        let waits = |(operator, queue): (&Operator, &VecDeque<_>)| {
+            !queue.is_empty() && !operator.waits() && self.stage(*operator).is_none()
+        };
+        if !state.queues.iter().any(waits) {
+            state.growth.backlog = None;
+            return None;
+        }
+        let since = *state.growth.backlog.get_or_insert(now);
+        let starting = state.workers.iter().any(|worker| worker.stage.is_none() && !worker.ready);
+        if starting || state.growth.worker.is_some() || now.duration_since(since) < GROW_AFTER {
+            return None;
+        }
+        let node = nodes.iter().max_by(|a, b| a.cpus.total_cmp(&b.cpus))?;
+        // More than any node has left, or it would go to one that has a worker.
+        let (share, left) = (self.share(node), node.cpus - self.share(node));
+        let cpus = if share > left { share } else { node.cpus };
+        let worker = self.worker(state, None, None, cores(node), Resources { cpus, ..Resources::default() });
+        state.growth.worker = Some(worker.0);
+        Some(worker)
+    }
+
+    /// Ends the wait for a node that nobody needs any more.
+    pub(super) async fn stop_growing(&self) {
+        let waiting = {
+            let mut state = self.state();
+            let waiting = state.growth.worker.take();
+            state.growth.backlog = None;
+            state.workers.retain(|worker| Some(worker.id) != waiting);
+            waiting
+        };
+        if let Some(worker) = waiting {
             self.cluster.stop(worker).await;
         }
     }
@@ -95,7 +168,7 @@ impl Shared {
         node: Option<ClusterNode>,
         cores: usize,
         resources: Resources,
-    ) -> (WorkerId, Option<ClusterNode>, WorkerSetup, Resources) {
+    ) -> Starting {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (units, idle_since) = (BTreeMap::new(), Instant::now());
         state.workers.push(WorkerState {
@@ -118,12 +191,20 @@ impl Shared {
             Err(error) => Err(CallError::Failed(error.to_string())),
         };
         let mut state = self.state();
+        if state.growth.worker == Some(id) {
+            (state.growth.worker, state.growth.backlog) = (None, None);
+        }
         let starts = state.starts.entry(place.unwrap_or_default().to_owned()).or_default();
         match started {
-            Ok(()) => {
+            Ok(place) => {
                 *starts = Starts::default();
                 if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
                     worker.ready = true;
+                    // Where a worker of a stage is makes no difference.
+                    if worker.stage.is_none() && worker.node.is_none() {
+                        let name = place.clone();
+                        worker.node = Some(ClusterNode { id: place, name, cpus: worker.cores as f64 });
+                    }
                 }
             }
             Err(error) => {
@@ -149,6 +230,35 @@ impl Shared {
 
     /// Ends the wait of tasks for which there have been no workers for long.
     fn give_up(&self, state: &mut State, now: Instant) {
+        for (operator, stage) in self.stages() {
+            let waits = state.queues.get(&operator).is_some_and(|queue| !queue.is_empty());
+            let staffed = state.workers.iter().any(|worker| worker.stage == Some(operator) && worker.ready);
+            let what = format!("stage {}", operator.name());
+            if !waits || staffed {
+                if state.unstaffed.remove(&operator).is_some()
+                    && let Some(progress) = &state.progress
+                {
+                    progress.behind(&what, None);
+                }
+                continue;
+            }
+            let waited = now.duration_since(*state.unstaffed.entry(operator).or_insert(now));
+            let wanted = format!(
+                "no node has {} CPUs{}{}{} free for a worker of it",
+                stage.cpus,
+                if stage.gpus > 0.0 { format!(", {} GPUs", stage.gpus) } else { String::new() },
+                stage.memory_mib.map(|mib| format!(", {mib} MiB")).unwrap_or_default(),
+                stage.resources.iter().map(|(name, count)| format!(", {count} {name}")).collect::<String>(),
+            );
+            if waited > WITHOUT_STAGE {
+                let reason = format!("stage {}: {wanted}, for {} s", operator.name(), WITHOUT_STAGE.as_secs());
+                state.fail(operator, &reason);
+            } else if waited > TELL
+                && let Some(progress) = &state.progress
+            {
+                progress.behind(&what, Some(wanted));
+            }
+        }
         if state.workers.iter().any(|worker| worker.ready) || state.queues.values().all(VecDeque::is_empty) {
             state.without_workers = None;
             return;

@@ -17,6 +17,11 @@ type TestResult = Result<(), Box<dyn std::error::Error>>;
 #[derive(Default)]
 struct Inside {
     nodes: Vec<&'static str>,
+    /// Nodes that can be had.
+    more: Mutex<Vec<&'static str>>,
+    had: Mutex<Vec<&'static str>>,
+    /// How long each unit takes at least.
+    delay: std::time::Duration,
     folder: std::path::PathBuf,
     workers: Mutex<HashMap<WorkerId, Arc<Worker>>>,
     calls: Mutex<HashMap<WorkerId, Vec<AbortHandle>>>,
@@ -30,22 +35,31 @@ struct Inside {
 impl Cluster for Inside {
     async fn nodes(&self) -> Result<Vec<ClusterNode>, String> {
         let node = |name: &&str| ClusterNode { id: (*name).to_owned(), name: (*name).to_owned(), cpus: 2.0 };
-        Ok(self.nodes.iter().map(node).collect())
+        Ok(self.nodes.iter().chain(&*self.had.lock().unwrap()).map(node).collect())
     }
 
     async fn start(
         &self,
         worker: WorkerId,
-        _node: Option<&str>,
+        node: Option<&str>,
         resources: &Resources,
         told: &[u8],
-    ) -> Result<(), CallError> {
+    ) -> Result<String, CallError> {
+        // A worker for a whole node finds none with so much room.
+        let got = if node.is_none() && resources.cpus == 2.0 {
+            let more = self.more.lock().unwrap().pop();
+            let Some(more) = more else { return std::future::pending().await };
+            self.had.lock().unwrap().push(more);
+            more
+        } else {
+            "somewhere"
+        };
         self.resources.lock().unwrap().push(resources.clone());
         let told: WorkerSetup = serde_json::from_slice(told).unwrap();
         let opened = Worker::open(&told, setup(&self.folder)).await;
         let opened = opened.map_err(|error| CallError::Failed(error.to_string()))?;
         self.workers.lock().unwrap().insert(worker, Arc::new(opened));
-        Ok(())
+        Ok(node.unwrap_or(got).to_owned())
     }
 
     async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError> {
@@ -65,7 +79,11 @@ impl Cluster for Inside {
                 }
             }
         }
-        let call = tokio::spawn(async move { open.run(&unit).await });
+        let delay = self.delay;
+        let call = tokio::spawn(async move {
+            tokio::time::sleep(delay).await;
+            open.run(&unit).await
+        });
         self.calls.lock().unwrap().entry(worker).or_default().push(call.abort_handle());
         match call.await {
             Ok(reply) => reply.map_err(|error| CallError::Failed(error.to_string())),
@@ -189,6 +207,40 @@ async fn a_stage_with_settings_has_workers_of_its_own() -> TestResult {
     let pool: Vec<_> = resources.iter().filter(|resources| resources.gpus == 0.5).collect();
     assert_eq!(pool.len(), 2, "{resources:?}");
     assert_eq!(pool[0].memory, Some(100 << 20));
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_that_can_grow_does_while_tasks_wait() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path();
+    corpus(path);
+    let cluster = Arc::new(Inside {
+        nodes: vec!["a"],
+        more: Mutex::new(vec!["b"]),
+        delay: std::time::Duration::from_secs(1),
+        folder: path.to_owned(),
+        ..Inside::default()
+    });
+    let results = run(experiment(path, "store", "[engine]\nray = {}\n"), on(&cluster, path)).await?;
+    assert!(results.trials.iter().all(|trial| trial.failures.is_empty()));
+    assert_eq!(*cluster.had.lock().unwrap(), ["b"]);
+    let workers: BTreeSet<WorkerId> = cluster.units.lock().unwrap().iter().map(|(worker, _)| *worker).collect();
+    assert_eq!(workers.len(), 2, "one for each node, and none where there is no node");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stage_that_wants_a_whole_node_finds_room_beside_the_nodes_worker() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path();
+    corpus(path);
+    let cluster = Arc::new(Inside { nodes: vec!["a"], folder: path.to_owned(), ..Inside::default() });
+    let rest = "[engine.ray.stages]\nretrieve = { cpus = 1.5, max = 1 }\nembed = { cpus = 4 }\n";
+    run(experiment(path, "store", rest), on(&cluster, path)).await?;
+    let resources = cluster.resources.lock().unwrap().clone();
+    assert!(resources.iter().any(|resources| resources.cpus == 0.0), "the node's own: {resources:?}");
+    assert!(resources.iter().any(|resources| resources.cpus == 1.5), "{resources:?}");
     Ok(())
 }
 

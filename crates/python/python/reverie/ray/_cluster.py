@@ -52,7 +52,10 @@ class Cluster:
         )
 
     def start(self, worker: int, node: str | None, resources: str, setup: bytes, done: Done) -> None:
-        """Starts an actor, on this node if one is named."""
+        """Starts an actor, on this node if one is named; tells on which it is.
+
+        One that fits on no node is what Ray's autoscaler starts nodes for.
+        """
         wanted = json.loads(resources)
         options: dict[str, Any] = {
             "num_cpus": wanted["cpus"],
@@ -102,10 +105,10 @@ class Worker:
             self._error = error
 
     async def ready(self) -> bytes:
-        """Nothing, or why this worker cannot work."""
+        """The id of its node, or why this worker cannot work."""
         if self._error is not None:
             raise self._error
-        return b""
+        return ray.get_runtime_context().get_node_id().encode()
 
     async def look(self) -> bytes:
         """What it is doing."""
