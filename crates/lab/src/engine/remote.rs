@@ -58,6 +58,7 @@ struct Shared {
     setup: WorkerSetup,
     spec: EngineSpec,
     next: AtomicU64,
+    began: Instant,
     state: Mutex<State>,
     /// The dispatcher has something to look at.
     work: Notify,
@@ -132,6 +133,7 @@ impl Remote {
             setup,
             spec,
             next: AtomicU64::new(1),
+            began: Instant::now(),
             state: Mutex::default(),
             work: Notify::new(),
             room: Notify::new(),

@@ -78,6 +78,9 @@ impl Worker {
         }
         let source = session.source(&mut mistakes);
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
+        // Paid answers that could not be sent while the store was away: other
+        // workers would pay for them again. What cannot be sent now stays here.
+        let _ = session.journal().flush().await;
         let models = Arc::new(session.models());
         progress.watch(models.client());
         Ok(Self { session, source, models, progress, executions: Mutex::default() })

@@ -15,6 +15,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+/// So long all of the first workers are waited for: each begins by sending the
+/// paid answers that were left on its node when a store was away, and who asks
+/// a model before may pay for one of them again.
+const ALL_OPEN: Duration = Duration::from_secs(10);
 /// A task whose workers died so often is given up: it may be what kills them.
 const DEATHS: usize = 4;
 
@@ -23,6 +27,10 @@ impl Shared {
     pub(super) fn pump(self: &Arc<Self>) {
         let mut units = Vec::new();
         let mut state = self.state();
+        let opens = |worker: &WorkerState| worker.node.is_some() && !worker.ready;
+        if self.began.elapsed() < ALL_OPEN && state.workers.iter().any(opens) {
+            return;
+        }
         let operators: Vec<Operator> = state.queues.keys().rev().copied().collect();
         for operator in operators {
             let (stage, batch) = (self.stage(operator), state.batch(operator));
