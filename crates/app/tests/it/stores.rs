@@ -3,12 +3,14 @@
 
 use crate::{
     corpus,
-    services::{S3, SECRET},
+    services::{KEY, S3, SECRET},
     workspace::{Outcome, Workspace},
 };
+use lab::engine::{Worker, WorkerSetup};
 use serde_json::Value;
 use simulator::{Latency, Running, Settings};
-use std::{process::Stdio, time::Duration};
+use std::{collections::BTreeMap, process::Stdio, sync::Arc, time::Duration};
+use store::{ArtifactStore, Journal, JournalEntry, Key, SharedJournal};
 
 const RETRIEVAL: &str = "chunker = [{ sentence = { chunk_size = 32, chunk_overlap = 0 } }, { sentence_window = { window_size = 1 } }]\nembedder = [\"tiny\"]\nretriever = [{ dense = { top_k = 2 } }, { bm25 = { top_k = 2 } }]";
 const GENERATOR: &str = "generator = [{ compact = { model = \"gpt\", max_tokens = 16 } }]";
@@ -266,4 +268,72 @@ async fn a_large_object_goes_in_parts_and_is_written_once() {
         let copy = store.local_copy(name, folder.path()).await.unwrap();
         assert!(std::fs::read(copy).unwrap() == bytes, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_worker_begins_by_sending_paid_answers_that_were_left_on_its_node() {
+    let Some(server) = S3::start().await else { return };
+    let workspace = Workspace::new();
+    experiment(
+        &workspace,
+        "retriever = [{ bm25 = { top_k = 2 } }]\nchunker = [\"sentence\"]",
+        [STORE, "documents", "golden.jsonl"],
+        "",
+    );
+    // A call that was paid while the store was away: here, no folder any more.
+    let folder = workspace.file("away");
+    let away = ArtifactStore::open(&folder.to_string_lossy(), &[]).unwrap();
+    std::fs::remove_dir(&folder).unwrap();
+    std::fs::write(&folder, "no folder").unwrap();
+    let left = Journal::open(workspace.file("node").join(Journal::FILE)).unwrap();
+    let journal = SharedJournal::new(Arc::new(left), away);
+    let entry = JournalEntry {
+        model: "m".to_owned(),
+        kind: "chat".to_owned(),
+        response: "paid".to_owned(),
+        prompt_tokens: 3,
+        completion_tokens: 2,
+        cost_usd: 0.5,
+        seconds: 1.5,
+        created_unix_ms: 7,
+    };
+    let key = Key::of_bytes(b"call");
+    journal.put(&key, &entry).await.unwrap();
+    assert_eq!(journal.n_unsent().unwrap(), 1);
+    drop(journal);
+
+    let there = server.store(STORE);
+    there.put("probes/1", "seen").await.unwrap();
+    let told = WorkerSetup {
+        experiment: std::fs::read_to_string(workspace.file("experiment.toml")).unwrap(),
+        base: workspace.path().to_owned(),
+        store: STORE.to_owned(),
+        source: workspace.file("documents").display().to_string(),
+        probe: "probes/1".to_owned(),
+        pdf_library: "none".to_owned(),
+        identities: BTreeMap::new(),
+        budget: None,
+        cores: 1,
+    };
+    let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let setup = lab::Setup {
+        directory: models::ModelDirectory::new(workspace.file("models"), Vec::new()),
+        environment: Arc::new(|_| None),
+        store_options: vec![
+            option("aws_access_key_id", KEY),
+            option("aws_secret_access_key", SECRET),
+            option("aws_endpoint_url", &server.endpoint()),
+        ],
+        budget_usd: None,
+        cancel: tokio_util::sync::CancellationToken::new(),
+        progress: lab::Progress::default(),
+        lessor: None,
+        connect: None,
+        allowance: None,
+        pull: None,
+        local_folder: Some(workspace.file("node")),
+    };
+    Worker::open(&told, setup).await.unwrap();
+    let hex = key.hex();
+    assert_eq!(there.list("journal").await.unwrap(), [format!("journal/{}/{hex}.json", &hex[..2])]);
 }
