@@ -180,9 +180,7 @@ impl Journal {
             // Immediate: the lock is taken before the read, so no other
             // process can write between the look and the insertion.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            if !matches!(stored(&transaction, key)?, Some(Ok(_))) {
-                write(&transaction, &entry)?;
-            }
+            write_if_new(&transaction, key, &entry)?;
             more(&transaction, key)?;
             transaction.commit()
         })
@@ -195,6 +193,15 @@ impl Journal {
             self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut connection).map_err(|source| journal_error(&self.inner.path, source))
     }
+}
+
+/// Writes an entry where there is no intact one; whether there was none.
+fn write_if_new(connection: &Connection, key: &Key, entry: &Stored<'_, &str>) -> rusqlite::Result<bool> {
+    let is_new = !matches!(stored(connection, key)?, Some(Ok(_)));
+    if is_new {
+        write(connection, entry)?;
+    }
+    Ok(is_new)
 }
 
 fn write(connection: &Connection, entry: &Stored<'_, &str>) -> rusqlite::Result<()> {

@@ -115,11 +115,7 @@ def chunker(function: Callable[..., Any] | None = None, *, interpreter: str | No
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
-
-    def made(function: Callable[..., Any]) -> Function:
-        return Function(function, _given({"interpreter": interpreter}), "chunker")
-
-    return made if function is None else made(function)
+    return _decorated(function, {"interpreter": interpreter}, "chunker")
 
 
 @overload
@@ -150,11 +146,7 @@ def retriever(function: Callable[..., Any] | None = None, *, top_k: int = 5, int
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
-
-    def made(function: Callable[..., Any]) -> Function:
-        return Function(function, _given({"top_k": top_k, "interpreter": interpreter}), "retriever")
-
-    return made if function is None else made(function)
+    return _decorated(function, {"top_k": top_k, "interpreter": interpreter}, "retriever")
 
 
 @overload
@@ -183,11 +175,7 @@ def reranker(function: Callable[..., Any] | None = None, *, top_n: int = 3, inte
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
-
-    def made(function: Callable[..., Any]) -> Function:
-        return Function(function, _given({"top_n": top_n, "interpreter": interpreter}), "reranker")
-
-    return made if function is None else made(function)
+    return _decorated(function, {"top_n": top_n, "interpreter": interpreter}, "reranker")
 
 
 def generator(
@@ -229,11 +217,16 @@ def generator(
     settings = {
         "model": model, "max_tokens": max_tokens, "temperature": temperature, "seed": seed, "citations": citations,
     }
+    return _decorated(None, {"settings": settings, "interpreter": interpreter}, "generator")
+
+
+def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
+    """A stage of this function, or of the one that follows."""
 
     def made(function: Callable[..., Any]) -> Function:
-        return Function(function, _given({"settings": settings, "interpreter": interpreter}), "generator")
+        return Function(function, _given(settings), kind)
 
-    return made
+    return made if function is None else made(function)
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:

@@ -31,8 +31,8 @@ const VERSION: u32 = 1;
 const REST: Duration = Duration::from_secs(30);
 /// Entries of the outbox that go along with a later one.
 const SENT_ALONG: u64 = 32;
-/// Entries sent at once by `flush`.
-const AT_ONCE: usize = 16;
+/// Entries on their way at once.
+pub(super) const AT_ONCE: usize = 16;
 
 /// A journal, shared by machines if it has a store. Clones share everything.
 #[derive(Debug, Clone)]

@@ -2,7 +2,11 @@
 //! journal file, an object store has an object for each; a copy brings them
 //! from either to either, so that nothing is paid anew where a store has gone.
 
-use super::{Journal, JournalEntry, shared, signed, stored, write};
+use super::{
+    Journal, JournalEntry, Stored,
+    shared::{self, AT_ONCE},
+    signed, stored, write_if_new,
+};
 use crate::{ArtifactStore, Error, Key, Location};
 use futures::{StreamExt, TryStreamExt, stream};
 use rusqlite::TransactionBehavior;
@@ -11,8 +15,6 @@ use std::{collections::BTreeSet, path::PathBuf};
 
 /// Calls taken along at once.
 const BATCH: usize = 256;
-/// Requests at once.
-const AT_ONCE: usize = 16;
 
 /// What became of calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -62,20 +64,24 @@ impl CopiedCalls {
         to: &ArtifactStore,
         there: &BTreeSet<Key>,
     ) -> Result<(), Error> {
-        if let Some(path) = file(from).filter(|path| path.is_file()) {
-            let journal = Journal::open(path)?;
+        let source = file(from).filter(|path| path.is_file()).map(Journal::open).transpose()?;
+        if source.is_none() && objects.is_empty() {
+            return Ok(());
+        }
+        let target = file(to).map(Journal::open).transpose()?;
+        if let Some(journal) = source {
             let mut after = None;
             loop {
                 let (last, calls) = on_disk(&journal, move |journal| journal.page(after, BATCH)).await?;
-                self.write(calls, to, there).await?;
+                self.write(calls, target.as_ref(), to, there).await?;
                 let Some(last) = last else { break };
                 after = Some(last);
             }
         }
         // What the target's file has need not be fetched.
-        let kept = match file(to).filter(|path| path.is_file() && !objects.is_empty()) {
-            Some(path) => on_disk(&Journal::open(path)?, Journal::keys).await?,
-            None => BTreeSet::new(),
+        let kept = match &target {
+            Some(journal) if !objects.is_empty() => on_disk(journal, Journal::keys).await?,
+            _ => BTreeSet::new(),
         };
         let missing: Vec<Key> = objects.iter().filter(|key| !kept.contains(*key)).copied().collect();
         self.there += (objects.len() - missing.len()) as u64;
@@ -85,7 +91,7 @@ impl CopiedCalls {
                 Ok::<_, Error>((*key, shared::decode(key, &bytes)))
             });
             let calls: Vec<_> = fetched.buffer_unordered(AT_ONCE).try_collect().await?;
-            self.write(calls, to, there).await?;
+            self.write(calls, target.as_ref(), to, there).await?;
         }
         Ok(())
     }
@@ -93,6 +99,7 @@ impl CopiedCalls {
     async fn write(
         &mut self,
         calls: Vec<(Key, Result<JournalEntry, String>)>,
+        journal: Option<&Journal>,
         to: &ArtifactStore,
         there: &BTreeSet<Key>,
     ) -> Result<(), Error> {
@@ -100,11 +107,8 @@ impl CopiedCalls {
         let intact: Vec<(Key, JournalEntry)> =
             calls.into_iter().filter_map(|(key, call)| Some((key, call.ok()?))).collect();
         let n_intact = intact.len() as u64;
-        let written = match file(to) {
-            Some(path) if !intact.is_empty() => {
-                on_disk(&Journal::open(path)?, move |journal| journal.put_all(&intact)).await?
-            }
-            Some(_) => 0,
+        let written = match journal {
+            Some(journal) => on_disk(journal, move |journal| journal.put_all(&intact)).await?,
             None => {
                 let missing = intact.iter().filter(|(key, _)| !there.contains(key));
                 let puts = missing.map(|(key, entry)| async move {
@@ -168,10 +172,7 @@ impl Journal {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut written = 0;
             for (key, entry) in calls {
-                if !matches!(stored(&transaction, key)?, Some(Ok(_))) {
-                    write(&transaction, &super::Stored::new(key, entry))?;
-                    written += 1;
-                }
+                written += u64::from(write_if_new(&transaction, key, &Stored::new(key, entry))?);
             }
             transaction.commit()?;
             Ok(written)
