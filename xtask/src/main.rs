@@ -1,4 +1,5 @@
 //! `cargo xtask tidy`: checks of the invariants that the compiler cannot make.
+//! `cargo xtask skips FILE`: counts and names the tests that did nothing.
 
 use std::{
     collections::BTreeMap,
@@ -18,6 +19,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("lab", &["eval", "executor", "models", "rag", "store"]),
     ("app", &["eval", "lab", "models", "rag", "store"]),
     ("simulator", &[]),
+    ("skips", &[]),
     ("python", &["app", "eval", "executor", "lab", "models", "rag", "store"]),
     ("xtask", &[]),
 ];
@@ -30,6 +32,15 @@ const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[
     ("env::args", "only `app` reads the command line"),
     ("env::current_dir", "only `app` knows where it was started"),
     ("process::exit", "only `app` ends the process"),
+];
+
+/// Why a test may be skipped where tests decide whether a change is good; any
+/// other reason is a fault of the machine or of its set-up.
+const ALLOWED_SKIPS: &[&str] = &[
+    // Weights of up to 1 GB.
+    "REVERIE_TEST_MODELS is not set",
+    // It is the system's, and nothing here installs into the system.
+    "PostgreSQL is neither in",
 ];
 
 /// Words that nothing committed may hold.
@@ -50,7 +61,8 @@ fn main() -> ExitCode {
             files(&root, &mut complaints);
             formatting(&root, &mut complaints);
         }
-        _ => complaints.push("usage: cargo xtask tidy".to_owned()),
+        Some("skips") => skips(std::env::args().nth(2).as_deref(), &mut complaints),
+        _ => complaints.push("usage: cargo xtask tidy, or cargo xtask skips FILE".to_owned()),
     }
     for complaint in &complaints {
         let _ = writeln!(std::io::stderr(), "{complaint}");
@@ -62,7 +74,7 @@ fn main() -> ExitCode {
 fn direction(root: &Path, complaints: &mut Vec<String>) {
     let allowed: BTreeMap<_, _> = DIRECTION.iter().copied().collect();
     for (name, _) in DIRECTION {
-        let is_tool = matches!(*name, "simulator" | "xtask");
+        let is_tool = matches!(*name, "simulator" | "skips" | "xtask");
         let folder = if is_tool { root.join(name) } else { root.join("crates").join(name) };
         let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
@@ -72,6 +84,22 @@ fn direction(root: &Path, complaints: &mut Vec<String>) {
             if allowed.contains_key(dependency) && !allowed[name].contains(&dependency) {
                 complaints.push(format!("crates/{name} may not depend on `{dependency}`: see ARCHITECTURE.md"));
             }
+        }
+    }
+}
+
+/// Names the tests that did nothing; in CI an unexpected one is a failure.
+fn skips(file: Option<&str>, complaints: &mut Vec<String>) {
+    let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let _ = writeln!(std::io::stdout(), "{} tests were skipped", lines.len());
+    for line in lines {
+        let _ = writeln!(std::io::stdout(), "  {line}");
+        let expected = ALLOWED_SKIPS.iter().any(|reason| line.contains(reason));
+        if !expected && std::env::var_os("CI").is_some() {
+            complaints.push(format!("skipped in CI: {line}"));
         }
     }
 }
@@ -109,12 +137,34 @@ fn files(root: &Path, complaints: &mut Vec<String>) {
         let test = name.contains("/tests/") || name.ends_with("tests.rs");
         if library && !test {
             // Tests may read the environment and print why they were skipped.
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let code = without_tests(&text);
             for (word, reason) in BANNED_IN_LIBRARIES.iter().filter(|(word, _)| code.contains(word)) {
                 complaints.push(format!("{name}: `{word}`: {reason}"));
             }
         }
     }
+}
+
+/// The text without items that are compiled for tests only. Such an item ends
+/// at a `;` on its first line, or where its brace closes, which rustfmt puts
+/// below the line that opened it.
+fn without_tests(text: &str) -> String {
+    let mut kept = String::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() != "#[cfg(test)]" {
+            kept.push_str(line);
+            kept.push('\n');
+            continue;
+        }
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let first = lines.by_ref().find(|line| !line.trim_start().starts_with('#')).unwrap_or_default();
+        if !first.ends_with([';', '}', ',']) {
+            let closing = [format!("{indent}}}"), format!("{indent}}};"), format!("{indent});")];
+            lines.by_ref().find(|line| closing.iter().any(|end| line == end));
+        }
+    }
+    kept
 }
 
 /// `cargo fmt` does not see modules that macros declare, so every file is given to rustfmt.
@@ -129,5 +179,16 @@ fn formatting(root: &Path, complaints: &mut Vec<String>) {
             complaints.push(format!("not formatted (run `make format`):\n{list}"));
         }
         Err(error) => complaints.push(format!("rustfmt cannot be run: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_tests;
+
+    #[test]
+    fn only_what_is_compiled_for_tests_is_left_out() {
+        let text = "fn a() {}\n#[cfg(test)]\nmod one;\nfn b() {}\n#[cfg(test)]\nmod two {\n    fn c() {\n    }\n}\nfn d() {}\n";
+        assert_eq!(without_tests(text), "fn a() {}\nfn b() {}\nfn d() {}\n");
     }
 }

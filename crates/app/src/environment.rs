@@ -6,7 +6,8 @@ use models::{ModelDirectory, PullOptions};
 use serde::de::DeserializeOwned;
 use std::{
     env,
-    io::IsTerminal,
+    io::{ErrorKind, IsTerminal},
+    ops::Deref,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -45,8 +46,17 @@ pub fn pull_options() -> PullOptions {
     PullOptions { hub_token: variable("HF_TOKEN"), ..PullOptions::default() }
 }
 
+/// The interpreter of functions whose settings name none: that of the active
+/// virtual environment, else the first `python3` of the path.
+fn interpreter() -> String {
+    let active = variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin").join("python"));
+    active.filter(|path| path.exists()).map_or_else(|| "python3".to_owned(), |path| path.display().to_string())
+}
+
 /// What libraries are given instead of an environment.
 pub fn setup(cancel: CancellationToken) -> Setup {
+    // A Python program has set its own already.
+    rag::python::set_interpreter(interpreter());
     Setup {
         directory: model_directory(),
         environment: Arc::new(variable),
@@ -91,6 +101,65 @@ pub fn store_options() -> Vec<(String, String)> {
 /// Reads an experiment file, and opens its store.
 pub fn open(path: &Path, setup: Setup) -> Result<Session, Failure> {
     Ok(Session::open(read(path)?, setup)?)
+}
+
+/// A session and the folder that it needs for as long as it lives.
+pub struct Opened {
+    session: Session,
+    _scratch: Option<Scratch>,
+}
+
+impl Deref for Opened {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+/// A folder of this process alone, removed at its end.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Self {
+        Self(env::temp_dir().join(format!("reverie-{}", store::unique_token())))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Reads an experiment file, and opens its store for a verb that only shows
+/// what is there: a folder is not written to.
+pub fn open_to_read(path: &Path, setup: Setup) -> Result<Opened, Failure> {
+    let experiment = read(path)?;
+    // What comes from an object store is kept beside the experiment.
+    if experiment.store.contains("://") {
+        return open_or_read(path, setup);
+    }
+    reading(experiment, setup)
+}
+
+/// Reads an experiment file, and opens its store; only to be read, where it
+/// cannot be written to.
+pub fn open_or_read(path: &Path, setup: Setup) -> Result<Opened, Failure> {
+    match Session::open(read(path)?, setup.clone()) {
+        Err(lab::Error::Store(store::Error::File { source, .. }) | lab::Error::File { source, .. })
+            if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+        {
+            reading(read(path)?, setup)
+        }
+        session => Ok(Opened { session: session?, _scratch: None }),
+    }
+}
+
+fn reading(experiment: Experiment, setup: Setup) -> Result<Opened, Failure> {
+    let scratch = Scratch::new();
+    let session = Session::open_to_read(experiment, setup, &scratch.0)?;
+    Ok(Opened { session, _scratch: Some(scratch) })
 }
 
 /// Reads an experiment file.

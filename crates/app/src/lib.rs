@@ -9,7 +9,9 @@ mod cli;
 mod environment;
 mod jobs;
 pub mod library;
+mod place;
 mod render;
 
 pub use cli::{leave, main};
 pub use environment::{home, model_directory, pull_options, setup, variable};
+pub use place::{Place, place};

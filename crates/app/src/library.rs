@@ -12,6 +12,8 @@ use tokio_util::sync::CancellationToken;
 /// everything that belongs to a run in the store. Trackers show it as far as
 /// they have come; [`Tracking::finish`] waits for the rest.
 pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Tracking) {
+    // What failed in an earlier run of this process is tried anew.
+    rag::python::forgive();
     let mut tracking = session.track(prepared);
     let results = ran(session, prepared).await;
     // The report is a part of what trackers show.
@@ -21,7 +23,7 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
 
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
-    run::write_report(session, &results)?;
+    run::write_report(session, &results).await?;
     session.publish_file(&results.run, run::REPORT).await?;
     Ok(results)
 }
@@ -32,6 +34,11 @@ async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
 /// If they cannot be written as JSON.
 pub fn report(results: &Results) -> Result<String, serde_json::Error> {
     render::report(results)
+}
+
+/// What functions of the user's own failed at, for people; none where nothing did.
+pub fn function_failures(results: &Results) -> Option<String> {
+    render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
 }
 
 /// Two trials, metric by metric, as JSON.
@@ -51,10 +58,4 @@ pub fn setup(
     cancel: CancellationToken,
 ) -> lab::Setup {
     lab::Setup { connect, budget_usd, progress, ..crate::setup(cancel) }
-}
-
-/// Puts a choice of engine and address into an experiment, as `--engine` and
-/// `--address` do.
-pub fn choose_engine(experiment: &mut lab::Experiment, engine: Option<&str>, address: Option<&str>) {
-    run::EngineChoice::new(engine, address).choose(experiment);
 }

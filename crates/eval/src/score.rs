@@ -14,6 +14,9 @@ pub enum Missing {
     /// The model that answers or judges failed.
     #[error("provider error: {0}")]
     ProviderError(String),
+    /// A function of the user's own failed.
+    #[error("{0}")]
+    FunctionError(Box<rag::python::Failure>),
     /// The judge's reply does not say what it was asked.
     #[error("the judge's reply cannot be read: {0}")]
     JudgeUnparsable(String),
@@ -39,6 +42,7 @@ impl Missing {
     pub fn name(&self) -> &'static str {
         match self {
             Self::ProviderError(_) => "provider_error",
+            Self::FunctionError(_) => "function_error",
             Self::JudgeUnparsable(_) => "judge_unparsable",
             Self::EmptyInput(_) => "empty_input",
             Self::NotApplicable(_) => "not_applicable",

@@ -22,6 +22,15 @@ pub enum Error<E> {
         /// What the last failed attempt said.
         last: Option<String>,
     },
+    /// The other side refused every call for so long that waiting was given
+    /// up. What was refused may be tried again later.
+    #[error("every call was refused for {after:?}; the last refusal said: {last}")]
+    Stalled {
+        /// How long nothing got through.
+        after: Duration,
+        /// What the last refusal said.
+        last: String,
+    },
     /// The task panicked. That is a bug, so it is not tried again.
     #[error("the task panicked: {message}")]
     Panicked {
@@ -58,6 +67,12 @@ pub trait Retryable: fmt::Display {
     /// How long the other side asked to be left alone.
     fn retry_after(&self) -> Option<Duration> {
         None
+    }
+
+    /// Whether it is that there was no answer in time: a task may have time
+    /// limits of its own.
+    fn is_timeout(&self) -> bool {
+        false
     }
 }
 

@@ -88,7 +88,7 @@ impl Authority {
 
     /// How many calls may be in flight, over all processes.
     pub fn target(&self) -> usize {
-        if self.answered { self.limit.target() } else { self.initial.max(1) }
+        if self.answered { self.limit.target() } else { self.initial.min(self.limit.maximum()).max(1) }
     }
 
     /// Hears a process and gives it its share.
@@ -133,6 +133,12 @@ impl Authority {
             tokens_per_minute: per_minute(tokens),
             valid: self.valid,
         }
+    }
+
+    /// Takes what a process knows of the limit: of two numbers for one, the
+    /// smaller holds from now on.
+    pub fn restrict(&mut self, settings: &AdaptiveSettings) {
+        self.limit.restrict(settings);
     }
 
     /// Takes a process' share back at once: it has ended.

@@ -9,7 +9,9 @@
 //!   start: [`Adaptive`] learns it, [`Fixed`] does not.
 //! - [`Authority`] and [`Leased`]: one limit, shared by processes.
 //! - [`Hedge`]: a second attempt beside one that is late.
-//! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when.
+//! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when. A call that
+//!   is refused for want of room is no failed one: it waits as long as anything
+//!   else gets through.
 //!
 //! Everything waits for events. Nothing polls, and nothing sleeps but a
 //! back-off.
@@ -40,6 +42,7 @@ mod hints;
 mod lease;
 mod limiter;
 mod outcome;
+mod refusals;
 mod retry;
 mod run;
 mod slots;

@@ -91,6 +91,10 @@ impl Limiter {
     /// Makes a call: waits for a slot, makes an attempt, and where that fails
     /// for a passing reason gives the slot back, waits, and tries again.
     ///
+    /// A call that is refused for want of room has not failed: it is tried
+    /// again for as long as other calls get through, and given up with
+    /// [`Error::Stalled`] only when none has for [`RetryPolicy::max_refused`].
+    ///
     /// A higher priority goes first; within one, retries go before first
     /// attempts, then groups take turns, then who came first. A cancellation
     /// drops the attempt in flight. So does dropping the future.
@@ -169,7 +173,8 @@ impl Limiter {
         Fut: Future<Output = Result<T, E>>,
     {
         let number = self.slots.next_call();
-        let mut attempts = 0;
+        let (mut attempts, mut failures, mut refusals) = (0, 0, 0);
+        let (mut at_the_end, mut refused) = (false, None);
         loop {
             if cancel.is_cancelled() || (attempts == 0 && stop.is_cancelled()) {
                 return Err(Error::Cancelled);
@@ -180,7 +185,10 @@ impl Limiter {
                     biased;
                     () = cancel.cancelled() => return Err(Error::Cancelled),
                     () = stop.cancelled(), if attempts == 0 => return Err(Error::Cancelled),
-                    slot = self.slots.acquire(&call, attempts) => slot,
+                    slot = self.slots.acquire(&call, attempts, at_the_end) => match slot {
+                        Ok(slot) => slot,
+                        Err(last) => return Err(self.stalled(details, last.as_ref().to_owned())),
+                    },
                 },
             };
             attempts += 1;
@@ -204,7 +212,10 @@ impl Limiter {
                     return Ok(output);
                 }
                 Some(Attempt::Finished(Err(error))) => Failure {
-                    kind: OutcomeKind::Failed(error.class()),
+                    kind: match error.is_timeout() {
+                        true => OutcomeKind::TimedOut,
+                        false => OutcomeKind::Failed(error.class()),
+                    },
                     class: error.class(),
                     retry_after: error.retry_after(),
                     text: error.to_string(),
@@ -225,16 +236,27 @@ impl Limiter {
                     error: Error::Panicked { message },
                 },
             };
-            details.errors.push(failure.text);
-            let delay = self.retry.delay(failure.class, failure.retry_after, attempts, number);
+            let is_refusal = failure.kind.is_refusal();
+            let tries = if is_refusal { &mut refusals } else { &mut failures };
+            *tries += 1;
+            let delay = self.retry.delay(failure.class, failure.retry_after, *tries, number);
+            at_the_end |= self.retry.exceeds(failure.retry_after);
             // A wait that ends behind the deadline would be in vain.
             let delay = delay.filter(|delay| call.deadline.is_none_or(|deadline| Instant::now() + *delay < deadline));
+            let gives_up = is_refusal && delay.is_some() && {
+                refused.get_or_insert_with(|| self.slots.refusals.enter());
+                self.slots.give_up(self.retry.max_refused, &failure.text)
+            };
             // The slot is given back here: nobody holds one while waiting.
             slot.finish(Outcome {
                 retry_after: failure.retry_after,
-                will_retry: delay.is_some(),
+                will_retry: delay.is_some() && !gives_up,
                 ..Outcome::new(failure.kind, latency)
             });
+            if gives_up {
+                return Err(self.stalled(details, failure.text));
+            }
+            details.failed_attempt(failure.text);
             let Some(delay) = delay else {
                 details.fail();
                 return Err(failure.error);
@@ -243,8 +265,19 @@ impl Limiter {
                 biased;
                 () = cancel.cancelled() => return Err(Error::Cancelled),
                 () = tokio::time::sleep(delay) => {}
+                () = self.slots.refusals.until_given_up(), if is_refusal => {
+                    let last = details.errors.last().cloned().unwrap_or_default();
+                    return Err(self.stalled(details, last));
+                }
             }
         }
+    }
+
+    /// A call that ends since nothing gets through.
+    fn stalled<E>(&self, details: &mut ExecutionDetails, last: String) -> Error<E> {
+        details.failed_attempt(last.clone());
+        details.fail();
+        Error::Stalled { after: self.retry.max_refused, last }
     }
 
     /// One attempt, and where it is late a second one beside it.

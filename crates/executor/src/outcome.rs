@@ -4,6 +4,9 @@ use crate::ErrorClass;
 use serde::{Deserialize, Serialize};
 use std::{fmt, time::Duration};
 
+/// Of so many failed attempts it is kept what they said.
+const KEPT: usize = 64;
+
 /// How one attempt ended, as a [`Controller`](crate::Controller) is told.
 /// Cancelled attempts are not told: they say nothing of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +82,8 @@ impl fmt::Display for ExecutionStatus {
 /// How a task went.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ExecutionDetails {
-    /// What each failed attempt said, in order.
+    /// What each failed attempt said, in order; of more than
+    /// 64, the first 63 and the last.
     pub errors: Vec<String>,
     /// Where the task stands.
     pub status: ExecutionStatus,
@@ -93,6 +97,13 @@ impl ExecutionDetails {
             true => ExecutionStatus::Completed,
             false => ExecutionStatus::CompletedWithRetries,
         };
+    }
+
+    /// Keeps what a failed attempt said. A call may be refused any number of
+    /// times, so not all of it is kept.
+    pub(crate) fn failed_attempt(&mut self, said: String) {
+        self.errors.truncate(KEPT - 1);
+        self.errors.push(said);
     }
 
     pub(crate) fn fail(&mut self) {

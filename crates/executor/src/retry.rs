@@ -9,17 +9,26 @@ use std::time::Duration;
 /// attempt ("full jitter"), so that calls which failed together do not come
 /// back together. Where the other side said when to come back, that is the
 /// wait instead, exactly.
+///
+/// A call that was refused for want of room did not fail: its attempts are not
+/// counted, and it is tried again for as long as anything gets through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts in all; 1 means no retry.
+    /// Attempts that may fail, refusals for want of room not counted; 1 means
+    /// no retry at all.
     pub max_attempts: u32,
     /// The bound of the first wait.
     pub base_delay: Duration,
     /// The bound of any wait that the other side did not ask for.
     pub max_delay: Duration,
-    /// A task whose other side asks for more than this fails at once: it
-    /// would look like a hang.
+    /// The longest wait that the other side may ask for. Where it asks for
+    /// more, the call goes to the end of the line after a wait as if it had
+    /// asked for none: what refuses one call for a day may take others now.
     pub max_retry_after: Duration,
+    /// How long refusals for want of room may go on with nothing getting
+    /// through; then all calls that were refused or wait fail. It should be
+    /// longer than a call takes.
+    pub max_refused: Duration,
     /// Makes the waits repeatable.
     pub seed: u64,
 }
@@ -31,6 +40,7 @@ impl Default for RetryPolicy {
             base_delay: Duration::from_millis(500),
             max_delay: Duration::from_secs(60),
             max_retry_after: Duration::from_secs(300),
+            max_refused: Duration::from_secs(300),
             seed: 0,
         }
     }
@@ -42,8 +52,9 @@ impl RetryPolicy {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// How long to wait after the `attempts`-th attempt of the `call`-th call
-    /// failed; `None` if that was the last one.
+    /// How long to wait after the `attempts`-th failed attempt, or the
+    /// `attempts`-th refused one, of the `call`-th call; `None` if that was
+    /// the last.
     pub fn delay(
         &self,
         class: ErrorClass,
@@ -51,22 +62,36 @@ impl RetryPolicy {
         attempts: u32,
         call: u64,
     ) -> Option<Duration> {
-        let retryable = match class {
-            ErrorClass::RateLimited | ErrorClass::Overloaded | ErrorClass::Transient => true,
-            ErrorClass::Permanent | ErrorClass::Budget => false,
+        let is_refusal = match class {
+            ErrorClass::RateLimited | ErrorClass::Overloaded => true,
+            ErrorClass::Transient => false,
+            ErrorClass::Permanent | ErrorClass::Budget => return None,
         };
-        if !retryable || attempts >= self.max_attempts {
+        if attempts >= self.max_attempts && (!is_refusal || self.max_attempts <= 1) {
             return None;
         }
-        if let Some(wait) = retry_after {
-            return (wait <= self.max_retry_after).then_some(wait);
+        if let Some(wait) = retry_after.filter(|wait| *wait <= self.longest_wish()) {
+            return Some(wait);
         }
         let doubled = 2u32.saturating_pow(attempts.saturating_sub(1));
-        let bound = self.base_delay.saturating_mul(doubled).min(self.max_delay);
+        let mut bound = self.base_delay.saturating_mul(doubled).min(self.max_delay);
+        if is_refusal {
+            // So that there are some more attempts before waiting is given up.
+            bound = bound.min(self.max_refused / 4);
+        }
         let draw = scramble(scramble(self.seed ^ scramble(call)) ^ u64::from(attempts));
         // The upper 53 bits, as a number in [0, 1).
         let share = (draw >> 11) as f64 / (1u64 << 53) as f64;
         Some(bound.mul_f64(share))
+    }
+
+    /// Whether the other side asks for a longer wait than it is given.
+    pub(crate) fn exceeds(&self, retry_after: Option<Duration>) -> bool {
+        retry_after.is_some_and(|wait| wait > self.longest_wish())
+    }
+
+    fn longest_wish(&self) -> Duration {
+        self.max_retry_after.min(self.max_refused)
     }
 }
 
@@ -113,9 +138,25 @@ mod tests {
     #[test]
     fn the_wish_of_the_other_side_is_kept_exactly_or_not_at_all() {
         let policy = RetryPolicy::default();
-        let wait = |wish| policy.delay(ErrorClass::RateLimited, Some(wish), 1, 0);
-        assert_eq!(wait(Duration::from_millis(1234)), Some(Duration::from_millis(1234)));
-        assert_eq!(wait(seconds(86_400)), None);
+        for class in [ErrorClass::RateLimited, ErrorClass::Overloaded, ErrorClass::Transient] {
+            let wait = |wish| policy.delay(class, Some(wish), 1, 0);
+            assert_eq!(wait(Duration::from_millis(1234)), Some(Duration::from_millis(1234)));
+            for wish in [seconds(86_400), Duration::MAX] {
+                assert_eq!(wait(wish), policy.delay(class, None, 1, 0), "as if it had asked for none");
+                assert!(policy.exceeds(Some(wish)));
+            }
+        }
+        assert!(!policy.exceeds(Some(seconds(300))) && !policy.exceeds(None));
+    }
+
+    #[test]
+    fn refusals_are_no_attempts() {
+        let policy = RetryPolicy { max_refused: seconds(8), ..RetryPolicy::default() };
+        for class in [ErrorClass::RateLimited, ErrorClass::Overloaded] {
+            let wait = policy.delay(class, None, 1_000_000, 0).expect("another attempt");
+            assert!(wait <= seconds(2), "{wait:?}");
+            assert_eq!(RetryPolicy::never().delay(class, None, 1, 0), None);
+        }
     }
 
     #[test]

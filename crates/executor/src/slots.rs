@@ -4,7 +4,10 @@
 //! runs, those who wait have priorities, and a place alone is not enough
 //! where the other side also limits how many calls may start.
 
-use crate::{Call, Controller, Outcome, OutcomeKind, RateHints};
+use crate::{
+    Call, Controller, Outcome, OutcomeKind, RateHints,
+    refusals::{Exhausted, Refusals},
+};
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, HashMap},
@@ -12,6 +15,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 
@@ -24,6 +28,7 @@ pub(crate) struct Slots {
     in_flight: AtomicUsize,
     calls: AtomicU64,
     pub(crate) counters: Counters,
+    pub(crate) refusals: Refusals,
     this: Weak<Self>,
 }
 
@@ -51,12 +56,13 @@ struct Line {
     runtime: Option<Handle>,
 }
 
-/// The order of the line: higher priority first; then who has tried more
-/// often, so that a task begun is finished before new ones start; then the
-/// groups by turns; then who came first.
+/// The order of the line: higher priority first; then who was not sent to the
+/// end; then who has tried more often, so that a task begun is finished before
+/// new ones start; then the groups by turns; then who came first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     priority: Reverse<i32>,
+    at_the_end: bool,
     attempts: Reverse<u32>,
     round: u64,
     sequence: u64,
@@ -65,7 +71,16 @@ struct Place {
 #[derive(Debug)]
 struct Waiter {
     cost: u64,
-    sender: oneshot::Sender<Admitted>,
+    sender: oneshot::Sender<Turn>,
+}
+
+/// How waiting in line ends.
+#[derive(Debug)]
+enum Turn {
+    /// With a slot.
+    Admitted(Admitted),
+    /// Without one: nothing gets through, as the last refusal said.
+    GivenUp(Arc<str>),
 }
 
 /// What holds at the moment a call is let in.
@@ -83,6 +98,7 @@ impl Slots {
             in_flight: AtomicUsize::new(0),
             calls: AtomicU64::new(0),
             counters: Counters::default(),
+            refusals: Refusals::default(),
             this: this.clone(),
         });
         // Weak, or controller and slots would keep each other for ever.
@@ -118,25 +134,61 @@ impl Slots {
 
     /// Waits in line for a slot, which may be there at once. Whoever stops
     /// waiting leaves the line.
-    pub(crate) async fn acquire(self: &Arc<Self>, call: &Call, attempts: u32) -> Slot {
+    ///
+    /// # Errors
+    /// What the last refusal said, where waiting is given up since nothing
+    /// gets through.
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        call: &Call,
+        attempts: u32,
+        at_the_end: bool,
+    ) -> Result<Slot, Arc<str>> {
         let mut waiting = {
             let mut line = self.line();
             let round = line.turns.get(&call.group).copied().unwrap_or_default().max(line.round);
             line.turns.insert(call.group, round + 1);
-            let place =
-                Place { priority: Reverse(call.priority), attempts: Reverse(attempts), round, sequence: line.sequence };
+            let place = Place {
+                priority: Reverse(call.priority),
+                at_the_end,
+                attempts: Reverse(attempts),
+                round,
+                sequence: line.sequence,
+            };
             line.sequence += 1;
             line.runtime = Handle::try_current().ok();
             let (sender, receiver) = oneshot::channel();
             line.waiting.insert(place, Waiter { cost: call.cost, sender });
             self.admit(&mut line);
-            Waiting { slots: self, place, receiver, admitted: false }
+            Waiting { slots: self, place, receiver, is_over: false }
         };
         // The sender is never dropped unsent while someone waits.
-        let admitted = (&mut waiting.receiver).await;
-        waiting.admitted = true;
-        let admitted = admitted.unwrap_or_else(|_| Admitted { at: Instant::now(), in_flight: 1 });
-        Slot::new(self.clone(), call.cost, admitted)
+        let turn = (&mut waiting.receiver).await;
+        waiting.is_over = true;
+        match turn.unwrap_or_else(|_| Turn::Admitted(Admitted { at: Instant::now(), in_flight: 1 })) {
+            Turn::Admitted(admitted) => Ok(Slot::new(self.clone(), call.cost, admitted)),
+            Turn::GivenUp(last) => Err(last),
+        }
+    }
+
+    /// Whether a call that was refused now, as `said`, is given up, since
+    /// nothing has got through for `patience`. With it go all that wait.
+    pub(crate) fn give_up(&self, patience: Duration, said: &str) -> bool {
+        match self.refusals.exhausted(patience, Instant::now()) {
+            Exhausted::No => return false,
+            Exhausted::Again => {}
+            Exhausted::Now => {
+                let said: Arc<str> = said.into();
+                let mut line = self.line();
+                for (_, waiter) in std::mem::take(&mut line.waiting) {
+                    // Never fails: who stops waiting leaves the line first.
+                    let _ = waiter.sender.send(Turn::GivenUp(said.clone()));
+                }
+                line.turns.clear();
+                line.round = 0;
+            }
+        }
+        true
     }
 
     /// A slot, if there is one for nobody else.
@@ -180,7 +232,7 @@ impl Slots {
             line.round = line.round.max(place.round);
             let in_flight = self.in_flight.load(Ordering::Relaxed) + 1;
             // Never fails: who stops waiting leaves the line first.
-            if waiter.sender.send(Admitted { at: now, in_flight }).is_ok() {
+            if waiter.sender.send(Turn::Admitted(Admitted { at: now, in_flight })).is_ok() {
                 self.in_flight.store(in_flight, Ordering::Relaxed);
             }
         }
@@ -245,6 +297,9 @@ impl Slot {
         let others = slots.in_flight.load(Ordering::Relaxed).saturating_sub(1);
         let outcome = Outcome { in_flight: self.admitted.in_flight, others, cost: self.cost, ..outcome };
         slots.counters.count(&outcome);
+        if outcome.kind == OutcomeKind::Completed {
+            slots.refusals.passed();
+        }
         slots.controller.record(&outcome);
     }
 }
@@ -274,17 +329,17 @@ impl Drop for Slot {
 struct Waiting<'a> {
     slots: &'a Slots,
     place: Place,
-    receiver: oneshot::Receiver<Admitted>,
-    admitted: bool,
+    receiver: oneshot::Receiver<Turn>,
+    is_over: bool,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        if self.admitted {
+        if self.is_over {
             return;
         }
         let left_line = self.slots.line().waiting.remove(&self.place).is_some();
-        if !left_line {
+        if !left_line && !matches!(self.receiver.try_recv(), Ok(Turn::GivenUp(_))) {
             // Let in just now, but nobody is there to use the slot.
             self.slots.release();
         }

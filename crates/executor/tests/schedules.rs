@@ -109,11 +109,11 @@ async fn attempt(world: Arc<World>) -> Result<(), Fault> {
 
 type Task = Pin<Box<dyn Future<Output = (usize, Result<(), Error<Fault>>)>>>;
 
-async fn schedule(seed: u64) {
+async fn schedule(seed: u64, max_refused: Duration) -> usize {
     let mut dice = Dice(seed);
     let moody = Arc::new(Moody::default());
     moody.target.store(1 + dice.roll(4) as usize, Ordering::SeqCst);
-    let retry = RetryPolicy { max_attempts: 4, seed, ..RetryPolicy::default() };
+    let retry = RetryPolicy { max_attempts: 4, seed, max_refused, ..RetryPolicy::default() };
     let limiter = Limiter::new(moody.clone()).with_retry(retry);
     let world = Arc::new(World::default());
     let cancels: Vec<CancellationToken> = (0..24).map(|_| CancellationToken::new()).collect();
@@ -126,7 +126,7 @@ async fn schedule(seed: u64) {
             (number, result)
         }));
     }
-    let (mut given_up, mut cx) = (0, Context::from_waker(Waker::noop()));
+    let (mut given_up, mut stalled, mut cx) = (0, 0, Context::from_waker(Waker::noop()));
     let mut highest = moody.target();
     for step in 0.. {
         assert!(step < 100_000, "seed {seed}: {} calls are stuck", tasks.len());
@@ -143,6 +143,7 @@ async fn schedule(seed: u64) {
                     match result {
                         Err(Error::Cancelled) => assert!(cancels[number].is_cancelled(), "seed {seed}"),
                         Ok(()) | Err(Error::Failed(_)) => {}
+                        Err(Error::Stalled { .. }) => stalled += 1,
                         Err(other) => unreachable!("seed {seed}: {other}"),
                     }
                     drop(tasks.swap_remove(chosen));
@@ -185,13 +186,23 @@ async fn schedule(seed: u64) {
     assert_eq!(world.finished.lock().unwrap().len() + given_up, 24, "seed {seed}: a call is lost");
     let status = limiter.status();
     assert_eq!((status.in_flight, status.waiting), (0, 0), "seed {seed}: slots leak");
+    stalled
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_schedule_loses_a_call_or_leaks_a_slot() {
     for seed in 0..2000 {
-        schedule(seed).await;
+        schedule(seed, RetryPolicy::default().max_refused).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_schedule_loses_a_call_or_leaks_a_slot_where_waiting_is_given_up() {
+    let mut stalled = 0;
+    for seed in 0..1000 {
+        stalled += schedule(seed, Duration::from_secs(2)).await;
+    }
+    assert!(stalled > 100, "only {stalled} calls were given up");
 }
 
 #[tokio::test(start_paused = true)]

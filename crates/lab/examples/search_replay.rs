@@ -16,7 +16,7 @@ use arrow_schema::{DataType, Field, Schema};
 use eval::statistics::{Random, mean};
 use lab::{
     Results,
-    search::{Problem, SearchConfig, StopKind, leader},
+    search::{Problem, SearchConfig, Seen, StopKind, leader},
 };
 use parquet::arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder};
 use std::{collections::BTreeMap, fs::File, path::Path, sync::Arc};
@@ -32,7 +32,7 @@ struct Grid {
 
 fn record(results: &Path, grid: &Path) -> Result<(), Failure> {
     let results: Results = serde_json::from_slice(&std::fs::read(results)?)?;
-    let contributions = results.contributions();
+    let contributions = results.contributions(&BTreeMap::new());
     let (mut trials, mut labels, mut questions, mut scores) = (vec![], vec![], vec![], vec![]);
     let mut by_id: Vec<_> = results.trials.iter().collect();
     by_id.sort_by(|a, b| a.trial.id.cmp(&b.trial.id));
@@ -103,14 +103,14 @@ struct Tally {
 
 fn replay(grid: &Grid, config: &SearchConfig, reshuffles: usize) -> Result<Tally, Failure> {
     let questions = grid.scores[0].len();
-    let problem = Problem { trials: grid.labels.clone(), questions };
+    let problem = Problem { trials: grid.labels.clone(), questions, width: 1.0 };
     let means: Vec<f64> = grid.scores.iter().filter_map(|scores| mean(scores)).collect();
     let best = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut tally = Tally::default();
     for round in 0..reshuffles {
         let mut order: Vec<usize> = (0..questions).collect();
         Random::new(1_000 + round as u64).shuffle(&mut order);
-        let mut seen: Vec<Vec<f64>> = vec![Vec::new(); means.len()];
+        let mut seen: Vec<Seen> = vec![Vec::new(); means.len()];
         // What a strategy draws by itself is drawn anew as well.
         let mut strategy = seeded(config, round as u64)?.build(&problem)?;
         loop {
@@ -119,7 +119,7 @@ fn replay(grid: &Grid, config: &SearchConfig, reshuffles: usize) -> Result<Tally
                 break;
             }
             for ((seen, scores), n) in seen.iter_mut().zip(&grid.scores).zip(asked) {
-                *seen = order[..n].iter().map(|&question| scores[question]).collect();
+                *seen = order[..n].iter().map(|&question| Some(scores[question])).collect();
             }
         }
         let picked = leader(&seen).ok_or("the search found nothing")?;

@@ -113,7 +113,8 @@ impl CostEstimate {
             .collect();
         let calls = models.iter().map(|model| model.calls).sum();
         let tokens = models.iter().map(|model| model.prompt_tokens + model.completion_tokens).sum();
-        let cost_usd = models.iter().map(|model| model.cost_usd).sum::<Option<f64>>();
+        // The sum of nothing is -0.
+        let cost_usd = models.iter().map(|model| model.cost_usd).sum::<Option<f64>>().map(|cost| cost + 0.0);
         let exceeds = [
             (Cap::Usd, budget.usd.zip(cost_usd).is_some_and(|(limit, cost)| cost > limit)),
             (Cap::Tokens, budget.tokens.is_some_and(|limit| tokens > limit)),
@@ -166,7 +167,7 @@ fn loads_of<'a>(experiment: &'a Experiment, prepared: &Prepared, work: &'a Work)
     // A small corpus fills no context.
     let context = CONTEXT_TOKENS.min(prepared.text_bytes as u64 / BYTES_PER_TOKEN);
     match work {
-        Work::Embed(model, _) => {
+        Work::Embed(model, _) | Work::EmbedTokens(model, _) => {
             let n_shards = prepared.plan.tasks.iter().filter(|task| matches!(task.work, Work::Load(_))).count();
             let tokens = prepared.text_bytes as u64 / BYTES_PER_TOKEN / n_shards.max(1) as u64 + 1;
             vec![(model.as_str(), Load::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0))]
@@ -175,11 +176,10 @@ fn loads_of<'a>(experiment: &'a Experiment, prepared: &Prepared, work: &'a Work)
             let tokens = all_questions();
             vec![(model.as_str(), Load::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0))]
         }
-        Work::Rerank(config, embedder, _, _) => {
+        Work::Rerank(config, ..) => {
             let read = n_questions * (context + INSTRUCTION_TOKENS) + all_questions();
             let load = Load::new(n_questions, read, n_questions * RANKING_TOKENS);
-            let embedder = embedder.as_deref().filter(|_| config.uses_embedder());
-            config.model().into_iter().chain(embedder).map(|model| (model, load)).collect()
+            config.model().into_iter().map(|model| (model, load)).collect()
         }
         Work::Generate(config, _, questions) => {
             let settings = config.settings();

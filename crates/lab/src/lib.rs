@@ -7,6 +7,8 @@ mod budget;
 mod calibration;
 pub mod engine;
 mod estimate;
+mod files;
+mod frozen;
 mod noise;
 mod plan;
 mod progress;
@@ -18,24 +20,28 @@ pub mod search;
 mod session;
 mod spec;
 mod task;
+mod timing;
 pub mod track;
 mod trial;
 
 pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use estimate::{CostEstimate, ModelEstimate};
+pub use files::{write_new, write_whole};
+pub use frozen::{Answering, Frozen, FrozenDocument, RunRecord, utc};
 pub use noise::{NoiseDesign, NoiseResult};
-pub use plan::{Operator, Plan, PlanSummary, Task, TaskId, Work};
+pub use plan::{Operator, Plan, PlanSummary, PlannedTrial, Task, TaskId, Work};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use qualification::{JudgeResult, QualificationRecord};
-pub use query::Answered;
-pub use results::{MetricResult, QuestionResult, Results, TrialResult, Winner};
+pub use query::{Answered, RunPipeline};
+pub use results::{FunctionFailure, MetricResult, QuestionResult, Results, TrialResult, Winner};
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
-pub use session::{Connect, Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup, write_whole};
+pub use session::{Connect, Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
     RayEngineSpec, ScoringSpec, Space, SpecError, StageSpec,
 };
+pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
 
 use std::fmt::Display;
@@ -84,6 +90,14 @@ pub enum Error {
     /// A worker could not do a task.
     #[error("{0}")]
     Remote(String),
+    /// A worker could not do a task, since a function of the user's own failed.
+    #[error("{reason}")]
+    Function {
+        /// What happened, in words.
+        reason: String,
+        /// The function and what it did.
+        failure: Box<rag::python::Failure>,
+    },
     /// The run was interrupted; the next one goes on.
     #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
     Interrupted,
@@ -99,6 +113,14 @@ impl Error {
 
     fn file(operation: &'static str, path: &std::path::Path, source: std::io::Error) -> Self {
         Self::File { operation, path: path.display().to_string(), source }
+    }
+}
+
+/// The function of the user's own whose failure an error is, if it is one.
+pub fn failed_function(error: &Error) -> Option<&rag::python::Failure> {
+    match error {
+        Error::Stage(rag::Error::Function { failure, .. }) | Error::Function { failure, .. } => Some(failure),
+        _ => None,
     }
 }
 

@@ -56,8 +56,10 @@ impl Session {
     /// There is no such trial or metric, the trial generates nothing, a model
     /// failed, or fewer than two questions have all their scores.
     pub async fn noise(&self, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
-        let results = self.latest().await?;
-        let evaluate = &self.experiment.evaluate;
+        // The metric, its judges and the generator are those of the run.
+        let record = self.record().await?;
+        let experiment = self.experiment_of(&record)?;
+        let (results, evaluate) = (&record.results, &experiment.evaluate);
         let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
             let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
             Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
@@ -66,11 +68,10 @@ impl Session {
         let Some(generator) = &found.trial.generator else {
             return Err(Error::NotFound(format!("trial `{trial}` generates no answers: nothing of it varies")));
         };
-        self.ready(generator.model()).await?;
-        for judge in &evaluate.judges {
-            self.ready(judge).await?;
+        for model in std::iter::once(generator.model()).chain(evaluate.judges.iter().map(String::as_str)) {
+            self.ready_in(&experiment, model).await?;
         }
-        let models = self.models();
+        let models = self.models_of(&experiment);
         let embedder = evaluate.embedder.as_deref().map(|name| models.embedder(name)).transpose()?;
         let mut order: Vec<usize> =
             (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();

@@ -5,15 +5,15 @@
 //! inputs. Equal keys are the same task, so a prefix that trials share is
 //! planned once.
 
-use crate::{artifact, estimate::CostEstimate, spec::Experiment, trial::Trial};
-use eval::{MetricConfig, Question};
+use crate::{artifact, estimate::CostEstimate, spec::Experiment, timing::TimeEstimate, trial::Trial};
+use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
     chunk::ChunkerConfig,
     generate::GeneratorConfig,
-    index::{BM25_VERSION, DENSE_VERSION},
+    index::{BM25_VERSION, DENSE_VERSION, TOKENS_VERSION},
     load,
-    load::SourceFile,
+    load::{Rejected, SourceFile, Unread},
     rerank::RerankerConfig,
     retrieve::RetrieverConfig,
 };
@@ -104,13 +104,16 @@ pub struct CorpusInputs {
     pub dense: Option<TaskId>,
     /// The BM25 index.
     pub bm25: Option<TaskId>,
+    /// The token vectors of all chunks, if they are looked at.
+    pub tokens: Vec<TaskId>,
     /// The questions' vectors.
     pub queries: Option<TaskId>,
 }
 
 impl CorpusInputs {
-    fn all(&self) -> Vec<TaskId> {
-        self.chunks.iter().copied().chain(self.dense).chain(self.bm25).chain(self.queries).collect()
+    pub(crate) fn all(&self) -> Vec<TaskId> {
+        let indexes = self.dense.into_iter().chain(self.bm25).chain(self.queries);
+        self.chunks.iter().copied().chain(indexes).chain(self.tokens.iter().copied()).collect()
     }
 }
 
@@ -118,12 +121,14 @@ impl CorpusInputs {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// Parse files.
-    Load(Vec<SourceFile>),
+    /// Parse files, which must still have the contents of these keys.
+    Load(Vec<(SourceFile, Key)>),
     /// Cut one shard of documents.
     Chunk(ChunkerConfig, TaskId),
     /// Embed one shard of chunks with the named model.
     Embed(String, TaskId),
+    /// Embed each token of one shard of chunks with the named model.
+    EmbedTokens(String, TaskId),
     /// Embed all questions with the named model.
     EmbedQueries(String),
     /// Put vectors into a dense index.
@@ -155,15 +160,31 @@ pub struct Task {
     pub rows: Option<usize>,
     /// What people read in errors and in the event log.
     pub label: String,
+    /// The trials that it is for, where it runs a function of the user's own.
+    #[serde(default)]
+    pub trials: Vec<String>,
 }
 
 impl Task {
+    /// Whether it calls a function of the user's own.
+    pub(crate) fn runs_function(&self) -> bool {
+        match &self.work {
+            Work::Chunk(chunker, _) => matches!(chunker, ChunkerConfig::Python(_)),
+            Work::Retrieve(_, retriever, _) => matches!(retriever, RetrieverConfig::Python(_)),
+            Work::Rerank(reranker, ..) => matches!(reranker, RerankerConfig::Python(_)),
+            Work::Generate(generator, ..) => matches!(generator, GeneratorConfig::Python(_)),
+            Work::Score(metric, ..) => matches!(metric, MetricConfig::Python(_)),
+            _ => false,
+        }
+    }
+
     /// The name of its artifact in the store.
     pub fn artifact(&self) -> String {
         let hex = self.key.hex();
         let extension = match self.work {
             Work::IndexDense(_) => "dense",
             Work::IndexBm25(_) => "bm25",
+            Work::EmbedTokens(..) => "tokens",
             _ => "parquet",
         };
         format!("artifacts/{}/{hex}.{extension}", &hex[..2])
@@ -198,12 +219,35 @@ pub struct Plan {
 pub struct PlanSummary {
     /// Trials.
     pub trials: usize,
+    /// The same, one by one, in the order of the grid.
+    pub combinations: Vec<PlannedTrial>,
     /// Per operator.
     pub operators: Vec<OperatorPlan>,
     /// The search that asks for a part of this, unless it is a grid.
     pub search: Option<String>,
     /// What is left to run should cost, beside the budget.
     pub cost: Option<CostEstimate>,
+    /// The questions and the columns of their file that are not used.
+    pub dataset: Option<DatasetReport>,
+    /// Files that gave no document.
+    pub rejected: Vec<Rejected>,
+    /// Files that cannot be read now.
+    pub unread: Vec<Unread>,
+    /// Questions that are left out, since their evidence stands in such a file.
+    pub left_out: Vec<String>,
+    /// How long that should take, from what this machine did before.
+    pub time: Option<TimeEstimate>,
+}
+
+/// One trial of a plan.
+#[derive(Debug, Clone, Serialize)]
+pub struct PlannedTrial {
+    /// Its id.
+    pub trial: String,
+    /// What stands for its value on each axis.
+    pub labels: BTreeMap<String, String>,
+    /// Whether all that it needs is in the store.
+    pub stored: bool,
 }
 
 /// One operator's share of a plan.
@@ -231,6 +275,9 @@ pub struct Inputs<'a> {
     pub identities: &'a BTreeMap<String, Identity>,
     /// The files, with the keys of their bytes.
     pub files: &'a [(SourceFile, Key)],
+    /// Files that could not be read now: they are left out, and nothing else
+    /// goes to another task for that.
+    pub unread: &'a [SourceFile],
     /// The identity of the PDF library.
     pub pdf_library: &'a str,
     /// The golden questions, evidence anchored.
@@ -259,6 +306,7 @@ impl Plan {
             let tasks = plan.trial(inputs, trial, &documents, asked);
             plan.trials.push(tasks);
         }
+        plan.name_trials(inputs.trials);
         // What every trial needs, loading and all, had it been alone.
         plan.unshared += documents.len() * inputs.trials.len().saturating_sub(1);
         plan
@@ -279,6 +327,37 @@ impl Plan {
         sinks
     }
 
+    /// Notes for each function of the user's own which trials it is for.
+    fn name_trials(&mut self, trials: &[Trial]) {
+        if !self.tasks.iter().any(Task::runs_function) {
+            return;
+        }
+        for (tasks, trial) in std::mem::take(&mut self.trials).into_iter().zip(trials) {
+            for id in self.reached(&tasks) {
+                let task = &mut self.tasks[id];
+                if task.runs_function() {
+                    task.trials.push(trial.id.clone());
+                }
+            }
+            self.trials.push(tasks);
+        }
+    }
+
+    /// All tasks that a trial needs, each once.
+    fn reached(&self, trial: &TrialTasks) -> Vec<TaskId> {
+        let mut seen = vec![false; self.tasks.len()];
+        let scores = trial.scores.iter().map(|(_, id)| *id);
+        let mut open: Vec<_> = trial.answers.iter().copied().chain(scores).chain([trial.passages]).collect();
+        let mut reached = Vec::new();
+        while let Some(id) = open.pop() {
+            if !std::mem::replace(&mut seen[id], true) {
+                reached.push(id);
+                open.extend(&self.tasks[id].inputs);
+            }
+        }
+        reached
+    }
+
     /// The identity of the whole plan: that of all its tasks.
     pub fn key(&self) -> Key {
         let keys: Vec<_> = self.tasks.iter().map(|task| task.key).collect();
@@ -289,14 +368,8 @@ impl Plan {
     pub fn summary(&self, stored: &dyn Fn(TaskId) -> bool) -> PlanSummary {
         let mut planned: BTreeMap<Operator, usize> = BTreeMap::new();
         for trial in &self.trials {
-            let mut reached = vec![false; self.tasks.len()];
-            let scores = trial.scores.iter().map(|(_, id)| *id);
-            let mut open: Vec<_> = trial.answers.iter().copied().chain(scores).chain([trial.passages]).collect();
-            while let Some(id) = open.pop() {
-                if !std::mem::replace(&mut reached[id], true) {
-                    *planned.entry(self.tasks[id].operator).or_default() += 1;
-                    open.extend(&self.tasks[id].inputs);
-                }
+            for id in self.reached(trial) {
+                *planned.entry(self.tasks[id].operator).or_default() += 1;
             }
         }
         let operators = Operator::ALL
@@ -315,7 +388,18 @@ impl Plan {
                 })
             })
             .collect();
-        PlanSummary { trials: self.trials.len(), operators, search: None, cost: None }
+        PlanSummary {
+            trials: self.trials.len(),
+            combinations: Vec::new(),
+            operators,
+            search: None,
+            cost: None,
+            time: None,
+            dataset: None,
+            rejected: Vec::new(),
+            unread: Vec::new(),
+            left_out: Vec::new(),
+        }
     }
 
     fn add(&mut self, task: Task) -> TaskId {
@@ -333,20 +417,23 @@ impl Plan {
 
     fn load(&mut self, inputs: &Inputs<'_>) -> Vec<TaskId> {
         let mut shards: Vec<Vec<&(SourceFile, Key)>> = Vec::new();
-        let mut bytes = 0;
-        for file in inputs.files {
-            let full = shards
-                .last()
-                .is_none_or(|shard| shard.len() >= FILES_PER_TASK || bytes + file.0.bytes > BYTES_PER_TASK);
+        let (mut bytes, mut count) = (0, 0);
+        let read = inputs.files.iter().map(|file| (&file.0, Some(file)));
+        let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
+        files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
+        for (listed, file) in files {
+            let full = shards.is_empty() || count >= FILES_PER_TASK || bytes + listed.bytes > BYTES_PER_TASK;
             if full {
                 shards.push(Vec::new());
-                bytes = 0;
+                (bytes, count) = (0, 0);
             }
-            bytes += file.0.bytes;
-            if let Some(shard) = shards.last_mut() {
+            bytes += listed.bytes;
+            count += 1;
+            if let (Some(shard), Some(file)) = (shards.last_mut(), file) {
                 shard.push(file);
             }
         }
+        shards.retain(|shard| !shard.is_empty());
         shards
             .into_iter()
             .map(|shard| {
@@ -363,8 +450,16 @@ impl Plan {
                     many => format!("load {} files", many.len()),
                 };
                 let rows = Some(shard.len());
-                let files = shard.into_iter().map(|(file, _)| file.clone()).collect();
-                self.add(Task { key, operator: Operator::Load, work: Work::Load(files), inputs: vec![], rows, label })
+                let files = shard.into_iter().cloned().collect();
+                self.add(Task {
+                    key,
+                    operator: Operator::Load,
+                    work: Work::Load(files),
+                    inputs: vec![],
+                    rows,
+                    label,
+                    trials: vec![],
+                })
             })
             .collect()
     }
@@ -386,7 +481,7 @@ impl Plan {
     }
 
     fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> CorpusInputs {
-        let needs = needs(trial);
+        let needs = searched(trial).and(trial.reranker.needs());
         let chunker = &trial.chunker;
         let chunks: Vec<_> = documents
             .iter()
@@ -394,7 +489,15 @@ impl Plan {
                 let key = component(self.builder("chunk", &[shard]), chunker.version(), chunker).finish();
                 let label = format!("chunk with {}", trial.labels["chunker"]);
                 let work = Work::Chunk(chunker.clone(), shard);
-                self.add(Task { key, operator: Operator::Chunk, work, inputs: vec![shard], rows: None, label })
+                self.add(Task {
+                    key,
+                    operator: Operator::Chunk,
+                    work,
+                    inputs: vec![shard],
+                    rows: None,
+                    label,
+                    trials: vec![],
+                })
             })
             .collect();
         let dense = trial.embedder.as_ref().filter(|_| needs.dense).map(|embedder| {
@@ -405,19 +508,35 @@ impl Plan {
                     let key = self.builder("embed", &[shard]).field("model", &inputs.identities[embedder]).finish();
                     let work = Work::Embed(embedder.clone(), shard);
                     let label = format!("embed {label}");
-                    self.add(Task { key, operator: Operator::Embed, work, inputs: vec![shard], rows: None, label })
+                    self.add(Task {
+                        key,
+                        operator: Operator::Embed,
+                        work,
+                        inputs: vec![shard],
+                        rows: None,
+                        label,
+                        trials: vec![],
+                    })
                 })
                 .collect();
             let key = self.builder("index_dense", &vectors).field("version", &DENSE_VERSION).finish();
             let work = Work::IndexDense(vectors.clone());
             let label = format!("dense index of {label}");
-            self.add(Task { key, operator: Operator::Index, work, inputs: vectors, rows: None, label })
+            self.add(Task { key, operator: Operator::Index, work, inputs: vectors, rows: None, label, trials: vec![] })
         });
         let bm25 = needs.bm25.then(|| {
             let key = self.builder("index_bm25", &chunks).field("version", &BM25_VERSION).finish();
             let work = Work::IndexBm25(chunks.clone());
             let label = format!("BM25 index of {}", trial.labels["chunker"]);
-            self.add(Task { key, operator: Operator::Index, work, inputs: chunks.clone(), rows: None, label })
+            self.add(Task {
+                key,
+                operator: Operator::Index,
+                work,
+                inputs: chunks.clone(),
+                rows: None,
+                label,
+                trials: vec![],
+            })
         });
         let queries = trial.embedder.as_ref().filter(|_| needs.dense && !inputs.questions.is_empty()).map(|embedder| {
             let texts: Vec<_> = inputs.questions.iter().map(|question| &question.question).collect();
@@ -428,9 +547,32 @@ impl Plan {
                 .finish();
             let work = Work::EmbedQueries(embedder.clone());
             let (rows, label) = (Some(texts.len()), format!("embed questions with {embedder}"));
-            self.add(Task { key, operator: Operator::EmbedQueries, work, inputs: vec![], rows, label })
+            self.add(Task { key, operator: Operator::EmbedQueries, work, inputs: vec![], rows, label, trials: vec![] })
         });
-        CorpusInputs { chunks, dense, bm25, queries }
+        let embedder = trial.embedder.as_ref().filter(|_| needs.tokens);
+        let tokens = embedder.map(|embedder| self.tokens(inputs, trial, embedder, &chunks)).unwrap_or_default();
+        CorpusInputs { chunks, dense, bm25, tokens, queries }
+    }
+
+    /// The token vectors of all chunks, in shards of their own: of a run that
+    /// is killed, those that are done stay.
+    fn tokens(&mut self, inputs: &Inputs<'_>, trial: &Trial, embedder: &str, chunks: &[TaskId]) -> Vec<TaskId> {
+        let shard = |&shard: &TaskId| {
+            let builder = self.builder("embed_tokens", &[shard]).field("version", &TOKENS_VERSION);
+            let key = builder.field("model", &inputs.identities[embedder]).finish();
+            let work = Work::EmbedTokens(embedder.to_owned(), shard);
+            let label = format!("embed tokens with {embedder} on {}", trial.labels["chunker"]);
+            self.add(Task {
+                key,
+                operator: Operator::Embed,
+                work,
+                inputs: vec![shard],
+                rows: None,
+                label,
+                trials: vec![],
+            })
+        };
+        chunks.iter().map(shard).collect()
     }
 
     fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> TaskId {
@@ -438,11 +580,12 @@ impl Plan {
         let questions: Vec<_> = inputs.questions.iter().map(|question| (&question.id, &question.question)).collect();
         // A retriever is keyed by what it searches, and by nothing else that
         // other trials happen to need.
-        let needs = retriever.build(()).map(|retriever| retriever.needs()).unwrap_or_default();
+        let needs = searched(trial);
         let corpus = CorpusInputs {
             chunks: corpus.chunks.clone(),
             dense: corpus.dense.filter(|_| needs.dense),
             bm25: corpus.bm25.filter(|_| needs.bm25),
+            tokens: if needs.tokens { corpus.tokens.clone() } else { Vec::new() },
             queries: corpus.queries.filter(|_| needs.dense),
         };
         let input_ids = corpus.all();
@@ -451,12 +594,12 @@ impl Plan {
         let label = format!("retrieve {}", trial.labels["retriever"]);
         let work = Work::Retrieve(chunker.clone(), retriever.clone(), corpus);
         let rows = Some(questions.len());
-        self.add(Task { key, operator: Operator::Retrieve, work, inputs: input_ids, rows, label })
+        self.add(Task { key, operator: Operator::Retrieve, work, inputs: input_ids, rows, label, trials: vec![] })
     }
 
     fn rerank(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, corpus: &CorpusInputs) -> TaskId {
         let reranker = &trial.reranker;
-        let models: Vec<_> = [reranker.model(), trial.embedder.as_deref().filter(|_| reranker.uses_embedder())]
+        let models: Vec<_> = [reranker.model(), trial.embedder.as_deref().filter(|_| reranker.needs().embedder())]
             .into_iter()
             .flatten()
             .map(|model| &inputs.identities[model])
@@ -469,7 +612,7 @@ impl Plan {
         let label = format!("rerank {}", trial.labels["reranker"]);
         let work = Work::Rerank(reranker.clone(), trial.embedder.clone(), passages, corpus.clone());
         let rows = Some(questions.len());
-        self.add(Task { key, operator: Operator::Rerank, work, inputs: input_ids, rows, label })
+        self.add(Task { key, operator: Operator::Rerank, work, inputs: input_ids, rows, label, trials: vec![] })
     }
 
     fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, asked: &[usize]) -> Vec<TaskId> {
@@ -485,7 +628,15 @@ impl Plan {
                 let label = format!("generate {} for {}", trial.labels["generator"], trial.id);
                 let rows = Some(shard.len());
                 let work = Work::Generate(generator.clone(), passages, shard.to_vec());
-                self.add(Task { key, operator: Operator::Generate, work, inputs: vec![passages], rows, label })
+                self.add(Task {
+                    key,
+                    operator: Operator::Generate,
+                    work,
+                    inputs: vec![passages],
+                    rows,
+                    label,
+                    trials: vec![],
+                })
             })
             .collect()
     }
@@ -516,20 +667,25 @@ impl Plan {
         let operator = if needs.judge { Operator::Judge } else { Operator::Score };
         let (count, work) = (asked.len(), Work::Score(metric.clone(), passages, answers, asked));
         let label = format!("score {}", metric.label());
-        self.add(Task { key, operator, work, inputs: input_ids, rows: Some(count), label })
+        self.add(Task { key, operator, work, inputs: input_ids, rows: Some(count), label, trials: vec![] })
     }
 }
 
-fn needs(trial: &Trial) -> rag::retrieve::Needs {
-    let mut needs = trial.retriever.build(()).map(|retriever| retriever.needs()).unwrap_or_default();
-    if trial.reranker.uses_embedder() {
-        needs = rag::retrieve::Needs { dense: true, bm25: true };
-    }
-    needs
+/// What a trial's retriever searches.
+fn searched(trial: &Trial) -> rag::retrieve::Needs {
+    trial.retriever.build(()).map(|retriever| retriever.needs()).unwrap_or_default()
 }
 
 fn component(builder: KeyBuilder, version: u32, config: &impl Serialize) -> KeyBuilder {
-    builder.field("version", &version).field("config", config)
+    let builder = builder.field("version", &version);
+    match serde_json::to_value(config) {
+        // How long a function may take changes nothing of what it gives.
+        Ok(mut value) if value.get("python").is_some() => {
+            value["python"].as_object_mut().map(|settings| settings.remove("timeout_seconds"));
+            builder.field("config", &value)
+        }
+        _ => builder.field("config", config),
+    }
 }
 
 fn none() -> RerankerConfig {

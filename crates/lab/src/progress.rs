@@ -7,7 +7,7 @@ pub use traffic::ModelTraffic;
 
 use crate::plan::{Operator, Plan, TaskId};
 use models::Client;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -52,6 +52,8 @@ pub struct OperatorProgress {
     pub reused: usize,
     /// Tasks that failed, or could not run because another did.
     pub failed: usize,
+    /// Who does a task of it that this run waits for.
+    pub held_by: Option<String>,
     /// Rows per second over the last three seconds.
     pub rate_now: f64,
     /// Rows per second since its first task started.
@@ -70,11 +72,30 @@ struct State {
     rows: usize,
     finished_rows: usize,
     known_rows: Option<usize>,
+    /// Rows of the tasks that told how many they will make, and how many tasks
+    /// did.
+    expected: Expected,
+    held_by: Option<String>,
     started: Option<Instant>,
     last: Option<Instant>,
     samples: VecDeque<(Instant, usize)>,
     /// Rows that [`Progress::take_rows`] has not told of.
     untold: usize,
+    untold_expected: Expected,
+}
+
+/// What running tasks told of their rows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Expected {
+    tasks: usize,
+    rows: usize,
+}
+
+impl Expected {
+    fn add(&mut self, more: Self) {
+        self.tasks += more.tasks;
+        self.rows += more.rows;
+    }
 }
 
 /// Counts of a run; clones share them.
@@ -186,6 +207,41 @@ impl Progress {
         }
     }
 
+    /// A task that is running knows how many rows it will make, where its plan
+    /// did not.
+    pub fn expect(&self, operator: Operator, rows: usize) {
+        self.expect_all(operator, Expected { tasks: 1, rows });
+    }
+
+    /// The same of several tasks.
+    pub(crate) fn expect_all(&self, operator: Operator, more: Expected) {
+        let mut states = self.lock();
+        let state = states.entry(operator).or_default();
+        state.expected.add(more);
+        state.untold_expected.add(more);
+    }
+
+    /// What running tasks told of their rows since this was asked the last
+    /// time, for tables elsewhere.
+    pub(crate) fn take_expected(&self) -> BTreeMap<Operator, Expected> {
+        let take = |(operator, state): (&Operator, &mut State)| (*operator, std::mem::take(&mut state.untold_expected));
+        self.lock().iter_mut().map(take).filter(|(_, expected)| expected.tasks > 0).collect()
+    }
+
+    /// A running task waits for whoever does it already, or no longer does.
+    pub fn held(&self, operator: Operator, by: Option<String>) {
+        self.lock().entry(operator).or_default().held_by = by;
+    }
+
+    /// Another run did a task that had started here.
+    pub(crate) fn share(&self, operator: Operator, rows: Option<usize>) {
+        let mut states = self.lock();
+        let state = states.entry(operator).or_default();
+        state.active = state.active.saturating_sub(1);
+        state.reused += 1;
+        state.known_rows = state.known_rows.map(|known| known.saturating_sub(rows.unwrap_or_default()));
+    }
+
     /// A task ended well with so many rows.
     pub fn finish(&self, operator: Operator, rows: usize) {
         let mut states = self.lock();
@@ -228,6 +284,10 @@ impl State {
         let rows_estimated = match (open, self.known_rows) {
             (0, _) => Some(self.rows),
             (_, Some(known)) => Some(known.max(self.rows)),
+            _ if self.expected.tasks > 0 => {
+                let (tasks, rows) = (self.expected.tasks, self.expected.rows);
+                Some((rows * total.max(tasks) / tasks).max(self.rows))
+            }
             _ if self.finished > 0 => Some((self.finished_rows * total / self.finished).max(self.rows)),
             _ => None,
         };
@@ -247,6 +307,7 @@ impl State {
             finished: self.finished,
             reused: self.reused,
             failed: self.failed,
+            held_by: self.held_by.clone().filter(|_| self.active > 0),
             rate_now: if open > 0 { rate(recent.map(|(_, rows)| rows).sum(), span) } else { 0.0 },
             rate_average,
             seconds_left: left.map(|rows| rows as f64 / rate_average),
@@ -256,4 +317,45 @@ impl State {
 
 fn rate(rows: usize, seconds: f64) -> f64 {
     if seconds > 0.0 { rows as f64 / seconds } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(progress: &Progress) -> OperatorProgress {
+        progress.snapshot().remove(0)
+    }
+
+    #[test]
+    fn rows_that_a_running_task_tells_are_the_estimate_from_its_first_second() {
+        let progress = Progress::default();
+        progress.begin_tasks([(Operator::Embed, 0), (Operator::Embed, 0)]);
+        progress.lock().get_mut(&Operator::Embed).unwrap().known_rows = None;
+        assert_eq!(table(&progress).rows_estimated, None);
+        progress.start(Operator::Embed);
+        progress.expect(Operator::Embed, 300);
+        assert_eq!((table(&progress).rows_done, table(&progress).rows_estimated), (0, Some(600)));
+        progress.rows(Operator::Embed, 300);
+        progress.finish(Operator::Embed, 300);
+        progress.start(Operator::Embed);
+        progress.expect(Operator::Embed, 100);
+        assert_eq!((table(&progress).rows_done, table(&progress).rows_estimated), (300, Some(400)));
+        let told = progress.take_expected();
+        assert_eq!(told[&Operator::Embed], Expected { tasks: 2, rows: 400 });
+        assert!(progress.take_expected().is_empty());
+    }
+
+    #[test]
+    fn what_another_run_does_is_told_and_then_counts_as_stored() {
+        let progress = Progress::default();
+        progress.begin_tasks([(Operator::Load, 5), (Operator::Load, 7)]);
+        progress.start(Operator::Load);
+        progress.held(Operator::Load, Some("another run".to_owned()));
+        assert_eq!(table(&progress).held_by.as_deref(), Some("another run"));
+        progress.held(Operator::Load, None);
+        progress.share(Operator::Load, Some(5));
+        let seen = table(&progress);
+        assert_eq!((seen.held_by, seen.reused, seen.queued, seen.rows_estimated), (None, 1, 1, Some(7)));
+    }
 }

@@ -5,11 +5,7 @@
 //! winner if every one of its judges is qualified for the kind of verdict that
 //! the metric takes, with the threshold that the metric uses.
 
-use crate::{
-    Error,
-    session::{Session, write_whole},
-    task::now_ms,
-};
+use crate::{Error, files::write_whole, session::Session, task::now_ms};
 use eval::{
     MetricConfig,
     qualify::{Case, Qualification, qualify},

@@ -1,21 +1,30 @@
-//! Answers a new question with one trial of a run.
+//! Answers a new question with one trial of a finished run, as it was then.
 
 use crate::{
     Error,
     engine::Outputs,
-    plan::{CorpusInputs, TaskId, Work},
-    session::{Prepared, Session},
-    task::{compute, open_corpus},
+    frozen::RunRecord,
+    plan::CorpusInputs,
+    session::Session,
+    spec::Experiment,
+    task::{Execution, compute, open_corpus},
     trial::Trial,
 };
 use models::{InputKind, Piece, Unfolding};
-use rag::{Answer, Passage, generate::Generator, retrieve::Query};
+use rag::{Answer, Passage, generate::Generator, load::Source, retrieve::Query};
 use serde::Serialize;
-use std::sync::{Mutex, PoisonError};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// A question, what was found, and what was answered.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answered {
+    /// The run whose trial answered.
+    pub run: String,
+    /// When that run finished, in milliseconds since 1970.
+    pub run_time_ms: i64,
     /// The trial that answered.
     pub trial: Trial,
     /// The question.
@@ -26,47 +35,136 @@ pub struct Answered {
     pub answer: Option<Answer>,
 }
 
+/// A trial of a finished run that can be asked: with the settings that it had
+/// in the run, on the documents that were read then.
+pub struct RunPipeline {
+    execution: Arc<Execution>,
+    trial: Trial,
+    inputs: CorpusInputs,
+    outputs: Outputs,
+    run: String,
+    run_time_ms: i64,
+    notes: Vec<String>,
+}
+
 impl Session {
-    /// Answers a question with a trial whose indexes are in the store.
+    /// Opens a trial of a run.
     ///
     /// # Errors
-    /// If there is no such trial, it was not run yet, or a model fails.
-    pub async fn query(&self, prepared: &Prepared, trial: &str, question: &str) -> Result<Answered, Error> {
-        self.query_watched(prepared, trial, question, None).await
+    /// If there is no such trial, what it searches is not in the store, or the
+    /// model that embeds its questions is no longer the one that embedded the
+    /// documents.
+    pub async fn pipeline(&self, record: &RunRecord, trial: &str) -> Result<RunPipeline, Error> {
+        let (trial, inputs, artifacts) = record.searched(trial)?;
+        let experiment = self.experiment_of(record)?;
+        let mut outputs = Outputs::new();
+        for id in inputs.all() {
+            let Some(name) = artifacts.get(&id) else {
+                return Err(Error::table(format!("{}: its record is damaged; run again", record.title())));
+            };
+            if !self.store().exists(name).await? {
+                return Err(Error::NotFound(format!(
+                    "trial `{}` of {} has no index in the store ({name} is not there): it was not indexed in that run, or \
+                     `reverie store gc` removed it; `reverie run` makes what is missing",
+                    trial.id,
+                    record.title()
+                )));
+            }
+            outputs.insert(id, name.clone());
+        }
+        let notes = self.check_models(record, &experiment, trial)?;
+        // A question needs none of the corpus' files, which may be gone.
+        let source = Source::parse(&self.root().display().to_string(), &[], &[], &[])?;
+        let models = Arc::new(self.models_of(&experiment));
+        let run = record.results.run.clone();
+        let scratch = self.workspace().join("scratch");
+        let execution = Execution::asking(Arc::new(experiment), self.store().clone(), source, scratch, &run, models);
+        Ok(RunPipeline {
+            execution: Arc::new(execution),
+            trial: trial.clone(),
+            inputs: inputs.clone(),
+            outputs,
+            run,
+            run_time_ms: record.results.time_ms,
+            notes,
+        })
     }
 
-    /// [`Session::query`], with pieces of the answer's text as it is written:
-    /// those since the last [`Piece::Restart`], together, are all of it when
-    /// this returns. They make no difference to the answer.
+    /// Whether the trial's models are those of the run. Other vectors than
+    /// those in the index would find anything; another model that ranks or
+    /// answers is told.
+    fn check_models(&self, record: &RunRecord, experiment: &Experiment, trial: &Trial) -> Result<Vec<String>, Error> {
+        let known = &record.frozen()?.identities;
+        let others =
+            trial.reranker.model().into_iter().chain(trial.generator.as_ref().map(|generator| generator.model()));
+        let used: BTreeSet<&str> = trial.embedder.as_deref().into_iter().chain(others).collect();
+        let mut notes = Vec::new();
+        for name in used {
+            let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
+            if config.identity(self.context())? == *then {
+                continue;
+            }
+            if trial.embedder.as_deref() == Some(name) {
+                return Err(Error::NotFound(format!(
+                    "models.{name} is not what it was in {} (other files, or another version of reverie), so that its \
+                     vectors do not fit those in the index: `reverie run` makes the index anew",
+                    record.title()
+                )));
+            }
+            notes.push(format!(
+                "models.{name} is not what it was in the run: other files, or another version of reverie"
+            ));
+        }
+        Ok(notes)
+    }
+}
+
+impl RunPipeline {
+    /// The trial.
+    pub fn trial(&self) -> &Trial {
+        &self.trial
+    }
+
+    /// The run's id.
+    pub fn run(&self) -> &str {
+        &self.run
+    }
+
+    /// What is not as it was in the run, though the answer comes from it.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Answers a question.
+    ///
+    /// # Errors
+    /// If the store or a model fails.
+    pub async fn query(&self, question: &str) -> Result<Answered, Error> {
+        self.query_watched(question, None).await
+    }
+
+    /// [`RunPipeline::query`], with pieces of the answer's text as it is
+    /// written: those since the last [`Piece::Restart`], together, are all of it
+    /// when this returns. They make no difference to the answer.
     ///
     /// # Errors
     /// As without.
     pub async fn query_watched(
         &self,
-        prepared: &Prepared,
-        trial: &str,
         question: &str,
         on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
     ) -> Result<Answered, Error> {
-        let index = prepared.trials.iter().position(|other| other.id == trial);
-        let index = index.ok_or_else(|| Error::NotFound(format!("there is no trial `{trial}`")))?;
-        let trial = &prepared.trials[index];
-        let plan = &prepared.plan;
-        let execution = &prepared.execution;
-        let inputs = corpus_inputs(prepared, plan.trials[index].passages)
-            .ok_or_else(|| Error::NotFound(format!("trial `{}` retrieves nothing", trial.id)))?;
-        let mut outputs = Outputs::new();
-        for id in inputs.chunks.iter().copied().chain(inputs.dense).chain(inputs.bm25) {
-            let name = plan.tasks[id].artifact();
-            if !execution.store.exists(&name).await? {
-                return Err(Error::NotFound(format!(
-                    "trial `{}` has not been indexed yet: start `reverie run` first",
-                    trial.id
-                )));
-            }
-            outputs.insert(id, name);
-        }
-        let corpus = open_corpus(execution, &outputs, &CorpusInputs { queries: None, ..inputs }).await?;
+        let caller = Some(self.trial.id.as_str().into());
+        rag::python::on_behalf_of(caller, self.answered(question, on_piece)).await
+    }
+
+    async fn answered(
+        &self,
+        question: &str,
+        on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
+    ) -> Result<Answered, Error> {
+        let Self { execution, trial, inputs, outputs, .. } = self;
+        let corpus = open_corpus(execution, outputs, inputs).await?;
         let models = execution.models();
         let vectors = match &trial.embedder {
             Some(embedder) if corpus.dense.is_some() => {
@@ -77,14 +175,15 @@ impl Session {
         let (retriever, chunker) = (trial.retriever.build(())?, trial.chunker.build(())?);
         let asked = question.to_owned();
         // A function of the user's own may take its time.
+        let caller = rag::python::caller();
         let (corpus, vectors, mut passages) = compute(move || {
-            let query = Query { text: &asked, embedding: vectors.as_ref().map(|matrix| matrix.row(0)) };
-            let hits = retriever.retrieve(&[query], &corpus.corpus())?;
+            let query = Query { text: &asked, embedding: vectors.as_ref().map(|matrix| matrix.row(0)), tokens: None };
+            let hits = rag::python::computing_for(&caller, || retriever.retrieve(&[query], &corpus.corpus()))?;
             let passages = chunker.context(hits.into_iter().next().unwrap_or_default(), &corpus.table);
             Ok::<_, rag::Error>((corpus, vectors, passages))
         })
         .await??;
-        let query = Query { text: question, embedding: vectors.as_ref().map(|matrix| matrix.row(0)) };
+        let query = Query { text: question, embedding: vectors.as_ref().map(|matrix| matrix.row(0)), tokens: None };
         let reranker = trial.reranker.build(&models.rerank_context(&trial.reranker, trial.embedder.as_deref())?)?;
         passages = reranker.rerank(query, corpus.corpus(), passages).await?;
         let answer = match &trial.generator {
@@ -94,7 +193,14 @@ impl Session {
             }
             None => None,
         };
-        Ok(Answered { trial: trial.clone(), question: question.to_owned(), passages, answer })
+        Ok(Answered {
+            run: self.run.clone(),
+            run_time_ms: self.run_time_ms,
+            trial: trial.clone(),
+            question: question.to_owned(),
+            passages,
+            answer,
+        })
     }
 }
 
@@ -112,15 +218,6 @@ async fn answer(
     let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
     unfolding().end(&answer.text).into_iter().for_each(on_piece);
     Ok(answer)
-}
-
-/// What the retrieval behind a trial's passages looks at.
-fn corpus_inputs(prepared: &Prepared, id: TaskId) -> Option<CorpusInputs> {
-    match &prepared.plan.tasks[id].work {
-        Work::Retrieve(_, _, corpus) => Some(corpus.clone()),
-        Work::Rerank(_, _, _, corpus) => Some(corpus.clone()),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

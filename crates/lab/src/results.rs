@@ -2,7 +2,9 @@
 //! person needs to check them.
 
 mod front;
-mod groups;
+mod functions;
+mod objective;
+mod verdict;
 mod winner;
 
 use crate::{
@@ -15,12 +17,17 @@ use crate::{
     task::{answers_by_question, now_ms, passages_by_question, scores_by_question},
     trial::Trial,
 };
-use eval::{MetricConfig, Missing, Question, Score, Scored, statistics::Summary};
+use eval::{MetricConfig, Missing, Question, Score, Scored, dataset::DatasetReport, statistics::Summary};
 use models::Spending;
-use rag::{Answer, Passage, load::Rejected};
+use rag::{
+    Answer, Passage,
+    load::{Rejected, Unread},
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 use winner::{SEED, choose};
+
+pub use functions::FunctionFailure;
 
 /// A metric as the leaderboard shows it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -69,20 +76,25 @@ pub struct TrialResult {
     pub tokens: Option<f64>,
     /// Dollars for all answers.
     pub cost_usd: f64,
-    /// The probability that a difference to the winner as large as this one is
-    /// chance, corrected for the number of comparisons.
+    /// The probability of lagging behind as it does if it were as good as the
+    /// best; the choice of the best is a part of what is tested. Of a trial that
+    /// is tied: that of differences like those within the first group if all of
+    /// its trials were equal.
     pub p_value: Option<f64>,
-    /// Whether that cannot be told from the winner.
+    /// Whether it may be as good as the trial that leads: both are in group 1.
     pub tied: bool,
-    /// Its group of trials that cannot be told from the best of them, from 1.
+    /// Its group, from 1. Group 1 is the set that holds the best trial with 95 %
+    /// ([`eval::statistics::confidence_sets`]), the next groups are made the
+    /// same way from the rest. None without scores.
     #[serde(default)]
     pub group: Option<usize>,
     /// Where the dataset is split: the objective over the questions to report
     /// by, on which nothing was chosen.
     #[serde(default)]
     pub test: Option<Summary>,
-    /// About how many questions it would take to tell it from the winner, if
-    /// the differences seen are the true ones.
+    /// About how many questions in all would exclude it from group 1, if
+    /// differences and their spread stay as they are. None if that takes more
+    /// than 10,000, and for trials that are not tied.
     #[serde(default)]
     pub questions_needed: Option<usize>,
     /// The mean difference to the winner in standard deviations of the
@@ -100,6 +112,9 @@ pub struct TrialResult {
     pub questions: Vec<QuestionResult>,
     /// Tasks that failed, and why.
     pub failures: Vec<String>,
+    /// What functions of the user's own failed at: whole stages, answers, scores.
+    #[serde(default)]
+    pub function_failures: Vec<FunctionFailure>,
 }
 
 /// Which trial is best, or why none is named.
@@ -139,6 +154,16 @@ pub struct Results {
     pub text_bytes: usize,
     /// Files that gave no document.
     pub rejected: Vec<Rejected>,
+    /// Files that could not be read in this run: the results lack them, and the
+    /// next run reads them.
+    #[serde(default)]
+    pub unread: Vec<Unread>,
+    /// What the file of questions holds, and which of its columns are not used.
+    #[serde(default)]
+    pub dataset: Option<DatasetReport>,
+    /// Questions that were left out, since their evidence stands in such a file.
+    #[serde(default)]
+    pub left_out: Vec<String>,
     /// The metrics, in the order of the experiment file.
     pub metrics: Vec<MetricResult>,
     /// The metrics whose mean chooses the winner.
@@ -149,6 +174,9 @@ pub struct Results {
     pub trials: Vec<TrialResult>,
     /// The winner.
     pub winner: Winner,
+    /// Who may be the best, in sentences, for people.
+    #[serde(default)]
+    pub verdict: Vec<String>,
     /// Tasks executed by this run.
     pub executed: usize,
     /// Tasks taken from the store.
@@ -158,6 +186,10 @@ pub struct Results {
     pub repeated: usize,
     /// Answers or verdicts missing because a provider failed.
     pub provider_errors: usize,
+    /// Stages, answers and scores missing because a function of the user's own
+    /// failed, counted for each trial.
+    #[serde(default)]
+    pub function_errors: usize,
     /// Calls and tokens by model, of this run.
     pub spending: BTreeMap<String, Spending>,
     /// What a search asked for, and why it stopped trials; none of a grid.
@@ -192,12 +224,13 @@ impl Results {
     }
 
     /// Each trial's scores by its id: per question, in the order of the
-    /// dataset, the mean of the objective's metrics on a scale from 0 to 1;
-    /// none where a question was not asked. A score that is missing counts as
-    /// the mean of those that are there.
-    pub fn contributions(&self) -> BTreeMap<String, Vec<Option<f64>>> {
-        let one = |trial: &TrialResult| (trial.trial.id.clone(), winner::question_scores(trial, &self.metrics));
-        self.trials.iter().map(one).collect()
+    /// dataset, what it adds to the objective, on a scale from 0 to 1 where the
+    /// metrics have the weight 1, as they have if none is given by their name.
+    /// None where a question was not asked, and where a score that should be
+    /// there is missing.
+    pub fn contributions(&self, weights: &BTreeMap<String, f64>) -> BTreeMap<String, Vec<Option<f64>>> {
+        let scores = |trial: &TrialResult| objective::question_scores(trial, &self.metrics, weights);
+        self.trials.iter().map(|trial| (trial.trial.id.clone(), scores(trial))).collect()
     }
 
     /// Ranks the trials anew, knowing which of them a search stopped.
@@ -206,6 +239,7 @@ impl Results {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();
         }
         self.winner = choose(&mut self.trials, &self.metrics, &self.objective, &self.questions);
+        self.verdict = self.describe();
         self.search = Some(search);
     }
 
@@ -231,7 +265,8 @@ impl Results {
         let client = prepared.execution.models().client();
         let budget = BudgetResult::of(client.budget());
         let winner = choose(&mut trials, &metrics, &experiment.evaluate.objective, &prepared.questions);
-        Ok(Self {
+        let function_errors = trials.iter().map(|trial| trial.function_failures.len()).sum();
+        let mut results = Self {
             version: 1,
             experiment: experiment.name.clone(),
             run: prepared.run.clone(),
@@ -239,22 +274,29 @@ impl Results {
             documents: prepared.documents,
             text_bytes: prepared.text_bytes,
             rejected: prepared.rejected.clone(),
+            unread: unread(prepared, outcome),
+            dataset: prepared.dataset.clone(),
+            left_out: prepared.left_out.clone(),
             metrics,
             objective: experiment.evaluate.objective.clone(),
             questions: prepared.questions.clone(),
             trials,
             winner,
+            verdict: Vec::new(),
             executed: outcome.executed,
             reused: outcome.reused,
             repeated: outcome.repeated,
             provider_errors: outcome.provider_errors,
+            function_errors,
             spending: client.meter().by_model(),
             search: None,
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
             damaged_entries: session.journal().n_damaged(),
             judges: session.judges(),
-        })
+        };
+        results.verdict = results.describe();
+        Ok(results)
     }
 }
 
@@ -289,7 +331,10 @@ async fn gather_trial(
         let by_question = match failure(id) {
             None => scores_by_question(execution, outputs, *id).await?,
             Some(reason) => {
-                let missing = Scored::missing(Missing::ProviderError(reason.clone()));
+                let missing = Scored::missing(match outcome.failed_functions.get(id) {
+                    Some((_, failure)) => Missing::FunctionError(Box::new(failure.clone())),
+                    None => Missing::ProviderError(reason.clone()),
+                });
                 asked(prepared, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())).collect()
             }
         };
@@ -305,11 +350,12 @@ async fn gather_trial(
             .collect();
         summaries.insert(name.clone(), Summary::of(&in_order, metric.range, SEED));
     }
+    let function_failures = functions::of_trial(&prepared.plan, outcome, trial, &answers, &scores);
     let mut questions = Vec::new();
     for question in &prepared.questions {
         let (answer, error) = match answers.remove(&question.id) {
             Some(Ok(answer)) => (Some(answer), None),
-            Some(Err(error)) => (None, Some(error)),
+            Some(Err(error)) => (None, Some(error.reason)),
             None => (None, None),
         };
         let scores = scores
@@ -331,7 +377,7 @@ async fn gather_trial(
     let given: Vec<&Answer> = questions.iter().filter_map(|question| question.answer.as_ref()).collect();
     let mut seconds: Vec<f64> = given.iter().map(|answer| answer.seconds).collect();
     seconds.sort_by(f64::total_cmp);
-    let tokens: u64 = given.iter().map(|answer| answer.usage.prompt_tokens + answer.usage.completion_tokens).sum();
+    let tokens: f64 = given.iter().map(|answer| answer.usage.total() as f64).sum();
     let price = trial
         .generator
         .as_ref()
@@ -346,7 +392,7 @@ async fn gather_trial(
         metrics: summaries,
         latency_p50: quantile(&seconds, 0.5),
         latency_p95: quantile(&seconds, 0.95),
-        tokens: (!given.is_empty()).then(|| tokens as f64 / given.len() as f64),
+        tokens: (!given.is_empty()).then(|| tokens / given.len() as f64),
         // The sum of nothing is -0.
         cost_usd: given.iter().map(cost).sum::<f64>() / 1e6 + 0.0,
         p_value: None,
@@ -359,6 +405,7 @@ async fn gather_trial(
         stopped: None,
         questions,
         failures,
+        function_failures,
     })
 }
 
@@ -373,4 +420,15 @@ fn asked(prepared: &Prepared, id: usize) -> &[usize] {
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// What could not be read, when the run was prepared or in it.
+fn unread(prepared: &Prepared, outcome: &Outcome) -> Vec<Unread> {
+    let mut unread = prepared.unread.clone();
+    for more in &outcome.unread {
+        if unread.iter().all(|known| known.path != more.path) {
+            unread.push(more.clone());
+        }
+    }
+    unread
 }

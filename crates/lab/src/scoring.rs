@@ -18,6 +18,7 @@ use crate::{
     budget::{self, BudgetResult},
     error_chain,
     estimate::{CostEstimate, score_of},
+    results::FunctionFailure,
     spec::ScoringSpec,
     task::Models,
 };
@@ -103,9 +104,29 @@ pub struct ScoreResults {
     pub partial: Option<String>,
     /// Scores that are missing because a provider failed.
     pub provider_errors: usize,
+    /// Scores that are missing because a function of the user's own failed.
+    pub function_errors: usize,
     /// Entries of the journal that were damaged, so that their calls were
     /// made again.
     pub damaged_entries: u64,
+}
+
+impl ScoreResults {
+    /// What functions of the user's own failed at.
+    pub fn function_failures(&self) -> Vec<FunctionFailure> {
+        let rows =
+            self.rows.iter().flat_map(|row| row.scores.iter().map(move |(metric, scored)| (row, metric, scored)));
+        let told = rows.filter_map(|(row, metric, scored)| match &scored.score {
+            Score::Missing(Missing::FunctionError(failure)) => Some(FunctionFailure {
+                trial: String::new(),
+                label: metric.clone(),
+                question: Some(row.id.clone()),
+                failure: (**failure).clone(),
+            }),
+            _ => None,
+        });
+        told.collect()
+    }
 }
 
 impl Scoring {
@@ -224,6 +245,8 @@ impl Scoring {
         let all = || rows.iter().flat_map(|row| row.scores.values());
         let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::ProviderError(_)));
         let provider_errors = all().filter(failed).count();
+        let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::FunctionError(_)));
+        let function_errors = all().filter(failed).count();
         let budget = BudgetResult::of(&self.budget);
         ScoreResults {
             file: self.file.clone(),
@@ -234,6 +257,7 @@ impl Scoring {
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
             provider_errors,
+            function_errors,
             damaged_entries: self.journal.n_damaged(),
         }
     }

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod golden;
+mod kept;
 mod publish;
 mod questions;
 mod search;
@@ -11,28 +12,30 @@ mod versions;
 
 use crate::{
     Error, budget,
-    engine::{Cluster, Engine, Local, Outcome, Remote, required, stored},
+    engine::{Cluster, Engine, Local, Outcome, Remote, again, required, stored},
     error_chain,
     estimate::CostEstimate,
-    plan::{Inputs, Plan, PlanSummary},
+    frozen::Frozen,
+    plan::{Inputs, Plan, PlanSummary, PlannedTrial, TrialTasks},
     progress::Progress,
     results::Results,
     spec::{Experiment, RayEngineSpec},
-    task::{Execution, Material, Models},
+    task::{Execution, Material, Models, now_ms, read},
     trial::{self, Trial},
 };
-use eval::Question;
+use eval::{Dataset, Question, dataset::DatasetReport};
 use futures::{StreamExt, stream};
-pub use golden::{Golden, LoadedCorpus, Manifest, write_whole};
+pub use golden::{Golden, LoadedCorpus, Manifest};
+use kept::Kept;
 use models::{Budget, Caps, Client, CpuBudget, Identity, Lessor, Library, ModelDirectory, PullOptions, provider};
 use questions::{Corpus, read_corpus};
-use rag::load::{self, Rejected, Source, SourceFile};
+use rag::load::{self, Rejected, Source, SourceFile, Unread};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{ArtifactStore, EventLog, Journal, Key, SharedJournal};
+use store::{ArtifactStore, EventLog, Journal, Key, SharedJournal, upkeep::Lease};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
@@ -85,11 +88,17 @@ pub struct Session {
     setup: Setup,
     context: provider::Context,
     store: ArtifactStore,
+    /// The files of runs on this machine.
+    local: ArtifactStore,
     journal: SharedJournal,
     /// One for all calls, also those that write questions. Its time began
     /// with the session.
     budget: Budget,
     root: PathBuf,
+    /// Where a session writes that was opened to read.
+    scratch: Option<PathBuf>,
+    /// What it uses of the store, once it does.
+    lease: tokio::sync::Mutex<Option<Lease>>,
     /// The cluster's workers, once they are needed.
     remote: OnceCell<Remote>,
 }
@@ -108,6 +117,14 @@ pub struct Prepared {
     pub text_bytes: usize,
     /// Files that gave no document.
     pub rejected: Vec<Rejected>,
+    /// Files that could not be read now: the next run reads them.
+    pub unread: Vec<Unread>,
+    /// Questions that are left out of this run, since their evidence stands in
+    /// a file that could not be read.
+    pub left_out: Vec<String>,
+    /// What the file of questions holds, and which of its columns are not used;
+    /// none where there is no dataset.
+    pub dataset: Option<DatasetReport>,
     /// The run's id: that of its plan.
     pub run: String,
     /// What tasks share.
@@ -118,9 +135,26 @@ pub struct Prepared {
 /// What else a plan is made from.
 #[derive(Debug)]
 pub(crate) struct Sources {
-    identities: BTreeMap<String, Identity>,
-    files: Vec<(SourceFile, Key)>,
+    pub(crate) identities: BTreeMap<String, Identity>,
+    pub(crate) files: Vec<(SourceFile, Key)>,
+    /// Files that could not be read now.
+    unread: Vec<SourceFile>,
     pdf_library: String,
+    /// When the files were looked at, in milliseconds since 1970.
+    pub(crate) read_ms: i64,
+}
+
+/// What is at a corpus' address.
+#[derive(Default)]
+struct CorpusFiles {
+    /// The files, with the keys of their contents.
+    files: Vec<(SourceFile, Key)>,
+    /// Links that leave the corpus, and the like.
+    rejected: Vec<Rejected>,
+    /// What could not be read or listed now.
+    unread: Vec<Unread>,
+    /// The files among them.
+    absent: Vec<SourceFile>,
 }
 
 impl Session {
@@ -129,12 +163,12 @@ impl Session {
     /// # Errors
     /// If the store cannot be used.
     pub fn open(experiment: Experiment, setup: Setup) -> Result<Self, Error> {
-        let root = setup.local_folder.clone().filter(|_| is_url(&experiment)).unwrap_or_else(|| root(&experiment));
-        let store = ArtifactStore::open(&Self::store_address(&experiment), &setup.store_options)?;
-        std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
-        let local = Arc::new(Journal::open(root.join(Journal::FILE))?);
-        let journal =
-            if store.is_remote() { SharedJournal::new(local, store.clone()) } else { SharedJournal::from(local) };
+        let kept = Kept::open(&experiment, &setup)?;
+        Ok(Self::of(experiment, setup, kept))
+    }
+
+    fn of(experiment: Experiment, setup: Setup, kept: Kept) -> Self {
+        let Kept { root, scratch, store, local, journal } = kept;
         let file_caps = experiment.evaluate.budget;
         let budget = match (&setup.allowance, &setup.lessor) {
             (Some((name, caps)), Some(lessor)) => Budget::leased(name.clone(), *caps, lessor.clone()),
@@ -143,8 +177,8 @@ impl Session {
         let cpu = experiment.engine.local.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
         let context =
             provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
-        let (experiment, remote) = (Arc::new(experiment), OnceCell::new());
-        Ok(Self { experiment, setup, context, store, journal, budget, root, remote })
+        let (experiment, remote, lease) = (Arc::new(experiment), OnceCell::new(), tokio::sync::Mutex::default());
+        Self { experiment, setup, context, store, local, journal, budget, root, scratch, lease, remote }
     }
 
     /// Where an experiment's store is: a folder or a URL.
@@ -174,6 +208,11 @@ impl Session {
     /// # Errors
     /// If there is none, or it cannot be read.
     pub async fn latest(&self) -> Result<Results, Error> {
+        Results::read(&self.run_folder(&self.latest_run().await?))
+    }
+
+    /// The id of the last finished run, its folder on this machine.
+    pub(crate) async fn latest_run(&self) -> Result<String, Error> {
         self.fetch_latest().await?;
         let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
         let run = std::fs::read_to_string(&pointer).map_err(|_| {
@@ -183,13 +222,21 @@ impl Session {
                 self.store.location()
             ))
         })?;
-        Results::read(&self.run_folder(run.trim()))
+        for file in ["results.json", Frozen::FILE] {
+            self.check_run_file(run.trim(), file).await?;
+        }
+        Ok(run.trim().to_owned())
     }
 
     /// Whether a model of the experiment can be used, as far as that can be
     /// told without asking it.
     pub(crate) async fn ready(&self, name: &str) -> Result<(), Error> {
-        let Some(config) = self.experiment.models.get(name) else {
+        self.ready_in(&self.experiment, name).await
+    }
+
+    /// The same of a model of another experiment, such as that of a run.
+    pub(crate) async fn ready_in(&self, experiment: &Experiment, name: &str) -> Result<(), Error> {
+        let Some(config) = experiment.models.get(name) else {
             return Err(Error::Refused(vec![format!(
                 "there is no model `{name}` in the experiment file: add [models.{name}]"
             )]));
@@ -221,6 +268,11 @@ impl Session {
 
     /// The models, behind the journal and the budget.
     pub(crate) fn models(&self) -> Models {
+        self.models_of(&self.experiment)
+    }
+
+    /// The models of an experiment that shares this one's journal and budget.
+    pub(crate) fn models_of(&self, experiment: &Experiment) -> Models {
         let client = Client::sharing(self.journal.clone())
             .with_budget(self.budget.clone())
             .with_cancellation(self.setup.cancel.clone());
@@ -228,7 +280,7 @@ impl Session {
             Some(lessor) => client.with_lessor(lessor.clone()),
             None => client,
         };
-        Models::new(self.experiment.models.clone(), self.context.clone(), client)
+        Models::new(experiment.models.clone(), self.context.clone(), client)
     }
 
     /// Checks everything that can be checked before work or money is spent,
@@ -243,26 +295,34 @@ impl Session {
         mistakes.extend(self.check_judges());
         let identities = self.identities(&mut mistakes).await;
         let source = self.source(&mut mistakes);
-        let (files, unlisted) = match &source {
+        let read_ms = now_ms();
+        let found = match &source {
             Some(source) => self.files(source, &mut mistakes).await,
-            None => Default::default(),
+            None => CorpusFiles::default(),
         };
-        let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
-        let mut imported = self.import(&mut mistakes).await?;
+        let pdf_library = self.bind_pdf_library(&found.files, &mut mistakes)?;
+        let (mut imported, ignored) = self.import(&mut mistakes).await?;
         let to_generate = imported.is_none();
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
 
         let trials = trial::grid(experiment);
-        let loaded = self.load(source.clone(), &files, &pdf_library).await?;
+        let loaded = self.load(source.clone(), &found, &pdf_library).await?;
         let dataset = imported.get_or_insert_default();
+        let mut report = DatasetReport::of(dataset, ignored);
         let corpus = read_corpus(&loaded, dataset, &mut mistakes).await?;
+        let unread = loaded.unread.clone();
         if corpus.documents == 0 {
-            let reasons = corpus.rejected.iter().map(|rejected| format!("  {}: {}", rejected.path, rejected.reason));
-            let list = reasons.collect::<Vec<_>>().join("\n");
+            let rejected = corpus.rejected.iter().chain(&found.rejected);
+            let mut reasons: Vec<String> =
+                rejected.map(|rejected| format!("  {}: {}", rejected.path, rejected.reason)).collect();
+            reasons.extend(unread.iter().map(|unread| format!("  {}: cannot be read: {}", unread.path, unread.reason)));
+            let list = reasons.join("\n");
             mistakes.push(format!("the corpus `{}` holds no readable document:\n{list}", experiment.corpus.source));
         }
         let questions = if to_generate && mistakes.is_empty() {
-            self.generate(&loaded).await?
+            let questions = self.generate(&loaded).await?;
+            report = DatasetReport::of(&Dataset { questions: questions.clone() }, Vec::new());
+            questions
         } else {
             imported.unwrap_or_default().questions
         };
@@ -274,7 +334,8 @@ impl Session {
             experiment,
             trials: &trials,
             identities: &identities,
-            files: &files,
+            files: &found.files,
+            unread: &found.absent,
             pdf_library: &pdf_library,
             questions: &questions,
             asked: None,
@@ -282,10 +343,24 @@ impl Session {
         let plan = Arc::new(Plan::new(&inputs));
         let run = format!("{}-{}", experiment.name, plan.key().short());
         let execution = Arc::new(self.execution(source, questions.clone(), &run)?);
-        let Corpus { documents, text_bytes, mut rejected } = corpus;
-        rejected.extend(unlisted);
-        let sources = Arc::new(Sources { identities, files, pdf_library });
-        Ok(Prepared { trials, plan, questions, documents, text_bytes, rejected, run, execution, sources })
+        let Corpus { documents, text_bytes, mut rejected, left_out } = corpus;
+        rejected.extend(found.rejected);
+        let sources = Arc::new(Sources { identities, files: found.files, unread: found.absent, pdf_library, read_ms });
+        let dataset = experiment.dataset.as_ref().map(|_| report);
+        Ok(Prepared {
+            trials,
+            plan,
+            questions,
+            documents,
+            text_bytes,
+            rejected,
+            unread,
+            left_out,
+            dataset,
+            run,
+            execution,
+            sources,
+        })
     }
 
     /// Does what is not done yet and puts the results together.
@@ -293,12 +368,7 @@ impl Session {
     /// # Errors
     /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
     pub async fn run(&self, prepared: &Prepared) -> Result<Results, Error> {
-        let folder = self.run_folder(&prepared.run);
-        let write = |name: &str, text: &[u8]| {
-            let path = folder.join(name);
-            std::fs::write(&path, text).map_err(|source| Error::file("write", &path, source))
-        };
-        write("experiment.toml", self.experiment.text.as_bytes())?;
+        self.write_run_file(&prepared.run, "experiment.toml", self.experiment.text.as_bytes()).await?;
         let execution = &prepared.execution;
         execution.log(
             "run_started",
@@ -313,6 +383,12 @@ impl Session {
                 serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }),
             );
         }
+        for unread in &prepared.unread {
+            execution.log("document_unread", serde_json::json!({ "path": unread.path, "reason": unread.reason }));
+        }
+        if let Some(dataset) = &prepared.dataset {
+            execution.log("dataset_read", serde_json::json!(dataset));
+        }
         let searched = self.search(prepared).await;
         if let Err(error) = &searched
             && !matches!(error, Error::Interrupted)
@@ -321,9 +397,10 @@ impl Session {
         }
         let (outcome, results) = searched?;
         let json = serde_json::to_vec(&results).map_err(Error::table)?;
-        write("results.json", &json)?;
-        let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
-        std::fs::write(&pointer, &prepared.run).map_err(|source| Error::file("write", &pointer, source))?;
+        let frozen = Frozen::of(self, prepared, &outcome).to_json()?;
+        self.write_run_file(&prepared.run, Frozen::FILE, frozen).await?;
+        self.write_run_file(&prepared.run, "results.json", json).await?;
+        self.local.replace(&format!("runs/{}.latest", self.experiment.name), prepared.run.clone()).await?;
         if let Some(budget) = results.budget.as_ref().filter(|budget| budget.reached.is_some()) {
             execution.log("budget_reached", serde_json::json!(budget));
         }
@@ -334,10 +411,13 @@ impl Session {
             "run_finished",
             serde_json::json!({
                 "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),
-                "provider_errors": outcome.provider_errors, "repeated": outcome.repeated, "winner": results.winner, "partial": results.partial,
+                "provider_errors": outcome.provider_errors,
+                "function_errors": results.function_errors, "repeated": outcome.repeated, "winner": results.winner, "partial": results.partial,
             }),
         );
         self.publish(prepared, &outcome).await?;
+        // Now the list of its artifacts says what the run needs.
+        self.let_go().await;
         Ok(results)
     }
 
@@ -348,14 +428,31 @@ impl Session {
     pub async fn summary(&self, prepared: &Prepared) -> Result<PlanSummary, Error> {
         let stored = stored(&prepared.plan, &self.store).await?;
         let mut summary = prepared.plan.summary(&|id| stored[id]);
-        let (to_run, _) = required(&prepared.plan, &stored);
+        let again = again(&prepared.plan, &stored, &self.store).await?;
+        let (to_run, _) = required(&prepared.plan, &stored, &again);
         let search = &self.experiment.search;
         summary.search = (!search.is_exhaustive()).then(|| search.name().to_owned());
+        summary.dataset.clone_from(&prepared.dataset);
+        summary.rejected.clone_from(&prepared.rejected);
+        summary.unread.clone_from(&prepared.unread);
+        summary.left_out.clone_from(&prepared.left_out);
+        let is_stored = |tasks: &TrialTasks| {
+            let scores = tasks.scores.iter().map(|(_, id)| *id);
+            tasks.answers.iter().copied().chain(scores).chain([tasks.passages]).all(|id| stored[id])
+        };
+        let trials = prepared.trials.iter().zip(&prepared.plan.trials);
+        let combinations = trials.map(|(trial, tasks)| PlannedTrial {
+            trial: trial.id.clone(),
+            labels: trial.labels.clone(),
+            stored: is_stored(tasks),
+        });
+        summary.combinations = combinations.collect();
+        summary.time = Some(self.time(prepared, &to_run).await?);
         summary.cost = Some(CostEstimate::of(&self.experiment, self.budget.caps(), prepared, &to_run));
         Ok(summary)
     }
 
-    async fn execute(&self, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
+    async fn execute_once(&self, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
         let (progress, cancel) = (&self.setup.progress, &self.setup.cancel);
         let Some(ray) = &self.experiment.engine.ray else {
             let engine = Local { cores: self.context.cpu.cores(), tasks: self.experiment.engine.local.tasks };
@@ -366,10 +463,10 @@ impl Session {
     }
 
     fn execution(&self, source: Source, questions: Vec<Question>, run: &str) -> Result<Execution, Error> {
-        let folder = self.run_folder(run);
+        let folder = self.workspace().join("runs").join(run);
         std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
         let log = EventLog::open(folder.join("events.jsonl"))?;
-        let scratch = self.root.join("scratch");
+        let scratch = self.workspace().join("scratch");
         Ok(Execution::new(
             self.experiment.clone(),
             self.store.clone(),
@@ -421,7 +518,7 @@ impl Session {
             self.experiment.path(&corpus.source).display().to_string()
         };
         match Source::parse(&address, &corpus.include, &corpus.exclude, &self.setup.store_options) {
-            Ok(source) => Some(source),
+            Ok(source) => Some(source.with_links(corpus.links)),
             Err(error) => {
                 mistakes.push(error_chain(&error));
                 None
@@ -429,29 +526,35 @@ impl Session {
         }
     }
 
-    /// The corpus' files with the keys of their bytes. A file that cannot be
-    /// read has a key of its own and is reported by the load task.
-    async fn files(&self, source: &Source, mistakes: &mut Vec<String>) -> (Vec<(SourceFile, Key)>, Vec<Rejected>) {
+    /// The corpus' files with the keys of their contents. A file that cannot be
+    /// read is no part of this run's plan.
+    async fn files(&self, source: &Source, mistakes: &mut Vec<String>) -> CorpusFiles {
         let limits = &self.experiment.corpus.limits;
-        match source.survey().await {
-            Ok(listing) => {
-                let reads = listing.files.into_iter().map(|file| {
-                    let (source, limits) = (source.clone(), limits.clone());
-                    async move {
-                        let key = match source.read(&file, &limits).await {
-                            Ok(bytes) => Key::of_bytes(&bytes),
-                            Err(reason) => Key::of_bytes(format!("unreadable: {reason}").as_bytes()),
-                        };
-                        (file, key)
-                    }
-                });
-                (stream::iter(reads).buffered(READS).collect().await, listing.unreadable)
-            }
+        let listing = match source.survey().await {
+            Ok(listing) => listing,
             Err(error) => {
                 mistakes.push(error_chain(&error));
-                Default::default()
+                return CorpusFiles::default();
+            }
+        };
+        let reads = listing.files.into_iter().map(|file| {
+            let (source, limits) = (source.clone(), limits.clone());
+            async move {
+                let key = read::content(&source, &file, &limits).await.map(|content| read::key(&content));
+                (file, key)
+            }
+        });
+        let mut found = CorpusFiles { rejected: listing.rejected, unread: listing.unread, ..CorpusFiles::default() };
+        for (file, key) in stream::iter(reads).buffered(READS).collect::<Vec<_>>().await {
+            match key {
+                Ok(key) => found.files.push((file, key)),
+                Err(unread) => {
+                    found.unread.push(unread);
+                    found.absent.push(file);
+                }
             }
         }
+        found
     }
 
     pub(crate) fn bind_pdf_library(

@@ -46,8 +46,8 @@ pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
                     for generator in &generators {
                         // Only what needs vectors distinguishes embedders: BM25
                         // alone would run once per embedder for nothing.
-                        let vectors =
-                            retriever.build(()).is_ok_and(|built| built.needs().dense) || reranker.uses_embedder();
+                        let searched = retriever.build(()).map(|built| built.needs()).unwrap_or_default();
+                        let vectors = searched.and(reranker.needs()).embedder();
                         let embedder = embedder.filter(|_| vectors).cloned();
                         let mut labels = BTreeMap::from([
                             ("chunker".to_owned(), chunker_labels[c].clone()),
@@ -87,7 +87,7 @@ fn none_if_empty(names: &[String]) -> Vec<Option<&String>> {
 
 /// A label per value of an axis: the component's name, with the settings that
 /// tell it from others of the same name.
-fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
+pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
     let values: Vec<(String, Value)> = values.iter().map(tagged).collect();
     values
         .iter()
@@ -126,6 +126,12 @@ fn short(value: &Value) -> String {
     match value {
         Value::String(text) if is_long(value) => Key::of_bytes(text.as_bytes()).short(),
         Value::String(text) => text.clone(),
+        Value::Number(number) => {
+            // A setting in single precision has more digits in double.
+            let exact = number.as_f64().filter(|_| number.is_f64());
+            let single = exact.filter(|value| f64::from(*value as f32) == *value);
+            single.map_or_else(|| number.to_string(), |value| (value as f32).to_string())
+        }
         Value::Array(items) => items.iter().map(short).collect::<Vec<_>>().join("/"),
         other => other.to_string(),
     }
@@ -144,6 +150,9 @@ mod tests {
             json!({"token": {"chunk_size": 512}}),
         ];
         assert_eq!(labels(&values), ["sentence(chunk_size=256)", "sentence(chunk_size=512)", "token"]);
+        let weights =
+            [json!({"mmr": {"lambda": 0.3_f32}}), json!({"mmr": {"lambda": 0.5}}), json!({"mmr": {"lambda": 0.7}})];
+        assert_eq!(labels(&weights), ["mmr(lambda=0.3)", "mmr(lambda=0.5)", "mmr(lambda=0.7)"]);
         let source = |name: &str, text: &str| json!({"python": {"function": name, "source": text}});
         let named = labels(&[source("by_line", "a\n"), source("by_clause", "b\n")]);
         assert_eq!(named, ["python(function=by_line)", "python(function=by_clause)"]);

@@ -26,7 +26,10 @@ pub use meter::{Meter, Spending};
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
 use answering::View;
 use budget::Estimate;
-use executor::{Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy, Retryable};
+use executor::{
+    Adaptive, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy,
+    Retryable,
+};
 use flight::Flights;
 use lease::SharedLessor;
 use std::{
@@ -36,10 +39,16 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use store::{Journal, JournalEntry, Key, KeyBuilder, SharedJournal};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// Raise this when the stored form of an answer changes.
 const ANSWER_VERSION: u32 = 1;
+/// How often whoever divides a budget is asked where it does not answer, and
+/// how long before a call is given up: an authority that was lost is there
+/// again within seconds, and what was answered is kept in any case.
+const ASK_AUTHORITY: Duration = Duration::from_secs(1);
+const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
 
 /// Makes handles to models, and remembers what their calls cost. Clones share
 /// journal, limits, budget and meter; cancellation, priority and retries belong to
@@ -187,28 +196,44 @@ impl Client {
             .field("provider", &identity.provider)
             .field("model", &identity.model)
             .field("revision", &identity.revision)
-            .field("account", account)
-            .finish();
+            .field("account", account);
+        let key = match limits {
+            Limits::Learned { .. } => key.finish(),
+            // What runs in this process has the limit of its own threads.
+            Limits::Fixed(concurrency) => key.field("concurrency", concurrency).finish(),
+        };
         let mut limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
         let name = match account {
             "" => format!("{kind} {}", identity.model),
             account => format!("{kind} {} ({account})", identity.model),
         };
-        let limited = limiters.entry(key).or_insert_with(|| Limited {
-            name,
-            model: identity.model.clone(),
-            limiter: match (&self.lessor, limits.shared()) {
-                (Some(lessor), Some((settings, hedge))) => {
-                    lease::limiter(lessor.clone(), Arc::downgrade(&self.shared), key.hex(), settings, hedge)
-                }
-                _ => limits.limiter(),
-            },
+        let limited = limiters.entry(key).or_insert_with(|| {
+            let (known, limiter) = match limits.settings() {
+                None => (Known::Fixed, Limiter::fixed(limits.maximum())),
+                Some(settings) => match &self.lessor {
+                    None => {
+                        let controller = Arc::new(Adaptive::new(settings));
+                        (Known::Here(controller.clone()), Limiter::new(controller))
+                    }
+                    Some(lessor) => {
+                        let settings = Arc::new(Mutex::new(settings));
+                        let (lessor, client) = (lessor.clone(), Arc::downgrade(&self.shared));
+                        (Known::Shared(settings.clone()), lease::limiter(lessor, client, key.hex(), settings))
+                    }
+                },
+            };
+            Limited { name, model: identity.model.clone(), limits: *limits, known, limiter }
         });
+        limited.restrict(limits);
+        let limiter = limited.limiter.clone().with_retry(limits.retry(self.retry.clone()));
         Caller {
             client: self.clone(),
             kind,
             identity: identity.clone(),
-            limiter: limited.limiter.clone().with_retry(self.retry.clone()),
+            limiter: match limits.second_attempts() {
+                Some(hedge) => limiter.with_hedge(hedge),
+                None => limiter,
+            },
             hints: Arc::new(hints),
             repeat: 0,
         }
@@ -228,7 +253,34 @@ pub struct ModelLimit {
 struct Limited {
     name: String,
     model: String,
+    /// What all handles so far know of it.
+    limits: Limits,
+    known: Known,
     limiter: Limiter,
+}
+
+/// Where more may become known of a limit.
+enum Known {
+    /// Nowhere: it is what it is.
+    Fixed,
+    /// In this process.
+    Here(Arc<Adaptive>),
+    /// Where processes share it.
+    Shared(Arc<Mutex<AdaptiveSettings>>),
+}
+
+impl Limited {
+    /// Holds what another handle of the same model knows too: of two numbers
+    /// for one limit, the smaller.
+    fn restrict(&mut self, limits: &Limits) {
+        self.limits = self.limits.stricter(limits);
+        let Some(settings) = self.limits.settings() else { return };
+        match &self.known {
+            Known::Fixed => {}
+            Known::Here(controller) => controller.restrict(&settings),
+            Known::Shared(known) => *known.lock().unwrap_or_else(PoisonError::into_inner) = settings,
+        }
+    }
 }
 
 /// A finished call, as a model made it.
@@ -267,7 +319,7 @@ impl Caller {
         let key = KeyBuilder::new("call")
             .field("version", &ANSWER_VERSION)
             .field("kind", self.kind)
-            .field("identity", &self.identity)
+            .field("identity", &self.identity.of_calls())
             .field("request", request);
         match self.repeat {
             0 => key.finish(),
@@ -364,18 +416,36 @@ impl Caller {
             Ok::<_, Error>(answer)
         };
         let call = call.with_cost(estimate.tokens);
-        let outcome = self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error));
+        let since = Instant::now();
+        let outcome = loop {
+            let outcome = self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error));
+            match outcome {
+                // Without the slot: calls that need no authority may go on.
+                Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
+                    after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),
+                    _ => tokio::select! {
+                        biased;
+                        () = cancel.cancelled() => break Err(Error::Cancelled),
+                        () = tokio::time::sleep(ASK_AUTHORITY) => {}
+                    },
+                },
+                outcome => break outcome,
+            }
+        };
         if let Err(Error::BudgetExhausted { .. }) = &outcome {
             budget.refused(key);
         }
         let answer = outcome?;
         self.client.shared.meter.add(&self.identity.model, |spending| {
-            spending.calls += 1;
-            spending.prompt_tokens += answer.usage.prompt_tokens;
-            spending.cached_tokens += answer.usage.cached_tokens;
-            spending.completion_tokens += answer.usage.completion_tokens;
-            spending.cost_usd += answer.cost_usd;
-            spending.seconds += answer.seconds;
+            *spending += Spending {
+                calls: 1,
+                prompt_tokens: answer.usage.prompt_tokens,
+                cached_tokens: answer.usage.cached_tokens,
+                completion_tokens: answer.usage.completion_tokens,
+                cost_usd: answer.cost_usd,
+                seconds: answer.seconds,
+                ..Spending::default()
+            };
         });
         Ok(answer)
     }
@@ -412,6 +482,7 @@ impl Caller {
         match error {
             executor::Error::Failed(error) => error,
             executor::Error::TimedOut { after } => Error::Timeout { model, after },
+            executor::Error::Stalled { after, last } => Error::Stalled { model, after, message: last },
             executor::Error::Cancelled => Error::Cancelled,
             other => Error::Runtime { model, reason: other.to_string() },
         }
@@ -431,7 +502,11 @@ impl Retryable for Error {
             Self::RateLimited { .. } => ErrorClass::RateLimited,
             // 529 is what some providers say instead of 503.
             Self::Server { status: 503 | 529, .. } => ErrorClass::Overloaded,
-            Self::QuotaExhausted { .. } | Self::BudgetExhausted { .. } => ErrorClass::Budget,
+            Self::QuotaExhausted { .. } | Self::BudgetExhausted { .. } | Self::BudgetUnreachable { .. } => {
+                ErrorClass::Budget
+            }
+            // It has been waited for.
+            Self::Stalled { .. } => ErrorClass::Permanent,
             error if error.is_transient() => ErrorClass::Transient,
             _ => ErrorClass::Permanent,
         }
@@ -439,6 +514,10 @@ impl Retryable for Error {
 
     fn retry_after(&self) -> Option<Duration> {
         Self::retry_after(self)
+    }
+
+    fn is_timeout(&self) -> bool {
+        matches!(self, Self::Timeout { .. })
     }
 }
 

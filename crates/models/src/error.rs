@@ -50,6 +50,52 @@ pub enum Error {
         /// The limit.
         after: Duration,
     },
+    /// The endpoint sent a larger answer than it may.
+    #[error(
+        "{model} sent an answer of more than {limit} bytes, of which nothing was kept; if answers may be so large, \
+         raise its `max_response_bytes`"
+    )]
+    TooLarge {
+        /// The model.
+        model: String,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The endpoint is elsewhere, as it says. Prompts are sent to no address
+    /// that nobody named, so it is not followed.
+    #[error(
+        "{endpoint} redirects to {location} ({status}), which is not followed; if that is right, set `base_url` so"
+    )]
+    Redirected {
+        /// The endpoint.
+        endpoint: String,
+        /// The HTTP status.
+        status: u16,
+        /// Where it points.
+        location: String,
+    },
+    /// Every call was refused for so long that waiting was given up.
+    #[error(
+        "{model}: nothing got through for {after:?}, every call was refused; the last refusal said: {message}; run \
+         again later: what was answered is kept; `limits.refusal_timeout_seconds` is how long this is waited for"
+    )]
+    Stalled {
+        /// The model.
+        model: String,
+        /// How long nothing got through.
+        after: Duration,
+        /// What the last refusal said.
+        message: String,
+    },
+    /// Whoever divides the budget among processes cannot be reached, so that
+    /// nothing may be spent.
+    #[error("the budget's authority did not answer for {after:?}: {reason}; run again: nothing is paid twice")]
+    BudgetUnreachable {
+        /// How long it was asked.
+        after: Duration,
+        /// What became of the last request.
+        reason: String,
+    },
     /// The key was refused.
     #[error("{endpoint} refused the key: {message}; check the variable that `api_key_env` names")]
     Authentication {
@@ -195,6 +241,10 @@ impl Error {
                 | Self::RateLimited { .. }
                 | Self::Server { .. }
                 | Self::Malformed { .. }
+                | Self::TooLarge { .. }
+                | Self::Redirected { .. }
+                | Self::Stalled { .. }
+                | Self::BudgetUnreachable { .. }
         )
     }
 

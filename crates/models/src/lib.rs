@@ -15,6 +15,7 @@ mod pull;
 mod schema;
 #[doc(hidden)]
 pub mod testing;
+mod visible;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
 pub use client::{
@@ -29,7 +30,7 @@ pub use pull::{Library, ModelDirectory, ModelFiles, PullEvent, PullListener, Pul
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// Everything that decides what a model answers: part of every task key and
 /// call key. Secrets are never part of it.
@@ -45,7 +46,39 @@ pub struct Identity {
     pub parameters: serde_json::Value,
 }
 
+/// The parameter of a chat model's identity that says how long prompt and
+/// answer may be together, in tokens.
+pub(crate) const CONTEXT_LENGTH: &str = "context_length";
+/// The parameter that says the version of the provider's code.
+const VERSION: &str = "version";
+
 impl Identity {
+    /// With the version of the provider's code. The first version of what runs
+    /// in this process is not written: keys were made before it was.
+    pub(crate) fn of_version(mut self, version: u32) -> Self {
+        if (version > 1 || self.is_remote())
+            && let Some(parameters) = self.parameters.as_object_mut()
+        {
+            parameters.insert(VERSION.to_owned(), version.into());
+        }
+        self
+    }
+
+    /// What decides the answer to one request. An endpoint is not told for how
+    /// long a context a prompt was packed, so it answers equal prompts alike:
+    /// what was paid is found again after that setting was changed.
+    pub(crate) fn of_calls(&self) -> Cow<'_, Self> {
+        let is_told = !self.is_remote() || self.parameters.get(CONTEXT_LENGTH).is_none();
+        if is_told {
+            return Cow::Borrowed(self);
+        }
+        let mut identity = self.clone();
+        if let Some(parameters) = identity.parameters.as_object_mut() {
+            parameters.remove(CONTEXT_LENGTH);
+        }
+        Cow::Owned(identity)
+    }
+
     /// Whether calls leave this process: what identifies the model is then an
     /// address, and not the contents of files.
     pub fn is_remote(&self) -> bool {
@@ -153,11 +186,19 @@ pub struct Usage {
     pub completion_tokens: u64,
 }
 
+impl Usage {
+    /// Tokens read and written. Counts are what a provider said, so sums of
+    /// them end at the largest number instead of overflowing.
+    pub fn total(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+}
+
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.prompt_tokens += other.prompt_tokens;
-        self.cached_tokens += other.cached_tokens;
-        self.completion_tokens += other.completion_tokens;
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
     }
 }
 
@@ -287,7 +328,7 @@ pub trait EmbeddingModel: Send + Sync {
     async fn embed_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
         Err(Error::Unsupported {
             model: self.identity().model.clone(),
-            what: "token vectors (late interaction needs an in-process ONNX embedder)",
+            what: "token vectors (late interaction needs an embedder that runs in this process)",
         })
     }
 }

@@ -2,6 +2,7 @@
 //! JSON; the package's `experiment.py` makes tables and pages of it.
 
 use crate::remote::{PythonCluster, runtime};
+use app::Place;
 use lab::{Error, Progress, Results, Session, Setup};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
@@ -22,11 +23,23 @@ const GRACE: Duration = Duration::from_secs(3);
 
 fn error(error: Error) -> PyErr {
     let text = lab::error_chain(&error);
+    if let Some(failure) = lab::failed_function(&error) {
+        return function_error(&text, failure).unwrap_or_else(|error| error);
+    }
     match error {
         Error::Refused(mistakes) => PyValueError::new_err(mistakes.join("\n")),
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),
         _ => PyRuntimeError::new_err(text),
     }
+}
+
+/// `reverie.exceptions.FunctionError`, with Python's traceback.
+fn function_error(text: &str, failure: &rag::python::Failure) -> PyResult<PyErr> {
+    Python::attach(|py| {
+        let kind = py.import("reverie.exceptions")?.getattr("FunctionError")?;
+        let rows = serde_json::json!([failure]).to_string();
+        Ok(PyErr::from_value(kind.call_method1("_of", (text, rows))?))
+    })
 }
 
 fn json(value: &impl serde::Serialize) -> PyResult<String> {
@@ -57,6 +70,7 @@ fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
                 let heard = Python::attach(|py| py.check_signals().and_then(|()| tick(py)));
                 if let Err(signal) = heard {
                     cancel.cancel();
+                    rag::python::interrupt();
                     raised.get_or_insert((signal, Instant::now()));
                 }
             }
@@ -130,11 +144,15 @@ impl Experiment {
         budget_usd: Option<f64>,
         on_progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
-        if !matches!(engine, None | Some("local" | "ray")) {
-            return Err(PyValueError::new_err("engine: `local` or `ray`"));
-        }
         let mut experiment = self.experiment.clone();
-        app::library::choose_engine(&mut experiment, engine, address);
+        if let Place::Job(ray) = app::place(&mut experiment, engine, address).map_err(PyValueError::new_err)? {
+            return Err(PyValueError::new_err(format!(
+                "{} is the address of a Jobs API: `reverie run experiment.toml --address {0}` submits to it from a \
+                 shell. From Python, give the address of a cluster that this process joins (`auto`, HOST:PORT), or \
+                 `engine=\"local\"` for this machine",
+                ray.address
+            )));
+        }
         let progress = Progress::default();
         let chosen = Self { experiment };
         let (session, cancel) = chosen.session(Some(connect), budget_usd, progress.clone())?;
@@ -179,26 +197,19 @@ impl Experiment {
     fn pipeline(&self, py: Python<'_>, trial: Option<String>) -> PyResult<Pipeline> {
         // A question is answered here, wherever the experiment ran.
         let mut experiment = self.experiment.clone();
-        app::library::choose_engine(&mut experiment, Some("local"), None);
+        experiment.engine.ray = None;
         let (session, cancel) = Self { experiment }.session(None, None, Progress::default())?;
         let open = || async move {
-            let trial = match trial {
-                Some(trial) => trial,
-                None => {
-                    let results = session.latest().await?;
-                    let first = results.trials.first().map(|trial| trial.trial.id.clone());
-                    let best = results.winner.trial().map(str::to_owned).or(first);
-                    best.ok_or_else(|| Error::NotFound("the last run has no trials".to_owned()))?
-                }
-            };
-            let prepared = session.prepare().await?;
-            if !prepared.trials.iter().any(|other| other.id == trial) {
-                return Err(Error::NotFound(format!("there is no trial `{trial}`")));
-            }
-            Ok((session, prepared, trial))
+            let record = session.record().await?;
+            let answering = record.answering(trial.as_deref())?;
+            let pipeline = session.pipeline(&record, &answering.trial).await?;
+            let mut changed = session.changed_since(&record).await;
+            changed.extend_from_slice(pipeline.notes());
+            Ok((pipeline, changed, record.results.time_ms))
         };
-        let (session, prepared, trial) = wait(py, &cancel, open, |_| Ok(()))?;
-        Ok(Pipeline { opened: Arc::new((session, prepared)), trial })
+        let (pipeline, changed_since, time_ms) = wait(py, &cancel, open, |_| Ok(()))?;
+        let (trial, run) = (pipeline.trial().id.clone(), pipeline.run().to_owned());
+        Ok(Pipeline { opened: Arc::new(pipeline), trial, run, time_ms, changed_since })
     }
 }
 
@@ -227,33 +238,40 @@ impl Experiment {
 /// A trial whose indexes are in the store.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Pipeline {
-    opened: Arc<(Session, lab::Prepared)>,
+    opened: Arc<lab::RunPipeline>,
     #[pyo3(get)]
     trial: String,
+    /// The run's id.
+    #[pyo3(get)]
+    run: String,
+    /// When the run finished, in milliseconds since 1970.
+    #[pyo3(get)]
+    time_ms: i64,
+    /// What is no longer as it was in the run.
+    #[pyo3(get)]
+    changed_since: Vec<String>,
 }
 
 #[pymethods]
 impl Pipeline {
     /// Answers a question, with sources.
     fn query(&self, py: Python<'_>, question: String) -> PyResult<String> {
-        let (opened, trial) = (self.opened.clone(), self.trial.clone());
-        let answer = || async move { opened.0.query(&opened.1, &trial, &question).await };
+        let opened = self.opened.clone();
+        let answer = || async move { opened.query(&question).await };
         json(&wait(py, &CancellationToken::new(), answer, |_| Ok(()))?)
     }
 
     /// The same, at once: `done` is called from another thread with the answer
     /// or with the reason why there is none.
     fn aquery(&self, question: String, done: Py<PyAny>) -> PyResult<()> {
-        let (opened, trial) = (self.opened.clone(), self.trial.clone());
+        let opened = self.opened.clone();
         runtime()?.spawn(async move {
-            let answered = opened.0.query(&opened.1, &trial, &question).await;
-            let answered = answered.map_err(|error| lab::error_chain(&error));
-            let answered =
-                answered.and_then(|answered| serde_json::to_string(&answered).map_err(|error| error.to_string()));
+            let answered = opened.query(&question).await;
             let told = tokio::task::spawn_blocking(move || {
+                let answered = answered.map_err(error).and_then(|answered| json(&answered));
                 Python::attach(|py| match answered {
                     Ok(answer) => done.call1(py, (answer, py.None())).map(drop),
-                    Err(reason) => done.call1(py, (py.None(), reason)).map(drop),
+                    Err(raised) => done.call1(py, (py.None(), raised.into_value(py))).map(drop),
                 })
             });
             let _ = told.await;
@@ -270,6 +288,13 @@ fn read(results: &str) -> PyResult<Results> {
 #[pyfunction]
 pub(crate) fn report(results: &str) -> PyResult<String> {
     app::library::report(&read(results)?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// What functions of the user's own failed at, as a text with their tracebacks
+/// for people; none where nothing did.
+#[pyfunction]
+pub(crate) fn function_failures(results: &str) -> PyResult<Option<String>> {
+    Ok(app::library::function_failures(&read(results)?))
 }
 
 /// Two trials, metric by metric, with paired tests.

@@ -6,6 +6,8 @@
 //! - `attempt` (feature `python`): one attempt at a task, as an awaitable.
 //! - `windows` (feature `python`): Phoenix's AIMD rule.
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
+//! - `process` (feature `python`): what the package knows of its own process.
+//! - `arrow` (feature `python`): batches as other programs make them.
 //! - `experiment`, `stages` (feature `python`): experiments, pipelines and stages for Python programs.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop does,
@@ -14,11 +16,15 @@
 pub mod scheduler;
 
 #[cfg(feature = "python")]
+mod arrow;
+#[cfg(feature = "python")]
 mod attempt;
 #[cfg(feature = "python")]
 mod experiment;
 #[cfg(feature = "python")]
 mod limits;
+#[cfg(feature = "python")]
+mod process;
 #[cfg(feature = "python")]
 mod remote;
 #[cfg(feature = "python")]
@@ -32,10 +38,16 @@ mod windows;
 #[cfg(feature = "python")]
 #[pyo3::pymodule]
 mod _core {
+    /// Functions of the user's own run where this runs.
+    #[pymodule_init]
+    fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        crate::process::prepare(module.py())
+    }
+
     #[pymodule_export]
     use crate::{
         attempt::Attempt,
-        experiment::{Experiment, Pipeline, compare, report},
+        experiment::{Experiment, Pipeline, compare, function_failures, report},
         limits::Limits,
         remote::{Done, RayWorker, home, main},
         run::Scheduler,

@@ -49,6 +49,7 @@ impl Limits {
             let mut authorities = self.authorities.lock().unwrap_or_else(PoisonError::into_inner);
             let new = || Authority::new(request.settings, VALID);
             let authority = authorities.entry(request.limit).or_insert_with(new);
+            authority.restrict(&request.settings);
             authority.renew(request.process, &request.report, now)
         };
         serde_json::to_string(&lease).map_err(refuse)

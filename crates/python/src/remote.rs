@@ -121,6 +121,7 @@ impl Done {
 /// The threads that everything here runs on.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
+    crate::process::check()?;
     if let Some(runtime) = RUNTIME.get() {
         return Ok(runtime);
     }

@@ -2,41 +2,66 @@
 //! notebooks. Batches cross the border by the Arrow C data interface, without
 //! a copy; the GIL is released while a stage works.
 
-use crate::remote::runtime;
-use arrow_array::{Array, BinaryArray, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray};
+use crate::{
+    arrow::{Given, bytes, texts, truths, vectors, with_columns, wrong},
+    process::check,
+    remote::runtime,
+};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array,
+    cast::AsArray, types::Float32Type,
+};
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{Field, Schema};
-use lab::artifact::{DocumentRow, encode, from_batch, to_batch};
+use lab::artifact::{DocumentRow, encode, from_batch, schema, to_batch};
 use models::{Client, CpuBudget, InputKind, Matrix, ModelConfig, provider};
-use pyo3::{
-    exceptions::{PyRuntimeError, PyValueError},
-    prelude::*,
-};
+use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use rag::{
     Chunk,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseWriter},
     load::{self, Limits, Rejected},
 };
-use std::{
-    fmt::Display,
-    sync::{Arc, Mutex, PoisonError},
-};
-use store::ArtifactStore;
+use std::sync::{Arc, Mutex, PoisonError};
+use store::{ArtifactStore, Key};
 
 type Batch = PyArrowType<RecordBatch>;
-
-fn wrong(reason: impl Display) -> PyErr {
-    PyValueError::new_err(reason.to_string())
-}
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> PyErr {
     PyRuntimeError::new_err(lab::error_chain(error))
 }
 
-fn column<'a, T: Array + 'static>(batch: &'a RecordBatch, name: &str) -> PyResult<&'a T> {
-    let found = batch.column_by_name(name).and_then(|column| column.as_any().downcast_ref::<T>());
-    found.ok_or_else(|| wrong(format!("the column `{name}` is missing or of another type")))
+/// Documents of a batch: what `Parser.parse` gives, or texts with their paths
+/// from anywhere.
+fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
+    let rows = batch.num_rows();
+    let same = |text: &str| Arc::new(StringArray::from(vec![text; rows])) as ArrayRef;
+    let schema = schema::<DocumentRow>().map_err(|error| failed(&error))?;
+    let batch = with_columns(batch, &schema, |name| match name {
+        "format" => Some(same("\"text\"")),
+        "pages" => Some(same("[]")),
+        "rejected" => Some(same("null")),
+        _ => None,
+    })?;
+    // A document is known by its content; texts from elsewhere have no file.
+    let keyed = {
+        let (content, text) = (column_of(&batch, "content"), column_of(&batch, "text"));
+        let key = |i: usize| match content.is_null(i) {
+            true => Key::of_bytes(text.value(i).as_bytes()).hex(),
+            false => content.value(i).to_owned(),
+        };
+        let keys: StringArray = (0..rows).map(|i| Some(key(i))).collect();
+        let columns = schema.fields().iter().zip(batch.columns()).map(|(field, array)| {
+            if field.name() == "content" { Arc::new(keys.clone()) as ArrayRef } else { array.clone() }
+        });
+        let columns = columns.collect();
+        RecordBatch::try_new(schema, columns).map_err(wrong)?
+    };
+    from_batch(&keyed).map_err(|error| failed(&error))
+}
+
+fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> &'a StringArray {
+    batch.column(batch.schema().index_of(name).unwrap_or_default()).as_string()
 }
 
 /// Files to documents.
@@ -57,12 +82,13 @@ impl Parser {
     }
 
     /// A row for each file: its document, or why it gave none.
-    fn parse(&self, py: Python<'_>, batch: Batch) -> PyResult<Batch> {
+    fn parse(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
+        check()?;
         py.detach(|| {
             let batch = batch.0;
-            let (paths, bytes): (&StringArray, &BinaryArray) = (column(&batch, "path")?, column(&batch, "bytes")?);
+            let (paths, bytes) = (texts(&batch, "path")?, bytes(&batch, "bytes")?);
             let mut rows = Vec::with_capacity(batch.num_rows());
-            for (path, bytes) in paths.iter().zip(bytes) {
+            for (path, bytes) in paths.iter().zip(bytes.iter()) {
                 let (path, bytes) = (path.unwrap_or_default(), bytes.unwrap_or_default());
                 rows.push(match load::parse(path, bytes, &self.limits) {
                     Ok(document) => DocumentRow::Document(document),
@@ -90,10 +116,11 @@ impl Chunker {
     }
 
     /// The chunks of all documents, in order.
-    fn chunk(&self, py: Python<'_>, batch: Batch) -> PyResult<Batch> {
+    fn chunk(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
+        check()?;
         py.detach(|| {
             let chunker = self.config.build(()).map_err(|error| failed(&error))?;
-            let documents: Vec<DocumentRow> = from_batch(&batch.0).map_err(|error| failed(&error))?;
+            let documents = documents(&batch.0)?;
             let mut chunks: Vec<Chunk> = Vec::new();
             for row in &documents {
                 if let DocumentRow::Document(document) = row {
@@ -134,11 +161,10 @@ impl Embedding {
     }
 
     /// The batch with a column `vector`, null where a chunk is not searched.
-    fn embed(&self, py: Python<'_>, batch: Batch) -> PyResult<Batch> {
+    fn embed(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
         py.detach(|| {
             let batch = batch.0;
-            let texts: &StringArray = column(&batch, "text")?;
-            let searchable: &BooleanArray = column(&batch, "searchable")?;
+            let (texts, searchable) = (texts(&batch, "text")?, truths(&batch, "searchable")?);
             let is_searched = |i: &usize| searchable.value(*i);
             let wanted: Vec<String> =
                 (0..batch.num_rows()).filter(is_searched).map(|i| texts.value(i).to_owned()).collect();
@@ -198,22 +224,23 @@ impl IndexWriter {
     }
 
     /// Adds chunks with their vectors, in the order of the corpus.
-    fn push(&self, py: Python<'_>, batch: Batch) -> PyResult<()> {
+    fn push(&self, py: Python<'_>, batch: Given) -> PyResult<()> {
         py.detach(|| {
             let batch = batch.0;
-            let mut chunks: Vec<Chunk> = from_batch(&batch).map_err(|error| failed(&error))?;
-            let list: &FixedSizeListArray = column(&batch, "vector")?;
-            let width = usize::try_from(list.value_length()).map_err(wrong)?;
-            let values = list.values().as_any().downcast_ref::<Float32Array>();
-            let values = values.ok_or_else(|| wrong("the column `vector` is not of float32"))?.values();
+            let schema = schema::<Chunk>().map_err(|error| failed(&error))?;
+            let table = with_columns(&batch, &schema, |name| match name {
+                "searchable" => Some(Arc::new(BooleanArray::from(vec![true; batch.num_rows()])) as ArrayRef),
+                "level" => Some(Arc::new(UInt8Array::from(vec![0; batch.num_rows()])) as ArrayRef),
+                _ => None,
+            })?;
+            let mut chunks: Vec<Chunk> = from_batch(&table).map_err(|error| failed(&error))?;
+            let (width, vectors) = vectors(&batch, "vector")?;
             let mut matrix = Matrix { columns: width, data: Vec::new() };
-            for (i, chunk) in chunks.iter().enumerate().filter(|(_, chunk)| chunk.searchable) {
-                if list.is_null(i) {
+            for (chunk, vector) in chunks.iter().zip(vectors).filter(|(chunk, _)| chunk.searchable) {
+                let Some(vector) = vector else {
                     return Err(wrong(format!("chunk {} of {} has no vector", chunk.number, chunk.document)));
-                }
-                let at = (list.offset() + i) * width;
-                let vector = values.get(at..at + width).ok_or_else(|| wrong("the column `vector` is cut off"))?;
-                matrix.data.extend_from_slice(vector);
+                };
+                matrix.data.extend_from_slice(vector.as_primitive::<Float32Type>().values());
             }
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             if matrix.rows() > 0 {

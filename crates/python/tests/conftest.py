@@ -4,6 +4,28 @@ import importlib.util
 
 import pytest
 
+from workspace import Provider, Workspace
+
+
+def pytest_addoption(parser):
+    parser.addoption("--no-skips", action="store_true", help="a test that was skipped is a failure")
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """A test that was skipped is named, at the end, with the reason."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    if skipped:
+        terminalreporter.section(f"{len(skipped)} skipped", sep="-")
+        for report in skipped:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+            terminalreporter.line(f"{report.nodeid}: {reason}")
+
+
+def pytest_sessionfinish(session, exitstatus):
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if exitstatus == 0 and session.config.getoption("--no-skips") and reporter and reporter.stats.get("skipped"):
+        session.exitstatus = 1
+
 
 @pytest.fixture
 def phoenix():
@@ -13,3 +35,17 @@ def phoenix():
     from phoenix.evals import executors
 
     return executors
+
+
+@pytest.fixture
+def provider():
+    """A provider that answers after a twentieth of a second."""
+    made = Provider(latency={"constant": {"seconds": 0.05}})
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def small(tmp_path):
+    """Six documents with a question each."""
+    return Workspace(tmp_path, documents=6)

@@ -73,5 +73,6 @@ fn read(path: &str, format: Format) -> Result<Document, Box<dyn Error>> {
         author: None,
         text,
         pages: Vec::new(),
+        headings: Vec::new(),
     })
 }

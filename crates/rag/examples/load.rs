@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("== {path}: {:?}, {milliseconds:.1} ms, {kilobytes} kB, {pages} pages", document.format);
                 println!("title {:?}, author {:?}", document.title, document.author);
                 for page in document.pages.iter().step_by((pages / 8).max(1)) {
-                    println!("  page {} {:?} {:?}", page.number, page.span, page.chapter);
+                    println!("  page {} {:?}", page.number, page.span);
                 }
                 println!("{}\n", document.text.chars().take(2000).collect::<String>());
             }

@@ -91,9 +91,10 @@ impl Pipeline {
             Request::Retrieve { retriever, queries } => {
                 let queries: Vec<Query<'_>> = queries
                     .iter()
-                    .map(|query| Query { text: &query.text, embedding: query.vector.as_deref() })
+                    .map(|query| Query { text: &query.text, embedding: query.vector.as_deref(), tokens: None })
                     .collect();
-                let corpus = Corpus { table: &self.table, dense: self.dense.as_ref(), bm25: self.bm25.as_ref() };
+                let corpus =
+                    Corpus { table: &self.table, dense: self.dense.as_ref(), bm25: self.bm25.as_ref(), tokens: None };
                 Ok(Answer::Hits(retriever.build(())?.retrieve(&queries, &corpus)?))
             }
             Request::Context { hits } => {
@@ -109,7 +110,16 @@ impl Pipeline {
 
 fn document(Text { path, text }: Text) -> Document {
     let content = store::Key::of_bytes(text.as_bytes());
-    Document { path, content, format: Format::Text, title: None, author: None, text, pages: Vec::new() }
+    Document {
+        path,
+        content,
+        format: Format::Text,
+        title: None,
+        author: None,
+        text,
+        pages: Vec::new(),
+        headings: Vec::new(),
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -9,6 +9,8 @@ pub mod chunk;
 pub mod generate;
 pub mod index;
 pub mod load;
+#[cfg(test)]
+mod pins_tests;
 pub mod python;
 pub mod rerank;
 pub mod retrieve;
@@ -16,7 +18,7 @@ mod table;
 mod types;
 
 pub use table::ChunkTable;
-pub use types::{Answer, Chunk, Document, Format, Hit, Page, Passage, Span};
+pub use types::{Answer, Chunk, Document, Format, Heading, Hit, Page, Passage, Span};
 
 /// What can go wrong in a stage.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -37,6 +39,16 @@ pub enum Error {
         component: &'static str,
         /// What happened.
         reason: String,
+    },
+    /// A function of the user's own failed.
+    #[error("{component}{}: {failure}", subject.as_ref().map(|subject| format!(": {subject}")).unwrap_or_default())]
+    Function {
+        /// The component.
+        component: &'static str,
+        /// What it was working on, such as a document's path.
+        subject: Option<String>,
+        /// What happened.
+        failure: Box<python::Failure>,
     },
     /// A part that the component needs was not given.
     #[error("{component} needs {part}")]

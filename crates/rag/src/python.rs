@@ -5,59 +5,126 @@
 //! interpreter is started at the first call and serves all that use the same
 //! function, in every task of this process; calls go to it as lines of JSON,
 //! one after the other. One that ended meanwhile is started anew. The function
-//! used longest ago loses its process when there are more than a few. A
-//! function that never returns holds the run.
+//! used longest ago loses its process when there are more than a few.
+//!
+//! The interpreter is that of [`set_interpreter`] unless settings name another.
+//! A call that takes longer than its limit (`timeout_seconds`) is ended with
+//! its process and all that it started; after three in a row the function is
+//! not called for ten times its limit, ten minutes at most, so that hundreds of
+//! questions do not wait for it one after the other. No process outlives this one.
 
+mod failure;
+mod process;
+
+pub use failure::{Failure, FailureKind};
+pub use process::interrupt;
+
+use process::{Asked, Running};
 use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::{
     fmt,
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::{Duration, Instant},
 };
+
+/// How long a call of a function may take, in seconds, unless settings say
+/// something else. It covers whatever a function loads when it is called first.
+pub const TIMEOUT_SECONDS: f64 = 300.0;
 
 /// The functions whose processes wait for the next task, that used last first.
 static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
 /// So many, whatever a notebook tries in a day.
 const KEPT: usize = 8;
+/// After so many calls in a row that ran out of time, a function is left alone.
+const STRIKES: u32 = 3;
+/// For so many times its limit, and no longer than that.
+const LEFT_ALONE: u32 = 10;
+const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 
-/// Reads the function, then answers a line for each line, with its number.
-/// What the function prints, or a program that it runs, goes to standard error,
-/// so that it cannot pass for an answer; Ctrl-C is for the program that asked.
-/// Numbers and arrays of other packages become plain ones.
-const DRIVER: &str = r#"
-import json, os, signal, sys
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-replies = os.fdopen(os.dup(1), "w")
-os.dup2(2, 1)
-setup = json.loads(sys.stdin.readline())
-space = {"__name__": "function", "__file__": setup["file"]}
-failed, function = None, None
+static INTERPRETER: OnceLock<String> = OnceLock::new();
+static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
-def plain(value):
-    for method in ("tolist", "item", "__float__"):
-        if hasattr(value, method):
-            return getattr(value, method)()
-    return list(value)
+/// A line that a function printed.
+#[derive(Debug, Clone, Copy)]
+pub struct Printed<'a> {
+    /// The function's name.
+    pub function: &'a str,
+    /// Whom it works for, such as `t01, t03`.
+    pub caller: Option<&'a str>,
+    /// The line, without its end.
+    pub text: &'a str,
+}
 
-try:
-    exec(compile(setup["source"], setup["file"], "exec"), space)
-    function = space[setup["function"]]
-except BaseException as error:
-    failed = f"{type(error).__name__}: {error}"
-for line in sys.stdin:
-    call = json.loads(line)
-    reply = json.dumps({"call": call["call"], "error": failed})
-    if failed is None:
-        try:
-            value = function(**call["arguments"])
-            reply = json.dumps({"call": call["call"], "value": value}, default=plain, allow_nan=False)
-        except BaseException as error:
-            reply = json.dumps({"call": call["call"], "error": f"{type(error).__name__}: {error}"})
-    replies.write(reply + "\n")
-    replies.flush()
-"#;
+impl fmt::Display for Printed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, caller, text } = self;
+        match caller {
+            Some(caller) => write!(f, "[{function}, {caller}] {text}"),
+            None => write!(f, "[{function}] {text}"),
+        }
+    }
+}
+
+/// Where lines go that functions print.
+pub type Sink = Arc<dyn Fn(&Printed<'_>) + Send + Sync>;
+
+/// Sets where lines go that functions print from now on. Without it they go
+/// to standard error as they are.
+pub fn set_sink(sink: Sink) {
+    *SINK.lock().unwrap_or_else(PoisonError::into_inner) = Some(sink);
+}
+
+fn sink() -> Option<Sink> {
+    SINK.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
+
+/// Sets the program that runs functions whose settings name none. Whoever
+/// sets it first is right; without it that is `python3`.
+pub fn set_interpreter(program: String) {
+    let _ = INTERPRETER.set(program);
+}
+
+fn interpreter(named: Option<&str>) -> &str {
+    named.filter(|named| !named.is_empty()).unwrap_or_else(|| INTERPRETER.get().map_or("python3", String::as_str))
+}
+
+tokio::task_local! {
+    /// Whom functions work for that are called from here.
+    static CALLER: Arc<str>;
+}
+
+/// Whom functions work for that are called from here, if that is known.
+pub fn caller() -> Option<Arc<str>> {
+    CALLER.try_with(Arc::clone).ok()
+}
+
+/// Does work in which functions know whom they work for.
+pub async fn on_behalf_of<T>(caller: Option<Arc<str>>, work: impl Future<Output = T>) -> T {
+    match caller {
+        Some(caller) => CALLER.scope(caller, work).await,
+        None => work.await,
+    }
+}
+
+/// The same for work that computes.
+pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> T {
+    match caller {
+        Some(caller) => CALLER.sync_scope(caller.clone(), work),
+        None => work(),
+    }
+}
+
+/// Checks a time limit.
+///
+/// # Errors
+/// If it is no time that can pass.
+pub fn check_timeout(seconds: f64) -> Result<(), String> {
+    match seconds > 0.0 && seconds <= 1e6 {
+        true => Ok(()),
+        false => Err(format!("`timeout_seconds` is how long a call may take, above 0, not {seconds}")),
+    }
+}
 
 /// Which function, as settings name it.
 #[derive(Debug, Clone, Copy)]
@@ -68,8 +135,10 @@ pub struct Script<'a> {
     pub source: &'a str,
     /// The function's name.
     pub function: &'a str,
-    /// The program that runs it.
-    pub interpreter: &'a str,
+    /// The program that runs it, unless it is the one of [`set_interpreter`].
+    pub interpreter: Option<&'a str>,
+    /// How long a call may take.
+    pub timeout_seconds: f64,
 }
 
 impl Script<'_> {
@@ -155,14 +224,67 @@ type Process = Arc<Turns>;
 struct Turns {
     /// Who waits here keeps no thread from others.
     turn: tokio::sync::Mutex<()>,
-    /// None before the first call and after it ended.
-    running: Mutex<Option<Running>>,
+    state: Mutex<State>,
+    strikes: Mutex<Strikes>,
+}
+
+/// What is known of an interpreter.
+#[derive(Default)]
+enum State {
+    /// Before the first call, and after it ended.
+    #[default]
+    None,
+    /// The function can be called.
+    Running(Running),
+    /// Its source cannot be run.
+    Broken(Told),
+}
+
+/// Calls that ran out of time, in a row.
+#[derive(Default)]
+struct Strikes {
+    count: u32,
+    left_alone_until: Option<Instant>,
+}
+
+/// A failure, but for whose it is.
+#[derive(Debug, Clone)]
+struct Told {
+    kind: FailureKind,
+    message: String,
+    traceback: Option<String>,
+}
+
+impl Told {
+    fn new(kind: FailureKind, message: String) -> Self {
+        Self { kind, message, traceback: None }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A new run tries everything anew: functions that were left alone, and those
+/// whose source could not be run, since a missing package may be there now.
+pub fn forgive() {
+    for (_, process) in lock(&PROCESSES).iter() {
+        *lock(&process.strikes) = Strikes::default();
+        // Who holds it is calling it, so it is not broken.
+        if let Ok(mut state) = process.state.try_lock()
+            && matches!(*state, State::Broken(_))
+        {
+            *state = State::None;
+        }
+    }
 }
 
 /// A function that can be called.
 pub struct Function {
+    stage: &'static str,
     setup: Setup,
     parameters: Vec<&'static str>,
+    limit: Duration,
     process: Process,
 }
 
@@ -173,20 +295,22 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    /// A function that is given some of what is `known`. Nothing is started yet.
+    /// A function that is given some of what is `known`, as a `stage` such as
+    /// `chunker`. Nothing is started yet.
     ///
     /// # Errors
-    /// Those of [`Script::parameters`].
-    pub fn new(script: Script<'_>, known: &[&'static str]) -> Result<Self, String> {
+    /// Those of [`Script::parameters`] and [`check_timeout`].
+    pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, String> {
         let parameters = script.parameters(known)?;
-        let Script { file, source, function, interpreter } = script;
+        check_timeout(script.timeout_seconds)?;
         let setup = Setup {
-            interpreter: interpreter.to_owned(),
-            file: file.to_owned(),
-            source: source.to_owned(),
-            function: function.to_owned(),
+            interpreter: interpreter(script.interpreter).to_owned(),
+            file: script.file.to_owned(),
+            source: script.source.to_owned(),
+            function: script.function.to_owned(),
         };
-        Ok(Self { process: process(&setup), setup, parameters })
+        let limit = Duration::from_secs_f64(script.timeout_seconds);
+        Ok(Self { stage, process: process(&setup), setup, parameters, limit })
     }
 
     /// What it wants to be given.
@@ -194,43 +318,133 @@ impl Function {
         &self.parameters
     }
 
+    /// The failure that what it returned cannot be used.
+    pub fn returned(&self, message: String) -> Box<Failure> {
+        self.failure(Told::new(FailureKind::Returned, message))
+    }
+
+    fn failure(&self, told: Told) -> Box<Failure> {
+        let Told { kind, message, traceback } = told;
+        let Setup { file, function, .. } = &self.setup;
+        let (stage, function, file) = (self.stage.to_owned(), function.clone(), file.clone());
+        Box::new(Failure { stage, function, file, kind, message, traceback })
+    }
+
     /// Calls it with named arguments, on a thread for what blocks.
     ///
     /// # Errors
     /// Those of [`Function::call`].
-    pub async fn call_beside(self: &Arc<Self>, arguments: Value) -> Result<Value, String> {
-        let function = self.clone();
+    pub async fn call_beside(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
+        let (function, caller) = (self.clone(), caller());
         let _turn = self.process.turn.lock().await;
-        let called = tokio::task::spawn_blocking(move || function.call(&arguments)).await;
-        called.map_err(|error| error.to_string())?
+        let called = tokio::task::spawn_blocking(move || computing_for(&caller, || function.call(&arguments))).await;
+        called.map_err(|error| self.failure(Told::new(FailureKind::Ended, error.to_string())))?
     }
 
     /// Calls it with named arguments, and waits: to be called where that is
     /// allowed.
     ///
     /// # Errors
-    /// What it raised, or that the interpreter cannot be started or ended.
-    pub fn call(&self, arguments: &Value) -> Result<Value, String> {
-        let failed = |reason: String| format!("the function `{}`: {reason}", self.setup.function);
-        let mut process = self.process.running.lock().unwrap_or_else(PoisonError::into_inner);
+    /// What it raised, that it took too long, or that the interpreter cannot
+    /// be started or ended.
+    pub fn call(&self, arguments: &Value) -> Result<Value, Box<Failure>> {
+        self.called(arguments, caller()).map_err(|told| self.failure(told))
+    }
+
+    fn called(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Told> {
+        let mut state = lock(&self.process.state);
+        self.left_alone()?;
         // One that ended since its last call is no reason to fail.
-        let mut running = match process.take().and_then(Running::if_it_lives) {
-            Some(running) => running,
-            None => Running::start(&self.setup).map_err(failed)?,
+        let mut running = match std::mem::take(&mut *state) {
+            State::Running(running) if running.lives() => running,
+            State::Broken(told) => {
+                *state = State::Broken(told.clone());
+                return Err(told);
+            }
+            _ => self.start(caller.clone()).inspect_err(|told| {
+                if told.kind == FailureKind::Raised {
+                    *state = State::Broken(told.clone());
+                }
+            })?,
         };
-        let mut reply = running.ask(arguments).map_err(failed)?;
-        // One that answered out of turn is not asked again.
-        *process = Some(running);
-        match reply.remove("error") {
-            Some(Value::String(error)) => Err(failed(error)),
-            _ => Ok(reply.remove("value").unwrap_or_default()),
+        let mut reply = match running.ask(arguments, caller.clone(), self.limit) {
+            Asked::Reply(reply) => reply,
+            // One that answered out of turn is not asked again.
+            Asked::Ended(reason) => return Err(Told::new(FailureKind::Ended, reason)),
+            Asked::TimedOut => return Err(self.strike(caller.as_deref(), "did not return")),
+        };
+        *lock(&self.process.strikes) = Strikes::default();
+        *state = State::Running(running);
+        match raised(&mut reply) {
+            Some(told) => Err(told),
+            None => Ok(reply.remove("value").unwrap_or_default()),
         }
     }
+
+    fn start(&self, caller: Option<Arc<str>>) -> Result<Running, Told> {
+        let Setup { interpreter, file, source, function } = &self.setup;
+        let setup = json!({ "source": source, "file": file, "function": function, "parent": std::process::id() });
+        let mut running = Running::start(interpreter, setup, function).map_err(|error| {
+            let message = format!("its interpreter `{interpreter}` does not start: {error}; set `interpreter`");
+            Told::new(FailureKind::Ended, message)
+        })?;
+        match running.ready(caller.clone(), self.limit) {
+            Asked::Reply(mut reply) => raised(&mut reply).map_or(Ok(running), Err),
+            Asked::Ended(reason) => {
+                Err(Told::new(FailureKind::Ended, format!("{reason}, before the function was there ({interpreter})")))
+            }
+            Asked::TimedOut => Err(self.strike(caller.as_deref(), "was not there: its source did not end")),
+        }
+    }
+
+    /// Whether it may be called, or has to be left alone for a while.
+    fn left_alone(&self) -> Result<(), Told> {
+        let mut strikes = lock(&self.process.strikes);
+        let Some(until) = strikes.left_alone_until else { return Ok(()) };
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            *strikes = Strikes::default();
+            return Ok(());
+        }
+        let message = format!(
+            "it ran out of its {} {STRIKES} times in a row, and is not called again for {:.0} s, or until the next run",
+            seconds(self.limit),
+            left.as_secs_f64().ceil(),
+        );
+        Err(Told::new(FailureKind::TimedOut, message))
+    }
+
+    fn strike(&self, caller: Option<&str>, what: &str) -> Told {
+        let mut strikes = lock(&self.process.strikes);
+        strikes.count += 1;
+        if strikes.count >= STRIKES {
+            strikes.left_alone_until = Some(Instant::now() + (self.limit * LEFT_ALONE).min(LEFT_ALONE_AT_MOST));
+        }
+        let caller = caller.map(|caller| format!(" for {caller}")).unwrap_or_default();
+        let limit = seconds(self.limit);
+        let message = format!("{what} within {limit}{caller}, and was ended: `timeout_seconds` sets the limit");
+        Told::new(FailureKind::TimedOut, message)
+    }
+}
+
+fn seconds(limit: Duration) -> String {
+    format!("{} s", limit.as_secs_f64())
+}
+
+/// What was raised, if something was.
+fn raised(reply: &mut Map<String, Value>) -> Option<Told> {
+    let error = reply.get("error")?.as_str()?.to_owned();
+    let message = match reply.get("line").and_then(Value::as_u64) {
+        Some(line) => format!("{error} (line {line})"),
+        None => error,
+    };
+    let traceback = reply.get("traceback").and_then(Value::as_str).map(str::to_owned);
+    Some(Told { kind: FailureKind::Raised, message, traceback })
 }
 
 /// The process of all functions with this setup.
 fn process(setup: &Setup) -> Process {
-    let mut processes = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut processes = lock(&PROCESSES);
     let entry = match processes.iter().position(|(other, _)| other == setup) {
         Some(i) => processes.remove(i),
         None => (setup.clone(), Process::default()),
@@ -242,132 +456,5 @@ fn process(setup: &Setup) -> Process {
     process
 }
 
-/// The interpreter with the function in it.
-struct Running {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-    calls: u64,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill().and_then(|()| self.child.wait());
-    }
-}
-
-impl Running {
-    fn start(setup: &Setup) -> Result<Self, String> {
-        let Setup { interpreter, file, source, function } = setup;
-        let spawned = Command::new(interpreter)
-            .args(["-u", "-c", DRIVER])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn();
-        let mut child =
-            spawned.map_err(|error| format!("`{interpreter}` does not start: {error}; set `interpreter`"))?;
-        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(format!("`{interpreter}` has no input or output"));
-        };
-        let mut running = Self { child, input, output: BufReader::new(output), calls: 0 };
-        let setup = json!({ "source": source, "file": file, "function": function });
-        running.send(&setup).map_err(|error| format!("`{interpreter}` ended at once: {error}"))?;
-        Ok(running)
-    }
-
-    fn if_it_lives(mut self) -> Option<Self> {
-        matches!(self.child.try_wait(), Ok(None)).then_some(self)
-    }
-
-    fn send(&mut self, value: &Value) -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(value)?;
-        line.push(b'\n');
-        self.input.write_all(&line)?;
-        self.input.flush()
-    }
-
-    fn ask(&mut self, arguments: &Value) -> Result<Map<String, Value>, String> {
-        let ended = |error: String| format!("the interpreter ended: {error}");
-        self.calls += 1;
-        self.send(&json!({ "call": self.calls, "arguments": arguments })).map_err(|error| ended(error.to_string()))?;
-        let mut line = String::new();
-        match self.output.read_line(&mut line) {
-            Ok(0) => Err(ended("it says nothing more".to_owned())),
-            Ok(_) => match serde_json::from_str(&line) {
-                Ok(Value::Object(reply)) if reply.get("call") == Some(&json!(self.calls)) => Ok(reply),
-                _ => Err(format!("the interpreter answered `{}`, which is no reply", line.trim())),
-            },
-            Err(error) => Err(ended(error.to_string())),
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn function(source: &str) -> Result<Function, String> {
-        Function::new(Script { file: "f.py", source, function: "f", interpreter: "python3" }, &["a", "b"])
-    }
-
-    #[test]
-    fn a_function_is_called_by_name_and_its_prints_are_no_answer() {
-        let double =
-            function("def f(b, *, a: list = ()):\n    print('noise')\n    return [2 * x for x in a] + [b]\n").unwrap();
-        assert_eq!(double.parameters(), ["a", "b"]);
-        assert_eq!(double.call(&json!({ "a": [1, 2], "b": "é" })).unwrap(), json!([2, 4, "é"]));
-    }
-
-    #[test]
-    fn a_function_of_the_same_source_is_in_the_same_process_and_a_changed_one_is_not() {
-        let source = "import os\nseen = []\ndef f(a):\n    seen.append(a)\n    return [os.getpid(), len(seen)]\n";
-        let first = function(source).unwrap().call(&json!({ "a": 1 })).unwrap();
-        let again = function(source).unwrap().call(&json!({ "a": 2 })).unwrap();
-        assert_eq!((&again[0], &again[1]), (&first[0], &json!(2)));
-        let other = function(&source.replace("len", "sum")).unwrap().call(&json!({ "a": 1 })).unwrap();
-        assert_ne!(other[0], first[0]);
-    }
-
-    #[test]
-    fn what_it_raises_is_told_and_one_that_ended_the_interpreter_is_called_again() {
-        let moody = function("import os\ndef f(a):\n    if a == 0: os._exit(3)\n    return 1 / (a - 1)\n").unwrap();
-        assert!(moody.call(&json!({ "a": 1 })).unwrap_err().contains("ZeroDivisionError"));
-        assert!(moody.call(&json!({ "a": 0 })).unwrap_err().contains("the interpreter ended"));
-        assert_eq!(moody.call(&json!({ "a": 2 })).unwrap(), json!(1.0));
-        let infinite = function("def f(a):\n    return float('inf')\n").unwrap();
-        assert!(infinite.call(&json!({ "a": 1 })).unwrap_err().contains("ValueError"));
-    }
-
-    #[test]
-    fn what_programs_print_is_no_answer_and_an_interpreter_that_died_between_calls_is_none_missed() {
-        let loud = function(
-            "def f(a):\n    import os, subprocess\n    subprocess.run(['echo', '{\"value\": 7}'])\n    return [a, os.getpid()]\n",
-        )
-        .unwrap();
-        let mut first = loud.call(&json!({ "a": 1 })).unwrap();
-        assert_eq!(first[0], 1);
-        let pid = first[1].take().to_string();
-        assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
-        assert_eq!(loud.call(&json!({ "a": 2 })).unwrap(), json!([2, pid.parse::<u64>().unwrap()]), "Ctrl-C");
-        assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
-        loud.process.running.lock().unwrap().as_mut().unwrap().child.wait().unwrap();
-        assert_eq!(loud.call(&json!({ "a": 3 })).unwrap()[0], 3);
-    }
-
-    #[test]
-    fn signatures_are_read_as_python_reads_them() {
-        let source = "def f(\n    a: dict[str, int] = {},  # first, (of two)\n    /, *,\n    b=(1, ')'),\n) -> int:\n    return 0\n";
-        assert_eq!(function(source).unwrap().parameters(), ["a", "b"]);
-    }
-
-    #[test]
-    fn a_source_without_the_function_or_with_unknown_parameters_is_refused() {
-        let refused = |source: &str| function(source).unwrap_err();
-        assert!(refused("def other(a):\n    return 1\n").contains("has no function `f`"));
-        assert!(refused("async def f(a):\n    return 1\n").contains("has no function `f`"), "nobody awaits it");
-        assert!(refused("def f(a, c):\n    return 1\n").contains("wants `c`: there are a, b"));
-        assert!(refused("def f():\n    return 1\n").contains("wants nothing"));
-        assert!(refused(" ").contains("f.py is empty"));
-    }
-}
+mod tests;

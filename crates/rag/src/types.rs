@@ -49,17 +49,28 @@ pub enum Format {
     Text,
 }
 
-/// A page, or what stands for one: a spine item of an EPUB, the whole of a
-/// format without pages.
+/// A page that the file itself has: of a PDF, between the breaks that a word
+/// processor drew, or between the page marks of an e-book.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
-    /// Counted from 1. For an EPUB: the position in the spine, or, in long
-    /// chapters, of the stretch within the book, stable for equal files.
+    /// Of a PDF or an office file: counted from 1. Of an e-book: the number
+    /// that its page mark says.
     pub number: u32,
     /// Where its text lies in the document.
     pub span: Span,
-    /// The chapter, where the format tells.
-    pub chapter: Option<String>,
+}
+
+/// Where a part of a document begins, as the file says: a heading, a line of a
+/// table of contents, a bookmark.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heading {
+    /// The first byte of the part, its title included.
+    pub start: usize,
+    /// How deep it stands, from 1. It ends the parts before it that stand as
+    /// deep or deeper.
+    pub level: u32,
+    /// Its title; empty where a part ends and the next one's begin is not known.
+    pub title: String,
 }
 
 /// A file's text and where it came from.
@@ -78,15 +89,21 @@ pub struct Document {
     /// The extracted text. Markdown, HTML, EPUB and DOCX keep their headings
     /// as Markdown (`# …`).
     pub text: String,
-    /// In order, without overlap. Formats without pages have none.
+    /// In order, without overlap. Formats without pages have none, and neither
+    /// has text before the first page mark.
     pub pages: Vec<Page>,
+    /// The parts of the document, in order of their beginnings.
+    pub headings: Vec<Heading>,
 }
 
 impl Document {
-    /// The page that holds a byte of the text.
+    /// The page that holds a byte of the text; white space behind a page
+    /// belongs to it.
     pub fn page_at(&self, byte: usize) -> Option<&Page> {
         let next = self.pages.partition_point(|page| page.span.start <= byte);
-        next.checked_sub(1).map(|i| &self.pages[i])
+        let page = &self.pages[next.checked_sub(1)?];
+        let behind = self.text.get(page.span.end..byte).unwrap_or_default();
+        (byte < page.span.end || behind.trim().is_empty()).then_some(page)
     }
 }
 
@@ -118,7 +135,8 @@ pub struct Chunk {
     pub page: Option<u32>,
     /// The document's title.
     pub book: Option<String>,
-    /// The chapter or the nearest headings above it, outermost first, joined by ` > `.
+    /// The headings above its text, outermost first, joined by ` > `. Where it
+    /// holds text of several sections, the last part names them: `A > B; C`.
     pub heading: Option<String>,
 }
 
@@ -146,7 +164,7 @@ pub struct Passage {
     pub page: Option<u32>,
     /// The document's title.
     pub book: Option<String>,
-    /// The chapter or headings above it.
+    /// The headings above its text, as those of a [`Chunk`].
     pub heading: Option<String>,
     /// The rows of the retrieved chunks that it stands for, best first.
     pub rows: Vec<u32>,

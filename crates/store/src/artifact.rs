@@ -1,86 +1,38 @@
 //! Artifacts: immutable, named objects in a folder or on an object store.
 //!
-//! A name is written once and never changes, so whoever finds it may use it.
-//! The store knows nothing of what the bytes mean.
+//! A name is written once and never changes, so whoever finds it may use it,
+//! and what is read is compared with its [checksum]. The store knows nothing
+//! of what the bytes mean.
 
+pub(crate) mod checksum;
+mod files;
+mod folder;
+mod location;
 mod transfer;
+
+pub use location::Location;
 
 use crate::{
     Error,
     access::{self, patiently},
+    staged::{file_error, is_staged},
 };
 use bytes::Bytes;
+use checksum::{Checksum, Verdict};
+use folder::OpenFolder;
 use futures::{StreamExt, TryStreamExt};
 use object_store::{
-    ObjectMeta, ObjectStore, ObjectStoreExt, ObjectStoreScheme, PutMode, PutPayload, local::LocalFileSystem,
-    path::Path as ObjectPath, prefix::PrefixStore,
+    ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutPayload, local::LocalFileSystem, path::Path as ObjectPath,
+    prefix::PrefixStore,
 };
-use std::{
-    fmt, io,
-    path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 use transfer::Content;
-use url::Url;
 
-/// Where a store is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Location {
-    /// A folder on this machine.
-    Folder(PathBuf),
-    /// A prefix on an object store.
-    Url(Url),
-}
-
-impl Location {
-    /// Reads an address: the path of a folder, or a URL such as
-    /// `s3://bucket/prefix` or `file:///folder`.
-    ///
-    /// # Errors
-    /// If the address is empty, has `://` but is no URL of a known kind, or holds
-    /// a user name or password: secrets are passed as options, because addresses
-    /// are written to logs.
-    pub fn parse(address: &str) -> Result<Self, Error> {
-        let refuse =
-            |shown: &str, reason: &str| Error::Address { address: shown.to_owned(), reason: reason.to_owned() };
-        let address = address.trim();
-        if address.is_empty() {
-            return Err(refuse(address, "it is empty"));
-        }
-        if !address.contains("://") && !address.starts_with("file:") {
-            return Ok(Self::Folder(PathBuf::from(address)));
-        }
-        // What cannot be parsed may still hold a password, so only the part
-        // before it is ever shown.
-        let scheme = address.split(':').next().unwrap_or_default();
-        let mut url = Url::parse(address).map_err(|error| refuse(&format!("{scheme}:…"), &error.to_string()))?;
-        if !url.username().is_empty() || url.password().is_some() {
-            let cleaned = url.set_username("").and_then(|()| url.set_password(None));
-            let shown = cleaned.map_or_else(|()| format!("{scheme}:…"), |()| url.to_string());
-            return Err(refuse(&shown, "a user name or password does not belong in an address"));
-        }
-        if url.scheme() == "file" {
-            let folder = url.to_file_path().map_err(|()| refuse(address, "it names no folder of this machine"))?;
-            return Ok(Self::Folder(folder));
-        }
-        // Found out here, before a run does any work.
-        let known = ObjectStoreScheme::parse(&url);
-        known.map_err(|_| refuse(address, "no object store has such a URL; S3's is s3://bucket/prefix"))?;
-        Ok(Self::Url(url))
-    }
-}
-
-impl fmt::Display for Location {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Folder(folder) => write!(f, "{}", folder.display()),
-            Self::Url(url) => write!(f, "{url}"),
-        }
-    }
-}
+/// Where objects go that are not what was written.
+pub(crate) const DAMAGED: &str = "damaged";
+/// A checksum of what was replaced is kept for so long: somebody may be
+/// replacing it at the same moment.
+const REPLACED_MS: i64 = 3_600_000;
 
 /// An object of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,6 +52,16 @@ impl From<ObjectMeta> for StoredObject {
     }
 }
 
+/// What was read, and whether it could be compared with a checksum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked<T> {
+    /// What was read.
+    pub content: T,
+    /// Whether it is known to be what was written. `false` if an older version
+    /// wrote it, which noted no checksum.
+    pub is_checked: bool,
+}
+
 /// An open store of artifacts. Clones share it.
 ///
 /// Names are paths with `/`, such as `artifacts/ab/ab01….parquet`. In a folder
@@ -108,12 +70,23 @@ impl From<ObjectMeta> for StoredObject {
 /// name. What such an end leaves is the staged file, `name#1`, which no
 /// operation here sees.
 ///
+/// What is below `artifacts/`, `partial/`, `questions/` and `runs/<run>/` has
+/// a checksum, which is noted when it is written and compared when it is read.
+/// An output of a task that does not match is moved below `damaged/`, so that
+/// its task is done again; see [`ArtifactStore::set_aside`].
+///
 /// An object store that does not answer, or answers that it cannot now, is
 /// asked again for a minute and a half.
 #[derive(Debug, Clone)]
 pub struct ArtifactStore {
     objects: Arc<dyn ObjectStore>,
     location: Arc<Location>,
+    /// The folder, if it is one.
+    folder: Option<Arc<OpenFolder>>,
+    /// Whether nothing may be written.
+    reading: bool,
+    /// A store that is read where this one has nothing; it is never written.
+    under: Option<Arc<Self>>,
 }
 
 impl ArtifactStore {
@@ -128,30 +101,65 @@ impl ArtifactStore {
     /// If the address cannot be understood, its kind of object store is not
     /// built in, or the folder cannot be made.
     pub fn open(address: &str, options: &[(String, String)]) -> Result<Self, Error> {
+        Self::open_as(address, options, false)
+    }
+
+    /// Opens a store that nothing is written to: every attempt is
+    /// [`Error::ReadOnly`]. A folder must be there.
+    ///
+    /// # Errors
+    /// As for [`ArtifactStore::open`], and if there is no such folder.
+    pub fn open_to_read(address: &str, options: &[(String, String)]) -> Result<Self, Error> {
+        Self::open_as(address, options, true)
+    }
+
+    fn open_as(address: &str, options: &[(String, String)], reading: bool) -> Result<Self, Error> {
         let refuse =
             |error: object_store::Error| Error::Address { address: address.to_owned(), reason: error.to_string() };
         match Location::parse(address)? {
             Location::Folder(folder) => {
-                let file_error = |source| file_error("create", &folder, source);
-                std::fs::create_dir_all(&folder).map_err(file_error)?;
+                if !reading {
+                    std::fs::create_dir_all(&folder).map_err(|source| file_error("create", &folder, source))?;
+                }
                 // Canonical, so that the process may change its directory.
-                let folder = folder.canonicalize().map_err(file_error)?;
+                let folder = folder.canonicalize().map_err(|source| file_error("open", &folder, source))?;
                 let objects = LocalFileSystem::new_with_prefix(&folder).map_err(refuse)?.with_fsync(true);
-                Ok(Self { objects: Arc::new(objects), location: Arc::new(Location::Folder(folder)) })
+                let open = OpenFolder::open(&folder)?;
+                Ok(Self {
+                    objects: Arc::new(objects),
+                    location: Arc::new(Location::Folder(folder)),
+                    folder: Some(Arc::new(open)),
+                    reading,
+                    under: None,
+                })
             }
             Location::Url(url) => {
                 let (objects, prefix) = access::open(&url, options).map_err(refuse)?;
                 Ok(Self {
                     objects: Arc::new(PrefixStore::new(objects, prefix)),
                     location: Arc::new(Location::Url(url)),
+                    folder: None,
+                    reading,
+                    under: None,
                 })
             }
         }
     }
 
+    /// This store to read, and a folder of the caller's for what is written:
+    /// whoever uses the two sees one store, and this one stays as it is.
+    ///
+    /// # Errors
+    /// If the folder cannot be made.
+    pub fn with_scratch(&self, scratch: &Path) -> Result<Self, Error> {
+        let upper = Self::open(&scratch.to_string_lossy(), &[])?;
+        let under = Some(Arc::new(Self { reading: true, ..self.clone() }));
+        Ok(Self { under, ..upper })
+    }
+
     /// Where the store is; a folder's path is absolute.
     pub fn location(&self) -> &Location {
-        &self.location
+        self.under.as_ref().map_or(&self.location, |under| under.location())
     }
 
     /// Asks an object store for the first of its names, so that a wrong key or
@@ -160,6 +168,9 @@ impl ArtifactStore {
     /// # Errors
     /// [`Error::Access`] with what to do.
     pub async fn probe(&self) -> Result<(), Error> {
+        if let Some(under) = &self.under {
+            return Box::pin(under.probe()).await;
+        }
         if let Location::Folder(_) = &*self.location {
             return Ok(());
         }
@@ -172,17 +183,114 @@ impl ArtifactStore {
     /// # Errors
     /// If the store cannot be asked.
     pub async fn exists(&self, name: &str) -> Result<bool, Error> {
-        Ok(self.size(name).await?.is_some())
+        if self.size(name).await?.is_some() {
+            return Ok(true);
+        }
+        match &self.under {
+            Some(under) => Box::pin(under.exists(name)).await,
+            None => Ok(false),
+        }
     }
 
     /// The bytes of an object, or `None` if there is no such object.
     ///
     /// # Errors
-    /// If the object cannot be read.
+    /// If the object cannot be read, or is damaged; see [`ArtifactStore::read`].
     pub async fn get(&self, name: &str) -> Result<Option<Bytes>, Error> {
+        Ok(self.read(name).await?.map(|found| found.content))
+    }
+
+    /// The bytes of an object, compared with its checksum, or `None` if there
+    /// is no such object.
+    ///
+    /// # Errors
+    /// If the object cannot be read. [`Error::Damaged`] if it is not what was
+    /// written; then it was set aside, where it can be made again.
+    pub async fn read(&self, name: &str) -> Result<Option<Checked<Bytes>>, Error> {
+        // Twice, before it counts as damaged: it may just have been replaced.
+        for _ in 0..2 {
+            let Some(content) = self.fetch(name).await? else {
+                return match &self.under {
+                    Some(under) => Box::pin(under.read(name)).await,
+                    None => Ok(None),
+                };
+            };
+            match self.judge(name, &Checksum::of(&content).await?).await? {
+                Verdict::Damaged => {}
+                verdict => return Ok(Some(Checked { content, is_checked: verdict == Verdict::Intact })),
+            }
+        }
+        Err(self.set_aside(name, MISMATCH).await)
+    }
+
+    /// The bytes of an object of this store, whatever they are.
+    async fn fetch(&self, name: &str) -> Result<Option<Bytes>, Error> {
         let path = object_path(name)?;
         let found = patiently(|| async { self.objects.get(&path).await?.bytes().await }).await;
         self.if_there("read", name, found)
+    }
+
+    /// Moves an output of a task that cannot be used below `damaged/`, where
+    /// nothing looks for it, so that its task is done again. Other objects, and
+    /// those of a store that was opened to be read, stay where they are.
+    ///
+    /// Returns what to tell: [`Error::Damaged`] with the name, what is wrong,
+    /// what became of it and what to do.
+    pub async fn set_aside(&self, name: &str, problem: &str) -> Error {
+        let damaged = |end: String| Error::Damaged { path: name.to_owned(), reason: format!("{problem}; {end}") };
+        if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
+            return Box::pin(under.set_aside(name, problem)).await;
+        }
+        let is_output = name.starts_with("artifacts/") || name.starts_with("partial/");
+        match is_output {
+            false if name.starts_with("runs/") => damaged("the next `reverie run` writes it anew".to_owned()),
+            false => damaged("remove it, and run again".to_owned()),
+            true if self.reading => {
+                damaged("the next `reverie run` that can write to the store makes it again".to_owned())
+            }
+            true => {
+                let place = Self::place_aside(name);
+                match self.writable() {
+                    Ok(()) => match self.rename(name, &place).await {
+                        Ok(()) => damaged(format!("it is now {place}, and the next `reverie run` makes it again")),
+                        // Another process may have done it meanwhile.
+                        Err(_) if matches!(self.exists(name).await, Ok(false)) => {
+                            damaged("it was set aside, and the next `reverie run` makes it again".to_owned())
+                        }
+                        Err(error) => damaged(format!(
+                            "it could not be set aside ({}): remove it, and run again",
+                            crate::error_text(&error)
+                        )),
+                    },
+                    Err(error) => error,
+                }
+            }
+        }
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        self.local_path(name).is_some_and(|path| path.exists())
+    }
+
+    /// The names of objects that were set aside and are not there again.
+    ///
+    /// # Errors
+    /// If the store cannot be listed.
+    pub async fn lost(&self) -> Result<Vec<String>, Error> {
+        let mut names = BTreeMap::new();
+        for name in self.list(DAMAGED).await? {
+            let of = name.strip_prefix(DAMAGED).and_then(|name| name.strip_prefix('/')?.rsplit_once('.'));
+            if let Some((of, _)) = of {
+                names.insert(of.to_owned(), ());
+            }
+        }
+        let mut lost = Vec::new();
+        for name in names.into_keys() {
+            if !self.exists(&name).await? {
+                lost.push(name);
+            }
+        }
+        Ok(lost)
     }
 
     /// Writes an object, all or nothing. Returns `false`, and changes nothing,
@@ -192,9 +300,26 @@ impl ArtifactStore {
     /// had arrived, who gets `false`.
     ///
     /// # Errors
-    /// If the object cannot be written.
+    /// If the object cannot be written. [`Error::Gone`] if the store's folder
+    /// was removed since it was opened.
     pub async fn put(&self, name: &str, bytes: impl Into<Bytes>) -> Result<bool, Error> {
-        let (path, bytes) = (object_path(name)?, bytes.into());
+        let bytes = bytes.into();
+        if checksum::is_covered(name) {
+            self.writable()?;
+            self.note(name, &Checksum::of(&bytes).await?).await?;
+        }
+        self.put_noted(name, bytes).await
+    }
+
+    /// [`ArtifactStore::put`] of an object whose checksum was noted, if it has one.
+    async fn put_noted(&self, name: &str, bytes: Bytes) -> Result<bool, Error> {
+        self.writable()?;
+        let path = object_path(name)?;
+        if let Some(under) = &self.under
+            && Box::pin(under.exists(name)).await?
+        {
+            return Ok(false);
+        }
         let put = if bytes.len() as u64 > transfer::LARGE && self.is_remote() {
             transfer::upload(&*self.objects, &path, &Content::Memory(bytes)).await
         } else {
@@ -207,37 +332,32 @@ impl ArtifactStore {
         }
     }
 
-    /// [`ArtifactStore::put`] of a file's content, which is not read into
-    /// memory as a whole.
-    ///
-    /// # Errors
-    /// If the file cannot be read or the object cannot be written.
-    pub async fn put_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
-        let read_error = |source| file_error("read", file, source);
-        if let Some(target) = self.local_path(name) {
-            let staged = Staged::beside(&target)?;
-            tokio::fs::copy(file, &staged.0).await.map_err(read_error)?;
-            return staged.arrive(&target).await;
-        }
-        let open = std::fs::File::open(file).and_then(|file| Ok((file.metadata()?.len(), file)));
-        let (bytes, opened) = open.map_err(read_error)?;
-        let content = Content::File(Arc::new(opened), bytes);
-        if bytes <= transfer::LARGE {
-            return self.put(name, content.part(0, bytes).await.map_err(read_error)?).await;
-        }
-        let put = transfer::upload(&*self.objects, &object_path(name)?, &content).await;
-        put.map_err(|source| self.error("write", name, source))
-    }
-
     /// Writes an object whether or not the name is taken. Only for what is no
     /// artifact, such as the files of a run and the pointer to the last one.
     ///
     /// # Errors
     /// If the object cannot be written.
     pub async fn replace(&self, name: &str, bytes: impl Into<Bytes>) -> Result<(), Error> {
-        let (path, payload) = (object_path(name)?, PutPayload::from(bytes.into()));
+        self.writable()?;
+        let (path, bytes) = (object_path(name)?, bytes.into());
+        let checksum = Checksum::of(&bytes).await?;
+        self.note(name, &checksum).await?;
+        let payload = PutPayload::from(bytes);
         let put = patiently(|| self.objects.put_opts(&path, payload.clone(), PutMode::Overwrite.into())).await;
-        put.map(|_| ()).map_err(|source| self.error("write", name, source))
+        put.map_err(|source| self.error("write", name, source))?;
+        self.forget_replaced(name, &checksum).await
+    }
+
+    /// Forgets the checksums of what was replaced some time ago.
+    async fn forget_replaced(&self, name: &str, now: &Checksum) -> Result<(), Error> {
+        let noted = if checksum::is_covered(name) { self.noted(name).await? } else { Vec::new() };
+        let newest = noted.iter().map(|(object, _)| object.modified_unix_ms).max().unwrap_or_default();
+        for (object, checksum) in noted {
+            if checksum != *now && object.modified_unix_ms < newest - REPLACED_MS {
+                self.delete(&object.name).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Removes an object, if there is one of this name. Whoever does so knows
@@ -246,9 +366,9 @@ impl ArtifactStore {
     /// # Errors
     /// If it cannot be removed.
     pub async fn remove(&self, name: &str) -> Result<(), Error> {
-        let path = object_path(name)?;
-        let removed = patiently(|| self.objects.delete(&path)).await;
-        self.if_there("remove", name, removed).map(|_| ())
+        self.writable()?;
+        self.delete(name).await?;
+        self.forget_checksums(name).await
     }
 
     /// The names of all objects below a prefix, sorted. The prefix is made of
@@ -268,11 +388,18 @@ impl ArtifactStore {
         let path = if prefix.is_empty() { None } else { Some(object_path(prefix)?) };
         let list = || self.objects.list(path.as_ref()).map_ok(StoredObject::from).try_collect::<Vec<_>>();
         let mut found = patiently(list).await.map_err(|source| self.error("list", prefix, source))?;
-        found.sort_unstable_by(|one, other| one.name.cmp(&other.name));
+        if let Some(under) = &self.under {
+            found.extend(Box::pin(under.objects(prefix)).await?);
+        }
+        // What a killed writer left, whose mark a listing may have encoded.
+        found.retain(|object| !is_staged(Path::new(&object.name.replace("%23", "#"))));
+        found.sort_by(|one, other| one.name.cmp(&other.name));
+        found.dedup_by(|one, other| one.name == other.name);
         Ok(found)
     }
 
-    /// Reads an object piece by piece. `false` if there is none.
+    /// Reads an object piece by piece, without comparing it with its checksum.
+    /// `false` if there is none.
     ///
     /// # Errors
     /// If the object cannot be read.
@@ -288,65 +415,25 @@ impl ArtifactStore {
         Ok(true)
     }
 
-    /// Copies an object to another store under the same name. Returns `false`
-    /// if the name is taken there.
-    ///
-    /// # Errors
-    /// If there is no such object, or it cannot be read or written.
-    pub async fn copy_to(&self, name: &str, target: &Self, scratch: &Path) -> Result<bool, Error> {
-        if let Some(file) = self.local_path(name) {
-            return target.put_file(name, &file).await;
-        }
-        let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
-        if target.is_remote() && bytes <= transfer::LARGE {
-            let content = self.get(name).await?.ok_or_else(|| self.missing(name))?;
-            return target.put(name, content).await;
-        }
-        let place = target.local_path(name);
-        let staged = Staged::beside(place.as_deref().unwrap_or(&scratch.join("object")))?;
-        let fetched = transfer::download(&*self.objects, &object_path(name)?, bytes, &staged.0).await;
-        fetched.map_err(|source| self.error("read", name, source))?;
-        match place {
-            Some(place) => staged.arrive(&place).await,
-            None => target.put_file(name, &staged.0).await,
-        }
-    }
-
-    /// The file that holds an object, or would hold it, if the store is a
-    /// folder. Such a file can be memory-mapped; it must not be changed.
-    pub fn local_path(&self, name: &str) -> Option<PathBuf> {
-        let Location::Folder(folder) = &*self.location else { return None };
-        let path = object_path(name).ok()?;
-        Some(folder.join(path.as_ref()))
-    }
-
-    /// A file on this machine that holds an object: the object itself if the
-    /// store is a folder, else a copy in the cache, fetched when it is not
-    /// there yet. A copy is complete once it has its name.
-    ///
-    /// # Errors
-    /// If there is no such object, or it cannot be read or copied.
-    pub async fn local_copy(&self, name: &str, cache_dir: &Path) -> Result<PathBuf, Error> {
-        if let Some(path) = self.local_path(name) {
-            let metadata = tokio::fs::metadata(&path).await;
-            return metadata.map(|_| path.clone()).map_err(|source| file_error("read", &path, source));
-        }
-        let object = object_path(name)?;
-        let path = cache_dir.join(object.as_ref());
-        if tokio::fs::try_exists(&path).await.map_err(|source| file_error("read", &path, source))? {
-            return Ok(path);
-        }
-        let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
-        let staged = Staged::beside(&path)?;
-        let fetched = transfer::download(&*self.objects, &object, bytes, &staged.0).await;
-        fetched.map_err(|source| self.error("read", name, source))?;
-        tokio::fs::rename(&staged.0, &path).await.map_err(|source| file_error("write", &path, source))?;
-        Ok(path)
-    }
-
     /// Whether the store is on another machine, or might be.
     pub fn is_remote(&self) -> bool {
         matches!(&*self.location, Location::Url(_))
+    }
+
+    /// Whether it was opened to be read, so that nothing is kept in it.
+    pub fn is_reading(&self) -> bool {
+        self.reading || self.under.is_some()
+    }
+
+    /// Whether the store can be written to and is still where it was opened.
+    ///
+    /// # Errors
+    /// [`Error::ReadOnly`], or [`Error::Gone`] if its folder was removed.
+    pub fn writable(&self) -> Result<(), Error> {
+        if self.reading {
+            return Err(Error::ReadOnly { path: self.location.to_string() });
+        }
+        self.folder.as_ref().map_or(Ok(()), |folder| folder.is_there())
     }
 
     async fn size(&self, name: &str) -> Result<Option<u64>, Error> {
@@ -382,47 +469,8 @@ impl ArtifactStore {
     }
 }
 
-/// A file on its way to its name; what did not arrive is removed.
-struct Staged(PathBuf);
-
-impl Staged {
-    /// A free name in a place's folder, which is made if it is missing.
-    fn beside(path: &Path) -> Result<Self, Error> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
-        }
-        loop {
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let mut staged = path.as_os_str().to_owned();
-            staged.push(format!("#{}-{number}", std::process::id()));
-            // A killed process of the same id may have left a file.
-            if !Path::new(&staged).exists() {
-                return Ok(Self(staged.into()));
-            }
-        }
-    }
-
-    /// Gives the file its name, flushed to the disk, unless the name is taken.
-    async fn arrive(self, path: &Path) -> Result<bool, Error> {
-        let linked = async {
-            tokio::fs::File::open(&self.0).await?.sync_all().await?;
-            tokio::fs::hard_link(&self.0, path).await
-        };
-        match linked.await {
-            Ok(()) => Ok(true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(source) => Err(file_error("write", path, source)),
-        }
-    }
-}
-
-impl Drop for Staged {
-    fn drop(&mut self) {
-        // After the rename there is nothing here, and that is no error.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
+/// What is wrong with an object that has a checksum.
+const MISMATCH: &str = "its content does not match its checksum";
 
 fn object_path(name: &str) -> Result<ObjectPath, Error> {
     ObjectPath::parse(name).map_err(|source| object_error("read", name, source.into()))
@@ -430,10 +478,6 @@ fn object_path(name: &str) -> Result<ObjectPath, Error> {
 
 fn object_error(operation: &'static str, path: &str, source: object_store::Error) -> Error {
     Error::Object { operation, path: path.to_owned(), source }
-}
-
-fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::File { operation, path: path.display().to_string(), source }
 }
 
 #[cfg(test)]

@@ -15,19 +15,23 @@
 
 mod maintenance;
 mod outbox;
+mod reading;
+mod salvage;
 mod shared;
 mod transfer;
 
-pub use maintenance::{DamagedEntry, JournalStatistics, ModelStatistics, Salvage, Selection, Sweep};
+pub use maintenance::{DamagedEntry, JournalStatistics, ModelStatistics, Selection, Sweep};
+pub use salvage::Salvage;
 pub use shared::SharedJournal;
 pub use transfer::CopiedCalls;
 pub(crate) use transfer::copy_calls;
 
-use crate::{Error, Key};
+use crate::{Error, Key, staged::file_error};
 use maintenance::Reuse;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 use std::{
     fs::File,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -102,6 +106,8 @@ pub struct Journal {
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
+    /// Device and number of the file; none if it is only read.
+    file: Option<(u64, u64)>,
     connection: Mutex<Connection>,
     damaged: AtomicU64,
     reuse: Mutex<Reuse>,
@@ -119,16 +125,23 @@ impl Journal {
             std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
         }
         let lock = lock(path)?;
+        salvage::finish(path, &mut |_| Ok(()))?;
+        let journal = Self::open_file(path)?;
+        salvage::take_over(&journal)?;
+        drop(lock);
+        Ok(journal)
+    }
+
+    /// Opens a file, or makes it. Whoever calls it holds the lock.
+    fn open_file(path: &Path) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(|source| journal_error(path, source))?;
         let found = prepare(&mut connection).map_err(|source| journal_error(path, source))?;
         if found > SCHEMA {
             return Err(Error::Newer { path: path.display().to_string(), found, supported: SCHEMA });
         }
-        drop(lock);
-        let (connection, damaged, reuse) = (Mutex::new(connection), AtomicU64::new(0), Mutex::default());
-        let inner = Inner { path: path.to_owned(), connection, damaged, reuse };
-        Ok(Self { inner: Arc::new(inner) })
+        let file = std::fs::metadata(path).map_err(|source| file_error("open", path, source))?;
+        Ok(Inner::journal(path, connection, Some((file.dev(), file.ino()))))
     }
 
     /// The database file.
@@ -175,6 +188,7 @@ impl Journal {
         entry: &JournalEntry,
         more: impl Fn(&Connection, &Key) -> rusqlite::Result<()>,
     ) -> Result<(), Error> {
+        self.writable()?;
         let entry = Stored::new(key, entry);
         self.with(|connection| {
             // Immediate: the lock is taken before the read, so no other
@@ -186,12 +200,30 @@ impl Journal {
         })
     }
 
+    /// Whether what is written now would be found again: SQLite goes on with a
+    /// file that has no name any more.
+    fn writable(&self) -> Result<(), Error> {
+        let path = || self.inner.path.display().to_string();
+        let Some(opened) = self.inner.file else { return Err(Error::ReadOnly { path: path() }) };
+        match std::fs::metadata(&self.inner.path) {
+            Ok(now) if (now.dev(), now.ino()) == opened => Ok(()),
+            _ => Err(Error::Gone { path: path() }),
+        }
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut Connection) -> rusqlite::Result<T>) -> Result<T, Error> {
         // A panic in another thread rolls its transaction back: the
         // connection it leaves is sound.
         let mut connection: MutexGuard<'_, Connection> =
             self.inner.connection.lock().unwrap_or_else(PoisonError::into_inner);
         work(&mut connection).map_err(|source| journal_error(&self.inner.path, source))
+    }
+}
+
+impl Inner {
+    fn journal(path: &Path, connection: Connection, file: Option<(u64, u64)>) -> Journal {
+        let (connection, damaged, reuse) = (Mutex::new(connection), AtomicU64::new(0), Mutex::default());
+        Journal { inner: Arc::new(Self { path: path.to_owned(), file, connection, damaged, reuse }) }
     }
 }
 
@@ -362,10 +394,6 @@ fn journal_error(path: &Path, source: rusqlite::Error) -> Error {
         Some(ErrorCode::DatabaseCorrupt) => Error::JournalDamaged { path, source },
         _ => Error::Journal { path, source },
     }
-}
-
-fn file_error(operation: &'static str, path: &Path, source: std::io::Error) -> Error {
-    Error::File { operation, path: path.display().to_string(), source }
 }
 
 #[cfg(test)]

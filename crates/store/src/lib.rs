@@ -7,16 +7,19 @@ mod event;
 mod journal;
 mod key;
 pub mod registry;
+mod staged;
+pub mod testing;
 pub mod upkeep;
 
 pub use access::{complete_options, environment_options, profile_options};
-pub use artifact::{ArtifactStore, Location, StoredObject};
+pub use artifact::{ArtifactStore, Checked, Location, StoredObject};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
 pub use journal::{
     CopiedCalls, DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection,
     SharedJournal, Sweep,
 };
 pub use key::{Key, KeyBuilder};
+pub use staged::{staged_path, unique_token};
 
 /// What can go wrong while keeping or finding something.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +73,12 @@ pub enum Error {
         #[source]
         source: rusqlite::Error,
     },
+    /// A damaged journal cannot be built anew while somebody writes to it.
+    #[error("the journal {path} is in use by another process: end the run that uses it, and try again")]
+    JournalInUse {
+        /// The database file.
+        path: String,
+    },
     /// A file of the store could not be used.
     #[error("{operation} {path} failed")]
     File {
@@ -90,6 +99,21 @@ pub enum Error {
         found: i64,
         /// The newest version known here.
         supported: i64,
+    },
+    /// Something was to be written where things are only read.
+    #[error("{path} was opened to be read, and nothing is written there")]
+    ReadOnly {
+        /// The store or the file.
+        path: String,
+    },
+    /// The store's folder, or its journal, was removed while it was in use.
+    #[error(
+        "{path} was removed or replaced while it was in use: nothing more can be kept there, so the work ends here; \
+         put it back or run again"
+    )]
+    Gone {
+        /// The folder or file.
+        path: String,
     },
     /// Something stored is not what was written.
     #[error("{path} is damaged: {reason}")]

@@ -1,6 +1,6 @@
 //! `reverie compare`: one trial against another, metric by metric.
 
-use super::{Context, Failure};
+use super::{Context, Failure, since};
 use crate::{environment, render};
 use eval::{
     Score,
@@ -20,8 +20,10 @@ const SEED: u64 = 0x5EED;
   reverie compare t03 t07 --json | jq '.[] | select(.p_value < 0.05)'
 
 Differences are first minus second, question by question. The p-value is that
-of a sign-flip test, corrected by Holm for the number of metrics; the effect
-size is the mean difference in standard deviations of the differences.")]
+of a sign-flip test of these two trials, corrected by Holm for the number of
+metrics; the effect size is the mean difference in standard deviations of the
+differences. The group of each trial, above the table, is the one of the
+leaderboard: it takes into account that the best was chosen from all trials.")]
 pub struct Arguments {
     /// The first trial, such as `t03`.
     first: String,
@@ -45,15 +47,17 @@ pub struct MetricComparison {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, cx.setup())?;
-    let results = session.latest().await?;
-    let rows = compared(&results, &arguments.first, &arguments.second)?;
+    let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
+    let record = session.record().await?;
+    let results = &record.results;
+    let rows = compared(results, &arguments.first, &arguments.second)?;
     let (first, second) = (results.trial(&arguments.first)?, results.trial(&arguments.second)?);
     if cx.json {
         cx.print_json(&rows)?;
     } else {
-        cx.print(render::comparison(first, second, &rows));
+        cx.print(format_args!("{}\n{}", record.title(), render::comparison(first, second, &rows)));
     }
+    since::tell(cx, &session, &record).await;
     Ok(0)
 }
 

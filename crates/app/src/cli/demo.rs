@@ -3,6 +3,7 @@
 use super::{Context, Failure, models, query, run};
 use crate::{environment, render};
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -42,21 +43,60 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let folder = arguments.folder.unwrap_or_else(|| environment::home().join("demo"));
+    let files = [("experiment.toml", EXPERIMENT), ("golden.jsonl", GOLDEN)];
+    let own = refuse_to_replace(&folder, &files)?;
     let names: Vec<String> = MODELS.iter().map(|name| (*name).to_owned()).collect();
     models::pull(cx, &names).await?;
     fetch(cx, &folder.join("corpus"))?;
-    for (name, text) in [("experiment.toml", EXPERIMENT), ("golden.jsonl", GOLDEN)] {
-        let path = folder.join(name);
-        std::fs::write(&path, text).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
-    }
+    write(&folder, &files, own)?;
     let experiment = folder.join("experiment.toml");
     let ran = run::execute(cx, environment::read(&experiment)?, None).await?;
     let run::Ran { session, results, report, tracking } = ran;
-    let answered = query::answer(cx, &session, QUESTION, None, None).await;
+    let answered = query::answer(cx, &session, QUESTION).await;
     let shown = answered.and_then(|answered| show(cx, &experiment, &results, &report, &answered));
     run::tell(cx, tracking).await;
     shown?;
     Ok(run::exit_code(&results))
+}
+
+/// Beside the demo's files: which of them it wrote, by name and digest.
+const RECORD: &str = ".reverie-demo.json";
+
+/// Files of the demo that are as it wrote them.
+type Own = BTreeMap<String, String>;
+
+fn digest(bytes: &[u8]) -> String {
+    ::store::Key::of_bytes(bytes).hex()
+}
+
+/// Refuses a folder with files that the demo would replace and that somebody
+/// else wrote or changed; tells what it wrote there itself.
+fn refuse_to_replace(folder: &Path, files: &[(&str, &str)]) -> Result<Own, Failure> {
+    let record = std::fs::read(folder.join(RECORD)).ok();
+    let own: Own = record.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let is_foreign = |(name, text): &&(&str, &str)| match std::fs::read(folder.join(name)) {
+        Ok(bytes) => bytes != text.as_bytes() && own.get(*name) != Some(&digest(&bytes)),
+        Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+    };
+    let foreign: Vec<String> =
+        files.iter().filter(is_foreign).map(|(name, _)| folder.join(name).display().to_string()).collect();
+    if foreign.is_empty() {
+        return Ok(own);
+    }
+    Err(Failure::usage(format!(
+        "{}: there already, and not as the demo writes it: choose another --folder, or move it away",
+        foreign.join(", ")
+    )))
+}
+
+/// Writes the demo's files, and that they are its own.
+fn write(folder: &Path, files: &[(&str, &str)], mut own: Own) -> Result<(), Failure> {
+    for (name, text) in files {
+        own.insert((*name).to_owned(), digest(text.as_bytes()));
+        lab::write_whole(&folder.join(name), text.as_bytes())?;
+    }
+    let record = serde_json::to_vec_pretty(&own).map_err(Failure::work)?;
+    Ok(lab::write_whole(&folder.join(RECORD), &record)?)
 }
 
 fn show(
@@ -87,28 +127,42 @@ fn fetch(cx: &Context, corpus: &Path) -> Result<(), Failure> {
     if missing.is_empty() {
         return Ok(());
     }
-    let work = corpus.with_file_name("packages");
-    std::fs::create_dir_all(&work).map_err(|error| Failure::work(format!("{}: {error}", work.display())))?;
+    // A folder of its own: it is removed with all that is in it.
+    let work = corpus.with_file_name(format!(".packages-{}", store::unique_token()));
+    std::fs::create_dir(&work).map_err(|error| Failure::work(format!("{}: {error}", work.display())))?;
+    let fetched = unpack(cx, corpus, &work, &missing);
+    let removed = std::fs::remove_dir_all(&work);
+    fetched?;
+    removed.map_err(|error| Failure::work(format!("{}: {error}", work.display())))
+}
+
+type Manual = (&'static str, &'static str, &'static str);
+
+/// Downloads packages into a folder and puts their manuals into the corpus.
+fn unpack(cx: &Context, corpus: &Path, work: &Path, missing: &[&Manual]) -> Result<(), Failure> {
     let mut packages: Vec<&str> = missing.iter().map(|(package, _, _)| *package).collect();
     packages.dedup();
     for (i, package) in packages.iter().enumerate() {
         cx.note(format_args!("manuals {}/{}: {package}", i + 1, packages.len()));
-        download(&work, package)?;
-        let archive = find(&work, package)?;
-        command(&work, "dpkg-deb", &["-x", &archive, package])?;
+        download(work, package)?;
+        let archive = find(work, package)?;
+        command(work, "dpkg-deb", &["-x", &archive, package])?;
     }
     for (package, file, name) in missing {
         let from = work.join(package).join(file);
-        let to = corpus.join(name);
-        let copied = if file.ends_with(".gz") {
-            let output = Command::new("gzip").arg("-dc").arg(&from).output();
-            output.and_then(|output| std::fs::write(&to, output.stdout))
+        let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", from.display()));
+        let bytes = if file.ends_with(".gz") {
+            let output = Command::new("gzip").arg("-dc").arg(&from).output().map_err(failed)?;
+            if !output.status.success() {
+                return Err(Failure::work(format!("{}: gzip cannot unpack it", from.display())));
+            }
+            output.stdout
         } else {
-            std::fs::copy(&from, &to).map(|_| ())
+            std::fs::read(&from).map_err(failed)?
         };
-        copied.map_err(|error| Failure::work(format!("{}: {error}", from.display())))?;
+        lab::write_whole(&corpus.join(name), &bytes)?;
     }
-    std::fs::remove_dir_all(&work).map_err(|error| Failure::work(format!("{}: {error}", work.display())))
+    Ok(())
 }
 
 /// Downloads a package; package lists that are missing are fetched first.
@@ -145,4 +199,36 @@ fn command(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Failu
     }
     let message = String::from_utf8_lossy(&output.stderr);
     Err(Failure::work(format!("{program} {}: {}", arguments.join(" "), message.trim())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILES: [(&str, &str); 2] = [("experiment.toml", "the demo's"), ("golden.jsonl", "{}")];
+
+    #[test]
+    fn what_a_person_wrote_is_named_and_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("experiment.toml"), "mine").unwrap();
+        let refused = refuse_to_replace(folder.path(), &FILES).unwrap_err();
+        assert!(refused.message.contains("experiment.toml") && !refused.message.contains("golden.jsonl"));
+        assert_eq!(refused.code, 2);
+        assert_eq!(std::fs::read(folder.path().join("experiment.toml")).unwrap(), b"mine");
+    }
+
+    #[test]
+    fn what_the_demo_wrote_is_replaced_until_a_person_changes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = refuse_to_replace(folder.path(), &FILES).unwrap();
+        write(folder.path(), &FILES, own).unwrap();
+        // A later version writes other words.
+        let later = [("experiment.toml", "the new demo's"), FILES[1]];
+        let own = refuse_to_replace(folder.path(), &later).unwrap();
+        write(folder.path(), &later, own).unwrap();
+        assert_eq!(std::fs::read(folder.path().join("experiment.toml")).unwrap(), b"the new demo's");
+        std::fs::write(folder.path().join("golden.jsonl"), "{}\n{}").unwrap();
+        let refused = refuse_to_replace(folder.path(), &FILES).unwrap_err();
+        assert!(refused.message.contains("golden.jsonl") && !refused.message.contains("experiment.toml"));
+    }
 }

@@ -7,7 +7,7 @@ use super::{Context, Failure, run::dollars};
 use crate::{environment, render};
 use eval::{
     Dataset, GenerateEstimate, Kind, Length, Style,
-    dataset::{self, ChangedQuestion, Columns, DatasetDifference, Format},
+    dataset::{ChangedQuestion, Columns, DatasetDifference, DatasetFile, DatasetStatistics, Format},
 };
 use lab::{GenerateSpec, Session};
 use serde::de::DeserializeOwned;
@@ -36,7 +36,9 @@ enum Verb {
   reverie golden review golden.jsonl
 
 Keys: a accepts, e edits question and answer, r rejects (kept in *.rejected.jsonl),
-n leaves it for later, b goes back, q ends. Every decision is written at once.")]
+n leaves it for later, b goes back to the one before, whatever was decided on it,
+q ends. Every decision is written at once, into the file's own format; all
+columns are kept.")]
     Review {
         /// The questions.
         #[arg(default_value = "golden.jsonl")]
@@ -92,7 +94,9 @@ Exit codes: 0 all was found, 3 some was not.")]
     },
     /// Read questions from CSV or JSONL in any known columns, check them, and write them as ours.
     #[command(after_help = "Example:
-  reverie golden import testset.csv --output golden.jsonl")]
+  reverie golden import testset.csv --output golden.jsonl
+
+Columns that are no part of the questions are named and left out")]
     Import {
         /// The file.
         file: PathBuf,
@@ -118,6 +122,9 @@ The name's ending decides the format. Access to object stores: AWS_… variables
         /// A path or URL that ends in .jsonl, .csv or .parquet.
         #[arg(long)]
         to: String,
+        /// Replace a file that is there.
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -180,7 +187,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         Verb::Generate(arguments) => generate(cx, arguments).await,
         Verb::Review { file, all } => review::run(cx, &file, all),
         Verb::Stats { file } => {
-            let statistics = read(&file)?.statistics();
+            let opened = open(&file)?;
+            let statistics = DatasetStatistics { ignored_columns: opened.ignored, ..opened.dataset.statistics() };
             if cx.json {
                 cx.print_json(&statistics)?;
             } else {
@@ -199,9 +207,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         }
         Verb::Anchor { experiment, yes } => anchor(cx, &experiment, yes).await,
         Verb::Split { file, test_share, seed } => {
-            let mut dataset = read(&file)?;
-            let counts = dataset.split(test_share, seed).map_err(Failure::usage)?;
-            write(&file, &dataset)?;
+            let mut opened = open(&file)?;
+            let counts = opened.dataset.split(test_share, seed).map_err(Failure::usage)?;
+            tell_ignored(cx, &opened);
+            write(&file, &opened)?;
             if cx.json {
                 cx.print_json(&counts)?;
             } else {
@@ -216,13 +225,21 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             Ok(0)
         }
         Verb::Import { file, output, force } => {
-            let dataset = read(&file)?;
             refuse_to_replace(&output, force)?;
-            write(&output, &dataset)?;
-            cx.print(format_args!("{}: {} questions", output.display(), dataset.questions.len()));
+            let opened = open(&file)?;
+            let report = opened.report();
+            let format = writable_format(&output)?;
+            let bytes = opened.dataset.export(format, Columns::Reverie).map_err(Failure::work)?;
+            put(&output, &bytes, force)?;
+            if cx.json {
+                cx.print_json(&json!({ "file": output, "dataset": report }))?;
+            } else {
+                let lines = render::dataset_report(&report);
+                cx.print(format_args!("{}: {}", output.display(), lines.join("\n")));
+            }
             Ok(0)
         }
-        Verb::Export { file, columns, to } => export(cx, &file, columns, &to).await,
+        Verb::Export { file, columns, to, force } => export(cx, &file, columns, &to, force).await,
     }
 }
 
@@ -232,13 +249,12 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     let spec = specification(&session, &arguments)?;
     let default = session.experiment.dataset.as_ref().map(|dataset| session.experiment.path(&dataset.path));
     let output = arguments.output.clone().or(default).unwrap_or_else(|| PathBuf::from("golden.jsonl"));
+    writable_format(&output)?;
     if !arguments.dry_run {
         refuse_to_replace(&output, arguments.force)?;
     }
     let corpus = session.corpus().await?;
-    for rejected in &corpus.rejected {
-        cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
-    }
+    tell_unread(cx, &corpus);
     let passages = corpus.passages().await?;
     let estimate = GenerateEstimate::of(&spec.options, &passages);
     let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
@@ -267,7 +283,8 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         cx.print(render::golden(&golden.manifest, &paths));
     }
     // Fewer than asked for is a result, but not the one that was asked for.
-    Ok(if golden.generated.dataset.questions.len() < spec.options.size { 3 } else { 0 })
+    let is_whole = golden.generated.dataset.questions.len() >= spec.options.size && corpus.unread.is_empty();
+    Ok(if is_whole { 0 } else { 3 })
 }
 
 /// What the file says, and what the command line says instead.
@@ -301,13 +318,25 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
         return Err(Failure::usage(format!("{} has no [dataset]", experiment.display())));
     };
     let path = session.experiment.path(&spec.path);
-    let mut dataset = read(&path)?;
-    let before = dataset.clone();
-    let lost = session.corpus().await?.anchor(&mut dataset).await?;
-    let difference = DatasetDifference::between(&before, &dataset);
-    if yes && !difference.is_empty() {
-        write(&path, &dataset)?;
+    let mut opened = open(&path)?;
+    let before = opened.dataset.clone();
+    let corpus = session.corpus().await?;
+    tell_unread(cx, &corpus);
+    let lost = corpus.anchor(&mut opened.dataset).await?;
+    // Where a lost quote stood is all that is known of it.
+    for (now, before) in opened.dataset.questions.iter_mut().zip(&before.questions) {
+        for (now, before) in now.evidence.iter_mut().zip(&before.evidence) {
+            if now.span.is_none() {
+                now.clone_from(before);
+            }
+        }
     }
+    let difference = DatasetDifference::between(&before, &opened.dataset);
+    if yes && !difference.is_empty() {
+        tell_ignored(cx, &opened);
+        write(&path, &opened)?;
+    }
+    let dataset = &opened.dataset;
     let placed = |question: &&ChangedQuestion| question.after.evidence.iter().all(|evidence| evidence.span.is_some());
     let moved = difference.changed.iter().filter(placed).count();
     let all: usize = dataset.questions.iter().map(|question| question.evidence.len()).sum();
@@ -329,14 +358,13 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     Ok(if lost.is_empty() { 0 } else { 3 })
 }
 
-async fn export(cx: &Context, file: &Path, columns: Columns, to: &str) -> Result<u8, Failure> {
-    let format = match to.rsplit('.').next() {
-        Some("jsonl") => Format::Jsonl,
-        Some("csv") => Format::Csv,
-        Some("parquet") => Format::Parquet,
-        _ => return Err(Failure::usage(format!("`{to}` tells no format: let it end in .jsonl, .csv or .parquet"))),
+async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, force: bool) -> Result<u8, Failure> {
+    let Some(format) = Format::of_name(to) else {
+        return Err(Failure::usage(format!("`{to}` tells no format: let it end in .jsonl, .csv or .parquet")));
     };
-    let dataset = read(file)?;
+    let opened = open(file)?;
+    tell_ignored(cx, &opened);
+    let dataset = opened.dataset;
     let bytes = dataset.export(format, columns).map_err(Failure::work)?;
     if to.contains("://") {
         let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));
@@ -346,10 +374,15 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str) -> Result
         }
     } else {
         let path = Path::new(to);
+        if path.exists() && !force {
+            return Err(Failure::usage(format!(
+                "{to} is there already: choose another name, or --force to replace it"
+            )));
+        }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
         }
-        lab::write_whole(path, &bytes)?;
+        put(path, &bytes, force)?;
     }
     cx.print(format_args!("{to}: {} questions", dataset.questions.len()));
     Ok(0)
@@ -357,20 +390,58 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str) -> Result
 
 /// Reads a dataset; all its faults are told.
 pub fn read(path: &Path) -> Result<Dataset, Failure> {
+    Ok(open(path)?.dataset)
+}
+
+/// Reads a dataset to change it, or to tell of its columns.
+pub fn open(path: &Path) -> Result<DatasetFile, Failure> {
     if path.to_string_lossy().contains("://") {
         let reason = "only runs read questions from an object store: copy the file here first";
         return Err(Failure::usage(format!("{}: {reason}", path.display())));
     }
     let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    dataset::import(&path.display().to_string(), &bytes).map_err(|errors| {
+    DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
         let list: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Failure::usage(list.join("\n"))
     })
 }
 
-fn write(path: &Path, dataset: &Dataset) -> Result<(), Failure> {
-    let text = dataset.to_jsonl().map_err(Failure::work)?;
-    Ok(lab::write_whole(path, text.as_bytes())?)
+/// Writes what was changed back into the file that it was read from.
+fn write(path: &Path, opened: &DatasetFile) -> Result<(), Failure> {
+    let bytes = opened.to_bytes().map_err(Failure::work)?;
+    Ok(lab::write_whole(path, &bytes)?)
+}
+
+/// Writes a file of its own; one that came to be in the meantime stays, unless
+/// it was to be replaced.
+fn put(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
+    Ok(if force { lab::write_whole(path, bytes)? } else { lab::write_new(path, bytes)? })
+}
+
+fn tell_ignored(cx: &Context, opened: &DatasetFile) {
+    for line in render::ignored_columns(&opened.ignored) {
+        cx.note(line);
+    }
+}
+
+fn tell_unread(cx: &Context, corpus: &lab::LoadedCorpus) {
+    for rejected in &corpus.rejected {
+        cx.note(format_args!("not read: {}: {}", render::visible_line(&rejected.path), rejected.reason));
+    }
+    for unread in &corpus.unread {
+        cx.note(format_args!("could not be read now: {}: {}", render::visible_line(&unread.path), unread.reason));
+    }
+}
+
+/// What a file of questions is written as, by its name.
+fn writable_format(path: &Path) -> Result<Format, Failure> {
+    match Format::of_name(&path.to_string_lossy()) {
+        Some(format @ (Format::Jsonl | Format::Csv)) => Ok(format),
+        _ => Err(Failure::usage(format!(
+            "{}: questions are kept as JSONL or CSV: let the name end in .jsonl or .csv",
+            path.display()
+        ))),
+    }
 }
 
 fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {

@@ -36,8 +36,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' }).collect();
     let source = serde_json::Value::String(absolute.display().to_string()).to_string();
     let text = TEMPLATE.replace("{name}", &name).replace("{source}", &source);
-    std::fs::write(&arguments.output, text)
-        .map_err(|error| Failure::work(format!("{}: {error}", arguments.output.display())))?;
+    lab::write_new(&arguments.output, text.as_bytes())?;
     let output = arguments.output.display();
     cx.print(format_args!("wrote {output}\nnext: reverie models pull all-minilm-l6-v2 onnxruntime pdfium && reverie plan {output} && reverie run {output}"));
     Ok(0)

@@ -99,7 +99,7 @@ fn path(experiment: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn stats(cx: &Context, path: &Path) -> Result<u8, Failure> {
-    let journal = Journal::open(path)?;
+    let journal = Journal::open_to_read(path)?;
     let (statistics, models) = (journal.statistics()?, journal.models()?);
     if cx.json {
         let mut value = serde_json::to_value(statistics).map_err(Failure::work)?;
@@ -113,7 +113,7 @@ fn stats(cx: &Context, path: &Path) -> Result<u8, Failure> {
 }
 
 fn verify(cx: &Context, path: &Path) -> Result<u8, Failure> {
-    let (entries, damaged) = match Journal::open(path) {
+    let (entries, damaged) = match Journal::open_to_read(path) {
         Ok(journal) => {
             let damaged = journal.verify()?;
             (journal.statistics().map_or(0, |statistics| statistics.entries), damaged)
@@ -177,9 +177,11 @@ fn salvage(cx: &Context, path: &Path, yes: bool) -> Result<u8, Failure> {
         cx.print_json(&json!({ "salvaged": salvage }))?;
     } else {
         cx.print(format_args!(
-            "{}: built anew of {} answers that could still be read; the damaged file is now {}",
+            "{}: built anew of {} answers that could still be read ({} not sent to the shared store yet); the damaged \
+             file is now {}",
             path.display(),
             render::count(salvage.kept as usize),
+            render::count(salvage.unsent as usize),
             salvage.damaged_file.display()
         ));
     }

@@ -1,6 +1,6 @@
 //! `reverie leaderboard`: the results of the last run.
 
-use super::{Context, Failure, run};
+use super::{Context, Failure, run, since};
 use crate::{environment, render};
 use std::path::PathBuf;
 
@@ -16,13 +16,22 @@ pub struct Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, cx.setup())?;
-    let results = session.latest().await?;
+    let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
+    let record = session.record().await?;
+    let results = &record.results;
     if cx.json {
-        cx.print_json(&results)?;
+        cx.print_json(results)?;
     } else {
-        cx.print(render::leaderboard(&results));
-        cx.print(format_args!("report: {}", run::write_report(&session, &results)?.display()));
+        cx.print(render::leaderboard(results));
+        let report = if session.is_reading() {
+            Some(run::report_path(&session, results)).filter(|report| report.is_file())
+        } else {
+            Some(run::write_report(&session, results).await?)
+        };
+        if let Some(report) = report {
+            cx.print(format_args!("report: {}", report.display()));
+        }
     }
+    since::tell(cx, &session, &record).await;
     Ok(0)
 }

@@ -18,30 +18,38 @@ mod query;
 pub(crate) mod run;
 mod score;
 mod show;
+mod since;
 mod store;
 mod submit;
 mod track;
 
-use crate::environment;
+use crate::{environment, render};
 use clap::{Parser, Subcommand};
 use std::{
     ffi::OsString,
     fmt::Display,
     io::Write,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     time::Duration,
 };
+use submit::Marked;
 use tokio_util::sync::CancellationToken;
 
 /// The exit code of a run that its budget ended.
 pub const BUDGET_REACHED: u8 = 4;
+/// The exit code where a function of the user's own failed.
+pub const FUNCTION_FAILED: u8 = 5;
 
 const EXIT_CODES: &str = "Exit codes:
   0    done
   1    something failed; what was finished is kept
   2    the command line or the experiment file has mistakes; nothing was run
-  3    done, but some results are missing because a model failed: run again to ask for them
+  3    done, but something is missing because a model failed or a file could not be read: run again to get it
   4    the budget was reached: the results are partial, and a run with a larger one goes on
+  5    done, but some results are missing because a function of your own failed: mend it, and run again
   130  interrupted; the next `run` goes on
 
 Environment:
@@ -139,6 +147,9 @@ pub struct Context {
     pub cancel: CancellationToken,
     /// Joins a cluster, in a program that can.
     pub connect: Option<lab::Connect>,
+    /// In a job of a cluster: how results are told apart from everything else
+    /// in the job's log.
+    pub marked: Option<Marked>,
 }
 
 impl Context {
@@ -147,16 +158,20 @@ impl Context {
         lab::Setup { connect: self.connect.clone(), ..environment::setup(self.cancel.clone()) }
     }
 
-    /// Prints a result.
+    /// Prints a result. What documents, models and servers put into it cannot
+    /// speak to the terminal.
     pub fn print(&self, text: impl Display) {
+        if let Some(marked) = &self.marked {
+            return marked.print(&format!("{text}\n"));
+        }
         // A closed pipe (`reverie leaderboard | head`) is no error of ours.
-        let _ = writeln!(std::io::stdout(), "{text}");
+        let _ = writeln!(std::io::stdout(), "{}", render::visible(&text.to_string()));
     }
 
     /// Prints a result as JSON.
     pub fn print_json(&self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(Failure::work)?;
-        self.print(text);
+        let _ = writeln!(std::io::stdout(), "{}", render::visible_json(&text));
         Ok(())
     }
 
@@ -168,7 +183,7 @@ impl Context {
 
     /// Tells how it goes.
     pub fn note(&self, text: impl Display) {
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = writeln!(std::io::stderr(), "{}", render::visible(&text.to_string()));
     }
 }
 
@@ -183,7 +198,9 @@ static GRACE: AtomicU64 = AtomicU64::new(1500);
 /// nobody waits for: the process should end at once.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::Connect>) -> u8 {
     let arguments = Arguments::parse_from(arguments);
-    let cx = Context { json: arguments.json, cancel: CancellationToken::new(), connect };
+    let marked = Marked::from_environment();
+    let cx = Context { json: arguments.json, cancel: CancellationToken::new(), connect, marked };
+    rag::python::set_sink(Arc::new(|printed| drop(writeln!(std::io::stderr(), "{printed}"))));
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -23,7 +23,7 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
-    let session = environment::open(&arguments.experiment, setup)?;
+    let session = environment::open_or_read(&arguments.experiment, setup)?;
     let prepared = session.prepare().await?;
     let summary = session.summary(&prepared).await?;
     if cx.json {

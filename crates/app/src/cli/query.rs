@@ -1,10 +1,11 @@
 //! `reverie query`: an answer with sources.
 
-use super::{Context, Failure};
+use super::{Context, Failure, since};
 use crate::{
     environment,
     render::{self, LiveAnswer},
 };
+use serde::Serialize;
 use std::{
     io::{self, IsTerminal},
     path::PathBuf,
@@ -12,7 +13,9 @@ use std::{
 
 /// Answer a question with the winner of the last run, naming the sources.
 ///
-/// On a terminal the answer is shown as it is written.
+/// The answer comes from the trial as it was in that run: its settings, and the
+/// documents as they were read then. What changed since is told. On a terminal
+/// the answer is shown as it is written.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie query \"How do I build a source package?\"
@@ -28,52 +31,66 @@ pub struct Arguments {
     experiment: PathBuf,
 }
 
+/// An answer, and what changed since the run that it comes from.
+#[derive(Serialize)]
+struct Told {
+    #[serde(flatten)]
+    answered: lab::Answered,
+    changed_since: Vec<String>,
+}
+
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if arguments.question.trim().is_empty() {
         return Err(Failure::usage("the question is empty"));
     }
-    let session = environment::open(&arguments.experiment, cx.setup())?;
+    let session = environment::open_or_read(&arguments.experiment, cx.setup())?;
+    if session.is_reading() {
+        cx.note("note: the store cannot be written to: this answer is not kept, and is paid again the next time");
+    }
+    let record = session.record().await?;
     // A pipe gets the answer when it is whole: what was printed cannot be taken back.
     let live = (!cx.json && io::stdout().is_terminal()).then(|| LiveAnswer::new(io::stdout()));
-    let answered = answer(cx, &session, &arguments.question, arguments.trial, live.as_ref()).await?;
-    if cx.json {
-        cx.print_json(&answered)?;
-    } else if live.is_some() {
-        cx.print(format_args!("{}{}", answered.answer.as_ref().map_or("", |_| "\n\n"), render::sources(&answered)));
-    } else {
+    let answered = ask(cx, &session, &record, &arguments.question, arguments.trial.as_deref(), live.as_ref()).await?;
+    if !cx.json && live.is_some() {
+        let gap = answered.answer.as_ref().map_or("", |_| "\n\n");
+        cx.print(format_args!("{gap}{}", render::sources(&answered)));
+    } else if !cx.json {
         cx.print(render::answered(&answered));
+    }
+    let changed_since = since::tell(cx, &session, &record).await;
+    if cx.json {
+        cx.print_json(&Told { answered, changed_since })?;
     }
     Ok(0)
 }
 
-/// Answers with the given trial, else the winner, else the best one; live, if
-/// there is somebody to see it.
-pub async fn answer(
+/// Answers with the winner of the last run, else the first of its leaderboard.
+pub async fn answer(cx: &Context, session: &lab::Session, question: &str) -> Result<lab::Answered, Failure> {
+    let record = session.record().await?;
+    ask(cx, session, &record, question, None, None).await
+}
+
+/// Answers with the given trial of a run, else with the one that answers for
+/// it; live, if there is somebody to see it.
+async fn ask(
     cx: &Context,
     session: &lab::Session,
+    record: &lab::RunRecord,
     question: &str,
-    trial: Option<String>,
+    trial: Option<&str>,
     live: Option<&LiveAnswer<io::Stdout>>,
 ) -> Result<lab::Answered, Failure> {
-    let trial = match trial {
-        Some(trial) => trial,
-        None => {
-            let results = session.latest().await?;
-            let best = results.trials.first().map(|trial| trial.trial.id.clone());
-            match (results.winner.trial(), best) {
-                (Some(winner), _) => winner.to_owned(),
-                (None, Some(best)) => {
-                    cx.note(format_args!("no winner was named; answering with {best}, the first of the leaderboard"));
-                    best
-                }
-                (None, None) => return Err(Failure::work("the last run has no trials")),
-            }
-        }
-    };
-    let prepared = session.prepare().await?;
+    let answering = record.answering(trial)?;
+    if let Some(note) = &answering.note {
+        cx.note(note);
+    }
+    let pipeline = session.pipeline(record, &answering.trial).await?;
+    for note in pipeline.notes() {
+        cx.note(format_args!("note: {note}"));
+    }
     let on_piece = live.map(|live| move |piece| live.print(piece));
     let on_piece = on_piece.as_ref().map(|on_piece| on_piece as &(dyn Fn(models::Piece) + Send + Sync));
-    let answered = session.query_watched(&prepared, &trial, question, on_piece).await;
+    let answered = pipeline.query_watched(question, on_piece).await;
     if answered.is_err()
         && let Some(live) = live
     {

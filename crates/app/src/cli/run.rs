@@ -1,7 +1,11 @@
 //! `reverie run`: do what is not done yet, and show the leaderboard.
 
-use super::{BUDGET_REACHED, Context, Failure, submit};
-use crate::{environment, library, render};
+use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, submit};
+use crate::{
+    environment, library,
+    place::{Place, place},
+    render,
+};
 use lab::{Experiment, Results, Session, track::Tracking};
 use std::path::{Path, PathBuf};
 
@@ -38,30 +42,10 @@ pub struct EngineChoice {
     #[arg(long, value_parser = ["local", "ray"])]
     engine: Option<String>,
     /// Where the cluster is: `auto` or HOST:PORT from inside, the address of
-    /// its Jobs API (`http://HEAD:8265`) from anywhere. Implies `--engine ray`.
+    /// its Jobs API (`http://HEAD:8265`) from anywhere. Implies `--engine ray`;
+    /// with `--engine local` it is refused.
     #[arg(long, value_name = "ADDRESS")]
     address: Option<String>,
-}
-
-impl EngineChoice {
-    /// A choice that was not made on a command line.
-    pub fn new(engine: Option<&str>, address: Option<&str>) -> Self {
-        Self { engine: engine.map(str::to_owned), address: address.map(str::to_owned) }
-    }
-
-    /// Puts the choice into an experiment.
-    pub fn choose(&self, experiment: &mut Experiment) {
-        match (self.engine.as_deref(), &self.address) {
-            (Some("local"), _) => experiment.engine.ray = None,
-            (None, None) => {}
-            (_, address) => {
-                let ray = experiment.engine.ray.get_or_insert_default();
-                if let Some(address) = address {
-                    ray.address.clone_from(address);
-                }
-            }
-        }
-    }
 }
 
 /// An amount of money that a cap can be.
@@ -72,9 +56,9 @@ pub fn dollars(text: &str) -> Result<f64, String> {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let mut experiment = environment::read(&arguments.experiment)?;
-    arguments.engine.choose(&mut experiment);
-    if let Some(ray) = experiment.engine.ray.as_ref().filter(|ray| ray.is_jobs_address()) {
-        return submit::run(cx, &experiment, ray, arguments.budget_usd).await;
+    let EngineChoice { engine, address } = &arguments.engine;
+    if let Place::Job(ray) = place(&mut experiment, engine.as_deref(), address.as_deref()).map_err(Failure::usage)? {
+        return submit::run(cx, &experiment, &ray, arguments.budget_usd).await;
     }
     let Ran { session, results, report, tracking } = execute(cx, experiment, arguments.budget_usd).await?;
     let shown = show(cx, &session, &results, &report);
@@ -89,6 +73,9 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
     } else {
         cx.print(render::leaderboard(results));
         cx.print(format_args!("report: {}", report.display()));
+    }
+    if let Some(failures) = library::function_failures(results) {
+        cx.note(failures);
     }
     let unsent = session.journal().n_unsent()?;
     if unsent > 0 {
@@ -120,7 +107,7 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
     let setup = lab::Setup { budget_usd, ..cx.setup() };
     let progress = setup.progress.clone();
     let session = Session::open(experiment, setup)?;
-    let table = render::LiveTable::start(progress, environment::watched());
+    let table = render::LiveTable::start(progress.clone(), environment::watched());
     let prepared = session.prepare().await;
     let prepared = match prepared {
         Ok(prepared) => prepared,
@@ -129,11 +116,14 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
             return Err(error.into());
         }
     };
+    // What is silently left out is told before anything is spent on the rest.
+    table.stop().await;
+    for line in render::inputs(&prepared) {
+        cx.note(line);
+    }
+    let table = render::LiveTable::start(progress, environment::watched());
     let (results, tracking) = library::run(&session, &prepared).await;
     table.stop().await;
-    for rejected in &prepared.rejected {
-        cx.note(format_args!("not read: {}: {}", rejected.path, rejected.reason));
-    }
     match results {
         Ok(results) => {
             let report = report_path(&session, &results);
@@ -154,11 +144,10 @@ pub async fn tell(cx: &Context, tracking: Tracking) {
 }
 
 /// Writes the report into the run's folder.
-pub fn write_report(session: &Session, results: &Results) -> Result<PathBuf, lab::Error> {
+pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, lab::Error> {
     let page = render::report(results).map_err(|error| lab::Error::Table(error.to_string()))?;
-    let path = report_path(session, results);
-    lab::write_whole(&path, page.as_bytes())?;
-    Ok(path)
+    session.write_run_file(&results.run, REPORT, page).await?;
+    Ok(report_path(session, results))
 }
 
 /// Where a run's report is.
@@ -167,12 +156,18 @@ pub fn report_path(session: &Session, results: &Results) -> PathBuf {
     path.canonicalize().unwrap_or(path)
 }
 
-/// 3 where results are missing because something failed, 4 where the budget
-/// was reached.
+/// 3 where results are missing because something failed or a file could not be
+/// read, 4 where the budget was reached, 5 where a function of the user's own failed: running again
+/// does not mend that.
 pub fn exit_code(results: &Results) -> u8 {
     if results.partial.is_some() {
         return BUDGET_REACHED;
     }
-    let failed = results.provider_errors > 0 || results.trials.iter().any(|trial| !trial.failures.is_empty());
+    if results.function_errors > 0 {
+        return FUNCTION_FAILED;
+    }
+    let failed = results.provider_errors > 0
+        || !results.unread.is_empty()
+        || results.trials.iter().any(|trial| !trial.failures.is_empty());
     if failed { 3 } else { 0 }
 }

@@ -1,6 +1,6 @@
 //! `reverie score`: scores the answers of any other system.
 
-use super::{BUDGET_REACHED, Context, Failure, run};
+use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, run};
 use crate::{environment, render};
 use eval::Score;
 use lab::{Choice, ScoreResults, Scoring};
@@ -50,10 +50,19 @@ pub struct Arguments {
     /// transcripts) or .csv.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Replace a file that is there.
+    #[arg(long)]
+    force: bool,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let table = arguments.output.as_deref().map(table_kind).transpose()?;
+    if let Some(path) = arguments.output.as_deref().filter(|path| path.exists() && !arguments.force) {
+        return Err(Failure::usage(format!(
+            "{} is there already: choose another --output, or --force to replace it",
+            path.display()
+        )));
+    }
     let choice = Choice { metrics: arguments.metrics, judges: arguments.judges, embedder: arguments.embedder };
     let spec = environment::read_scoring(arguments.config.as_deref(), &choice)?;
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
@@ -82,7 +91,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             Table::Jsonl => jsonl(&results)?,
             Table::Csv => csv(&results),
         };
-        std::fs::write(path, text).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+        if arguments.force { lab::write_whole(path, text.as_bytes())? } else { lab::write_new(path, text.as_bytes())? }
     }
     if cx.json {
         cx.print_json(&without_detail(&results))?;
@@ -92,10 +101,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             cx.print(format_args!("scores of each question: {}", path.display()));
         }
     }
-    Ok(match (&results.partial, results.provider_errors) {
-        (Some(_), _) => BUDGET_REACHED,
-        (None, 0) => 0,
-        (None, _) => 3,
+    if let Some(failures) = render::function_failures_of_scores(&results) {
+        cx.note(failures);
+    }
+    Ok(match (&results.partial, results.function_errors, results.provider_errors) {
+        (Some(_), ..) => BUDGET_REACHED,
+        (None, 1.., _) => FUNCTION_FAILED,
+        (None, 0, 1..) => 3,
+        (None, 0, 0) => 0,
     })
 }
 

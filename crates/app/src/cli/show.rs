@@ -1,6 +1,6 @@
 //! `reverie show`: one trial, question by question.
 
-use super::{Context, Failure};
+use super::{Context, Failure, since};
 use crate::{environment, render};
 use std::path::PathBuf;
 
@@ -20,8 +20,9 @@ pub struct Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, cx.setup())?;
-    let results = session.latest().await?;
+    let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
+    let record = session.record().await?;
+    let results = &record.results;
     let trial = results.trial(&arguments.trial)?;
     let chosen: Vec<_> = trial
         .questions
@@ -37,10 +38,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.print_json(&chosen)?;
     } else if arguments.question.is_some() {
         for result in chosen {
-            cx.print(render::question(&results, trial, result));
+            cx.print(render::question(&record, trial, result));
         }
     } else {
-        cx.print(render::trial(&results, trial));
+        cx.print(format_args!("{}\n{}\n{}", record.title(), render::trial(results, trial), render::means(trial)));
     }
+    since::tell(cx, &session, &record).await;
     Ok(0)
 }

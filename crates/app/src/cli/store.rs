@@ -48,24 +48,28 @@ Artifacts that runs share are counted for each of them.")]
   reverie store verify
   reverie store verify s3://bucket/experiments --json | jq '.damaged | length'
 
-Model calls are checked by their checksums, results by their syntax, artifacts by
-the beginning, the end and the length of their format. A damaged artifact that is
-deleted is made anew by the next run.
+Everything is compared with its checksum; artifacts of versions that noted none are
+looked at as far as their format tells. A damaged artifact is moved below `damaged/`
+in the store, and the next run makes it again. Nothing else is changed.
 Exit codes: 0 all is intact, 1 something is damaged.")]
     Verify {
         /// An experiment file, a folder or a URL.
         #[arg(default_value = "experiment.toml")]
         store: String,
+        /// Only name what is damaged, and leave it where it is.
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Remove what nobody needs. Only tells what it would do without --yes.
     #[command(after_help = "Examples:
-  reverie store gc                                     # partial outputs, and what killed writers left
+  reverie store gc                                     # partial outputs, what killed writers left, what was damaged
   reverie store gc --unused                            # and artifacts that no finished run refers to
   reverie store gc --keep animals-0a1b2c3d4e5f --yes   # and those that only other runs refer to
   reverie store gc --unused --keep-plan next.toml
 
-Only what is older than --older-than is removed: runs that go on now are not
-finished. Runs themselves and model calls are never removed. Parts of uploads that
+Only what is older than --older-than is removed, and nothing that a run uses which
+goes on now: each run says what it uses, and counts as dead when it has not said so
+for ten minutes. Runs themselves and model calls are never removed. Parts of uploads that
 were broken off are removed by the object store's own rules for them.")]
     Gc {
         /// An experiment file, a folder or a URL.
@@ -109,7 +113,7 @@ or some model calls could not be copied.")]
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     match arguments.verb {
         Verb::Stats { store } => {
-            let store = open(&store).await?;
+            let store = open_to_read(&store).await?;
             let inventory = upkeep::inventory(&store).await?;
             if cx.json {
                 let mut value = serde_json::to_value(&inventory).map_err(Failure::work)?;
@@ -120,10 +124,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Verify { store } => {
-            let store = open(&store).await?;
+        Verb::Verify { store, dry_run } => {
+            let store = if dry_run { open_to_read(&store).await? } else { open(&store).await? };
             let bar = render::ByteBar::start(environment::watched());
-            let verified = upkeep::verify(&store, |read| bar.show(read.bytes, None)).await;
+            let on_progress = |read: upkeep::Amount| bar.show(read.bytes, None);
+            let verified = upkeep::verify(&store, &lab::artifact::problem, !dry_run, on_progress).await;
             bar.finish();
             let verified = verified?;
             if cx.json {
@@ -175,10 +180,10 @@ async fn gc(cx: &Context, store: &ArtifactStore, wanted: &Wanted, yes: bool) -> 
 }
 
 async fn copy(cx: &Context, from: &str, to: &str) -> Result<u8, Failure> {
-    let from = open(from).await?;
+    let from = open_to_read(from).await?;
     let to = ArtifactStore::open(to, &environment::store_options())?;
     to.probe().await?;
-    let scratch = std::env::temp_dir().join(format!("reverie-copy-{}", std::process::id()));
+    let scratch = std::env::temp_dir().join(format!("reverie-copy-{}", ::store::unique_token()));
     let bar = render::ByteBar::start(environment::watched());
     let copied = upkeep::copy(&from, &to, &scratch, |progress| bar.show(progress.done.bytes, Some(progress.all.bytes)));
     let copied = tokio::select! {
@@ -199,6 +204,17 @@ async fn copy(cx: &Context, from: &str, to: &str) -> Result<u8, Failure> {
 
 /// Opens a store that is there.
 async fn open(text: &str) -> Result<ArtifactStore, Failure> {
+    open_by(text, ArtifactStore::open).await
+}
+
+/// Opens a store that is there, and that nothing is written to.
+async fn open_to_read(text: &str) -> Result<ArtifactStore, Failure> {
+    open_by(text, ArtifactStore::open_to_read).await
+}
+
+type Opening = fn(&str, &[(String, String)]) -> Result<ArtifactStore, ::store::Error>;
+
+async fn open_by(text: &str, opening: Opening) -> Result<ArtifactStore, Failure> {
     let address = if text.ends_with(".toml") {
         lab::Session::store_address(&environment::read(Path::new(text))?)
     } else {
@@ -209,7 +225,7 @@ async fn open(text: &str) -> Result<ArtifactStore, Failure> {
     {
         return Err(Failure::usage(format!("there is no store at {}: nothing was run yet", folder.display())));
     }
-    let store = ArtifactStore::open(&address, &environment::store_options())?;
+    let store = opening(&address, &environment::store_options())?;
     store.probe().await?;
     Ok(store)
 }

@@ -1,6 +1,12 @@
 //! `reverie run --address http://HEAD:8265`: the run as a job of a Ray
 //! cluster. This machine packs the experiment, follows the log and stops the
-//! job on Ctrl-C; it needs no Python and none of the models.
+//! job on Ctrl-C; it needs no Python and none of the models. The job's result
+//! goes to standard output, as it would from a run on this machine, and the
+//! rest of its log to standard error.
+
+mod marked;
+
+pub use marked::Marked;
 
 use super::{Context, Failure};
 use crate::{
@@ -8,6 +14,7 @@ use crate::{
     jobs::{Job, Jobs, Submission},
 };
 use lab::{Experiment, RayEngineSpec};
+use marked::{Reader, Said};
 use std::{
     collections::BTreeMap,
     io::{Cursor, Write},
@@ -46,31 +53,35 @@ pub async fn run(
     let id = format!("reverie-{}-{started}", experiment.name);
     let json = if cx.json { " --json" } else { "" };
     let budget = budget_usd.map(|usd| format!(" --budget-usd {usd}")).unwrap_or_default();
+    let mark = format!("result-{}", &Key::of_bytes(id.as_bytes()).hex()[..24]);
+    let mut environment = given(ray)?;
+    environment.insert(marked::VARIABLE.to_owned(), mark.clone());
     let submission = Submission {
         id: id.clone(),
         entrypoint: format!("python -m reverie run {EXPERIMENT} --engine ray --address auto{budget}{json}"),
         working_dir,
         wheels,
-        environment: given(ray)?,
+        environment,
         metadata: BTreeMap::from([("reverie.experiment".to_owned(), experiment.name.clone())]),
     };
     jobs.submit(&submission).await.map_err(Failure::work)?;
     cx.note(format_args!("job {id} at {}", ray.address));
     // A job that is left behind would go on, and pay.
     cx.may_take_to_end(STOP + LOOK * 10);
-    let job = follow(cx, &jobs, &id).await?;
+    let job = follow(cx, &jobs, &id, Reader::new(mark)).await?;
     match (job.status.as_str(), job.driver_exit_code) {
         ("SUCCEEDED", _) => Ok(0),
         ("STOPPED", _) => Err(lab::Error::Interrupted.into()),
         // The job is this same program: its codes mean the same.
-        (_, Some(code @ 2..=4)) => Ok(u8::try_from(code).unwrap_or(1)),
+        (_, Some(code @ 2..=5)) => Ok(u8::try_from(code).unwrap_or(1)),
         _ => Err(Failure::work(format!("the job failed: {}", job.message.unwrap_or_default()))),
     }
 }
 
-/// Shows the log as it grows, until the job is over.
-async fn follow(cx: &Context, jobs: &Jobs, id: &str) -> Result<Job, Failure> {
+/// Shows the log as it grows, until the job is over, and then its result.
+async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Result<Job, Failure> {
     let mut shown = 0;
+    let mut result = String::new();
     let mut stopping: Option<tokio::time::Instant> = None;
     loop {
         let job = jobs.job(id).await.map_err(Failure::work)?;
@@ -78,10 +89,20 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str) -> Result<Job, Failure> {
         // Half a line waits for its end.
         let end = if job.is_over() { log.len() } else { log.rfind('\n').map_or(0, |at| at + 1) };
         if let Some(new) = log.get(shown..end).filter(|new| !new.is_empty()) {
-            cx.print(new.trim_end_matches('\n'));
+            for said in reader.read(new) {
+                match said {
+                    Said::Result(piece) => result.push_str(&piece),
+                    Said::Log(line) => cx.note(line),
+                }
+            }
             shown = end;
         }
         if job.is_over() {
+            if !result.is_empty() {
+                cx.print(result.trim_end_matches('\n'));
+            } else if job.status == "SUCCEEDED" {
+                cx.note("the job printed no result that can be told from its log: is its reverie an older version?");
+            }
             return Ok(job);
         }
         match stopping {

@@ -10,7 +10,7 @@ pub fn comparison(first: &TrialResult, second: &TrialResult, rows: &[MetricCompa
     let mut text = String::new();
     for trial in [first, second] {
         let labels: Vec<String> = trial.trial.labels.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
-        let _ = writeln!(text, "{}: {}", trial.trial.id, labels.join(", "));
+        let _ = writeln!(text, "{}: {}\n     {}", trial.trial.id, labels.join(", "), standing(trial));
     }
     let difference = format!("{} − {} [95 %]", first.trial.id, second.trial.id);
     let header = ["metric", &difference, "p", "effect", "pairs", "questions to tell"];
@@ -32,6 +32,24 @@ pub fn comparison(first: &TrialResult, second: &TrialResult, rows: &[MetricCompa
             aligned(needed, true),
         ]);
     }
-    let _ = write!(text, "{lines}\np is corrected for {} metrics; below 0.05 a difference is called real", rows.len());
+    let _ = write!(
+        text,
+        "{lines}\np is corrected for {} metrics; below 0.05 a difference is called real. It looks at these two\nalone: who was chosen from many because it looked good or bad is judged by the groups above.",
+        rows.len()
+    );
     text
+}
+
+/// Where it stands among all trials of the run.
+fn standing(trial: &TrialResult) -> String {
+    if let Some(stop) = &trial.stopped {
+        return format!("stopped by the search: {}", stop.reason);
+    }
+    let p_value = trial.p_value.map_or_else(String::new, |p| format!(" (p = {p:.3})"));
+    match trial.group {
+        None => "without scores to choose by".to_owned(),
+        Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 %".to_owned(),
+        Some(1) => format!("in the group that holds the best trial with 95 %{p_value}"),
+        Some(group) => format!("in group {group}: worse than the best{p_value}"),
+    }
 }

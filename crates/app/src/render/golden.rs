@@ -1,9 +1,10 @@
 //! Golden questions in the terminal: what they cost, what became of them, what
 //! is in them.
 
+use super::visible_line;
 use eval::{
     GenerateEstimate, GenerateProgress,
-    dataset::{DatasetDifference, DatasetStatistics},
+    dataset::{DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn},
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{GenerateSpec, Manifest};
@@ -73,6 +74,30 @@ pub fn golden(manifest: &Manifest, paths: &[PathBuf]) -> String {
     text
 }
 
+/// What a dataset gives a run, and what of it is not used.
+pub fn dataset_report(report: &DatasetReport) -> Vec<String> {
+    let DatasetReport { questions, with_evidence, with_reference, without_evidence, unanswerable, .. } = report;
+    let mut line =
+        format!("{questions} questions: {with_evidence} with evidence, {with_reference} with a reference answer");
+    if *unanswerable > 0 {
+        line.push_str(&format!(", {unanswerable} without an answer in the documents"));
+    }
+    if *without_evidence > 0 {
+        line.push_str(&format!("; what is retrieved for the {without_evidence} without evidence cannot be scored"));
+    }
+    let mut lines = vec![line];
+    lines.extend(ignored_columns(&report.ignored_columns));
+    lines
+}
+
+/// Columns that are not used, a line each.
+pub fn ignored_columns(columns: &[IgnoredColumn]) -> impl Iterator<Item = String> {
+    columns.iter().map(|column| {
+        let hint = column.hint.as_deref().map_or(String::new(), |hint| format!(": {hint}"));
+        format!("column not used: `{}` ({} rows){hint}", visible_line(&column.name), column.rows)
+    })
+}
+
 /// What is in a dataset.
 pub fn dataset(path: &Path, statistics: &DatasetStatistics) -> String {
     let found = statistics;
@@ -85,6 +110,16 @@ pub fn dataset(path: &Path, statistics: &DatasetStatistics) -> String {
         found.with_evidence,
         found.unanswerable
     );
+    if found.without_evidence > 0 {
+        text.push_str(&format!(
+            "{} are answered by the documents but have no evidence: what is retrieved for them cannot be scored\n",
+            found.without_evidence
+        ));
+    }
+    for line in ignored_columns(&found.ignored_columns) {
+        text.push_str(&line);
+        text.push('\n');
+    }
     text.push_str(&format!("words (median): question {}, reference {}\n", found.question_words, found.reference_words));
     text.push_str(&format!("reviewed: {} accepted, {} edited\n", found.accepted, found.edited));
     if found.tune + found.test > 0 {

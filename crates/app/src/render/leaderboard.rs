@@ -66,10 +66,12 @@ pub fn leaderboard(results: &Results) -> String {
         header.push("$");
     }
     let mut rows = table(&header, axes.len() + 2);
+    let separated = results.trials.iter().any(|trial| trial.group.is_some_and(|group| group > 1));
     for trial in &results.trials {
         let mark = match results.winner.trial() {
-            Some(winner) if winner == trial.trial.id => "★",
-            Some(_) if trial.tied => "=",
+            // A star only where something is worse.
+            Some(winner) if winner == trial.trial.id && separated => "★",
+            Some(winner) if winner == trial.trial.id || trial.tied => "=",
             _ if trial.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::Eliminated) => "×",
             _ if trial.stopped.is_some() => "…",
             _ => "",
@@ -100,31 +102,21 @@ pub fn leaderboard(results: &Results) -> String {
         rows.add_row(row);
     }
     let _ = write!(text, "\n{rows}");
-    match &results.winner {
-        Winner::Trial(id) => {
-            let tied = results.trials.iter().filter(|trial| trial.tied).count();
-            let _ = write!(text, "\n★ winner: {id}, by the mean of {}", results.objective.join(", "));
-            if tied > 0 {
-                let _ = write!(
-                    text,
-                    "\n= {tied} {} cannot be told from it: paired test, p > 0.05 after Holm's correction{}",
-                    if tied == 1 { "trial" } else { "trials" },
-                    needed(results)
-                );
-            }
-            if let Some(gap) = gap(results, id) {
-                let _ = write!(text, "\n{gap}");
-            }
-            if let Some(groups) = groups(results) {
-                let _ = write!(text, "\n{groups}");
-            }
-            let front: Vec<&str> =
-                results.trials.iter().filter(|trial| trial.front).map(|trial| trial.trial.id.as_str()).collect();
-            if front.len() > 1 {
-                let _ = write!(text, "\nnone beats {} on quality, cost and latency together", front.join(", "));
-            }
+    for sentence in &results.verdict {
+        let _ = write!(text, "\n{sentence}");
+    }
+    if let Winner::Trial(id) = &results.winner {
+        if let Some(gap) = gap(results, id) {
+            let _ = write!(text, "\n{gap}");
         }
-        Winner::Refused(reason) => _ = write!(text, "\nno winner: {reason}"),
+        if let Some(groups) = groups(results) {
+            let _ = write!(text, "\n{groups}");
+        }
+        let front: Vec<&str> =
+            results.trials.iter().filter(|trial| trial.front).map(|trial| trial.trial.id.as_str()).collect();
+        if front.len() > 1 {
+            let _ = write!(text, "\nnone beats {} on quality, cost and latency together", front.join(", "));
+        }
     }
     if let Some(search) = &results.search {
         let _ = write!(text, "\n{}", searched(search));
@@ -147,6 +139,17 @@ pub fn leaderboard(results: &Results) -> String {
         };
         let missing = results.provider_errors;
         let _ = write!(text, "\n{missing} answers or verdicts are missing {reason}: run again to ask for them");
+    }
+    for unread in &results.unread {
+        let path = super::visible_line(&unread.path);
+        let _ = write!(text, "\n{path} could not be read, so all of this is without it: {}; run again", unread.reason);
+    }
+    if !results.left_out.is_empty() {
+        let _ = write!(text, "\n{} questions were left out for that", count(results.left_out.len()));
+    }
+    if results.function_errors > 0 {
+        let missing = count(results.function_errors);
+        let _ = write!(text, "\n{missing} stages, answers or scores are missing because a function of your own failed");
     }
     let _ =
         write!(text, "\n{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
@@ -211,24 +214,7 @@ fn groups(results: &Results) -> Option<String> {
         let members = results.trials.iter().filter(|trial| trial.group == Some(group));
         members.map(|trial| trial.trial.id.as_str()).collect::<Vec<_>>().join(" = ")
     };
-    Some(format!("groups that cannot be told apart: {}", (1..=most).map(of).collect::<Vec<_>>().join("  >  ")))
-}
-
-/// What more questions would do for the trials that are tied.
-fn needed(results: &Results) -> String {
-    let asked = results.trials.first().map_or(0, |trial| trial.questions.len());
-    let told = |trial: &TrialResult| Some((trial.questions_needed?.saturating_sub(asked), trial.trial.id.clone()));
-    let mut needed: Vec<(usize, String)> = results.trials.iter().filter_map(told).collect();
-    needed.sort();
-    let Some((fewest, id)) = needed.first() else { return "; more questions would hardly tell".to_owned() };
-    let Some((most, last)) = needed.get(1..).and_then(<[_]>::last) else {
-        return format!("; about {} more questions would tell {id} apart", count(*fewest));
-    };
-    format!(
-        "; about {} more questions would tell {id} apart, {} all up to {last}, if differences stay as they are",
-        count(*fewest),
-        count(*most)
-    )
+    Some(format!("groups, each better than the next: {}", (1..=most).map(of).collect::<Vec<_>>().join("  >  ")))
 }
 
 /// What a search asked for, and how trials were stopped.

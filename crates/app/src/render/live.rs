@@ -1,11 +1,14 @@
 //! The live tables on standard error: operators, and below them the models
 //! that are called.
 //!
-//! On a terminal they are redrawn in place; elsewhere (a log, CI) a line is
-//! written when an operator is done, so that logs stay short, and one for
-//! each model at the end.
+//! On a terminal they are redrawn in place; elsewhere (a log, CI) lines are
+//! written, few enough that logs stay short, and one for each model at the end.
 
-use super::count;
+use super::{
+    count,
+    progress_lines::{ProgressLines, held},
+    visible_line,
+};
 use lab::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,8 +33,8 @@ impl LiveTable {
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(REDRAW);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-            let mut drawer =
-                Drawer { terminal, started: Instant::now(), lines: 0, told: BTreeSet::new(), behind: BTreeSet::new() };
+            let (told, behind) = (ProgressLines::default(), BTreeSet::new());
+            let mut drawer = Drawer { terminal, started: Instant::now(), lines: 0, told, behind };
             loop {
                 let last = tokio::select! {
                     _ = ticks.tick() => false,
@@ -59,7 +62,7 @@ struct Drawer {
     /// Lines drawn last time, to be drawn over.
     lines: usize,
     /// What a log was told already.
-    told: BTreeSet<(&'static str, usize)>,
+    told: ProgressLines,
     /// Trackers that were told to be behind.
     behind: BTreeSet<String>,
 }
@@ -85,31 +88,24 @@ impl Drawer {
             lines.resize(lines.len().max(self.lines), String::new());
             self.lines = lines.len();
             for line in lines {
-                let _ = writeln!(text, "\x1b[2K{line}");
+                let _ = writeln!(text, "\x1b[2K{}", visible_line(&line));
             }
             text.push_str("\x1b[?7h");
         } else {
-            for operator in operators {
-                let done = matches!(operator.status, OperatorStatus::Finished | OperatorStatus::Failed);
-                let key = (operator.operator.name(), operator.finished + operator.reused + operator.failed);
-                if (done || last) && operator.finished > 0 && self.told.insert(key) {
-                    let _ = writeln!(text, "[{:6.1}s] {}", self.started.elapsed().as_secs_f64(), line(operator));
-                }
-            }
+            text.push_str(&self.told.next(operators, self.started.elapsed().as_secs_f64(), Instant::now()));
             for (tracker, reason) in behind {
                 if self.behind.insert(tracker.clone()) {
-                    let _ = writeln!(text, "{}", behind_line(tracker, reason));
+                    let _ = writeln!(text, "{}", visible_line(&behind_line(tracker, reason)));
                 }
             }
             self.behind.retain(|tracker| behind.contains_key(tracker));
             for model in models.iter().filter(|_| last) {
-                let refused = 100.0 * model.refused_share;
-                let _ = writeln!(
-                    text,
-                    "{}: {} answered, {refused:.1} % refused",
-                    model.name,
-                    count(model.answered as usize)
-                );
+                let _ = write!(text, "{}: {} answered", model.name, count(model.answered as usize));
+                // A model in this process refuses nothing.
+                if model.refused_share > 0.0 {
+                    let _ = write!(text, ", {:.1} % refused", 100.0 * model.refused_share);
+                }
+                text.push('\n');
             }
         }
         let _ = std::io::stderr().write_all(text.as_bytes());
@@ -164,7 +160,7 @@ fn model_line(model: &ModelTraffic) -> String {
 }
 
 /// Seconds or minutes or hours, whichever are enough.
-fn short(seconds: f64) -> String {
+pub(super) fn short(seconds: f64) -> String {
     match seconds {
         ..100.0 => format!("{seconds:.0} s"),
         ..6000.0 => format!("{:.0} min", seconds / 60.0),
@@ -179,17 +175,19 @@ fn line(operator: &OperatorProgress) -> String {
         OperatorStatus::Finished => "finished",
         OperatorStatus::Failed => "failed",
     };
-    let estimated = operator.rows_estimated.map_or_else(|| "?".to_owned(), count);
+    let done = count(operator.rows_done);
+    let rows = operator.rows_estimated.map_or_else(|| done.clone(), |all| format!("{done}/{}", count(all)));
     format!(
-        "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10.1}{:>10.1}{:>8}",
+        "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10.1}{:>10.1}{:>8}{}",
         operator.operator.name(),
         status,
-        format!("{}/{estimated}", count(operator.rows_done)),
+        rows,
         operator.queued,
         operator.active,
         operator.reused,
         operator.rate_now,
         operator.rate_average,
         operator.seconds_left.map(short).unwrap_or_default(),
+        held(operator),
     )
 }

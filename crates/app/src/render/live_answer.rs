@@ -1,5 +1,6 @@
 //! An answer on a terminal while it is written.
 
+use super::visible;
 use models::Piece;
 use std::{
     io::Write,
@@ -43,7 +44,7 @@ impl<W: Write> LiveAnswer<W> {
     fn write(&self, text: &str, begun: bool) {
         let mut page = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         // A closed terminal is no error of ours.
-        let _ = page.out.write_all(text.as_bytes()).and_then(|()| page.out.flush());
+        let _ = page.out.write_all(visible(text).as_bytes()).and_then(|()| page.out.flush());
         page.begun = begun;
     }
 }
@@ -68,6 +69,13 @@ mod tests {
         assert_eq!(printed(&[text("The mill"), text(" is old.")], false), "The mill is old.");
         let again = printed(&[text("The m"), Piece::Restart, text("It is"), text(" old.")], false);
         assert!(again.starts_with("The m\n(") && again.ends_with(")\nIt is old."), "{again}");
+    }
+
+    #[test]
+    fn an_escape_sequence_is_shown_also_where_it_comes_in_pieces() {
+        let pieces = ["The \u{1b}", "]0;own", "ed\u{7} mill\r", "\n\u{9b}", "2J \u{202e}dlo"];
+        let printed = printed(&pieces.map(|text| Piece::Text(text.to_owned())), false);
+        assert_eq!(printed, "The \\x1b]0;owned\\x07 mill\\r\n\\u{9b}2J \\u{202e}dlo");
     }
 
     #[test]

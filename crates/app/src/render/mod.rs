@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod comparison;
+mod functions;
 mod golden;
 mod journal;
 mod judges;
@@ -10,27 +11,31 @@ mod live;
 mod live_answer;
 mod noise;
 mod plan;
+mod progress_lines;
 mod pull;
 mod question;
 mod report;
 mod scores;
 mod store;
+mod visible;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use comparison::comparison;
-pub use golden::{GoldenBar, dataset, difference, golden, golden_estimate};
+pub use functions::{function_failures, function_failures_of_scores};
+pub use golden::{GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns};
 pub use journal::{journal, sweep};
 pub use judges::{calibration, judges, qualifications};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;
 pub use live_answer::LiveAnswer;
 pub use noise::noise;
-pub use plan::plan;
+pub use plan::{inputs, plan};
 pub use pull::PullBars;
-pub use question::{answered, question, sources};
+pub use question::{answered, means, question, sources};
 pub use report::report;
 pub use scores::{scores, scoring};
 pub use store::{ByteBar, copied, inventory, litter, verified};
+pub use visible::{visible, visible_json, visible_line};
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 

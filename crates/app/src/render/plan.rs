@@ -1,9 +1,12 @@
 //! The plan for people.
 
-use super::{aligned, count, table};
+use super::{aligned, count, live::short, table, visible_line};
 use lab::{CostEstimate, PlanSummary, Prepared};
 use models::Cap;
 use std::fmt::Write;
+
+/// Trials that are listed, at most.
+const TRIALS_LISTED: usize = 40;
 
 /// What would run.
 pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
@@ -14,10 +17,11 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
         prepared.text_bytes as f64 / 1e6,
         count(prepared.questions.len()),
     );
-    for rejected in &prepared.rejected {
-        let _ = write!(text, "\nnot read: {}: {}", rejected.path, rejected.reason);
+    for line in inputs(prepared) {
+        let _ = write!(text, "\n{line}");
     }
-    let mut rows = table(&["operator", "tasks if alone", "unique", "stored", "to run"], 1);
+    text.push_str(&trials(summary));
+    let mut rows = table(&["operator", "tasks if alone", "unique", "stored", "to run", "time"], 1);
     for operator in &summary.operators {
         rows.add_row(vec![
             aligned(operator.operator.name(), false),
@@ -25,9 +29,11 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
             aligned(count(operator.unique), true),
             aligned(count(operator.stored), true),
             aligned(count(operator.unique - operator.stored), true),
+            aligned(time_of(summary, operator.operator), true),
         ]);
     }
     let _ = write!(text, "\n{rows}");
+    text.push_str(&time(summary));
     for operator in summary.operators.iter().filter(|operator| matches!(operator.operator, lab::Operator::Embed)) {
         let _ = write!(text, "\neach (embedder, chunker) pair is embedded once, for all trials that share it:");
         for detail in &operator.detail {
@@ -41,6 +47,69 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
         text.push_str(&estimate(cost));
     }
     text
+}
+
+/// What a person should know of what a run is made from: the questions, the
+/// columns that are not used, and the files that gave no document.
+pub fn inputs(prepared: &Prepared) -> Vec<String> {
+    let mut lines: Vec<String> = prepared.dataset.iter().flat_map(super::dataset_report).collect();
+    for rejected in &prepared.rejected {
+        lines.push(format!("not read: {}: {}", visible_line(&rejected.path), rejected.reason));
+    }
+    for unread in &prepared.unread {
+        let path = visible_line(&unread.path);
+        lines.push(format!("not read in this run, the next one tries again: {path}: {}", unread.reason));
+    }
+    if !prepared.left_out.is_empty() {
+        let ids: Vec<_> = prepared.left_out.iter().map(|id| visible_line(id)).collect();
+        lines.push(format!("left out, since their evidence stands in what was not read: {}", ids.join(", ")));
+    }
+    lines
+}
+
+/// The trials, a line each; of many the first.
+fn trials(summary: &PlanSummary) -> String {
+    let mut text = String::new();
+    for planned in summary.combinations.iter().take(TRIALS_LISTED) {
+        let labels = planned.labels.iter().filter(|(_, label)| *label != "none");
+        let labels: Vec<String> = labels.map(|(axis, label)| format!("{axis} {label}")).collect();
+        let stored = if planned.stored { " (in the store)" } else { "" };
+        let _ = write!(text, "\n  {}: {}{stored}", planned.trial, labels.join(", "));
+    }
+    let more = summary.combinations.len().saturating_sub(TRIALS_LISTED);
+    if more > 0 {
+        let _ = write!(text, "\n  and {} more: --json lists them all", count(more));
+    }
+    text
+}
+
+/// What an operator should take.
+fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
+    let components = summary.time.iter().flat_map(|time| &time.components);
+    let mut seconds = components.filter(|component| component.operator == operator).map(|component| component.seconds);
+    let Some(first) = seconds.next() else { return String::new() };
+    let sum = std::iter::once(first).chain(seconds).sum::<Option<f64>>();
+    sum.map_or_else(|| "unknown".to_owned(), |sum| format!("about {}", short(sum)))
+}
+
+/// What all of it should take on this machine.
+fn time(summary: &PlanSummary) -> String {
+    let Some(time) = summary.time.as_ref().filter(|time| !time.components.is_empty()) else { return String::new() };
+    let unknown: Vec<String> = time
+        .components
+        .iter()
+        .filter(|component| component.seconds.is_none())
+        .map(|component| format!("{} {}", component.operator.name(), component.component))
+        .collect();
+    match time.seconds {
+        Some(seconds) => format!("\nabout {} on this machine, as earlier runs took", short(seconds)),
+        None if time.known_seconds > 0.0 => format!(
+            "\nabout {} on this machine, as earlier runs took, and what was never run here: {}",
+            short(time.known_seconds),
+            unknown.join(", ")
+        ),
+        None => format!("\nhow long it takes is unknown: nothing of it was run here before ({})", unknown.join(", ")),
+    }
 }
 
 /// What it should cost, beside the budget. Nothing where nothing is paid and

@@ -1,5 +1,6 @@
 //! Progress bars for downloads.
 
+use super::visible_line;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use models::PullEvent;
 use std::sync::{Mutex, PoisonError};
@@ -22,6 +23,7 @@ impl PullBars {
     }
 
     fn say(&self, text: &str) {
+        let text = visible_line(text);
         if self.all.is_hidden() {
             use std::io::Write;
             let _ = writeln!(std::io::stderr(), "{}: {text}", self.name);
@@ -39,7 +41,7 @@ impl PullBars {
                 if let Ok(style) = ProgressStyle::with_template(template) {
                     bar.set_style(style);
                 }
-                bar.set_message(file.clone());
+                bar.set_message(visible_line(file).into_owned());
                 if self.all.is_hidden() {
                     self.say(&format!("{file} ({} MB) from {source}", bytes / 1_000_000));
                 }

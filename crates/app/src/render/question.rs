@@ -1,20 +1,21 @@
 //! One question in full, for people.
 
-use eval::Score;
-use lab::{Answered, QuestionResult, Results, TrialResult};
+use super::visible_line;
+use eval::{Score, statistics::Summary};
+use lab::{Answered, QuestionResult, RunRecord, TrialResult};
 use rag::Passage;
 use std::fmt::Write;
 
 fn source(passage: &Passage) -> String {
-    let mut text = passage.document.clone();
+    let mut text = visible_line(&passage.document).into_owned();
     if let Some(page) = passage.page {
         let _ = write!(text, ", page {page}");
     }
     if let Some(book) = &passage.book {
-        let _ = write!(text, ", “{book}”");
+        let _ = write!(text, ", “{}”", visible_line(book));
     }
     if let Some(heading) = &passage.heading {
-        let _ = write!(text, ", {heading}");
+        let _ = write!(text, ", {}", visible_line(heading));
     }
     text
 }
@@ -35,20 +36,45 @@ fn passages(text: &mut String, passages: &[Passage], characters: usize) {
     }
 }
 
+/// Whether a passage shares text with what answers a question.
+fn holds_evidence(passage: &Passage, golden: &eval::Question) -> bool {
+    golden.evidence.iter().any(|evidence| {
+        evidence.document == passage.document && evidence.span.is_some_and(|span| span.overlap(passage.span) > 0)
+    })
+}
+
+/// A trial's means, with the number of questions that they are of.
+pub fn means(trial: &TrialResult) -> String {
+    let of = |(name, summary): (&String, &Summary)| {
+        let mean = summary.mean.map_or_else(|| "–".to_owned(), |mean| format!("{:.3}", mean + 0.0));
+        format!("{name} {mean} (n = {} of {})", summary.n_scored, summary.n_total)
+    };
+    let means: Vec<String> = trial.metrics.iter().map(of).collect();
+    if means.is_empty() { "no scores".to_owned() } else { format!("means: {}", means.join(", ")) }
+}
+
 /// What a trial made of a question: evidence, passages, answer, verdicts.
-pub fn question(results: &Results, trial: &TrialResult, result: &QuestionResult) -> String {
-    let mut text = format!("{} · {}", trial.trial.id, result.question);
-    if let Some(golden) = results.questions.iter().find(|golden| golden.id == result.question) {
+pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult) -> String {
+    let mut text = format!("{}\n{} · {}", record.title(), trial.trial.id, result.question);
+    if let Some(golden) = record.questions().iter().find(|golden| golden.id == result.question) {
         let _ = write!(text, "\nquestion: {}", golden.question);
         if let Some(reference) = &golden.reference {
             let _ = write!(text, "\nreference: {reference}");
         }
         for evidence in &golden.evidence {
-            let _ = write!(text, "\nevidence: {}: {}", evidence.document, excerpt(&evidence.quote, 300));
+            let _ = write!(text, "\nevidence: {}: {}", evidence.document, excerpt(&evidence.quote, usize::MAX));
         }
     }
+    let golden = record.questions().iter().find(|golden| golden.id == result.question);
     let _ = write!(text, "\nretrieved:");
-    passages(&mut text, &result.passages, 300);
+    for (i, passage) in result.passages.iter().enumerate() {
+        let mark = if golden.is_some_and(|golden| holds_evidence(passage, golden)) { " · holds evidence" } else { "" };
+        let _ = write!(text, "\n  [{}] {} (score {:.3}){mark}", i + 1, source(passage), passage.score);
+        let _ = write!(text, "\n      {}", excerpt(&passage.text, usize::MAX));
+    }
+    if result.passages.is_empty() {
+        text.push_str(" nothing");
+    }
     match (&result.answer, &result.error) {
         (Some(answer), _) => {
             let _ = write!(
@@ -67,12 +93,21 @@ pub fn question(results: &Results, trial: &TrialResult, result: &QuestionResult)
     let _ = write!(text, "\nscores:");
     for (name, scored) in &result.scores {
         match &scored.score {
-            Score::Value(value) => _ = write!(text, "\n  {name:20} {value:.3}"),
+            Score::Value(value) => _ = write!(text, "\n  {name:20} {:.3}", value + 0.0),
             Score::Missing(missing) => _ = write!(text, "\n  {name:20} – {missing}"),
         }
-        if !scored.detail.is_null() {
-            let _ = write!(text, "\n    {}", excerpt(&scored.detail.to_string(), 600));
+    }
+    // Metrics that look at the same things say the same of them.
+    let mut details: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, scored) in result.scores.iter().filter(|(_, scored)| !scored.detail.is_null()) {
+        let detail = scored.detail.to_string();
+        match details.iter_mut().find(|(other, _)| *other == detail) {
+            Some((_, names)) => names.push(name),
+            None => details.push((detail, vec![name])),
         }
+    }
+    for (detail, names) in details {
+        let _ = write!(text, "\nhow {} came about: {}", names.join(", "), excerpt(&detail, 600));
     }
     text
 }
@@ -88,7 +123,8 @@ pub fn answered(answered: &Answered) -> String {
 
 /// The sources of an answer.
 pub fn sources(answered: &Answered) -> String {
-    let mut text = format!("sources (trial {}):", answered.trial.id);
+    let mut text =
+        format!("sources (trial {} of run {} of {}):", answered.trial.id, answered.run, lab::utc(answered.run_time_ms));
     passages(&mut text, &answered.passages, 200);
     text
 }

@@ -48,6 +48,10 @@ pub fn scores(results: &ScoreResults) -> String {
         let n = count(results.provider_errors);
         let _ = write!(text, "\n{n} scores are missing because a model failed: score again to ask for them");
     }
+    if results.function_errors > 0 {
+        let n = count(results.function_errors);
+        let _ = write!(text, "\n{n} scores are missing because a function of your own failed");
+    }
     if results.damaged_entries > 0 {
         let n = results.damaged_entries;
         let _ = write!(text, "\n{n} entries of the journal were damaged, and their calls made again");

@@ -76,10 +76,19 @@ pub fn verified(location: &Location, verified: &Verified) -> String {
         let _ = writeln!(text, "damaged: {}: {}", damaged.name, damaged.reason);
     }
     let read = amount(verified.read);
-    match verified.damaged.len() {
-        0 => format!("{location}: all of {read} is intact, as far as names and formats tell"),
-        n => format!("{text}{location}: {} of {read} damaged; --json names all of them", count(n)),
+    let _ = match verified.damaged.len() {
+        0 => write!(text, "{location}: all of {read} is intact"),
+        n => write!(text, "{location}: {} of {read} damaged; --json names all of them", count(n)),
+    };
+    if verified.without_checksum.objects > 0 {
+        let old = amount(verified.without_checksum);
+        let _ = write!(text, "\nwithout a checksum, since an earlier version wrote it: {old}, checked by its format");
     }
+    if verified.set_aside.objects > 0 {
+        let aside = amount(verified.set_aside);
+        let _ = write!(text, "\nset aside as damaged: {aside}, below damaged/; `reverie store gc` removes it");
+    }
+    text
 }
 
 /// What was, or would be, removed.
@@ -88,10 +97,11 @@ pub fn litter(litter: &Litter, removed: bool) -> String {
         return "there is nothing to remove".to_owned();
     }
     let parts = format!(
-        "{}: {} partial outputs, {} leftovers of killed writers, {} unused artifacts",
+        "{}: {} partial outputs, {} leftovers of killed writers, {} damaged, {} unused artifacts",
         amount(litter.all),
         count(litter.partial.len()),
-        count(litter.staged.len()),
+        count(litter.staged.len() + litter.leftovers.len()),
+        count(litter.damaged.len()),
         count(litter.unused.len())
     );
     match removed {
@@ -117,6 +127,9 @@ pub fn copied(to: &Location, copied: &Copied) -> String {
     }
     if let Some(problem) = &calls.problem {
         let _ = write!(text, "\nnot copied: the model calls of a journal file: {problem}");
+    }
+    for damaged in copied.damaged.iter().take(NAMED) {
+        let _ = write!(text, "\nnot copied: {} is damaged: {}", damaged.name, damaged.reason);
     }
     if copied.of_the_machine > 0 {
         let _ = write!(text, "\nnot copied: {} files of one machine", count(copied.of_the_machine as usize));

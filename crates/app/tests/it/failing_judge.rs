@@ -71,7 +71,7 @@ async fn a_judge_that_nobody_tried_chooses_no_winner() {
     let tried = workspace.run(&["judge", "--cases", "cases.jsonl", "--json"]).succeeds().json();
     assert_eq!(tried[0]["kinds"][0]["qualified"], true, "{tried}");
     let chosen = workspace.run(&["run"]).succeeds();
-    assert!(chosen.out.contains("★ winner") && chosen.out.contains("supported qualified"), "{}", chosen.out);
+    assert!(chosen.out.contains("t01 leads") && chosen.out.contains("supported qualified"), "{}", chosen.out);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -90,9 +90,11 @@ async fn a_person_accepts_edits_and_rejects_and_every_decision_is_kept() {
     std::fs::copy(workspace.file("made.jsonl"), workspace.file("before.jsonl")).unwrap();
     let mut command = workspace.command(&["golden", "review", "made.jsonl"]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all("a\ne\nWhat is new?\n\nr\n".as_bytes()).unwrap();
+    // The first is rejected, then accepted after all.
+    child.stdin.take().unwrap().write_all("r\nb\na\ne\nWhat is new?\n\nr\n".as_bytes()).unwrap();
     let shown = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
-    assert!(shown.contains("3 decided now") && shown.contains("single_hop_specific"), "{shown}");
+    assert!(shown.contains("4 decided now") && shown.contains("single_hop_specific"), "{shown}");
+    assert!(shown.contains("· rejected"), "what was decided is shown: {shown}");
     let statistics = workspace.run(&["golden", "stats", "made.jsonl", "--json"]).succeeds().json();
     assert_eq!(
         (statistics["accepted"].as_u64(), statistics["edited"].as_u64(), statistics["questions"].as_u64()),

@@ -4,14 +4,23 @@
 #![expect(unreachable_pub, reason = "in a binary, `pub` marks what a module offers to the others")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends, and says where")]
 
+mod at_once;
 mod budget;
 mod corpus;
+mod damage;
+mod documents;
 mod endpoint;
 mod failing_judge;
+mod frozen;
+mod functions;
 mod golden;
+mod jobs;
 mod journal;
 mod judge;
 mod killed;
+mod kills;
+mod late;
+mod looking;
 mod mistakes;
 mod mlflow;
 mod mlflow_server;

@@ -48,11 +48,10 @@ impl Drop for Server {
 
 impl MlflowServer {
     /// Starts everything; none, if a server is not installed.
-    #[expect(clippy::print_stdout, reason = "a test that is skipped says so")]
     pub async fn start() -> Option<Self> {
         let programs = services::program("mlflow")?.parent()?.to_owned();
         let Some(postgres) = postgres_programs() else {
-            println!("skipped: PostgreSQL is neither in /usr/lib/postgresql nor in PATH");
+            skips::skip("PostgreSQL is neither in /usr/lib/postgresql nor in PATH");
             return None;
         };
         let folder = tempfile::tempdir().unwrap();

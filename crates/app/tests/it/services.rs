@@ -14,10 +14,9 @@ pub const KEY: &str = "testkey";
 pub const SECRET: &str = "secret-planted-0123456789abcdef";
 
 /// Where a server's program is, if the servers are installed.
-#[expect(clippy::print_stdout, reason = "why a test is skipped")]
 pub fn program(name: &str) -> Option<PathBuf> {
     let Some(folder) = std::env::var_os("REVERIE_TEST_SERVICES") else {
-        println!("skipped: REVERIE_TEST_SERVICES names no folder with {name}; `make test` puts one there");
+        skips::skip(&format!("REVERIE_TEST_SERVICES names no folder with {name}; `make test` puts one there"));
         return None;
     };
     let path = PathBuf::from(folder).join("bin").join(name);

@@ -42,10 +42,14 @@ pub enum Unfound {
         similar: Option<String>,
     },
     /// The document does not hold the quote.
-    #[error("it no longer stands in `{document}`: correct the quote, or remove the evidence")]
+    #[error("{} in `{document}`{}: correct the quote, or remove the evidence", if *was_there { "it no longer stands" } else { "it does not stand" }, nearest.as_ref().map_or(String::new(), |nearest| format!("; the nearest there is “{nearest}”")))]
     Quote {
         /// The document's name.
         document: String,
+        /// Whether the dataset says where it stood: then the document changed.
+        was_there: bool,
+        /// The words of the document that are most like it, if any are.
+        nearest: Option<String>,
     },
     /// No document holds the quote.
     #[error("no document of the corpus holds it: correct the quote, or name its document")]
@@ -192,7 +196,9 @@ pub struct Anchoring<'a> {
 
 /// What was seen of a named document that did not give its evidence.
 enum Seen {
-    Document,
+    /// The document itself, with its words that are nearest to the quote.
+    Document(Option<String>),
+    /// Another document of the same name.
     Similar(String),
 }
 
@@ -219,14 +225,16 @@ impl<'a> Anchoring<'a> {
         let haystack = Haystack::new(text);
         for &place in self.by_document.get(path).into_iter().flatten() {
             let evidence = &self.dataset.questions[place.0].evidence[place.1];
-            self.seen.insert(place, Seen::Document);
             if let Some(span) = haystack.find(&evidence.quote, evidence.span) {
+                self.seen.insert(place, Seen::Document(None));
                 self.found.insert(place, (path.to_owned(), span));
+            } else {
+                self.seen.insert(place, Seen::Document(nearest_words(text, &evidence.quote)));
             }
         }
         for &place in self.by_file_name.get(file_name(path)).into_iter().flatten() {
             match self.seen.get(&place) {
-                Some(Seen::Document) => {}
+                Some(Seen::Document(_)) => {}
                 // The first path by name, so that the order of visits does not matter.
                 Some(Seen::Similar(known)) if known.as_str() <= path => {}
                 _ => {
@@ -255,11 +263,11 @@ impl<'a> Anchoring<'a> {
                     evidence.span = Some(span);
                     continue;
                 }
-                evidence.span = None;
+                let was_there = evidence.span.take().is_some();
                 let document = evidence.document.clone();
                 let reason = match self.seen.remove(&(i, j)) {
                     _ if document.is_empty() => Unfound::Nowhere,
-                    Some(Seen::Document) => Unfound::Quote { document: document.clone() },
+                    Some(Seen::Document(nearest)) => Unfound::Quote { document: document.clone(), was_there, nearest },
                     Some(Seen::Similar(path)) => Unfound::Document { document: document.clone(), similar: Some(path) },
                     None => Unfound::Document { document: document.clone(), similar: None },
                 };
@@ -269,6 +277,46 @@ impl<'a> Anchoring<'a> {
         }
         unanchored
     }
+}
+
+/// The words of a text that have most words in common with a quote, at least
+/// half of them: what somebody who quoted from memory may have meant.
+fn nearest_words(text: &str, quote: &str) -> Option<String> {
+    let plain = |word: &str| -> String {
+        word.chars().filter(|character| character.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    let mut wanted: HashMap<String, i32> = HashMap::new();
+    let mut length = 0;
+    for word in quote.split_whitespace().map(plain).filter(|word| !word.is_empty()) {
+        *wanted.entry(word).or_default() += 1;
+        length += 1;
+    }
+    let start = |word: &str| word.as_ptr() as usize - text.as_ptr() as usize;
+    let words: Vec<(usize, usize, String)> =
+        text.split_whitespace().map(|word| (start(word), start(word) + word.len(), plain(word))).collect();
+    let (mut common, mut best) = (0, (0, 0));
+    for i in 0..words.len() {
+        if let Some(left) = wanted.get_mut(&words[i].2) {
+            common += i32::from(*left > 0);
+            *left -= 1;
+        }
+        if let Some(gone) = i.checked_sub(length)
+            && let Some(left) = wanted.get_mut(&words[gone].2)
+        {
+            *left += 1;
+            common -= i32::from(*left > 0);
+        }
+        if common > best.0 {
+            best = (common, i);
+        }
+    }
+    let (common, last) = best;
+    if length < 2 || usize::try_from(common).unwrap_or(0) * 2 < length {
+        return None;
+    }
+    let first = (last + 1).saturating_sub(length);
+    let found = text[words[first].0..words[last].1].split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(crate::prompt::shorten(&found, 120))
 }
 
 fn file_name(path: &str) -> &str {

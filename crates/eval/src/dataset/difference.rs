@@ -61,7 +61,7 @@ impl DatasetDifference {
 }
 
 /// By their names in files.
-fn fields_that_differ(before: &Question, after: &Question) -> Vec<String> {
+pub(super) fn fields_that_differ(before: &Question, after: &Question) -> Vec<String> {
     let (Ok(before), Ok(after)) = (serde_json::to_value(before), serde_json::to_value(after)) else {
         return Vec::new();
     };

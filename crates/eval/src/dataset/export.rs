@@ -21,6 +21,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
+impl Format {
+    /// The format that a file's name tells; none where it tells none.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (_, extension) = name.rsplit_once('.')?;
+        match extension.to_ascii_lowercase().as_str() {
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "csv" => Some(Self::Csv),
+            "parquet" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+}
+
 /// What a file is written as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -170,7 +183,7 @@ fn csv(rows: &[Map<String, Value>], columns: Columns) -> Result<Vec<u8>, csv::Er
 }
 
 /// A cell: texts as they are, what is missing as nothing, the rest as JSON.
-fn cell(value: Option<&Value>) -> String {
+pub(super) fn cell(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
         Some(Value::String(text)) => text.clone(),

@@ -9,7 +9,7 @@
 //! | id | `id`, `question_id`; else made of the question's words |
 //! | question | `question`, `user_input` (Ragas ≥ 0.2) |
 //! | reference answer | `reference`, `ground_truth`, `ground_truths` (Ragas 0.1, DREAM: the first) |
-//! | evidence | `evidence`: a list of `{document, quote, span?}` |
+//! | evidence | `evidence`: a list of `{document, quote, span?}`; else `quote` (a text or a list) with `document` (one, or one for each) |
 //! | evidence without a document | `reference_contexts` (Ragas ≥ 0.2), `contexts` (Ragas 0.1, DREAM) |
 //! | split, review, origin | `split` (`tune`, `test`), `review`, `origin`, as this program writes them |
 //! | tags | `tags`, and the values of `evolution_type`, `synthesizer_name` |
@@ -21,19 +21,21 @@
 //! a reference column nor contexts. `retrieved_contexts` and `response` are
 //! what a system made of the questions, and no part of a golden dataset.
 //!
-//! Columns that are not known are ignored, unless they are nearly one that is.
-//! In CSV, lists are JSON or Python literals.
+//! Columns that are not known are told with [`Imported::ignored`], unless they
+//! are nearly one that is: that is a fault. In CSV, lists are JSON or Python
+//! literals.
 
 use super::cells::{boolean, is_blank, nearly, text, texts};
+use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
 use super::{Dataset, Evidence, Question, question_id, rows};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 
-const ID: &[&str] = &["id", "question_id"];
-const QUESTION: &[&str] = &["question", "user_input"];
+pub(super) const ID: &[&str] = &["id", "question_id"];
+pub(super) const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
-const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
+pub(super) const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
 const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags", "origin", "split", "review"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
 /// Known from Ragas, and no part of a golden dataset: never taken for a
@@ -74,6 +76,20 @@ pub struct ImportError {
 /// All faults of the file, in the order of their lines. Nothing is imported
 /// then: half a dataset would give other means.
 pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
+    read_file(name, bytes).map(|imported| imported.dataset)
+}
+
+/// What a file holds.
+#[derive(Debug)]
+pub(super) struct Imported {
+    pub(super) dataset: Dataset,
+    /// Columns that are no part of the questions.
+    pub(super) ignored: Vec<IgnoredColumn>,
+    /// The rows of the questions, in the same order.
+    pub(super) rows: Vec<rows::Row>,
+}
+
+pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {
     let (rows, mut faults) = rows::read(name, bytes);
     let is_csv = rows::shape(name, bytes) == rows::Shape::Csv;
     let mut dataset = Dataset::default();
@@ -104,10 +120,33 @@ pub fn import(name: &str, bytes: &[u8]) -> Result<Dataset, Vec<ImportError>> {
         faults.push((1, "holds no question: write one JSON object per line, or a CSV file with a header".to_owned()));
     }
     if faults.is_empty() {
-        return Ok(dataset);
+        let ignored = columns::ignored(&rows, is_used, &known_columns());
+        return Ok(Imported { dataset, ignored, rows });
     }
     faults.sort_by_key(|fault| fault.0);
     Err(faults.into_iter().map(|(line, message)| ImportError { file: name.to_owned(), line, message }).collect())
+}
+
+/// All columns that something can be made of.
+fn known_columns() -> Vec<&'static str> {
+    [ID, QUESTION, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, QUOTE, DOCUMENT].into_iter().flatten().copied().collect()
+}
+
+/// Whether a row's question was made of this column too.
+fn is_used(name: &str, fields: &Map<String, Value>) -> bool {
+    match name {
+        "answer" => reference_column(fields) == Some("answer"),
+        "contexts" => !fields.contains_key("answer") && !fields.contains_key("response"),
+        name if DOCUMENT.contains(&name) => QUOTE.iter().any(|quote| fields.contains_key(*quote)),
+        name => known_columns().contains(&name),
+    }
+}
+
+/// The column of the reference answer.
+pub(super) fn reference_column(fields: &Map<String, Value>) -> Option<&'static str> {
+    let named = REFERENCE.iter().find(|name| fields.contains_key(**name)).copied();
+    let is_answer = fields.contains_key("answer") && !fields.contains_key("contexts");
+    named.or_else(|| is_answer.then_some("answer"))
 }
 
 fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
@@ -199,14 +238,8 @@ pub(super) fn read_answerable(fields: &Map<String, Value>) -> Result<bool, Strin
 }
 
 fn read_reference(fields: &Map<String, Value>) -> Result<Option<String>, String> {
-    let given = REFERENCE.iter().find_map(|name| fields.get(*name).map(|value| (*name, value)));
-    let (name, value) = match given {
-        Some(given) => given,
-        None => match fields.get("answer") {
-            Some(answer) if !fields.contains_key("contexts") => ("answer", answer),
-            _ => return Ok(None),
-        },
-    };
+    let Some(name) = reference_column(fields) else { return Ok(None) };
+    let value = &fields[name];
     let reference = if name == "ground_truths" {
         texts(value).map(|texts| texts.into_iter().next().unwrap_or_default())
     } else {
@@ -221,6 +254,11 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Strin
     if let Some(value) = fields.get("evidence").filter(|value| !is_blank(value)) {
         return read_own_evidence(value);
     }
+    if let Some((name, value)) =
+        QUOTE.iter().find_map(|name| Some((*name, fields.get(*name)?))).filter(|(_, value)| !is_blank(value))
+    {
+        return read_quotes(fields, name, value).map_err(|reason| vec![reason]);
+    }
     let is_golden = !fields.contains_key("answer") && !fields.contains_key("response");
     let given = ["reference_contexts", "contexts"]
         .into_iter()
@@ -230,6 +268,26 @@ fn read_evidence(fields: &Map<String, Value>) -> Result<Vec<Evidence>, Vec<Strin
     let contexts = texts(value).map_err(|reason| vec![format!("`{name}` {reason}")])?;
     let quotes = contexts.iter().map(|context| without_hop(context)).filter(|quote| !quote.is_empty());
     Ok(quotes.map(|quote| Evidence { document: String::new(), quote: quote.to_owned(), span: None }).collect())
+}
+
+/// Quotes in a column of their own, with their documents beside them.
+fn read_quotes(fields: &Map<String, Value>, name: &str, value: &Value) -> Result<Vec<Evidence>, String> {
+    let quotes = texts(value).map_err(|reason| format!("`{name}` {reason}"))?;
+    let documents =
+        match DOCUMENT.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?))) {
+            Some((name, value)) => texts(value).map_err(|reason| format!("`{name}` {reason}"))?,
+            None => vec![String::new()],
+        };
+    if documents.len() != 1 && documents.len() != quotes.len() {
+        return Err(format!(
+            "has {} quotes and {} documents: give one document, or one for each quote",
+            quotes.len(),
+            documents.len()
+        ));
+    }
+    let documents = documents.iter().cycle();
+    let pairs = quotes.into_iter().zip(documents).filter(|(quote, _)| !quote.is_empty());
+    Ok(pairs.map(|(quote, document)| Evidence { document: document.clone(), quote, span: None }).collect())
 }
 
 pub(super) fn read_own_evidence(value: &Value) -> Result<Vec<Evidence>, Vec<String>> {

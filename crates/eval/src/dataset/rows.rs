@@ -11,6 +11,56 @@ pub(super) struct Row {
     /// The line on which it begins, from 1.
     pub(super) line: usize,
     pub(super) fields: Map<String, Value>,
+    /// The same as it stands in the file.
+    pub(super) raw: Raw,
+}
+
+/// A record as it stands in its file.
+#[derive(Debug)]
+pub(super) enum Raw {
+    /// A line of JSON.
+    Line(String),
+    /// The cells of a CSV file, as many as its header has.
+    Cells(Vec<String>),
+}
+
+/// How a file is written, beside its records.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub(super) shape: Shape,
+    /// Whether it begins with a byte order mark.
+    has_mark: bool,
+    pub(super) line_end: &'static str,
+    /// Between the cells of a CSV file.
+    pub(super) delimiter: u8,
+    /// The names of its columns, as they stand there.
+    pub(super) header: Vec<String>,
+}
+
+impl Layout {
+    /// The byte order mark, if there is one.
+    pub(super) fn mark(&self) -> &'static [u8] {
+        if self.has_mark { MARK } else { b"" }
+    }
+}
+
+const MARK: &[u8] = b"\xEF\xBB\xBF";
+
+/// How a file is written.
+pub(super) fn layout(name: &str, bytes: &[u8]) -> Layout {
+    let content = without_mark(bytes);
+    let shape = shape(name, content);
+    let delimiter = delimiter(name, content);
+    let first_line = content.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let mut header = Vec::new();
+    if shape == Shape::Csv {
+        let mut reader = csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).from_reader(content);
+        if let Ok(names) = reader.byte_headers() {
+            header = names.iter().map(|name| String::from_utf8_lossy(name).into_owned()).collect();
+        }
+    }
+    let line_end = if first_line.ends_with(b"\r") { "\r\n" } else { "\n" };
+    Layout { shape, has_mark: content.len() < bytes.len(), line_end, delimiter, header }
 }
 
 /// A line and what is wrong with it.
@@ -38,6 +88,11 @@ pub(super) fn shape(name: &str, bytes: &[u8]) -> Shape {
 
 /// Reads all records; the file may begin with a byte order mark.
 pub(super) fn read(name: &str, bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
+    if bytes.starts_with(b"PAR1") {
+        let how = "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
+                   orient=\"records\", lines=True)`)";
+        return (Vec::new(), vec![(1, how.to_owned())]);
+    }
     let bytes = without_mark(bytes);
     match shape(name, bytes) {
         Shape::Jsonl => read_jsonl(bytes),
@@ -46,7 +101,7 @@ pub(super) fn read(name: &str, bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
 }
 
 fn without_mark(bytes: &[u8]) -> &[u8] {
-    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
+    bytes.strip_prefix(MARK).unwrap_or(bytes)
 }
 
 fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
@@ -66,7 +121,7 @@ fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
             break;
         }
         match serde_json::from_str(text) {
-            Ok(Value::Object(fields)) => rows.push(Row { line, fields }),
+            Ok(Value::Object(fields)) => rows.push(Row { line, fields, raw: Raw::Line(text.trim().to_owned()) }),
             Ok(_) => faults.push((line, "is no JSON object: write one {…} per line".to_owned())),
             Err(error) => faults.push((line, json_fault(text, &error))),
         }
@@ -119,17 +174,22 @@ fn read_csv(name: &str, bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
             continue;
         }
         let mut fields = Map::new();
+        let mut cells = Vec::with_capacity(record.len());
         let n_faults = faults.len();
         for (name, field) in header.iter().zip(record.iter()) {
             match std::str::from_utf8(field) {
                 Ok(text) => {
-                    fields.insert(name.clone(), Value::String(text.to_owned()));
+                    cells.push(text.to_owned());
+                    // A column without a name holds nothing that could be meant.
+                    if !name.is_empty() {
+                        fields.insert(name.clone(), Value::String(text.to_owned()));
+                    }
                 }
                 Err(_) => faults.push((line, format!("field `{name}` is not UTF-8: save the file as UTF-8"))),
             }
         }
         if faults.len() == n_faults {
-            rows.push(Row { line, fields });
+            rows.push(Row { line, fields, raw: Raw::Cells(cells) });
         }
     }
     (rows, faults)

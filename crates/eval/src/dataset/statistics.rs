@@ -1,6 +1,6 @@
 //! What is in a dataset, in numbers.
 
-use super::{Dataset, Review, Split};
+use super::{Dataset, IgnoredColumn, Review, Split};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -15,8 +15,14 @@ pub struct DatasetStatistics {
     pub with_reference: usize,
     /// Those with evidence.
     pub with_evidence: usize,
+    /// Those that the documents answer, but that have no evidence: what is
+    /// retrieved for them cannot be scored.
+    pub without_evidence: usize,
     /// Those that the documents do not answer.
     pub unanswerable: usize,
+    /// Columns of the file that are no part of the questions; filled by whoever
+    /// read the file.
+    pub ignored_columns: Vec<IgnoredColumn>,
     /// By kind; `written` for those that were not generated.
     pub kinds: BTreeMap<String, usize>,
     /// By style, of those that were generated.
@@ -56,6 +62,7 @@ impl Dataset {
         for question in &self.questions {
             found.with_reference += usize::from(question.reference.is_some());
             found.with_evidence += usize::from(!question.evidence.is_empty());
+            found.without_evidence += usize::from(question.answerable && question.evidence.is_empty());
             found.unanswerable += usize::from(!question.answerable);
             let kind = question.origin.as_ref().map_or("written", |origin| origin.kind.name());
             *found.kinds.entry(kind.to_owned()).or_default() += 1;

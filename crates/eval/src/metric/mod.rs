@@ -371,3 +371,5 @@ pub trait Metric: Send + Sync {
 mod conformance;
 #[cfg(test)]
 mod injection;
+#[cfg(test)]
+mod pins_tests;

@@ -16,8 +16,8 @@
 //! The function names what it wants: `question`, `answer` (without citations),
 //! `reference`, `passages` (a list of texts), at least one of them; what it
 //! names must be there for it to be called. It returns a number in `range`, a
-//! truth value, or `None` where the metric does not apply. What it raises, or a
-//! number out of range, is no score, with the reason.
+//! truth value, or `None` where the metric does not apply. What it raises, a call
+//! that takes too long, or a number out of range, is no score, with the reason.
 //!
 //! What the file holds is part of the metric: scores are computed anew when it
 //! changes. How a function is run is told at [`rag::python`].
@@ -25,7 +25,7 @@
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Score, Scored};
 use async_trait::async_trait;
-use rag::python::{Function, Script};
+use rag::python::{Function, Script, TIMEOUT_SECONDS};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -46,8 +46,12 @@ pub struct Config {
     pub source: String,
     /// The function.
     pub function: String,
-    /// The program that runs it.
-    pub interpreter: String,
+    /// The program that runs it. Default: the Python that started Reverie, else
+    /// that of the active virtual environment, else `python3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// How long one call may take, in seconds. Default 300; no part of any key.
+    pub timeout_seconds: f64,
     /// The lowest and the highest score.
     pub range: (f64, f64),
     /// Whether a higher score is better.
@@ -61,7 +65,8 @@ impl Default for Config {
             file: String::new(),
             source: String::new(),
             function: "score".to_owned(),
-            interpreter: "python3".to_owned(),
+            interpreter: None,
+            timeout_seconds: TIMEOUT_SECONDS,
             range: (0.0, 1.0),
             higher_is_better: true,
         }
@@ -76,15 +81,16 @@ impl Config {
         if !(self.range.0.is_finite() && self.range.1.is_finite() && self.range.0 < self.range.1) {
             return refuse(format!("`range` must be two numbers, the lower first, not {:?}", self.range));
         }
-        match Function::new(self.script(), &PARAMETERS) {
+        match Function::new("metric", self.script(), &PARAMETERS) {
             Ok(function) => Ok(Box::new(Python { config: self.clone(), function: Arc::new(function) })),
             Err(reason) => refuse(reason),
         }
     }
 
     fn script(&self) -> Script<'_> {
-        let Self { file, source, function, interpreter, .. } = self;
-        Script { file, source, function, interpreter }
+        let Self { file, source, function, interpreter, timeout_seconds, .. } = self;
+        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
+        Script { file, source, function, interpreter, timeout_seconds }
     }
 }
 
@@ -157,8 +163,8 @@ impl Python {
             wanted.insert(name.to_owned(), value);
         }
         let name = &self.config.function;
-        let reply = self.function.call_beside(Value::Object(wanted)).await.map_err(Missing::ProviderError)?;
-        let failed = |reason: String| Missing::ProviderError(format!("the function `{name}`: {reason}"));
+        let reply = self.function.call_beside(Value::Object(wanted)).await.map_err(Missing::FunctionError)?;
+        let failed = |reason: String| Missing::FunctionError(self.function.returned(reason));
         let (low, high) = self.config.range;
         let value = match &reply {
             Value::Null => return Err(Missing::NotApplicable(format!("the function `{name}` gives no score"))),
@@ -198,12 +204,15 @@ mod tests {
             Score::Value(value) => panic!("{value}"),
         };
         let raised = reason("def score(answer):\n    return 1 / 0\n");
-        assert!(matches!(&raised, Missing::ProviderError(text) if text.contains("ZeroDivisionError")), "{raised}");
+        assert!(
+            matches!(&raised, Missing::FunctionError(failure) if failure.message.contains("ZeroDivisionError")),
+            "{raised}"
+        );
         let large = reason("def score(answer):\n    return 7\n");
         assert!(large.to_string().contains("7 is not between 0 and 1"), "{large}");
         assert!(matches!(reason("def score(answer):\n    return None\n"), Missing::NotApplicable(_)));
         let ended = reason("import os\ndef score(answer):\n    os._exit(3)\n");
-        assert!(ended.to_string().contains("the interpreter ended"), "{ended}");
+        assert!(ended.to_string().contains("its interpreter ended"), "{ended}");
         let broken = reason("import no_such_module\ndef score(answer):\n    return 1\n");
         assert!(broken.to_string().contains("no_such_module"), "{broken}");
     }

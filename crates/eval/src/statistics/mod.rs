@@ -6,6 +6,7 @@
 
 mod agreement;
 mod bootstrap;
+mod confidence_set;
 mod corrected;
 mod effect;
 mod judge;
@@ -16,7 +17,8 @@ mod sequential;
 mod summary;
 
 pub use agreement::{Agreement, ClassAgreement};
-pub use bootstrap::{Interval, RESAMPLES, bootstrap, bootstrap_mean, bootstrap_means};
+pub use bootstrap::{Interval, RESAMPLES, bootstrap, bootstrap_mean, bootstrap_mean_of_means, bootstrap_means};
+pub use confidence_set::{MOST_GROUPS, MOST_QUESTIONS, Scores, Standing, confidence_sets, equality_p_value};
 pub use corrected::{CorrectedMean, corrected_mean};
 pub use effect::{effect_size, questions_needed};
 pub use judge::{auc, balanced_accuracy, balanced_accuracy_interval};

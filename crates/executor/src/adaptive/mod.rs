@@ -14,6 +14,11 @@
 //!   The number that was accepted then is kept; at times, less often after
 //!   each refusal, one more is tried, and while that is accepted it grows fast
 //!   again.
+//! - **What is said is weighed against what is seen.** A limit of nothing, or
+//!   one that more calls passed in a minute than it allows, is not believed;
+//!   nor is a rate blamed for refusals that go on though calls are held back
+//!   by it. What is not believed holds nothing back, and refusals then teach
+//!   concurrency. No pause is longer than a minute.
 //! - A refusal is one of [`ErrorClass::RateLimited`] or
 //!   [`ErrorClass::Overloaded`]; other failures say nothing of limits, but
 //!   three time-outs in a row halve the concurrency.
@@ -23,9 +28,11 @@
 //! of a queue).
 
 pub(crate) mod bucket;
+mod credence;
 
 use crate::{Controller, ErrorClass, Outcome, OutcomeKind, RateHints};
 use bucket::Bucket;
+use credence::Credence;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::VecDeque,
@@ -61,6 +68,9 @@ const NOISE: f64 = 0.02;
 /// How a learned rate grows each second without a refusal, and what is left of it after one.
 const RATE_GROWTH: f64 = 0.02;
 const RATE_CUT: f64 = 0.95;
+/// No wish to be left alone pauses all calls for longer, and one that is
+/// longer than the second is for the call that it was said to.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(300));
 
 /// What is known of the other side from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -83,7 +93,8 @@ impl Default for AdaptiveSettings {
 
 /// See the [module's head](self).
 pub struct Adaptive {
-    settings: AdaptiveSettings,
+    initial: usize,
+    maximum: AtomicUsize,
     target: AtomicUsize,
     state: Mutex<State>,
     listeners: Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>,
@@ -104,6 +115,8 @@ struct State {
     tried_from: Option<f64>,
     requests: Bucket,
     tokens: Bucket,
+    /// The limits per minute that were declared, of calls and of tokens.
+    declared: (Option<f64>, Option<f64>),
     /// Whether the rate of calls was learned, not told.
     learned: bool,
     refused: Option<Instant>,
@@ -112,8 +125,9 @@ struct State {
     raised: Instant,
     /// Nothing starts before.
     paused_until: Option<Instant>,
-    /// What was said last.
+    /// What was said last, as far as it is believed.
     hints: Option<RateHints>,
+    credence: Credence,
     usual: Option<f64>,
     shortest: f64,
     timeouts: u32,
@@ -147,12 +161,14 @@ impl Adaptive {
             tried_from: None,
             requests: Bucket::new(settings.requests_per_minute, now),
             tokens: Bucket::new(settings.tokens_per_minute, now).estimated(),
+            declared: (settings.requests_per_minute, settings.tokens_per_minute),
             learned: false,
             refused: None,
             lowered: None,
             raised: now,
             paused_until: None,
             hints: None,
+            credence: Credence::default(),
             usual: None,
             shortest: f64::INFINITY,
             timeouts: 0,
@@ -160,7 +176,13 @@ impl Adaptive {
             accepted: VecDeque::new(),
         };
         // Until the first answer, it is `admit` that holds calls back.
-        Self { settings, target: maximum.into(), state: Mutex::new(state), listeners: Mutex::default() }
+        Self {
+            initial: settings.initial,
+            maximum: maximum.into(),
+            target: maximum.into(),
+            state: Mutex::new(state),
+            listeners: Mutex::default(),
+        }
     }
 
     /// The learned or declared limits per second: calls, tokens.
@@ -173,10 +195,48 @@ impl Adaptive {
     pub fn declare(&self, requests_per_minute: Option<f64>, tokens_per_minute: Option<f64>) {
         let now = Instant::now();
         let mut state = self.state();
+        state.declared = (requests_per_minute, tokens_per_minute);
         state.requests = Bucket::new(requests_per_minute, now);
         state.tokens = Bucket::new(tokens_per_minute, now).estimated();
         state.learned = false;
         drop(state);
+        self.changed();
+    }
+
+    /// Takes what else is known of the same limits: of two numbers for one,
+    /// the smaller holds from now on. Nothing becomes larger.
+    pub fn restrict(&self, settings: &AdaptiveSettings) {
+        let maximum = settings.maximum.max(1);
+        let before = self.maximum.fetch_min(maximum, Ordering::AcqRel);
+        let mut held = self.state();
+        let state = &mut *held;
+        let smaller = |limit: Option<f64>, declared: Option<f64>| {
+            limit.filter(|limit| declared.is_none_or(|declared| *limit < declared))
+        };
+        let requests = smaller(settings.requests_per_minute, state.declared.0);
+        let tokens = smaller(settings.tokens_per_minute, state.declared.1);
+        if before <= maximum && requests.is_none() && tokens.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        if requests.is_some() {
+            state.declared.0 = requests;
+            state.requests = Bucket::new(requests, now);
+            state.learned = false;
+        }
+        if tokens.is_some() {
+            state.declared.1 = tokens;
+            state.tokens = Bucket::new(tokens, now).estimated();
+        }
+        match state.answered {
+            true => self.publish(state),
+            false => _ = self.target.fetch_min(maximum, Ordering::AcqRel),
+        }
+        drop(held);
+        self.changed();
+    }
+
+    fn changed(&self) {
         let listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner).clone();
         listeners.iter().for_each(|listener| listener());
     }
@@ -186,7 +246,7 @@ impl Adaptive {
     }
 
     fn publish(&self, state: &State) {
-        let target = (state.concurrency as usize).clamp(1, self.settings.maximum);
+        let target = (state.concurrency as usize).clamp(1, self.maximum());
         self.target.store(target, Ordering::Release);
     }
 }
@@ -197,7 +257,7 @@ impl Controller for Adaptive {
     }
 
     fn maximum(&self) -> usize {
-        self.settings.maximum
+        self.maximum.load(Ordering::Acquire)
     }
 
     fn admit(&self, cost: u64, now: Instant) -> Result<(), Instant> {
@@ -207,8 +267,8 @@ impl Controller for Adaptive {
         }
         if !state.answered {
             let began = *state.began.get_or_insert(now);
-            if state.started >= self.settings.initial {
-                let turn = state.started - self.settings.initial + 1;
+            if state.started >= self.initial {
+                let turn = state.started - self.initial + 1;
                 let at = began + PACE * u32::try_from(turn).unwrap_or(u32::MAX);
                 if at > now {
                     return Err(at);
@@ -230,17 +290,18 @@ impl Controller for Adaptive {
     fn hear(&self, hints: &RateHints) {
         let now = Instant::now();
         let state = &mut *self.state();
+        let hints = state.credence.hear(hints);
         state.requests.hear(&hints.requests, hints.sent, now);
         state.tokens.hear(&hints.tokens, hints.sent, now);
         if hints.requests.per_minute.is_some() {
             state.learned = false;
         }
-        state.hints = Some(*hints);
+        state.hints = Some(hints);
         // A known rate needs this many in flight, by Little's law.
         if let (Some(rate), Some(usual)) = (state.requests.rate().filter(|_| !state.learned), state.usual)
             && state.growth == Growth::Fast
         {
-            state.concurrency = state.concurrency.max((1.5 * rate * usual).min(self.settings.maximum as f64));
+            state.concurrency = state.concurrency.max((1.5 * rate * usual).min(self.maximum() as f64));
         }
         self.publish(state);
     }
@@ -250,7 +311,7 @@ impl Controller for Adaptive {
         let state = &mut *self.state();
         if !state.answered {
             state.answered = true;
-            state.concurrency = (state.started.max(self.settings.initial) as f64).min(self.settings.maximum as f64);
+            state.concurrency = (state.started.max(self.initial) as f64).min(self.maximum() as f64);
         }
         if outcome.kind == OutcomeKind::TimedOut {
             state.timeouts += 1;
@@ -263,7 +324,14 @@ impl Controller for Adaptive {
         }
         state.refused_share += SHARE * (f64::from(u8::from(outcome.kind.is_refusal())) - state.refused_share);
         match outcome.kind {
-            OutcomeKind::Completed => state.accept(outcome, now, self.settings.maximum),
+            OutcomeKind::Completed => {
+                state.accept(outcome, now, self.maximum());
+                if state.credence.accepted(outcome.latency, now) {
+                    // What was heard of it goes with the belief in it.
+                    state.requests = Bucket::new(state.declared.0, now);
+                    state.hints = state.hints.map(|hints| state.credence.believed(&hints));
+                }
+            }
             kind if kind.is_refusal() => state.refuse(outcome, now),
             OutcomeKind::Failed(_) | OutcomeKind::TimedOut => {}
         }
@@ -328,13 +396,12 @@ impl State {
         self.tokens.refund(outcome.cost as f64, started);
         let first = self.refused.is_none_or(|refused| now.saturating_duration_since(refused) > Duration::from_secs(1));
         self.refused = Some(now);
-        if outcome.kind == OutcomeKind::Failed(ErrorClass::RateLimited) && self.rate_is_to_blame(outcome) {
+        let is_limited = outcome.kind == OutcomeKind::Failed(ErrorClass::RateLimited);
+        if is_limited && self.rate_is_to_blame(outcome) && self.credence.blames(outcome.latency, now) {
             if self.hints.is_some_and(|hints| hints.requests.remaining.is_none_or(|remaining| remaining >= 1.0)) {
                 self.tokens.was_too_cheap();
             }
-            if let Some(wait) = outcome.retry_after {
-                self.pause(now + wait);
-            }
+            self.pause(outcome.retry_after, now);
             return;
         }
         // Those of the calls in flight that were not refused were accepted;
@@ -365,7 +432,8 @@ impl State {
         }
         self.proven = 0;
         self.concurrency = self.concurrency.min(others as f64);
-        let told = self.hints.is_some_and(|hints| !hints.requests.is_empty() || !hints.tokens.is_empty());
+        let told =
+            self.hints.is_some_and(|hints| hints.requests.per_minute.is_some() || hints.tokens.per_minute.is_some());
         let again = since.is_some_and(|since| AGAIN.contains(&since));
         if again && !told && outcome.kind == OutcomeKind::Failed(ErrorClass::RateLimited) {
             self.learn_rate(outcome, now);
@@ -376,15 +444,19 @@ impl State {
     /// Whether what was said last leaves nothing for such a call.
     fn rate_is_to_blame(&self, outcome: &Outcome) -> bool {
         let Some(hints) = &self.hints else { return false };
-        let short = |remaining: Option<f64>, needed: f64| remaining.is_some_and(|remaining| remaining < needed);
-        short(hints.requests.remaining, 1.0) || short(hints.tokens.remaining, outcome.cost as f64)
+        // Without a rate there is nothing to hold calls back by.
+        let short = |bucket: &Bucket, remaining: Option<f64>, needed: f64| {
+            bucket.rate().is_some() && remaining.is_some_and(|remaining| remaining < needed)
+        };
+        let credible = outcome.retry_after.is_none_or(|wait| wait <= PAUSE.1);
+        credible
+            && (short(&self.requests, hints.requests.remaining, 1.0)
+                || short(&self.tokens, hints.tokens.remaining, outcome.cost as f64))
     }
 
     /// Concurrency alone does not explain the refusals: a rate does.
     fn learn_rate(&mut self, outcome: &Outcome, now: Instant) {
-        if let Some(wait) = outcome.retry_after {
-            self.pause(now + wait);
-        }
+        self.pause(outcome.retry_after, now);
         let span = self.accepted.front().map_or(0.0, |oldest| now.saturating_duration_since(*oldest).as_secs_f64());
         let lately = self.accepted.len() as f64 / span.max(1e-3);
         let rate = match self.requests.rate() {
@@ -412,15 +484,19 @@ impl State {
         }
     }
 
-    fn pause(&mut self, until: Instant) {
-        self.paused_until = Some(self.paused_until.map_or(until, |paused| paused.max(until)));
+    /// Starts nothing for as long as the other side asks, within bounds.
+    fn pause(&mut self, wait: Option<Duration>, now: Instant) {
+        if let Some(wait) = wait.filter(|wait| *wait <= PAUSE.1) {
+            let until = now + wait.min(PAUSE.0);
+            self.paused_until = Some(self.paused_until.map_or(until, |paused| paused.max(until)));
+        }
     }
 }
 
 impl std::fmt::Debug for Adaptive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Adaptive")
-            .field("settings", &self.settings)
+            .field("maximum", &self.maximum())
             .field("target", &self.target())
             .finish_non_exhaustive()
     }

@@ -31,6 +31,15 @@ struct Limits {
     seed: u64,
     /// The share of calls that is refused for no reason.
     whims: f64,
+    /// What refusals say, whatever is true.
+    claim: Option<Claim>,
+}
+
+/// What a refusal says of the limit on calls, and when to come back.
+#[derive(Clone, Copy)]
+struct Claim {
+    hint: RateHint,
+    retry_after: Option<Duration>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -79,6 +88,7 @@ impl Provider {
             refused_late: 0,
             seed: 1,
             whims: 0.0,
+            claim: None,
         };
         Arc::new(Self { state: Mutex::new(state), tells })
     }
@@ -113,6 +123,9 @@ impl Provider {
         if decision.is_err() {
             state.refused += 1;
             state.refused_late += usize::from(now - state.began > Duration::from_secs(5));
+            if let Some(Claim { hint, retry_after }) = state.claim {
+                return (Err(retry_after), [hint, RateHint::default()]);
+            }
         }
         let hint = |bucket: (f64, f64, f64)| RateHint {
             per_minute: bucket.0.is_finite().then_some(bucket.0 * 60.0),
@@ -264,4 +277,63 @@ async fn refusals_at_random_do_not_slow_a_provider_without_limits() {
     provider.state().whims = 0.01;
     let (seconds, _) = run(&provider, 10).await;
     assert!(seconds < 5.0, "{seconds}");
+}
+
+/// Claims of refusals at a provider that takes 12 at once, whatever it says.
+fn claims() -> Vec<(&'static str, Claim)> {
+    let claim = |per_minute, remaining, reset: Option<u64>, retry_after: Option<u64>| Claim {
+        hint: RateHint { per_minute, remaining, reset: reset.map(Duration::from_secs) },
+        retry_after: retry_after.map(Duration::from_millis),
+    };
+    vec![
+        ("a limit of 0", claim(Some(0.0), Some(0.0), None, Some(50))),
+        ("a limit of 0, for a day", claim(Some(0.0), Some(0.0), Some(86_400), Some(86_400_000))),
+        ("a limit of 1", claim(Some(1.0), Some(0.0), None, Some(50))),
+        ("a limit of 6000", claim(Some(6000.0), Some(0.0), None, Some(50))),
+        ("a limit of 60,000, no wish", claim(Some(60_000.0), Some(0.0), None, None)),
+        ("nothing left of no limit", claim(None, Some(0.0), None, Some(50))),
+        ("no number", claim(Some(f64::NAN), Some(f64::INFINITY), None, Some(50))),
+        ("below nothing", claim(Some(-5.0), Some(-1.0), None, Some(50))),
+        ("more than there is", claim(Some(1e308), Some(1e308), None, Some(50))),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_refusals_claim_loses_against_what_gets_through() {
+    for (name, claim) in claims() {
+        let provider = Provider::new(12, NONE, NONE, false);
+        provider.state().claim = Some(claim);
+        let (seconds, refused) = run(&provider, 10).await;
+        check(name, TASKS as f64 * MEAN / 12.0, (seconds, refused), 0.8, 0.08);
+        let state = provider.state();
+        assert!(state.refused < TASKS, "{name}: {} refusals for {TASKS} calls", state.refused);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_that_is_blamed_pauses_for_a_minute_at_most() {
+    let controller = Adaptive::new(AdaptiveSettings::default());
+    let told = RateHint { per_minute: Some(600.0), remaining: Some(0.0), reset: None };
+    let refused = |retry_after| Outcome {
+        retry_after: Some(retry_after),
+        ..Outcome::new(OutcomeKind::Failed(ErrorClass::RateLimited), Duration::from_millis(1))
+    };
+    for wish in [Duration::from_secs(200), Duration::from_secs(86_400), Duration::MAX] {
+        controller.hear(&RateHints { requests: told, ..RateHints::new(Instant::now()) });
+        controller.record(&refused(wish));
+        let now = Instant::now();
+        let until = controller.admit(1, now).expect_err("the bucket is empty");
+        assert!(until - now <= Duration::from_secs(60), "{wish:?}: {:?}", until - now);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_declarations_the_smaller_holds() {
+    let controller = Adaptive::new(AdaptiveSettings { maximum: 64, ..AdaptiveSettings::default() });
+    let known = AdaptiveSettings { maximum: 5, requests_per_minute: Some(600.0), ..AdaptiveSettings::default() };
+    controller.restrict(&known);
+    assert_eq!((controller.maximum(), controller.target(), controller.rates().0), (5, 5, Some(10.0)));
+    controller.restrict(&AdaptiveSettings { requests_per_minute: Some(60.0), ..AdaptiveSettings::default() });
+    controller.restrict(&AdaptiveSettings { requests_per_minute: Some(6000.0), ..AdaptiveSettings::default() });
+    assert_eq!((controller.maximum(), controller.target(), controller.rates().0), (5, 5, Some(1.0)));
 }

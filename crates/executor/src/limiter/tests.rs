@@ -195,3 +195,142 @@ async fn the_controller_hears_of_every_attempt() {
         ]
     );
 }
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+fn limited(wish: Option<Duration>) -> Fault {
+    Fault(ErrorClass::RateLimited, wish)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_costs_no_attempt_while_anything_gets_through() {
+    let limiter = Limiter::fixed(2).with_retry(RetryPolicy { max_attempts: 2, ..RetryPolicy::default() });
+    let cancel = CancellationToken::new();
+    let refused = vec![limited(Some(Duration::from_secs(20))); 100];
+    let unlucky = limiter.call_with_details(0, &cancel, failing(&refused));
+    let others = async {
+        for _ in 0..2000 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            assert_eq!(limiter.call(0, &cancel, failing(&[])).await, Ok(7));
+        }
+    };
+    let ((output, details), ()) = tokio::join!(unlucky, others);
+    assert_eq!((output, details.status), (Ok(7), ExecutionStatus::CompletedWithRetries));
+    assert_eq!(details.errors.len(), 64, "what is kept of them is bounded");
+    // A failure is another matter, before and after a refusal.
+    let mixed = [TRANSIENT, limited(None), TRANSIENT];
+    assert_eq!(limiter.call(0, &cancel, failing(&mixed)).await, Err(Error::Failed(TRANSIENT)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_of_a_day_sends_the_call_to_the_end_of_the_line() {
+    let limiter = Limiter::fixed(1);
+    let cancel = CancellationToken::new();
+    let order = Mutex::new(Vec::new());
+    let call = |name: &'static str, faults: &[Fault]| {
+        let (limiter, cancel, order, mut task) = (&limiter, &cancel, &order, failing(faults));
+        async move {
+            let slow = || {
+                let result = task();
+                async move {
+                    tokio::time::sleep(Duration::from_secs(2)).await;
+                    result.await
+                }
+            };
+            let output = limiter.call(0, cancel, slow).await;
+            order.lock().unwrap_or_else(PoisonError::into_inner).push(name);
+            output
+        }
+    };
+    let started = Instant::now();
+    let sent_away = call("a day", &[limited(Some(DAY))]);
+    let asked_to_wait = call("a second", &[limited(Some(Duration::from_secs(1)))]);
+    let [first, second, third, fourth] = ["1", "2", "3", "4"].map(|name| call(name, &[]));
+    let outputs = tokio::join!(sent_away, asked_to_wait, first, second, third, fourth);
+    assert_eq!(outputs, (Ok(7), Ok(7), Ok(7), Ok(7), Ok(7), Ok(7)));
+    let order = order.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(order, ["1", "a second", "2", "3", "4", "a day"]);
+    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_are_given_up_when_nothing_gets_through_and_all_at_once() {
+    let patience = Duration::from_secs(60);
+    for wish in [None, Some(Duration::from_secs(7)), Some(DAY), Some(Duration::MAX)] {
+        let limiter = Limiter::fixed(2).with_retry(RetryPolicy { max_refused: patience, ..RetryPolicy::default() });
+        let cancel = CancellationToken::new();
+        let attempts = AtomicU32::new(0);
+        let refused = || {
+            attempts.fetch_add(1, Ordering::SeqCst);
+            async {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                Err::<u32, _>(limited(wish))
+            }
+        };
+        let started = Instant::now();
+        let calls = (0..5000).map(|_| limiter.call(0, &cancel, refused));
+        let outputs = futures::future::join_all(calls).await;
+        let stalled = Error::Stalled { after: patience, last: "RateLimited".to_owned() };
+        assert!(outputs.iter().all(|output| *output == Err(stalled.clone())), "{wish:?}");
+        let took = started.elapsed();
+        assert!((patience..patience + Duration::from_secs(20)).contains(&took), "{wish:?}: {took:?}");
+        let n_attempts = attempts.load(Ordering::SeqCst);
+        assert!(n_attempts < 200, "{wish:?}: {n_attempts} attempts, though nothing got through");
+        assert_eq!(places(&limiter), (0, 0, 2));
+        // What comes later is another matter, and is not given up at once.
+        tokio::time::sleep(Duration::from_secs(61)).await;
+        assert_eq!(limiter.call(0, &cancel, failing(&vec![limited(wish); 3])).await, Ok(7));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_call_an_hour_is_enough_to_wait_for() {
+    let patience = Duration::from_secs(3700);
+    let limiter = Limiter::fixed(64).with_retry(RetryPolicy { max_refused: patience, ..RetryPolicy::default() });
+    let cancel = CancellationToken::new();
+    let next = Mutex::new(Instant::now());
+    let hourly = || async {
+        let mut next = next.lock().unwrap_or_else(PoisonError::into_inner);
+        if *next <= Instant::now() {
+            *next = Instant::now() + Duration::from_secs(3600);
+            return Ok(());
+        }
+        Err(limited(Some(DAY)))
+    };
+    let outputs = futures::future::join_all((0..20).map(|_| limiter.call(0, &cancel, hourly))).await;
+    assert!(outputs.iter().all(Result::is_ok), "{outputs:?}");
+}
+
+#[derive(Debug, Clone, PartialEq)]
+struct Late;
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("late")
+    }
+}
+
+impl Retryable for Late {
+    fn class(&self) -> ErrorClass {
+        ErrorClass::Transient
+    }
+    fn is_timeout(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_time_outs_of_a_task_s_own_halve_the_concurrency() {
+    let limiter = Limiter::new(Arc::new(crate::Adaptive::new(crate::AdaptiveSettings::default())))
+        .with_retry(RetryPolicy::never());
+    let cancel = CancellationToken::new();
+    for _ in 0..8 {
+        assert_eq!(limiter.call(0, &cancel, failing(&[])).await, Ok(7));
+    }
+    let before = limiter.status().target;
+    for _ in 0..3 {
+        let late = || std::future::ready(Err::<(), _>(Late));
+        assert_eq!(limiter.call(0, &cancel, late).await, Err(Error::Failed(Late)));
+    }
+    assert_eq!((limiter.status().target, limiter.status().timed_out), (before / 2, 3));
+}

@@ -19,7 +19,7 @@ fn fixed(concurrency: usize) -> Arc<Slots> {
 #[tokio::test]
 async fn the_line_is_ordered_by_priority_then_attempts_then_arrival() {
     let slots = fixed(1);
-    let mut held = slots.acquire(&CALL, 0).now_or_never();
+    let mut held = slots.acquire(&CALL, 0, false).now_or_never();
     assert!(held.is_some());
     let (order_sender, order) = std::sync::mpsc::channel();
     let mut line: Vec<_> = [(0, 0), (0, 0), (5, 0), (0, 1), (-1, 9), (5, 0)]
@@ -28,7 +28,7 @@ async fn the_line_is_ordered_by_priority_then_attempts_then_arrival() {
         .map(|(number, (priority, attempts))| {
             let (slots, order_sender) = (slots.clone(), order_sender.clone());
             Box::pin(async move {
-                let slot = slots.acquire(&Call::from(priority), attempts).await;
+                let slot = slots.acquire(&Call::from(priority), attempts, false).await;
                 let _ = order_sender.send(number);
                 slot
             })
@@ -50,9 +50,9 @@ async fn the_line_is_ordered_by_priority_then_attempts_then_arrival() {
 #[tokio::test]
 async fn who_stops_waiting_takes_no_slot_along() {
     let slots = fixed(1);
-    let held = slots.acquire(&CALL, 0).await;
-    let mut in_line = Box::pin(slots.acquire(&CALL, 0));
-    let mut admitted = Box::pin(slots.acquire(&URGENT, 0));
+    let held = slots.acquire(&CALL, 0, false).await;
+    let mut in_line = Box::pin(slots.acquire(&CALL, 0, false));
+    let mut admitted = Box::pin(slots.acquire(&URGENT, 0, false));
     assert!(poll!(&mut in_line).is_pending());
     assert!(poll!(&mut admitted).is_pending());
     drop(held);
@@ -62,7 +62,7 @@ async fn who_stops_waiting_takes_no_slot_along() {
     assert_eq!(slots.counts(), (1, 0));
     drop(in_line);
     assert_eq!(slots.counts(), (0, 0));
-    let mut left = Box::pin(slots.acquire(&CALL, 0));
+    let mut left = Box::pin(slots.acquire(&CALL, 0, false));
     let held = poll!(&mut left);
     assert!(matches!(held, Poll::Ready(_)));
 }
@@ -96,9 +96,9 @@ impl Controller for Dial {
 async fn a_raised_target_lets_waiting_calls_in_at_once() {
     let dial = Arc::new(Dial::default());
     let slots = Slots::new(dial.clone());
-    let held = slots.acquire(&CALL, 0).await;
-    let mut second = pin!(slots.acquire(&CALL, 0));
-    let mut third = pin!(slots.acquire(&CALL, 0));
+    let held = slots.acquire(&CALL, 0, false).await;
+    let mut second = pin!(slots.acquire(&CALL, 0, false));
+    let mut third = pin!(slots.acquire(&CALL, 0, false));
     assert!(poll!(&mut second).is_pending());
     assert!(poll!(&mut third).is_pending());
     dial.target.store(3, Ordering::SeqCst);

@@ -3,20 +3,41 @@
 use super::{Batch, Columns, Table, json, optional_text};
 use crate::Error;
 use models::Usage;
-use rag::Answer;
+use rag::{Answer, python::Failure};
+use serde::{Deserialize, Serialize};
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NoAnswer {
+    /// What happened, for people.
+    pub reason: String,
+    /// The function of the user's own that failed, if that is why.
+    pub function: Option<Box<Failure>>,
+}
+
+impl NoAnswer {
+    /// The reason why a question has no score that needs the answer.
+    pub fn missing(&self) -> eval::Missing {
+        match &self.function {
+            Some(failure) => eval::Missing::FunctionError(failure.clone()),
+            None => eval::Missing::ProviderError(self.reason.clone()),
+        }
+    }
+}
 
 /// The answer to one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRow {
     /// The question's id.
     pub question: String,
-    /// The answer, or the provider's error.
-    pub answer: Result<Answer, String>,
+    /// The answer, or why there is none.
+    pub answer: Result<Answer, NoAnswer>,
 }
 
 impl Table for AnswerRow {
     fn columns(rows: &[Self]) -> Columns {
         let answers = || rows.iter().map(|row| row.answer.as_ref().ok());
+        let errors = || rows.iter().map(|row| row.answer.as_ref().err());
         let count = |of: fn(&Answer) -> u64| answers().map(move |answer| answer.map_or(0, of));
         Columns::default()
             .text("question", rows.iter().map(|row| row.question.as_str()))
@@ -28,7 +49,8 @@ impl Table for AnswerRow {
             .u64("cached_tokens", count(|answer| answer.usage.cached_tokens))
             .u64("completion_tokens", count(|answer| answer.usage.completion_tokens))
             .f64("seconds", answers().map(|answer| answer.map_or(0.0, |answer| answer.seconds)))
-            .optional_text("error", rows.iter().map(|row| row.answer.as_ref().err().map(String::as_str)))
+            .optional_text("error", errors().map(|error| error.map(|error| error.reason.as_str())))
+            .json("function_error", errors().map(|error| error.and_then(|error| error.function.as_ref())))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
@@ -36,10 +58,14 @@ impl Table for AnswerRow {
         let (dropped, calls, seconds) = (batch.u64("dropped_passages")?, batch.u64("calls")?, batch.f64("seconds")?);
         let (prompt, cached) = (batch.u64("prompt_tokens")?, batch.u64("cached_tokens")?);
         let (completion, error) = (batch.u64("completion_tokens")?, batch.text("error")?);
+        // Tables of earlier versions have none.
+        let function = batch.text("function_error").ok();
         (0..batch.len())
             .map(|i| {
                 let answer = match optional_text(error, i) {
-                    Some(error) => Err(error),
+                    Some(reason) => {
+                        Err(NoAnswer { reason, function: function.map_or(Ok(None), |function| json(function, i))? })
+                    }
                     None => Ok(Answer {
                         text: text.value(i).to_owned(),
                         citations: json(citations, i)?,

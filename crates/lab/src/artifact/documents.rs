@@ -48,13 +48,14 @@ impl Table for DocumentRow {
             .optional_text("author", documents().map(|document| document?.author.as_deref()))
             .optional_text("text", documents().map(|document| Some(document?.text.as_str())))
             .json("pages", documents().map(|document| document.map(|document| &document.pages)))
+            .json("headings", documents().map(|document| document.map(|document| &document.headings)))
             .json("rejected", rows.iter().map(|row| row.rejected().map(|rejected| &rejected.reason)))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
         let (path, content, format) = (batch.text("path")?, batch.text("content")?, batch.text("format")?);
         let (title, author, text) = (batch.text("title")?, batch.text("author")?, batch.text("text")?);
-        let (pages, rejected) = (batch.text("pages")?, batch.text("rejected")?);
+        let (pages, headings, rejected) = (batch.text("pages")?, batch.text("headings")?, batch.text("rejected")?);
         (0..batch.len())
             .map(|i| {
                 let path = path.value(i).to_owned();
@@ -70,6 +71,7 @@ impl Table for DocumentRow {
                     author: optional_text(author, i),
                     text: text.value(i).to_owned(),
                     pages: json(pages, i)?,
+                    headings: json(headings, i)?,
                 }))
             })
             .collect()

@@ -8,7 +8,7 @@ mod passages;
 mod scores;
 mod vectors;
 
-pub use answers::AnswerRow;
+pub use answers::{AnswerRow, NoAnswer};
 pub use documents::DocumentRow;
 pub use passages::PassageRow;
 pub use scores::ScoreRow;
@@ -28,7 +28,7 @@ use parquet::{
 use std::{collections::HashMap, sync::Arc};
 
 /// Raise when any table's columns change their meaning: part of every task key.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Rows of one kind.
 pub trait Table: Sized {
@@ -46,52 +46,54 @@ pub trait Table: Sized {
 pub struct Columns(Vec<(Field, ArrayRef)>);
 
 impl Columns {
-    fn push(mut self, name: &str, array: impl Array + 'static) -> Self {
-        let field = Field::new(name, array.data_type().clone(), array.is_nullable());
+    /// Whether values may be missing is the table's choice, not that of the
+    /// rows that happen to be in it: tables of one kind have one schema.
+    fn push(mut self, name: &str, nullable: bool, array: impl Array + 'static) -> Self {
+        let field = Field::new(name, array.data_type().clone(), nullable);
         self.0.push((field, Arc::new(array)));
         self
     }
 
     fn text<'a>(self, name: &str, values: impl Iterator<Item = &'a str>) -> Self {
-        self.push(name, StringArray::from_iter_values(values))
+        self.push(name, false, StringArray::from_iter_values(values))
     }
 
     fn optional_text<'a>(self, name: &str, values: impl Iterator<Item = Option<&'a str>>) -> Self {
-        self.push(name, values.collect::<StringArray>())
+        self.push(name, true, values.collect::<StringArray>())
     }
 
     /// A nested value as JSON text.
     fn json<T: serde::Serialize>(self, name: &str, values: impl Iterator<Item = T>) -> Self {
         let texts = values.map(|value| serde_json::to_string(&value).unwrap_or_else(|error| format!("\"{error}\"")));
-        self.push(name, StringArray::from_iter_values(texts))
+        self.push(name, false, StringArray::from_iter_values(texts))
     }
 
     fn u8(self, name: &str, values: impl Iterator<Item = u8>) -> Self {
-        self.push(name, UInt8Array::from_iter_values(values))
+        self.push(name, false, UInt8Array::from_iter_values(values))
     }
 
     fn u32(self, name: &str, values: impl Iterator<Item = u32>) -> Self {
-        self.push(name, UInt32Array::from_iter_values(values))
+        self.push(name, false, UInt32Array::from_iter_values(values))
     }
 
     fn optional_u32(self, name: &str, values: impl Iterator<Item = Option<u32>>) -> Self {
-        self.push(name, values.collect::<UInt32Array>())
+        self.push(name, true, values.collect::<UInt32Array>())
     }
 
     fn u64(self, name: &str, values: impl Iterator<Item = u64>) -> Self {
-        self.push(name, UInt64Array::from_iter_values(values))
+        self.push(name, false, UInt64Array::from_iter_values(values))
     }
 
     fn f64(self, name: &str, values: impl Iterator<Item = f64>) -> Self {
-        self.push(name, Float64Array::from_iter_values(values))
+        self.push(name, false, Float64Array::from_iter_values(values))
     }
 
     fn optional_f64(self, name: &str, values: impl Iterator<Item = Option<f64>>) -> Self {
-        self.push(name, values.collect::<Float64Array>())
+        self.push(name, true, values.collect::<Float64Array>())
     }
 
     fn boolean(self, name: &str, values: impl Iterator<Item = bool>) -> Self {
-        self.push(name, BooleanArray::from(values.collect::<Vec<_>>()))
+        self.push(name, false, BooleanArray::from(values.collect::<Vec<_>>()))
     }
 
     fn batch(self) -> Result<RecordBatch, Error> {
@@ -165,12 +167,33 @@ pub fn decode<T: Table>(bytes: Bytes) -> Result<Vec<T>, Error> {
     Ok(rows)
 }
 
+/// What is wrong with an output of a task, by its name, as far as its format
+/// tells. That is all there is to go by for those of versions that noted no
+/// checksum.
+pub fn problem(name: &str, bytes: Bytes) -> Option<String> {
+    let looked = match name.rsplit('.').next() {
+        Some("parquet") => read(bytes).map(drop),
+        Some("dense") => rag::index::DenseIndex::from_bytes(&bytes).map(drop).map_err(Error::from),
+        Some("bm25") => rag::index::Bm25Index::from_bytes(&bytes).map(drop).map_err(Error::from),
+        _ => return None,
+    };
+    looked.err().map(|error| crate::error_chain(&error))
+}
+
 /// Rows as one Arrow batch, with the columns of their table.
 ///
 /// # Errors
 /// If Arrow refuses them.
 pub fn to_batch<T: Table>(rows: &[T]) -> Result<RecordBatch, Error> {
     T::columns(rows).batch()
+}
+
+/// The columns of a table: what [`to_batch`] makes, whatever the rows.
+///
+/// # Errors
+/// If Arrow refuses them.
+pub fn schema<T: Table>() -> Result<Arc<Schema>, Error> {
+    Ok(to_batch::<T>(&[])?.schema())
 }
 
 /// The rows of an Arrow batch; columns that do not belong to their table are passed over.

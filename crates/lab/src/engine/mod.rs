@@ -12,7 +12,7 @@ mod worker;
 pub use cluster::{CallError, Cluster, ClusterNode, Resources, WorkerId};
 pub use local::Local;
 pub use remote::Remote;
-pub(crate) use schedule::{Assignment, Runner, required, stored};
+pub(crate) use schedule::{Assignment, Runner, again, required, stored};
 pub(crate) use turns::Turn;
 use turns::Turns;
 pub use unit::WorkerSetup;
@@ -25,6 +25,7 @@ use crate::{
     task::Execution,
 };
 use async_trait::async_trait;
+use rag::{load::Unread, python::Failure};
 use std::{collections::HashMap, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
@@ -44,8 +45,15 @@ pub struct Outcome {
     pub reused: usize,
     /// Rows without a result because a provider failed: asked for again by the next run.
     pub provider_errors: usize,
+    /// Rows without a result because a function of the user's own failed.
+    pub function_errors: usize,
+    /// The same tasks as in `failed`, where a function of the user's own is
+    /// why: which task called it, and what it did.
+    pub failed_functions: HashMap<TaskId, (TaskId, Failure)>,
     /// Tasks that were handed out again because a worker died.
     pub repeated: usize,
+    /// Files that could not be read: the next run reads them.
+    pub unread: Vec<Unread>,
 }
 
 /// Executes plans. Same plan, same keys, same artifacts, whatever the engine.

@@ -270,6 +270,9 @@ impl State {
         for (operator, rows) in look.rows {
             progress.rows(operator, rows);
         }
+        for (operator, expected) in look.expected {
+            progress.expect_all(operator, expected);
+        }
         progress.elsewhere(worker, look.models);
     }
 

@@ -7,7 +7,7 @@
 
 use super::{Outcome, Outputs, Turn, Turns};
 use crate::{
-    Error, error_chain,
+    Error, error_chain, failed_function,
     plan::{Operator, Plan, Task, TaskId},
     progress::Progress,
     task::{Execution, Output},
@@ -18,7 +18,7 @@ use std::{
     cmp::Reverse,
     collections::{BTreeSet, HashMap, HashSet},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 use store::ArtifactStore;
 use tokio::task::JoinSet;
@@ -26,6 +26,8 @@ use tokio_util::sync::CancellationToken;
 
 /// From so many tasks on, all names are listed instead of one asked after the other.
 const MANY_TASKS: usize = 2000;
+/// How often it is looked whether the store is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// A task that is to run now.
 #[derive(Clone)]
@@ -105,7 +107,8 @@ pub(super) async fn execute(
     cancel: &CancellationToken,
 ) -> Result<Outcome, Error> {
     let stored = stored(plan, &execution.store).await?;
-    let (to_run, reused) = required(plan, &stored);
+    let again = again(plan, &stored, &execution.store).await?;
+    let (to_run, reused) = required(plan, &stored, &again);
     progress.begin(plan, &to_run, &reused);
     progress.watch(execution.models().client());
     execution.log("tasks_reused", serde_json::json!({ "count": reused.len(), "to_run": to_run.len() }));
@@ -133,6 +136,7 @@ pub(super) async fn execute(
     let mut active: HashMap<Operator, usize> = HashMap::new();
     let mut tainted: HashSet<TaskId> = HashSet::new();
     let mut set: JoinSet<(TaskId, Result<Output, Error>)> = JoinSet::new();
+    let mut gone = Box::pin(gone(&execution.store));
     loop {
         while !cancel.is_cancelled()
             && let Some(id) = next(&*runner, &mut ready, &active)
@@ -152,6 +156,10 @@ pub(super) async fn execute(
         let joined = tokio::select! {
             joined = set.join_next() => joined,
             () = runner.changed() => continue,
+            gone = &mut gone => {
+                set.abort_all();
+                return Err(gone.into());
+            }
             () = cancel.cancelled() => {
                 set.abort_all();
                 execution.log("run_interrupted", serde_json::json!({ "executed": outcome.executed }));
@@ -170,9 +178,16 @@ pub(super) async fn execute(
         }
         match result {
             Ok(output) => {
-                progress.finish(operator, output.rows);
-                outcome.executed += 1;
+                if output.shared {
+                    progress.share(operator, plan.tasks[id].rows);
+                    outcome.reused += 1;
+                } else {
+                    progress.finish(operator, output.rows);
+                    outcome.executed += 1;
+                }
                 outcome.provider_errors += output.errors;
+                outcome.unread.extend(output.unread);
+                outcome.function_errors += output.function_errors;
                 if output.partial {
                     tainted.insert(id);
                 }
@@ -188,9 +203,14 @@ pub(super) async fn execute(
                 }
             }
             Err(Error::Model(models::Error::Cancelled)) if cancel.is_cancelled() => {}
+            // Nothing that is done from here on could be kept.
+            Err(error @ Error::Store(store::Error::Gone { .. })) => {
+                set.abort_all();
+                return Err(error);
+            }
             Err(error) => {
                 progress.fail(operator, true);
-                fail(plan, id, error_chain(&error), &users, &mut waiting, &mut outcome, progress);
+                fail(plan, id, &error, &users, &mut waiting, &mut outcome, progress);
             }
         }
     }
@@ -201,19 +221,22 @@ pub(super) async fn execute(
 fn fail(
     plan: &Plan,
     id: TaskId,
-    reason: String,
+    error: &Error,
     users: &HashMap<TaskId, Vec<TaskId>>,
     waiting: &mut HashMap<TaskId, usize>,
     outcome: &mut Outcome,
     progress: &Progress,
 ) {
     let mut open: Vec<TaskId> = users.get(&id).cloned().unwrap_or_default();
+    let (reason, function) = (error_chain(error), failed_function(error));
     let consequence = format!("not run, because `{}` failed: {reason}", plan.tasks[id].label);
     outcome.failed.insert(id, reason);
+    outcome.failed_functions.extend(function.map(|failure| (id, (id, failure.clone()))));
     while let Some(user) = open.pop() {
         if waiting.remove(&user).is_some() {
             progress.fail(plan.tasks[user].operator, false);
             outcome.failed.insert(user, consequence.clone());
+            outcome.failed_functions.extend(function.map(|failure| (user, (id, failure.clone()))));
             open.extend(users.get(&user).into_iter().flatten());
         }
     }
@@ -223,16 +246,25 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Erro
     let (plan, execution) = (assignment.plan.clone(), assignment.execution.clone());
     let task = &plan.tasks[assignment.id];
     let started = Instant::now();
-    let fields = || serde_json::json!({ "task": task.key, "operator": task.operator, "label": task.label });
+    let component = execution.components().name(&task.work);
+    let fields = || serde_json::json!({ "task": task.key, "operator": task.operator, "label": task.label, "component": component });
     execution.log("task_started", fields());
     let result = runner.run(assignment).await;
     let mut fields = fields();
     fields["seconds"] = serde_json::json!(started.elapsed().as_secs_f64());
     match &result {
+        Ok(output) if output.shared => execution.log("task_shared", fields),
         // A partial output is not finished: the next run tries again.
         Ok(output) => {
             fields["rows"] = serde_json::json!(output.rows);
             fields["errors"] = serde_json::json!(output.errors);
+            if output.resumed > 0 {
+                fields["resumed"] = serde_json::json!(output.resumed);
+            }
+            if output.bytes > 0 {
+                fields["bytes"] = serde_json::json!(output.bytes);
+            }
+            fields["function_errors"] = serde_json::json!(output.function_errors);
             execution.log(if output.partial { "task_partial" } else { "task_finished" }, fields);
         }
         Err(error) => {
@@ -259,12 +291,31 @@ pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<boo
     Ok(found.into_iter().collect::<Result<_, _>>()?)
 }
 
+/// Which tasks have to be done again because what they had made was damaged,
+/// and set aside, also where nothing that is left to do needs it.
+pub(crate) async fn again(plan: &Plan, stored: &[bool], store: &ArtifactStore) -> Result<Vec<TaskId>, Error> {
+    let lost: HashSet<String> = store.lost().await?.into_iter().collect();
+    let missing = |id: &TaskId| !stored[*id] && lost.contains(&plan.tasks[*id].artifact());
+    Ok(if lost.is_empty() { Vec::new() } else { (0..plan.tasks.len()).filter(missing).collect() })
+}
+
+/// Waits until the store is removed.
+async fn gone(store: &ArtifactStore) -> store::Error {
+    loop {
+        tokio::time::sleep(LOOK).await;
+        if let Err(error @ store::Error::Gone { .. }) = store.writable() {
+            return error;
+        }
+    }
+}
+
 /// Which tasks must run, and which stored ones are needed as they are: what a
 /// stored task was made from is not looked at.
-pub(crate) fn required(plan: &Plan, stored: &[bool]) -> (Vec<TaskId>, Vec<TaskId>) {
+pub(crate) fn required(plan: &Plan, stored: &[bool], again: &[TaskId]) -> (Vec<TaskId>, Vec<TaskId>) {
     let mut seen = vec![false; plan.tasks.len()];
     let (mut to_run, mut reused) = (Vec::new(), Vec::new());
     let mut open = plan.sinks();
+    open.extend(again);
     while let Some(id) = open.pop() {
         if std::mem::replace(&mut seen[id], true) {
             continue;

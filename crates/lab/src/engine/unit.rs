@@ -3,11 +3,13 @@
 
 use super::Turn;
 use crate::{
+    Error, error_chain, failed_function,
     plan::{Operator, Task, TaskId},
-    progress::ModelTraffic,
+    progress::{Expected, ModelTraffic},
     task::Output,
 };
 use models::{BudgetReport, Caps, Identity, Spending};
+use rag::python::Failure;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -74,6 +76,9 @@ pub(crate) struct Reply {
 pub(crate) struct Look {
     /// Rows made since it was looked at the last time.
     pub(crate) rows: BTreeMap<Operator, usize>,
+    /// What its tasks told of their rows since then.
+    #[serde(default)]
+    pub(crate) expected: BTreeMap<Operator, Expected>,
     /// Its calls to models.
     pub(crate) models: Vec<ModelTraffic>,
 }
@@ -82,7 +87,32 @@ pub(crate) struct Look {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct TaskReply {
     /// Its output, or why there is none.
-    pub(crate) result: Result<Output, String>,
+    pub(crate) result: Result<Output, TaskError>,
     /// How long it took.
     pub(crate) seconds: f64,
+}
+
+/// Why a task has no output.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct TaskError {
+    /// What happened, for people.
+    pub(crate) reason: String,
+    /// The function of the user's own that failed, if that is why.
+    pub(crate) function: Option<Box<Failure>>,
+}
+
+impl From<Error> for TaskError {
+    fn from(error: Error) -> Self {
+        Self { reason: error_chain(&error), function: failed_function(&error).cloned().map(Box::new) }
+    }
+}
+
+impl From<TaskError> for Error {
+    fn from(error: TaskError) -> Self {
+        let TaskError { reason, function } = error;
+        match function {
+            Some(failure) => Self::Function { reason, failure },
+            None => Self::Remote(reason),
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::{
     unit::{Look, Reply, TaskReply, Unit, UnitTask, WorkerSetup},
 };
 use crate::{
-    Error, error_chain,
+    Error,
     progress::Progress,
     session::{NO_LIBRARY, Session, Setup},
     spec::Experiment,
@@ -118,14 +118,18 @@ impl Worker {
     }
 
     fn seen(&self) -> Look {
-        Look { rows: self.progress.take_rows(), models: self.progress.models() }
+        Look {
+            rows: self.progress.take_rows(),
+            expected: self.progress.take_expected(),
+            models: self.progress.models(),
+        }
     }
 
     async fn task(&self, unit: &UnitTask, execution: &Execution) -> TaskReply {
         let started = Instant::now();
         let inputs: Outputs = unit.inputs.iter().map(|(id, name)| (*id, name.clone())).collect();
         let result = task::execute(&unit.task, &inputs, unit.partial, unit.turn, execution, &self.progress).await;
-        TaskReply { result: result.map_err(|error| error_chain(&error)), seconds: started.elapsed().as_secs_f64() }
+        TaskReply { result: result.map_err(Into::into), seconds: started.elapsed().as_secs_f64() }
     }
 
     /// What the tasks of a run share: kept, since it holds opened indexes.
@@ -139,7 +143,7 @@ impl Worker {
         let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
         let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
         let root = self.session.root();
-        let log = root.join("workers").join(format!("{}-{}.jsonl", unit.run, std::process::id()));
+        let log = root.join("workers").join(format!("{}-{}.jsonl", unit.run, store::unique_token()));
         let execution = Arc::new(Execution::new(
             self.session.experiment.clone(),
             self.session.store().clone(),

@@ -55,7 +55,7 @@ impl Traffic {
         let spent = client.meter().by_model();
         let counts = |limit: &ModelLimit| {
             let spending = spent.get(&limit.model).copied().unwrap_or_default();
-            Counts { answered: limit.status.completed, tokens: spending.prompt_tokens + spending.completion_tokens }
+            Counts { answered: limit.status.completed, tokens: spending.tokens() }
         };
         let counts: BTreeMap<String, Counts> =
             limits.iter().map(|(name, limit)| (name.clone(), counts(limit))).collect();

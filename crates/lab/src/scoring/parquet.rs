@@ -148,6 +148,28 @@ mod tests {
     }
 
     #[test]
+    fn every_usual_compression_is_read() {
+        use parquet::{basic::Compression, file::properties::WriterProperties};
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a mill grinds oats, and oats, and oats"; 50]));
+        let batch = RecordBatch::try_from_iter([("answer", texts)]).expect("a batch");
+        for codec in [
+            Compression::UNCOMPRESSED,
+            Compression::SNAPPY,
+            Compression::GZIP(Default::default()),
+            Compression::BROTLI(Default::default()),
+            Compression::LZ4,
+            Compression::LZ4_RAW,
+            Compression::ZSTD(Default::default()),
+        ] {
+            let properties = WriterProperties::builder().set_compression(codec).build();
+            let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).expect("a writer");
+            writer.write(&batch).expect("rows");
+            let text = jsonl(writer.into_inner().expect("a file")).unwrap_or_else(|error| panic!("{codec}: {error}"));
+            assert_eq!(text.iter().filter(|byte| **byte == b'\n').count(), 50, "{codec}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_read_says_where() {
         let error =
             lines(vec![("when", Arc::new(TimestampSecondArray::from(vec![1])) as ArrayRef)]).expect_err("a time");

@@ -2,7 +2,7 @@
 //!
 //! When to use it: when the whole picture is wanted, or the space is small.
 
-use super::{Problem, Stop, Strategy};
+use super::{Problem, Seen, Stop, Strategy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -24,11 +24,11 @@ struct Grid {
 }
 
 impl Strategy for Grid {
-    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
         vec![self.questions; seen.len()]
     }
 
-    fn stops(&self, _seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, _seen: &[Seen]) -> BTreeMap<usize, Stop> {
         BTreeMap::new()
     }
 }

@@ -44,7 +44,13 @@ pub struct Problem {
     pub trials: Vec<BTreeMap<String, String>>,
     /// Questions that a trial can be asked.
     pub questions: usize,
+    /// The largest difference that two trials can have at one question.
+    pub width: f64,
 }
+
+/// A trial's scores so far, in the order of the questions; none where there is
+/// no score, since the metrics do not apply or a call failed.
+pub type Seen = Vec<Option<f64>>;
 
 impl Problem {
     /// What asking everything would take, in answers.
@@ -80,12 +86,12 @@ pub enum StopKind {
 /// Decides step by step.
 pub trait Strategy: Send {
     /// How many questions each trial should have been asked after the next
-    /// step; `seen` holds for each trial its scores in [0, 1] so far, in the
-    /// order of the questions. The same numbers again: the search is over.
-    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize>;
+    /// step; `seen` holds for each trial its scores so far. The same numbers
+    /// again: the search is over.
+    fn next(&mut self, seen: &[Seen]) -> Vec<usize>;
 
     /// Why trials were stopped, by trial, as far as is known now.
-    fn stops(&self, seen: &[Vec<f64>]) -> BTreeMap<usize, Stop>;
+    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop>;
 }
 
 /// What became of a search.
@@ -102,14 +108,33 @@ pub struct SearchResult {
 }
 
 /// The trial with the highest mean among those with the most questions.
-pub fn leader(seen: &[Vec<f64>]) -> Option<usize> {
+pub fn leader(seen: &[Seen]) -> Option<usize> {
     let most = seen.iter().map(Vec::len).max().filter(|most| *most > 0)?;
     let finalists = (0..seen.len()).filter(|&trial| seen[trial].len() == most);
-    finalists.max_by(|&a, &b| mean(&seen[a]).total_cmp(&mean(&seen[b])).then(b.cmp(&a)))
+    let scored = finalists.filter_map(|trial| Some((trial, mean(&seen[trial])?)));
+    scored.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|(trial, _)| trial)
 }
 
-fn mean(scores: &[f64]) -> f64 {
-    eval::statistics::mean(scores).unwrap_or_default()
+/// The mean of the scores that are there; none without any.
+fn mean(scores: &[Option<f64>]) -> Option<f64> {
+    eval::statistics::mean(&scores.iter().copied().flatten().collect::<Vec<f64>>())
+}
+
+/// How far each of these trials is above the others: the mean of the
+/// differences to the mean of all that have a score for the question. A trial
+/// that lost its answers to hard questions looks no better for it. A trial
+/// without any score may be the best: it is above all others.
+fn standing(trials: &[usize], seen: &[Seen]) -> BTreeMap<usize, f64> {
+    let most = trials.iter().map(|&trial| seen[trial].len()).max().unwrap_or_default();
+    let score = |trial: usize, question: usize| seen[trial].get(question).copied().flatten();
+    let means: Vec<Option<f64>> = (0..most)
+        .map(|question| mean(&trials.iter().map(|&trial| score(trial, question)).collect::<Vec<_>>()))
+        .collect();
+    let above = |trial: usize| {
+        let differences: Seen = (0..most).map(|question| Some(score(trial, question)? - means[question]?)).collect();
+        (trial, mean(&differences).unwrap_or(f64::INFINITY))
+    };
+    trials.iter().map(|&trial| above(trial)).collect()
 }
 
 /// The number that a share of something is: at least one, at most all.
@@ -125,7 +150,7 @@ fn check_share(name: &str, share: f64) -> Result<(), String> {
 }
 
 /// The stops of trials that were never asked anything.
-fn not_tried(seen: &[Vec<f64>], reason: &str) -> BTreeMap<usize, Stop> {
+fn not_tried(seen: &[Seen], reason: &str) -> BTreeMap<usize, Stop> {
     let untried = (0..seen.len()).filter(|&trial| seen[trial].is_empty());
     let stop = || Stop { kind: StopKind::NotTried, questions: 0, reason: reason.to_owned() };
     untried.map(|trial| (trial, stop())).collect()

@@ -5,7 +5,7 @@
 //! takes the sum of the axes' sizes, not their product. It cannot see that a
 //! chunker is good only with a certain embedder.
 
-use super::{Problem, Stop, Strategy, mean, not_tried};
+use super::{Problem, Seen, Stop, Strategy, mean, not_tried};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ impl ModelsFirst {
 }
 
 impl Strategy for ModelsFirst {
-    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
         let mut asked: Vec<usize> = seen.iter().map(Vec::len).collect();
         while let Some(axis) = self.axes.get(self.at) {
             let along = self.along(axis);
@@ -58,8 +58,8 @@ impl Strategy for ModelsFirst {
                 along.iter().for_each(|&trial| asked[trial] = self.questions);
                 break;
             }
-            let best = along.into_iter().max_by(|&a, &b| mean(&seen[a]).total_cmp(&mean(&seen[b])).then(b.cmp(&a)));
-            if let Some(best) = best {
+            let scored = along.into_iter().filter_map(|trial| Some((mean(&seen[trial])?, trial)));
+            if let Some((_, best)) = scored.max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1))) {
                 self.best = self.trials[best].clone();
             }
             self.at += 1;
@@ -67,7 +67,7 @@ impl Strategy for ModelsFirst {
         asked
     }
 
-    fn stops(&self, seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop> {
         not_tried(seen, "it differs from the best one known on more than one axis at a time")
     }
 }

@@ -9,7 +9,8 @@
 //!   ([`eval::statistics::betting_evidence`]). The chance that the trial that
 //!   is best over all questions is ever eliminated is at most `error_rate`,
 //!   over all comparisons and looks together: the evidence must reach
-//!   (trials − 1) / `error_rate`.
+//!   (trials − 1) / `error_rate`. Questions count that both trials have a
+//!   score for: a trial whose answers failed is not eliminated by that.
 //! - **Out of calls** is a trial that was behind when too few calls were left
 //!   for all: the race may spend `share` of what the full grid would. It makes
 //!   no claim that such a trial is worse. The number that goes on falls
@@ -21,12 +22,12 @@
 //! test; Z. Karnin, T. Koren, O. Somekh, "Almost Optimal Exploration in
 //! Multi-Armed Bandits", ICML 2013, for the allocation.
 
-use super::{Problem, Stop, StopKind, Strategy, check_share, mean};
+use super::{Problem, Seen, Stop, StopKind, Strategy, check_share, mean, standing};
 use eval::statistics::betting_evidence;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// A trial is tested against so many of the leading ones: who is beaten at all
 /// is beaten by one of them.
@@ -66,6 +67,7 @@ impl Config {
         Ok(Box::new(Race {
             config: self.clone(),
             questions: problem.questions,
+            width: problem.width,
             // The finalists are asked everything, whatever the share.
             calls: (self.share * problem.answers() as f64).max((self.finalists.min(trials) * problem.questions) as f64),
             alive: (0..trials).collect(),
@@ -77,6 +79,7 @@ impl Config {
 struct Race {
     config: Config,
     questions: usize,
+    width: f64,
     /// The most answers to ask for.
     calls: f64,
     alive: Vec<usize>,
@@ -85,22 +88,31 @@ struct Race {
 
 impl Race {
     /// Stops trials that one of the leading trials beats for sure.
-    fn eliminate(&mut self, seen: &[Vec<f64>], asked: usize) {
+    ///
+    /// A question that one of the two has no score for counts as a difference
+    /// of 0, so that only questions that both have are evidence: the sum of
+    /// all differences is above 0 just where that of the others is.
+    fn eliminate(&mut self, seen: &[Seen], asked: usize) {
         let needed = (seen.len().max(2) - 1) as f64 / self.config.error_rate;
         let leaders: Vec<usize> = self.alive.iter().copied().take(RIVALS).collect();
+        let pairs = |rival: usize, trial: usize| -> Seen {
+            seen[rival].iter().zip(&seen[trial]).map(|(a, b)| Some((*a)? - (*b)?)).collect()
+        };
         let beaten = |trial: usize| {
             leaders.iter().copied().filter(|&rival| rival != trial).find(|&rival| {
-                let differences: Vec<f64> = seen[rival].iter().zip(&seen[trial]).map(|(a, b)| a - b).collect();
-                betting_evidence(&differences, self.questions, 1.0) >= needed
+                let differences: Vec<f64> = pairs(rival, trial).into_iter().map(Option::unwrap_or_default).collect();
+                betting_evidence(&differences, self.questions, self.width) >= needed
             })
         };
         let lost: Vec<(usize, usize)> = self.alive.iter().filter_map(|&trial| Some((trial, beaten(trial)?))).collect();
         for (trial, rival) in lost {
             self.alive.retain(|&other| other != trial);
-            let lead = mean(&seen[rival]) - mean(&seen[trial]);
+            let pairs = pairs(rival, trial);
             let reason = format!(
-                "trial number {} is better, by {lead:.3} over {asked} questions (error rate {})",
+                "trial number {} is better, by {:.3} over {} questions that both have scores for (error rate {})",
                 rival + 1,
+                mean(&pairs).unwrap_or_default(),
+                pairs.iter().flatten().count(),
                 self.config.error_rate
             );
             self.stops.insert(trial, Stop { kind: StopKind::Eliminated, questions: asked, reason });
@@ -128,14 +140,15 @@ impl Race {
 }
 
 impl Strategy for Race {
-    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
         let mut counts: Vec<usize> = seen.iter().map(Vec::len).collect();
         let asked = self.alive.iter().map(|&trial| counts[trial]).min().unwrap_or_default();
         if asked >= self.questions {
             return counts;
         }
         if asked > 0 {
-            self.alive.sort_by(|&a, &b| mean(&seen[b]).total_cmp(&mean(&seen[a])).then(a.cmp(&b)));
+            let standing = standing(&self.alive, seen);
+            self.alive.sort_by(|a, b| standing[b].total_cmp(&standing[a]).then(a.cmp(b)));
             self.eliminate(seen, asked);
             let going_on = self.affordable(counts.iter().sum(), asked);
             let all = self.alive.len();
@@ -155,7 +168,7 @@ impl Strategy for Race {
         counts
     }
 
-    fn stops(&self, _seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, _seen: &[Seen]) -> BTreeMap<usize, Stop> {
         self.stops.clone()
     }
 }
@@ -194,7 +207,7 @@ mod tests {
             let grid = planted(&[8], 60, 0.0, seed);
             let mut race = Config { share: 1.0, error_rate: 0.2, ..Config::default() }.build(&grid.problem()).unwrap();
             let found = run(&mut *race, &grid);
-            let best = (0..8).max_by(|&a, &b| mean(&grid.scores[a]).total_cmp(&mean(&grid.scores[b]))).unwrap();
+            let best = super::super::leader(&grid.scores).unwrap();
             wrong += usize::from(race.stops(&found.seen).contains_key(&best));
         }
         assert!(wrong <= 40, "{wrong} of 200, where 40 are allowed");

@@ -6,7 +6,7 @@
 //! Source: J. Bergstra, Y. Bengio, "Random Search for Hyper-Parameter
 //! Optimization", JMLR 13 (2012).
 
-use super::{Problem, Stop, Strategy, check_share, not_tried, part};
+use super::{Problem, Seen, Stop, Strategy, check_share, not_tried, part};
 use eval::statistics::Random as Numbers;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -46,12 +46,12 @@ struct Random {
 }
 
 impl Strategy for Random {
-    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
         let asked = |trial| if self.chosen.contains(&trial) { self.questions } else { 0 };
         (0..seen.len()).map(asked).collect()
     }
 
-    fn stops(&self, seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop> {
         not_tried(seen, "it was not among those that were drawn")
     }
 }

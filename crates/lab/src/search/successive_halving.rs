@@ -8,11 +8,11 @@
 //! Source: K. Jamieson, A. Talwalkar, "Non-stochastic Best Arm Identification
 //! and Hyperparameter Optimization", AISTATS 2016.
 
-use super::{Problem, Stop, StopKind, Strategy, mean};
+use super::{Problem, Seen, Stop, StopKind, Strategy, standing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of successive halving.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,12 +60,13 @@ struct SuccessiveHalving {
 }
 
 impl Strategy for SuccessiveHalving {
-    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
         let mut asked: Vec<usize> = seen.iter().map(Vec::len).collect();
         let done = self.alive.iter().all(|&trial| asked[trial] >= self.rungs[self.rung]);
         if done && self.rung + 1 < self.rungs.len() {
             let all = self.alive.len();
-            self.alive.sort_by(|&a, &b| mean(&seen[b]).total_cmp(&mean(&seen[a])).then(a.cmp(&b)));
+            let standing = standing(&self.alive, seen);
+            self.alive.sort_by(|a, b| standing[b].total_cmp(&standing[a]).then(a.cmp(b)));
             let behind = self.alive.split_off(all.div_ceil(self.reduction));
             for (place, trial) in (self.alive.len() + 1..).zip(behind) {
                 let reason = format!("place {place} of {all} after {} questions", asked[trial]);
@@ -79,7 +80,7 @@ impl Strategy for SuccessiveHalving {
         asked
     }
 
-    fn stops(&self, _seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, _seen: &[Seen]) -> BTreeMap<usize, Stop> {
         self.stops.clone()
     }
 }

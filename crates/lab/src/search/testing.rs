@@ -1,24 +1,24 @@
 //! Recorded and planted grids, and a strategy run on one.
 
-use super::{Problem, Strategy};
+use super::{Problem, Seen, Strategy};
 use eval::statistics::Random;
 use std::collections::BTreeMap;
 
 /// All scores of a full grid: by trial, by question.
 pub(crate) struct Grid {
     pub(crate) labels: Vec<BTreeMap<String, String>>,
-    pub(crate) scores: Vec<Vec<f64>>,
+    pub(crate) scores: Vec<Seen>,
 }
 
 impl Grid {
     pub(crate) fn problem(&self) -> Problem {
-        Problem { trials: self.labels.clone(), questions: self.scores[0].len() }
+        Problem { trials: self.labels.clone(), questions: self.scores[0].len(), width: 1.0 }
     }
 }
 
 /// What a run of a strategy saw.
 pub(crate) struct Found {
-    pub(crate) seen: Vec<Vec<f64>>,
+    pub(crate) seen: Vec<Seen>,
     pub(crate) answers: usize,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn planted(axes: &[usize], questions: usize, step: f64, seed: u64) ->
         .map(|labels| {
             let quality: usize = labels.values().filter_map(|value| value.parse::<usize>().ok()).sum();
             let score = |hard: &f64| {
-                (0.7 - 0.4 * hard + step * quality as f64 + 0.2 * (random.open_unit() - 0.5)).clamp(0.0, 1.0)
+                Some((0.7 - 0.4 * hard + step * quality as f64 + 0.2 * (random.open_unit() - 0.5)).clamp(0.0, 1.0))
             };
             difficulty.iter().map(score).collect()
         })
@@ -51,7 +51,7 @@ pub(crate) fn planted(axes: &[usize], questions: usize, step: f64, seed: u64) ->
 
 /// Runs a strategy to its end.
 pub(crate) fn run(strategy: &mut dyn Strategy, grid: &Grid) -> Found {
-    let mut seen: Vec<Vec<f64>> = vec![Vec::new(); grid.scores.len()];
+    let mut seen: Vec<Seen> = vec![Vec::new(); grid.scores.len()];
     for _ in 0..10_000 {
         let asked = strategy.next(&seen);
         let before: Vec<usize> = seen.iter().map(Vec::len).collect();

@@ -13,7 +13,7 @@
 //! NIPS 2011. Not through a crate: `optimizer` 1.0 takes every study for one
 //! that minimises and confuses axes with equally many values.
 
-use super::{Problem, Stop, Strategy, check_share, mean, not_tried, part};
+use super::{Problem, Seen, Stop, Strategy, check_share, mean, not_tried, part};
 use eval::statistics::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -81,8 +81,10 @@ struct Tpe {
 impl Tpe {
     /// The untried trial whose values are the most common among the good ones
     /// and the least common among the others. None when all were tried.
-    fn suggestion(&self, tried: &[usize], seen: &[Vec<f64>]) -> Option<usize> {
-        let mut ranked: Vec<(f64, usize)> = tried.iter().map(|&trial| (mean(&seen[trial]), trial)).collect();
+    fn suggestion(&self, tried: &[usize], seen: &[Seen]) -> Option<usize> {
+        // A trial without scores says nothing of its values.
+        let mut ranked: Vec<(f64, usize)> =
+            tried.iter().filter_map(|&trial| Some((mean(&seen[trial])?, trial))).collect();
         // Stable, in the order in which they were drawn: equal scores decide
         // the same after an interruption.
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -116,7 +118,7 @@ impl Tpe {
 }
 
 impl Strategy for Tpe {
-    fn next(&mut self, seen: &[Vec<f64>]) -> Vec<usize> {
+    fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
         let mut asked: Vec<usize> = seen.iter().map(Vec::len).collect();
         // In the order in which they were drawn: what the model is told first
         // must not depend on how good it was.
@@ -130,7 +132,7 @@ impl Strategy for Tpe {
         asked
     }
 
-    fn stops(&self, seen: &[Vec<f64>]) -> BTreeMap<usize, Stop> {
+    fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop> {
         not_tried(seen, "others were more promising")
     }
 }
@@ -146,9 +148,9 @@ mod tests {
         for seed in 0..20 {
             let grid = planted(&[5, 4, 3], 40, 0.05, seed);
             let found = run(&mut *Config { seed, ..Config::default() }.build(&grid.problem()).unwrap(), &grid);
-            let means: Vec<f64> = found.seen.iter().filter(|seen| !seen.is_empty()).map(|seen| mean(seen)).collect();
-            tried += mean(&means);
-            blind += mean(&grid.scores.concat());
+            let means: Seen = found.seen.iter().map(|seen| mean(seen)).collect();
+            tried += mean(&means).unwrap();
+            blind += mean(&grid.scores.concat()).unwrap();
         }
         assert!(tried > blind + 20.0 * 0.02, "{} against {} on average", tried / 20.0, blind / 20.0);
     }

@@ -7,7 +7,6 @@ use crate::{
     engine::{Remote, WorkerSetup},
     error_chain,
     spec::RayEngineSpec,
-    task::now_ms,
 };
 use models::{Library, ModelConfig, PullOptions};
 use std::{collections::BTreeSet, path::PathBuf};
@@ -55,7 +54,7 @@ impl Session {
         let pdf_library = self.bind_pdf_library(&[], &mut mistakes)?;
         let identities = self.identities(&mut mistakes).await;
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        let driver = format!("{}-{}", std::process::id(), now_ms());
+        let driver = store::unique_token();
         let rest = self.budget.rest();
         // A run that goes on has a budget of its own, as it has on one machine.
         let budget = (!rest.is_empty()).then(|| (format!("{}-{driver}", self.experiment.name), rest));

@@ -7,21 +7,27 @@
 //! `golden.rejected.jsonl` (every rejection with its reason), so that a person
 //! can see what was thrown away.
 
-use super::Session;
+use super::{CorpusFiles, Session};
 use crate::{
     Error,
     artifact::{self, DocumentRow},
-    engine::Outputs,
-    plan::{Inputs, Plan},
+    engine::{Outputs, Turn},
+    files::write_whole,
+    plan::{Inputs, Plan, TaskId},
+    progress::Progress,
     spec::GenerateSpec,
-    task::{Execution, now_ms},
+    task::{Execution, execute, now_ms},
 };
-use eval::{Dataset, GenerateOptions, GenerateProgress, Generated, Kind, Persona, dataset::Unanchored};
+use bytes::Bytes;
+use eval::{
+    Dataset, GenerateOptions, GenerateProgress, Generated, Kind, Persona,
+    dataset::{Columns, Format, Unanchored},
+};
 use models::Identity;
 use rag::{
     Chunk, Document,
     chunk::ChunkerConfig,
-    load::{Rejected, Source, SourceFile},
+    load::{Rejected, Source, Unread},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -38,9 +44,12 @@ const PASSAGE_TOKENS: u32 = 256;
 /// A corpus that was read and parsed.
 pub struct LoadedCorpus {
     pub(super) execution: Arc<Execution>,
+    pub(super) plan: Arc<Plan>,
     pub(super) outputs: Outputs,
     /// Files that gave no document.
     pub rejected: Vec<Rejected>,
+    /// Files that could not be read now.
+    pub unread: Vec<Unread>,
 }
 
 impl LoadedCorpus {
@@ -63,11 +72,27 @@ impl LoadedCorpus {
         let mut ids: Vec<_> = self.outputs.keys().copied().collect();
         ids.sort_unstable();
         let mut seen = BTreeSet::new();
-        for name in ids.iter().map(|id| &self.outputs[id]).filter(|name| seen.insert((*name).clone())) {
-            let Some(bytes) = self.execution.store.get(name).await? else { continue };
+        for id in ids {
+            let name = &self.outputs[&id];
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let bytes = match self.execution.artifact(name).await {
+                Ok(bytes) => bytes,
+                // Parsed again here and now: a file that was parsed needs nothing else.
+                Err(Error::Store(store::Error::Damaged { .. }) | Error::Table(_)) => self.parse_again(id).await?,
+                Err(error) => return Err(error),
+            };
             artifact::decode::<DocumentRow>(bytes)?.into_iter().for_each(&mut each);
         }
         Ok(())
+    }
+
+    async fn parse_again(&self, id: TaskId) -> Result<Bytes, Error> {
+        let (task, progress) = (&self.plan.tasks[id], Progress::default());
+        let output = execute(task, &Outputs::new(), false, Turn::default(), &self.execution, &progress).await?;
+        self.execution.log("artifacts_lost", serde_json::json!({ "artifacts": [task.artifact()] }));
+        self.execution.artifact(&output.artifact).await
     }
 
     /// Passages that questions can be made of.
@@ -149,30 +174,39 @@ impl Golden {
             let name = path.file_name()?.to_str()?;
             Some(eval::dataset::import(name, &bytes).ok()?.version())
         });
-        let mut rejections = Vec::new();
+        // What a person rejected stays: nobody could make it anew.
+        let mut rejections = rejected_by_a_person(&path.with_extension("rejected.jsonl"))?;
         for rejection in &self.generated.rejected {
             serde_json::to_writer(&mut rejections, rejection).map_err(Error::table)?;
             rejections.push(b'\n');
         }
-        let questions = self.generated.dataset.to_jsonl().map_err(Error::table)?;
+        let name = path.display().to_string();
+        let format = Format::of_name(&name).filter(|format| *format != Format::Parquet);
+        let Some(format) = format else {
+            return Err(Error::Refused(vec![format!(
+                "{name}: questions that are generated are written as JSONL or CSV: let the name end in .jsonl or .csv"
+            )]));
+        };
+        let questions = self.generated.dataset.export(format, Columns::Reverie).map_err(Error::table)?;
         let manifest = serde_json::to_vec_pretty(&self.manifest).map_err(Error::table)?;
         let paths = [path.to_owned(), path.with_extension("manifest.json"), path.with_extension("rejected.jsonl")];
-        for (path, bytes) in paths.iter().zip([questions.as_bytes(), &manifest, &rejections]) {
+        for (path, bytes) in paths.iter().zip([&questions, &manifest, &rejections]) {
             write_whole(path, bytes)?;
         }
         Ok(paths)
     }
 }
 
-/// Writes a file under another name first, so that nobody reads half of it.
-///
-/// # Errors
-/// If it cannot be written.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".part");
-    let written = std::fs::write(&draft, bytes).and_then(|()| std::fs::rename(&draft, path));
-    written.map_err(|source| Error::file("write", path, source))
+/// The lines of a file of rejections that a person's review wrote.
+fn rejected_by_a_person(path: &Path) -> Result<Vec<u8>, Error> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::file("read", path, source)),
+    };
+    let is_kept =
+        |line: &&str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["reason"] == "review");
+    Ok(text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes())
 }
 
 impl Session {
@@ -184,13 +218,14 @@ impl Session {
     pub async fn corpus(&self) -> Result<LoadedCorpus, Error> {
         let mut mistakes = Vec::new();
         let source = self.source(&mut mistakes);
-        let (files, mut rejected) = match &source {
+        let found = match &source {
             Some(source) => self.files(source, &mut mistakes).await,
             None => Default::default(),
         };
-        let pdf_library = self.bind_pdf_library(&files, &mut mistakes)?;
+        let pdf_library = self.bind_pdf_library(&found.files, &mut mistakes)?;
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
-        let mut loaded = self.load(source, &files, &pdf_library).await?;
+        let mut loaded = self.load(source, &found, &pdf_library).await?;
+        let mut rejected = found.rejected;
         loaded
             .rows(|row| {
                 if let DocumentRow::Rejected(reason) = row {
@@ -206,14 +241,15 @@ impl Session {
     pub(super) async fn load(
         &self,
         source: Source,
-        files: &[(SourceFile, Key)],
+        found: &CorpusFiles,
         pdf_library: &str,
     ) -> Result<LoadedCorpus, Error> {
         let plan = Arc::new(Plan::loading(&Inputs {
             experiment: &self.experiment,
             trials: &[],
             identities: &BTreeMap::new(),
-            files,
+            files: &found.files,
+            unread: &found.absent,
             pdf_library,
             questions: &[],
             asked: None,
@@ -223,7 +259,9 @@ impl Session {
         if let Some(reason) = outcome.failed.into_values().next() {
             return Err(Error::Task { label: "loading the corpus".to_owned(), reason });
         }
-        Ok(LoadedCorpus { execution, outputs: outcome.outputs, rejected: Vec::new() })
+        let mut unread = found.unread.clone();
+        unread.extend(outcome.unread);
+        Ok(LoadedCorpus { execution, plan, outputs: outcome.outputs, rejected: Vec::new(), unread })
     }
 
     /// Generates golden questions from a corpus' passages.

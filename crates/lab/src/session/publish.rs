@@ -6,11 +6,12 @@
 //! more than once: the same plan is the same run.
 
 use super::{Prepared, Session};
-use crate::{Error, engine::Outcome};
+use crate::{Error, engine::Outcome, frozen::Frozen};
 use store::upkeep::RunArtifacts;
 
 /// What a run's folder holds, in the order in which it is copied.
-const FILES: [&str; 5] = ["experiment.toml", "events.jsonl", RunArtifacts::FILE, "report.html", "results.json"];
+const FILES: [&str; 6] =
+    ["experiment.toml", "events.jsonl", RunArtifacts::FILE, "report.html", Frozen::FILE, "results.json"];
 
 impl Session {
     /// Finds out whether the store can be used, and sends it what an earlier
@@ -31,9 +32,8 @@ impl Session {
         let planned = prepared.plan.tasks.iter().map(crate::plan::Task::artifact);
         let made = outcome.outputs.values().filter(|name| name.starts_with("artifacts/")).cloned();
         let list = RunArtifacts::new(planned.chain(made));
-        let path = self.run_folder(&prepared.run).join(RunArtifacts::FILE);
         let bytes = serde_json::to_vec(&list).map_err(Error::table)?;
-        std::fs::write(&path, bytes).map_err(|source| Error::file("write", &path, source))?;
+        self.write_run_file(&prepared.run, RunArtifacts::FILE, bytes).await?;
         if !self.store.is_remote() {
             return Ok(());
         }
@@ -80,13 +80,11 @@ impl Session {
         let pointer = format!("runs/{}.latest", self.experiment.name);
         let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
         let run = String::from_utf8_lossy(&run).trim().to_owned();
-        let folder = self.run_folder(&run);
-        std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
-        for file in ["experiment.toml", "results.json"] {
+        for file in ["experiment.toml", Frozen::FILE, "results.json"] {
             if let Some(bytes) = self.store.get(&format!("runs/{run}/{file}")).await? {
-                super::write_whole(&folder.join(file), &bytes)?;
+                self.write_run_file(&run, file, bytes).await?;
             }
         }
-        super::write_whole(&self.root.join(pointer), run.as_bytes())
+        Ok(self.local.replace(&pointer, run).await?)
     }
 }

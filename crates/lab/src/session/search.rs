@@ -8,23 +8,58 @@ use crate::{
     engine::Outcome,
     plan::{Inputs, Plan},
     results::Results,
-    search::{Problem, SearchResult, Stop, Strategy},
+    search::{Problem, SearchResult, Seen, Stop, Strategy},
+    spec::EvaluateSpec,
     track::StepLog,
     trial::Trial,
 };
-use eval::statistics::Random;
+use eval::{MetricConfig, Question, statistics::Random};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The order of the questions: the same for every search over them.
 const SEED: u64 = 0x0DE2;
 
+/// How much each metric of the objective counts at a question, so that the
+/// mean over all questions is the mean over metrics of their means, also where
+/// they are asked of different numbers of questions.
+struct Weights {
+    by_metric: BTreeMap<String, f64>,
+    /// The largest difference that two trials can have at one question.
+    width: f64,
+}
+
+impl Weights {
+    fn of(evaluate: &EvaluateSpec, questions: &[Question]) -> Self {
+        let chosen = || evaluate.metrics.iter().filter(|metric| evaluate.objective.contains(&metric.label()));
+        let asked = |metric: &MetricConfig| -> Vec<bool> {
+            let most = if metric.judged() { evaluate.judged.unwrap_or(usize::MAX) } else { usize::MAX };
+            let has_evidence = |question: &Question| !metric.needs().evidence || !question.evidence.is_empty();
+            let is_asked = |(i, question): (usize, &Question)| {
+                i < most && has_evidence(question) && metric.applies(question).is_ok()
+            };
+            questions.iter().enumerate().map(is_asked).collect()
+        };
+        let asked: Vec<(String, Vec<bool>)> = chosen().map(|metric| (metric.label(), asked(metric))).collect();
+        let weight = |asked: &[bool]| match asked.iter().filter(|asked| **asked).count() {
+            0 => 0.0,
+            count => asked.len() as f64 / count as f64,
+        };
+        let by_metric: BTreeMap<String, f64> =
+            asked.iter().map(|(name, asked)| (name.clone(), weight(asked))).collect();
+        // At a question that every metric is asked of.
+        let widest = by_metric.values().sum::<f64>() / asked.len().max(1) as f64;
+        Self { by_metric, width: if widest > 0.0 { widest } else { 1.0 } }
+    }
+}
+
 impl Session {
     /// What the experiment's search will look at.
     pub(super) fn problem(&self, prepared: &Prepared) -> Problem {
-        let answered = self.experiment.evaluate.answered.unwrap_or(usize::MAX);
+        let questions = self.experiment.evaluate.answered.unwrap_or(usize::MAX).min(prepared.questions.len());
         Problem {
             trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
-            questions: answered.min(prepared.questions.len()),
+            questions,
+            width: Weights::of(&self.experiment.evaluate, &prepared.questions[..questions]).width,
         }
     }
 
@@ -47,16 +82,15 @@ impl Session {
     pub(super) async fn search(&self, prepared: &Prepared) -> Result<(Outcome, Results), Error> {
         let search = &self.experiment.search;
         if search.is_exhaustive() {
-            let outcome = self.execute(&prepared.plan, &prepared.execution).await?;
-            let results = Results::gather(self, prepared, &outcome).await?;
-            return Ok((outcome, results));
+            return self.execute_and_gather(prepared).await;
         }
         let problem = self.problem(prepared);
         let mut strategy = search.build(&problem).map_err(|reason| Error::Refused(vec![reason]))?;
         let mut order: Vec<usize> = (0..problem.questions).collect();
         Random::new(SEED).shuffle(&mut order);
 
-        let mut seen: Vec<Vec<f64>> = vec![Vec::new(); problem.trials.len()];
+        let weights = Weights::of(&self.experiment.evaluate, &prepared.questions[..problem.questions]);
+        let mut seen: Vec<Seen> = vec![Vec::new(); problem.trials.len()];
         let (mut executed, mut last) = (0, None);
         let mut steps = StepLog::default();
         loop {
@@ -71,13 +105,12 @@ impl Session {
                     "strategy": search.name(), "trials": part.trials.len(), "answers": asked.iter().sum::<usize>(),
                 }),
             );
-            let outcome = self.execute(&part.plan, &part.execution).await?;
+            let (outcome, results) = self.execute_and_gather(&part).await?;
             executed += outcome.executed;
-            let results = Results::gather(self, &part, &outcome).await?;
-            let scores = results.contributions();
+            let scores = results.contributions(&weights.by_metric);
             for ((trial, seen), &n) in prepared.trials.iter().zip(&mut seen).zip(&asked) {
                 if let Some(scores) = scores.get(&trial.id) {
-                    *seen = order[..n].iter().map(|&i| scores[i].unwrap_or_default()).collect();
+                    *seen = order[..n].iter().map(|&i| scores[i]).collect();
                 }
             }
             let known = prepared.trials.iter().zip(&seen).map(|(trial, seen)| (trial.id.as_str(), seen.as_slice()));
@@ -102,7 +135,7 @@ impl Session {
         problem: &Problem,
         prepared: &Prepared,
         strategy: &dyn Strategy,
-        seen: &[Vec<f64>],
+        seen: &[Seen],
     ) -> SearchResult {
         let id = |trial: usize| prepared.trials[trial].id.clone();
         let stops: BTreeMap<String, Stop> =
@@ -125,6 +158,7 @@ impl Session {
             trials: &trials,
             identities: &prepared.sources.identities,
             files: &prepared.sources.files,
+            unread: &prepared.sources.unread,
             pdf_library: &prepared.sources.pdf_library,
             questions: &prepared.questions,
             asked: Some(&questions),
@@ -137,6 +171,9 @@ impl Session {
             documents: prepared.documents,
             text_bytes: prepared.text_bytes,
             rejected: prepared.rejected.clone(),
+            unread: prepared.unread.clone(),
+            left_out: prepared.left_out.clone(),
+            dataset: prepared.dataset.clone(),
             run: prepared.run.clone(),
             execution: prepared.execution.clone(),
             sources: prepared.sources.clone(),

@@ -26,11 +26,14 @@ pub struct LocalEngineSpec {
     pub cores: Option<usize>,
     /// Model calls or questions in flight per model; the model's own limit holds too. Default 16.
     pub tasks: usize,
+    /// How often a long embedding is kept in the store, in seconds: an
+    /// interrupted one goes on from there. Default 10.
+    pub checkpoint_seconds: f64,
 }
 
 impl Default for LocalEngineSpec {
     fn default() -> Self {
-        Self { cores: None, tasks: 16 }
+        Self { cores: None, tasks: 16, checkpoint_seconds: 10.0 }
     }
 }
 
@@ -123,6 +126,9 @@ pub(super) fn read<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> EngineSpe
     let local: LocalEngineSpec = optional(reader, table, "local").unwrap_or_default();
     if local.tasks == 0 || local.cores == Some(0) {
         reader.error(value.span().start, "engine.local: `cores` and `tasks` must be at least 1");
+    }
+    if !(0.0..=3600.0).contains(&local.checkpoint_seconds) {
+        reader.error(value.span().start, "engine.local: `checkpoint_seconds` must be from 0 to 3600");
     }
     let ray: Option<RayEngineSpec> = optional(reader, table, "ray");
     for (operator, stage) in ray.iter().flat_map(|ray| &ray.stages) {

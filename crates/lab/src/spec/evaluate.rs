@@ -170,13 +170,17 @@ fn read_objective<'a>(reader: &mut Reader<'a>, table: &DeTable<'a>, metrics: &[M
     objective
 }
 
-/// One retrieval metric and the answer metrics that need no judge.
+/// Of the retrieval metrics `ndcg`, of the answer metrics `answer_similarity`
+/// and `token_f1`; where the experiment has none of these, all of that kind
+/// that need no judge. What a judge says chooses only where it is named.
 fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
-    ["ndcg", "answer_similarity", "token_f1"]
-        .iter()
-        .filter(|name| metrics.iter().any(|metric| metric.label() == **name))
-        .map(|name| (*name).to_owned())
-        .collect()
+    let of_kind = |answers: bool, usual: &[&str]| -> Vec<String> {
+        let labels = metrics.iter().filter(|metric| metric.needs().answer == answers && !metric.judged());
+        let labels: Vec<String> = labels.map(MetricConfig::label).collect();
+        let chosen: Vec<String> = labels.iter().filter(|label| usual.contains(&label.as_str())).cloned().collect();
+        if chosen.is_empty() { labels } else { chosen }
+    };
+    [of_kind(false, &["ndcg"]), of_kind(true, &["answer_similarity", "token_f1"])].concat()
 }
 
 #[cfg(test)]

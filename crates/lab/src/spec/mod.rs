@@ -18,7 +18,11 @@ use crate::{search::SearchConfig, track::TrackerConfig};
 use eval::{GenerateOptions, MetricConfig};
 use models::{Caps, ModelConfig};
 use rag::{
-    chunk::ChunkerConfig, generate::GeneratorConfig, load::Limits, rerank::RerankerConfig, retrieve::RetrieverConfig,
+    chunk::ChunkerConfig,
+    generate::GeneratorConfig,
+    load::{Limits, Links},
+    rerank::RerankerConfig,
+    retrieve::RetrieverConfig,
 };
 use serde::{Deserialize, Serialize, de::Error as _};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -34,6 +38,10 @@ pub struct CorpusSpec {
     pub include: Vec<String>,
     /// Never files that match one of these.
     pub exclude: Vec<String>,
+    /// Which symbolic links are followed: `inside` (those that lead to
+    /// somewhere in the source; others are refused and named), the default, or
+    /// `anywhere`.
+    pub links: Links,
     /// What is refused.
     pub limits: Limits,
 }
@@ -160,6 +168,7 @@ impl Experiment {
 
     /// A path of the file, relative to it unless absolute or a URL.
     pub fn path(&self, path: &str) -> PathBuf {
-        self.base.join(path)
+        // `././store` names the same and reads worse.
+        self.base.join(path).components().collect()
     }
 }

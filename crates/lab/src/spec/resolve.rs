@@ -283,9 +283,9 @@ fn read_space<'a>(
     if dense && embedder.is_empty() && space.get("embedder").is_none() {
         reader.error(space_at, "space: a retriever searches vectors, but the axis `embedder` is missing");
     }
-    let reranks_with_embedder = reranker.iter().any(|(config, _)| config.uses_embedder());
-    if reranks_with_embedder && embedder.is_empty() {
-        reader.error(space_at, "space: `late_interaction` needs the axis `embedder`");
+    let reranks_with_embedder = reranker.iter().find(|(config, _)| config.needs().embedder());
+    if let (Some((config, _)), true) = (reranks_with_embedder, embedder.is_empty()) {
+        reader.error(space_at, format!("space: `{}` needs the axis `embedder`", config.name()));
     }
     Space {
         chunker: values(chunker),
@@ -311,7 +311,7 @@ fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig 
     }
     let Some(config) = reader.read::<SearchConfig>(value, "search") else { return SearchConfig::default() };
     // Settings that cannot work do not depend on what is searched.
-    let problem = Problem { trials: vec![BTreeMap::new()], questions: 1 };
+    let problem = Problem { trials: vec![BTreeMap::new()], questions: 1, width: 1.0 };
     if let Err(reason) = config.build(&problem) {
         reader.error(value.span().start, format!("search.{}: {reason}", config.name()));
     }

@@ -26,6 +26,38 @@ impl Experiment {
         text(self.root())
     }
 
+    /// The resolved experiment as a value, without what may be a secret, to be
+    /// compared with another.
+    pub(crate) fn comparable(&self) -> Value {
+        let mut root = self.root();
+        if let Some(models) = root["models"].as_object_mut() {
+            models.values_mut().for_each(withhold);
+        }
+        without_nothing(&mut root);
+        root
+    }
+
+    /// An experiment file that [`Experiment::shown`] gave, with what was
+    /// withheld there as it is here: a secret may have been renewed, and is
+    /// never kept with a run.
+    pub(crate) fn lend_secrets(&self, shown: &str) -> Result<String, String> {
+        let table: toml::Table = toml::from_str(shown).map_err(|error| error.to_string())?;
+        let mut root = serde_json::to_value(table).map_err(|error| error.to_string())?;
+        let here = self.root();
+        let mut missing = Vec::new();
+        for (name, model) in root["models"].as_object_mut().into_iter().flatten() {
+            lend(model, &here["models"][name.as_str()], &format!("models.{name}"), &mut missing);
+        }
+        if missing.is_empty() {
+            return Ok(text(root));
+        }
+        Err(format!(
+            "{} may be secret, so that it was not kept with the run, and the experiment file no longer has it: write it \
+             there again",
+            missing.join(", ")
+        ))
+    }
+
     fn root(&self) -> Value {
         let mut root = json!({
             "name": self.name, "store": self.store, "corpus": self.corpus, "dataset": self.dataset,
@@ -37,11 +69,17 @@ impl Experiment {
             "reranker": space.reranker, "generator": space.generator,
         });
         let evaluate = &self.evaluate;
-        root["evaluate"] = json!({
-            "metrics": evaluate.metrics, "judge": evaluate.judges, "embedder": evaluate.embedder,
-            "answered": evaluate.answered, "judged": evaluate.judged, "objective": evaluate.objective,
-            "budget": evaluate.budget,
-        });
+        // Without questions there is nothing to evaluate, and no section may say so.
+        let asked = self.dataset.is_some();
+        root["evaluate"] = if !asked {
+            Value::Null
+        } else {
+            json!({
+                "metrics": evaluate.metrics, "judge": evaluate.judges, "embedder": evaluate.embedder,
+                "answered": evaluate.answered, "judged": evaluate.judged, "objective": evaluate.objective,
+                "budget": evaluate.budget,
+            })
+        };
         let trackers = self.track.iter().filter_map(|tracker| serde_json::to_value(tracker).ok());
         root["track"] = Value::Object(trackers.filter_map(|tracker| tracker.as_object().cloned()).flatten().collect());
         root
@@ -62,6 +100,21 @@ fn withhold(value: &mut Value) {
                 texts.values_mut().filter(secret).for_each(|text| *text = json!(WITHHELD));
             }
             _ => withhold(field),
+        }
+    }
+}
+
+/// Puts what was withheld from a value back in, from the same place of another.
+fn lend(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<String>) {
+    let Some(fields) = value.as_object_mut() else { return };
+    for (name, field) in fields {
+        let (place, here) = (format!("{place}.{name}"), &here[name.as_str()]);
+        if field.as_str() != Some(WITHHELD) {
+            lend(field, here, &place, missing);
+        } else if here.is_string() {
+            *field = here.clone();
+        } else {
+            missing.push(place);
         }
     }
 }
@@ -107,6 +160,15 @@ mod tests {
     }
 
     #[test]
+    fn an_experiment_without_questions_is_shown_as_one() {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n";
+        let read = |text: &str| Experiment::parse(text, ".").map(|read| Experiment { text: String::new(), ..read });
+        let experiment = read(text).unwrap();
+        assert_eq!(read(&experiment.shown()), Ok(experiment.clone()));
+        assert_eq!(read(&experiment.portable()), Ok(experiment));
+    }
+
+    #[test]
     fn what_travels_needs_no_files_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(
@@ -123,6 +185,17 @@ mod tests {
         let experiment = read(&text, folder.path()).unwrap();
         let elsewhere = tempfile::tempdir().unwrap();
         assert_eq!(read(&experiment.portable(), elsewhere.path()), Ok(experiment));
+    }
+
+    #[test]
+    fn what_was_withheld_is_lent_by_the_experiment_file_of_today() {
+        let experiment = Experiment::parse(FILE, ".").unwrap();
+        let renewed = Experiment::parse(&FILE.replace("hush", "renewed"), ".").unwrap();
+        let lent = renewed.lend_secrets(&experiment.shown()).unwrap();
+        assert!(lent.contains("renewed") && !lent.contains(WITHHELD), "{lent}");
+        let without = Experiment::parse(&FILE.replace(", x-plain = \"hush\"", ""), ".").unwrap();
+        let reason = without.lend_secrets(&experiment.shown()).unwrap_err();
+        assert!(reason.contains("models.gpt.chat.openai.headers.x-plain"), "{reason}");
     }
 
     #[test]

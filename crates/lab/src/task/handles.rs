@@ -88,7 +88,8 @@ impl Models {
             Some(Built::Chat(chat)) => context.chat = Some(chat),
             _ => {}
         }
-        context.embedder = embedder.filter(|_| config.uses_embedder()).map(|name| self.embedder(name)).transpose()?;
+        context.embedder =
+            embedder.filter(|_| config.needs().embedder()).map(|name| self.embedder(name)).transpose()?;
         Ok(context)
     }
 

@@ -3,7 +3,7 @@
 use super::Execution;
 use crate::{
     Error,
-    artifact::{self, AnswerRow, PassageRow, ScoreRow},
+    artifact::{self, AnswerRow, NoAnswer, PassageRow, ScoreRow},
     engine::Outputs,
     plan::TaskId,
 };
@@ -27,7 +27,7 @@ pub(crate) async fn answers_by_question(
     cx: &Execution,
     inputs: &Outputs,
     answers: &[TaskId],
-) -> Result<HashMap<String, Result<Answer, String>>, Error> {
+) -> Result<HashMap<String, Result<Answer, NoAnswer>>, Error> {
     let mut by_question = HashMap::new();
     for &shard in answers {
         let rows = artifact::decode::<AnswerRow>(cx.read(inputs, shard).await?)?;

@@ -55,7 +55,7 @@ impl Observer {
         let total = self.execution.models().client().meter().total();
         let used = UsagePoint {
             calls: total.calls,
-            tokens: total.prompt_tokens + total.completion_tokens,
+            tokens: total.tokens(),
             cost_usd: total.cost_usd,
             ..UsagePoint::default()
         };
@@ -94,14 +94,15 @@ impl StepLog {
         &mut self,
         execution: &Execution,
         results: &Results,
-        seen: impl Iterator<Item = (&'a str, &'a [f64])>,
+        seen: impl Iterator<Item = (&'a str, &'a [Option<f64>])>,
     ) {
         let of_metrics = results.trials.iter().flat_map(|trial| {
             trial.metrics.iter().filter_map(|(metric, summary)| ScorePoint::of(&trial.trial.id, metric, summary))
         });
         let compared = seen.filter_map(|(trial, scores)| {
             let (trial, metric) = (trial.to_owned(), "search_objective".to_owned());
-            Some(ScorePoint { trial, metric, questions: scores.len(), mean: statistics::mean(scores)?, time_ms: 0 })
+            let known: Vec<f64> = scores.iter().copied().flatten().collect();
+            Some(ScorePoint { trial, metric, questions: scores.len(), mean: statistics::mean(&known)?, time_ms: 0 })
         });
         for point in of_metrics.chain(compared) {
             let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());

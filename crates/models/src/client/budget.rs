@@ -290,7 +290,7 @@ impl Budget {
         let (spent, paid_calls) = std::mem::replace(&mut state.told, now);
         BudgetReport {
             spent: state.spent.minus(spent),
-            paid_calls: state.paid_calls - paid_calls,
+            paid_calls: state.paid_calls.saturating_sub(paid_calls),
             reached: state.reached,
             refused: state.refused.drain().collect(),
             refused_without_key: std::mem::take(&mut state.n_refused_without_key),
@@ -301,10 +301,10 @@ impl Budget {
     pub fn merge(&self, report: BudgetReport) {
         let mut state = self.state();
         state.spent = state.spent.plus(report.spent);
-        state.paid_calls += report.paid_calls;
+        state.paid_calls = state.paid_calls.saturating_add(report.paid_calls);
         state.reached = state.reached.or(report.reached);
         state.refused.extend(report.refused);
-        state.n_refused_without_key += report.refused_without_key;
+        state.n_refused_without_key = state.n_refused_without_key.saturating_add(report.refused_without_key);
     }
 
     /// The cap that was the first to stop a call, if one did.
@@ -389,7 +389,7 @@ impl State {
 
     /// A call begins: it counts, and what it may cost is reserved.
     fn admit(&mut self, wanted: Share) {
-        self.spent.calls += wanted.calls;
+        self.spent.calls = self.spent.calls.saturating_add(wanted.calls);
         self.reserved = self.reserved.plus(Share { calls: 0, ..wanted });
     }
 
@@ -448,7 +448,7 @@ pub(super) struct Reservation<'a> {
 impl Reservation<'_> {
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
-        let cost = Share::cost(usd, usage.prompt_tokens.saturating_add(usage.completion_tokens));
+        let cost = Share::cost(usd, usage.total());
         // One lock for both, so that nobody sees the cost twice or not at all.
         let mut state = self.budget.state();
         state.spent = state.spent.plus(cost);

@@ -74,6 +74,12 @@ impl Embedder {
         self.model.concurrency()
     }
 
+    /// The most texts of one call; longer lists are split. `usize::MAX` for
+    /// models that take lists of any length.
+    pub fn batch_size(&self) -> usize {
+        self.model.batch_size()
+    }
+
     /// One row per text, in order, each of length 1. Equal texts are embedded
     /// once: corpora repeat themselves more than one thinks.
     ///

@@ -8,11 +8,11 @@
 
 use super::{Allowance, AllowanceRequest, Shared};
 use async_trait::async_trait;
-use executor::{AdaptiveSettings, Hedge, Lease, Leased, Limiter, Report};
+use executor::{AdaptiveSettings, Lease, Leased, Limiter, Report};
 use serde::{Deserialize, Serialize};
 use std::{
     fmt,
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 use tokio::time::Instant;
@@ -63,20 +63,18 @@ impl fmt::Debug for SharedLessor {
     }
 }
 
-/// A limiter within this process' share of a limit. The share is renewed as
-/// long as the client lives.
+/// A limiter within this process' share of a limit, of which this is known at
+/// any time. The share is renewed as long as the client lives.
 pub(super) fn limiter(
     lessor: SharedLessor,
     client: Weak<Shared>,
     limit: String,
-    settings: AdaptiveSettings,
-    hedge: Option<Hedge>,
+    settings: Arc<Mutex<AdaptiveSettings>>,
 ) -> Limiter {
-    let leased = Arc::new(Leased::new(settings.maximum));
-    let mut limiter = Limiter::new(leased.clone());
-    if let Some(hedge) = hedge {
-        limiter = limiter.with_hedge(hedge);
-    }
+    let current = settings.clone();
+    let settings = move || *current.lock().unwrap_or_else(PoisonError::into_inner);
+    let leased = Arc::new(Leased::new(settings().maximum));
+    let limiter = Limiter::new(leased.clone());
     let watched = limiter.clone();
     tokio::spawn(async move {
         let process = process();
@@ -92,7 +90,7 @@ pub(super) fn limiter(
                 continue;
             }
             let report = leased.report(status.in_flight, status.waiting);
-            let request = LeaseRequest { limit: limit.clone(), settings, process, report };
+            let request = LeaseRequest { limit: limit.clone(), settings: settings(), process, report };
             match lessor.0.renew(request).await {
                 Ok(lease) => leased.hold(&lease),
                 Err(_) => tokio::time::sleep(PAUSE).await,

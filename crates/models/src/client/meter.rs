@@ -32,28 +32,34 @@ pub struct Spending {
 
 impl AddAssign for Spending {
     fn add_assign(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.from_journal += other.from_journal;
-        self.prompt_tokens += other.prompt_tokens;
-        self.completion_tokens += other.completion_tokens;
-        self.cached_tokens += other.cached_tokens;
+        let add = |count: &mut u64, more: u64| *count = count.saturating_add(more);
+        add(&mut self.calls, other.calls);
+        add(&mut self.from_journal, other.from_journal);
+        add(&mut self.prompt_tokens, other.prompt_tokens);
+        add(&mut self.completion_tokens, other.completion_tokens);
+        add(&mut self.cached_tokens, other.cached_tokens);
+        add(&mut self.refused, other.refused);
         self.cost_usd += other.cost_usd;
-        self.refused += other.refused;
         self.seconds += other.seconds;
     }
 }
 
 impl Spending {
+    /// Tokens read and written.
+    pub fn tokens(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+
     /// What was spent since an earlier look.
     fn since(self, earlier: Self) -> Self {
         Self {
-            calls: self.calls - earlier.calls,
-            from_journal: self.from_journal - earlier.from_journal,
-            prompt_tokens: self.prompt_tokens - earlier.prompt_tokens,
-            completion_tokens: self.completion_tokens - earlier.completion_tokens,
-            cached_tokens: self.cached_tokens - earlier.cached_tokens,
+            calls: self.calls.saturating_sub(earlier.calls),
+            from_journal: self.from_journal.saturating_sub(earlier.from_journal),
+            prompt_tokens: self.prompt_tokens.saturating_sub(earlier.prompt_tokens),
+            completion_tokens: self.completion_tokens.saturating_sub(earlier.completion_tokens),
+            cached_tokens: self.cached_tokens.saturating_sub(earlier.cached_tokens),
             cost_usd: self.cost_usd - earlier.cost_usd,
-            refused: self.refused - earlier.refused,
+            refused: self.refused.saturating_sub(earlier.refused),
             seconds: self.seconds - earlier.seconds,
         }
     }

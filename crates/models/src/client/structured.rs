@@ -4,7 +4,7 @@
 //! the model, a caller gets JSON of the schema or an error: the value is found
 //! in the reply, and a remote model that did not write it is asked once more.
 
-use crate::{ChatRequest, ChatResponse, Error, Finish, Message, schema};
+use crate::{ChatRequest, ChatResponse, Error, Finish, Message, schema, visible::visible};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -49,9 +49,10 @@ pub(super) fn together(first: &ChatResponse, mut second: ChatResponse) -> ChatRe
 pub(super) fn mismatch(model: &str, reason: String, reply: &str) -> Error {
     let reply = reply.split_whitespace().collect::<Vec<_>>().join(" ");
     let reply = match reply.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", &reply[..end]),
-        None => reply,
+        Some((end, _)) => format!("{}…", visible(&reply[..end])),
+        None => visible(&reply).into_owned(),
     };
+    let reason = visible(&reason).into_owned();
     Error::SchemaMismatch { model: model.to_owned(), reason, reply }
 }
 
@@ -85,6 +86,10 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
                 }
             }
             Some(Err(error)) if error.is_eof() => return Err("its JSON breaks off".to_owned()),
+            // What is deeper still would be read again from every bracket.
+            Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
+                return Err("its JSON is nested too deeply".to_owned());
+            }
             _ => {}
         }
     }
@@ -140,6 +145,7 @@ mod tests {
     fn what_is_no_such_value_has_a_reason() {
         let cases = [
             ("", "it is empty"),
+            (&format!("so: {}", "[".repeat(200_000)), "its JSON is nested too deeply"),
             ("I cannot do that.", "it is no JSON: expected value at line 1 column 1"),
             (r#"{"a": "1"}"#, "at /a: \"1\" is not of the type integer"),
             (r#"Here: {"a": 1.5}"#, "at /a: 1.5 is not of the type integer"),

@@ -1,7 +1,7 @@
 //! Calls to simulated models: who is asked, how often, and what is kept.
 
 use super::*;
-use crate::{ChatRequest, ChatResponse, Finish, InputKind, Matrix, Message};
+use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
@@ -320,4 +320,158 @@ async fn remote_scores_are_kept() {
     assert_eq!(reranker.rerank("q", &texts(3)).await.expect("scores"), scores);
     assert_eq!(toy.n_calls(), 1);
     assert_eq!(reranker.rerank("q", &[]).await.expect("none").len(), 0);
+}
+
+/// A lessor whose authority over budgets is away for a while.
+struct Away {
+    until: Instant,
+    allowances: Mutex<Allowances>,
+}
+
+#[async_trait]
+impl Lessor for Away {
+    async fn renew(&self, _: LeaseRequest) -> Result<executor::Lease, String> {
+        Err("no limits here".to_owned())
+    }
+
+    async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String> {
+        if Instant::now() < self.until {
+            return Err("away".to_owned());
+        }
+        Ok(self.allowances.lock().expect("no panic").ask(&request, Instant::now()))
+    }
+}
+
+fn spending_elsewhere(away: Duration) -> Client {
+    let caps = Caps { usd: Some(100.0), ..Caps::default() };
+    let allowances = Mutex::new(Allowances::new(caps, Instant::now()));
+    let lessor = Arc::new(Away { until: Instant::now() + away, allowances });
+    client(None).with_budget(Budget::leased("run".to_owned(), caps, lessor))
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_an_allowance_holds_no_slot_and_not_for_ever() {
+    let toy = Arc::new(Toy::new("openai"));
+    let waiting = spending_elsewhere(Duration::from_secs(60));
+    let chat = waiting.chat(toy.clone());
+    let first = request("a");
+    let call = chat.chat(&first);
+    let look = async {
+        let mut held = 0;
+        for _ in 0..50 {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            held += waiting.limits().values().map(|limit| limit.status.in_flight).sum::<usize>();
+        }
+        held
+    };
+    let (answer, held) = tokio::join!(call, look);
+    answer.expect("an answer, once it is back");
+    assert_eq!((held, toy.n_calls()), (0, 1));
+
+    let lost = spending_elsewhere(Duration::from_secs(3600));
+    let start = Instant::now();
+    let error = lost.chat(toy.clone()).chat(&request("b")).await.expect_err("nobody gives anything");
+    assert!(matches!(error, Error::BudgetUnreachable { .. }), "{error:?}");
+    assert!(start.elapsed() < Duration::from_secs(150), "{:?}", start.elapsed());
+    assert_eq!(toy.n_calls(), 1);
+}
+
+/// A toy with limits of its own.
+struct Limited(Toy, Limits);
+
+#[async_trait]
+impl ChatModel for Limited {
+    fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+    fn context_length(&self) -> usize {
+        self.0.context_length()
+    }
+    fn concurrency(&self) -> usize {
+        self.1.maximum()
+    }
+    fn count_tokens(&self, text: &str) -> usize {
+        self.0.count_tokens(text)
+    }
+    fn limits(&self) -> Limits {
+        self.1
+    }
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        self.0.chat(request).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_handles_with_different_limits_both_hold() {
+    let limited = |concurrency, requests_per_minute| {
+        let known = EndpointLimits { requests_per_minute, ..EndpointLimits::default() };
+        Arc::new(Limited(Toy::new("openai"), known.within(concurrency, 60.0)))
+    };
+    // Whichever is first, and whichever is called.
+    for order in [[0, 1], [1, 0]] {
+        let models = [limited(Some(5), None), limited(None, Some(600.0))];
+        let client = client(None);
+        let handles = order.map(|i| client.chat(models[i].clone()));
+        let requests: Vec<ChatRequest> = (0..100).map(|i| request(&i.to_string())).collect();
+        let start = Instant::now();
+        let calls = requests.iter().enumerate().map(|(i, request)| handles[i % 2].chat(request));
+        let most = async {
+            let mut most = 0;
+            while start.elapsed() < Duration::from_secs(8) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                most = most.max(client.limits().values().map(|limit| limit.status.in_flight).max().unwrap_or_default());
+            }
+            most
+        };
+        let (answers, most) = tokio::join!(futures::future::join_all(calls), most);
+        assert!(answers.iter().all(Result::is_ok));
+        assert_eq!(client.limits().len(), 1, "it is one model");
+        assert!(most <= 5, "{most} at once of at most 5");
+        let took = start.elapsed().as_secs_f64();
+        assert!((8.5..11.5).contains(&took), "100 calls at 10 a second took {took} s");
+    }
+}
+
+#[tokio::test]
+async fn counts_that_no_sum_can_hold_are_no_panic() {
+    let (_folder, journal) = journal();
+    struct Boasting(Identity);
+    #[async_trait]
+    impl ChatModel for Boasting {
+        fn identity(&self) -> &Identity {
+            &self.0
+        }
+        fn context_length(&self) -> usize {
+            1
+        }
+        fn concurrency(&self) -> usize {
+            1
+        }
+        fn count_tokens(&self, _: &str) -> usize {
+            1
+        }
+        fn price(&self) -> (f64, f64) {
+            (1.0, 1.0)
+        }
+        async fn chat(&self, _: &ChatRequest) -> Result<ChatResponse, Error> {
+            let usage = Usage { prompt_tokens: u64::MAX, cached_tokens: u64::MAX, completion_tokens: u64::MAX };
+            let text = "x".to_owned();
+            Ok(ChatResponse { text, finish: Finish::Stop, usage, choices: Vec::new(), seconds: 1.0 })
+        }
+    }
+    let caps = Caps { calls: Some(100), ..Caps::default() };
+    let client = client(Some(journal.clone())).with_budget(Budget::new(caps));
+    let chat = client.chat(Arc::new(Boasting(Toy::new("openai").identity)));
+    let mut sum = Usage::default();
+    for text in ["a", "b", "a"] {
+        sum += chat.chat(&request(text)).await.expect("an answer").usage;
+    }
+    assert_eq!((sum.total(), sum.cached_tokens), (u64::MAX, u64::MAX));
+    let (meter, other) = (client.meter(), Meter::default());
+    other.merge(&meter.report());
+    other.merge(&meter.report());
+    assert_eq!((meter.total().tokens(), other.total().prompt_tokens), (u64::MAX, u64::MAX));
+    assert_eq!((client.budget().spent().tokens, client.budget().report().spent.tokens), (u64::MAX, u64::MAX));
+    journal.statistics().expect("statistics");
 }

@@ -23,7 +23,6 @@ pub(super) type Config = remote_chat::Config<Anthropic>;
 impl Preset for Anthropic {
     const PROVIDER: Provider = Provider {
         name: "anthropic",
-        version: VERSION,
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),
         context_length: 200_000,

@@ -24,7 +24,6 @@ pub(super) type Config = remote_chat::Config<Azure>;
 impl Preset for Azure {
     const PROVIDER: Provider = Provider {
         name: "azure",
-        version: VERSION,
         base_url: "",
         api_key_env: Some("AZURE_OPENAI_API_KEY"),
         context_length: 128_000,

@@ -23,7 +23,6 @@ pub(super) type Config = remote_chat::Config<Bedrock>;
 impl Preset for Bedrock {
     const PROVIDER: Provider = Provider {
         name: "bedrock",
-        version: VERSION,
         base_url: "https://bedrock-runtime.us-east-1.amazonaws.com",
         api_key_env: Some("AWS_BEARER_TOKEN_BEDROCK"),
         context_length: 128_000,

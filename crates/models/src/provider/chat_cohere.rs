@@ -19,7 +19,6 @@ pub(super) type Config = remote_chat::Config<Cohere>;
 impl Preset for Cohere {
     const PROVIDER: Provider = Provider {
         name: "cohere",
-        version: VERSION,
         base_url: "https://api.cohere.ai/compatibility/v1",
         api_key_env: Some("COHERE_API_KEY"),
         context_length: 128_000,

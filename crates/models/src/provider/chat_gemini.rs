@@ -22,7 +22,6 @@ pub(super) type Config = remote_chat::Config<Gemini>;
 impl Preset for Gemini {
     const PROVIDER: Provider = Provider {
         name: "gemini",
-        version: VERSION,
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         api_key_env: Some("GEMINI_API_KEY"),
         context_length: 1_048_576,

@@ -23,10 +23,10 @@
 //!   token is [`Error::ContextTooLong`].
 
 use super::{
-    Context,
+    Context, Described,
     llama::{Engine, Goal, Job, Reader, Sampler, Settings, Vocabulary, Writer, Writing, grammar},
 };
-use crate::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Kind, OnPiece, Usage};
+use crate::{CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Kind, OnPiece, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -74,11 +74,7 @@ impl Config {
             threads: self.threads.unwrap_or(cx.cpu.cores()).min(cx.cpu.cores()),
             cpu: cx.cpu.clone(),
         };
-        Ok(Arc::new(LocalChat::new(settings, identity)?))
-    }
-
-    pub(super) fn identity(&self, cx: &Context) -> Result<Identity, Error> {
-        Ok(self.resolve(cx)?.1)
+        Ok(Arc::new(LocalChat::new(settings, Self::versioned(identity))?))
     }
 
     /// What runs in this process costs no money.
@@ -115,9 +111,15 @@ impl Config {
             revision: files.sha256.clone(),
             // Threads and sequences are about speed, and are left out: the
             // same answer may then be taken from the journal.
-            parameters: serde_json::json!({ "context_length": self.context_length }),
+            parameters: serde_json::json!({ CONTEXT_LENGTH: self.context_length }),
         };
         Ok((path.to_path_buf(), identity))
+    }
+}
+
+impl Described for Config {
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.resolve(cx)?.1)
     }
 }
 

@@ -20,7 +20,6 @@ pub(super) type Config = remote_chat::Config<Mistral>;
 impl Preset for Mistral {
     const PROVIDER: Provider = Provider {
         name: "mistral",
-        version: VERSION,
         base_url: "https://api.mistral.ai/v1",
         api_key_env: Some("MISTRAL_API_KEY"),
         context_length: 128_000,

@@ -23,7 +23,6 @@ pub(super) type Config = remote_chat::Config<Ollama>;
 impl Preset for Ollama {
     const PROVIDER: Provider = Provider {
         name: "ollama",
-        version: VERSION,
         base_url: "http://127.0.0.1:11434/v1",
         api_key_env: None,
         context_length: 4096,

@@ -12,7 +12,7 @@ mod dialect;
 mod probabilities;
 
 use super::{
-    http::{Ended, Manner, after_the_beginning},
+    http::{Ended, Manner, after_the_beginning, told_tokens},
     remote_chat::{self, Counted, Model, Preset, Protocol, Provider, Reply, Speaker, decimal},
 };
 use crate::{ChatRequest, Error, Finish, OnPiece};
@@ -35,7 +35,6 @@ pub(super) type Config = remote_chat::Config<Compatible>;
 impl Preset for Compatible {
     const PROVIDER: Provider = Provider {
         name: "openai",
-        version: VERSION,
         base_url: "",
         api_key_env: None,
         context_length: 32_768,
@@ -244,7 +243,7 @@ fn reply(model: &Model, request: &ChatRequest, answer: &Value) -> Result<Reply, 
         (None, Finish::Stop) => return Err(malformed("`choices[0].message.content` is no text")),
     };
     let choices = choice.pointer("/logprobs/content").map(|tokens| probabilities(tokens, &request.choices));
-    let count = |pointer: &str| answer.pointer(pointer).and_then(Value::as_u64);
+    let count = |pointer: &str| told_tokens(answer, pointer);
     let usage = Counted {
         prompt: count("/usage/prompt_tokens"),
         cached: count("/usage/prompt_tokens_details/cached_tokens").unwrap_or_default(),

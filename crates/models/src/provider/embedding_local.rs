@@ -7,7 +7,7 @@
 //! costs nothing on a CPU once a text fills its vector units.
 
 use super::{
-    Context,
+    Context, Described,
     onnx::{Batch, Head, Located, Output, Quantization, SessionPool, Settings, TextTokenizer, Tokenized, jobs, ready},
 };
 use crate::{EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Usage};
@@ -81,7 +81,7 @@ impl Config {
         let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[3, 2])?;
         let alone = located.runs_alone(&file)?;
         Ok(Arc::new(Model {
-            identity: self.identity_of(&located),
+            identity: Self::versioned(self.identity_of(&located)),
             pooling: self.pooling_of(&located),
             max_tokens: located.max_tokens,
             dimensions: located.dimensions().or(pool.width()).unwrap_or(0),
@@ -91,10 +91,6 @@ impl Config {
             document_prefix: self.document_prefix.clone(),
             pool,
         }))
-    }
-
-    pub(super) fn identity(&self, cx: &Context) -> Result<Identity, Error> {
-        Ok(self.identity_of(&self.locate(cx)?))
     }
 
     /// What runs in this process costs no money.
@@ -138,6 +134,12 @@ impl Config {
             revision: located.files.sha256.clone(),
             parameters: parameters.into(),
         }
+    }
+}
+
+impl Described for Config {
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.identity_of(&self.locate(cx)?))
     }
 }
 

@@ -9,7 +9,7 @@ fn context(models: &Path) -> Option<Context> {
     let libraries = std::env::var_os("REVERIE_TEST_LIBRARIES").map(PathBuf::from);
     let directory = ModelDirectory::new(models.to_owned(), libraries.into_iter().collect());
     if let Err(error) = ready(&directory) {
-        println!("skipped: {error}");
+        skips::skip(&error.to_string());
         return None;
     }
     Some(Context { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) })
@@ -127,13 +127,13 @@ fn identity_needs_no_library_and_names_what_changes_vectors() {
 #[tokio::test]
 async fn the_real_model_gives_its_published_vectors() {
     let Some(models) = std::env::var_os("REVERIE_TEST_MODELS").map(PathBuf::from) else {
-        println!("skipped: REVERIE_TEST_MODELS is not set");
+        skips::skip("REVERIE_TEST_MODELS is not set");
         return;
     };
     let Some(cx) = context(&models) else { return };
     let config = Config { quantization: Some(Quantization::None), ..Config::default() };
     if let Err(error) = config.identity(&cx) {
-        println!("skipped: {error}");
+        skips::skip(&error.to_string());
         return;
     }
     let texts: Vec<String> = GOLDEN.iter().map(|(text, _)| (*text).to_owned()).collect();

@@ -4,8 +4,8 @@
 //! Vectors are scaled to length 1 here, whatever the server does.
 
 use super::{
-    Context, EndpointLimits, Limits,
-    http::{Endpoint, Settings, estimated_tokens},
+    Context, Described, EndpointLimits, Limits,
+    http::{Endpoint, MAX_RESPONSE, Settings, estimated_tokens, told_tokens},
 };
 use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, Usage};
 use async_trait::async_trait;
@@ -39,6 +39,9 @@ pub struct Config {
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
+    /// The largest answer, in bytes; 64 MiB if not set, since a batch of long
+    /// vectors is large.
+    pub max_response_bytes: usize,
     /// How many calls may be in flight at once; up to 256 if left out, as many
     /// as the endpoint shows to take.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,6 +86,7 @@ impl Default for Config {
             headers: BTreeMap::new(),
             timeout_seconds: 60.0,
             connect_timeout_seconds: 5.0,
+            max_response_bytes: 4 * MAX_RESPONSE,
             concurrency: None,
             limits: EndpointLimits::default(),
             price: None,
@@ -118,22 +122,6 @@ impl Config {
         }))
     }
 
-    pub(super) fn identity(&self, _cx: &Context) -> Result<Identity, Error> {
-        Ok(Identity {
-            provider: "openai".to_owned(),
-            model: self.model.clone(),
-            revision: self.settings().base()?,
-            parameters: json!({
-                "kind": "embedding",
-                "version": VERSION,
-                "dimensions": self.dimensions,
-                "max_tokens": self.max_tokens,
-                "query_prefix": self.query_prefix,
-                "document_prefix": self.document_prefix,
-            }),
-        })
-    }
-
     pub(super) fn prices(&self) -> Option<(f64, f64)> {
         self.price.map(|price| (price, 0.0))
     }
@@ -150,8 +138,26 @@ impl Config {
             headers: &self.headers,
             timeout_seconds: self.timeout_seconds,
             connect_timeout_seconds: self.connect_timeout_seconds,
+            max_response_bytes: self.max_response_bytes,
             ..Settings::PLAIN
         }
+    }
+}
+
+impl Described for Config {
+    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+        Ok(Identity {
+            provider: "openai".to_owned(),
+            model: self.model.clone(),
+            revision: self.settings().base()?,
+            parameters: json!({
+                "kind": "embedding",
+                "dimensions": self.dimensions,
+                "max_tokens": self.max_tokens,
+                "query_prefix": self.query_prefix,
+                "document_prefix": self.document_prefix,
+            }),
+        })
     }
 }
 
@@ -186,7 +192,7 @@ impl EmbeddingModel for Remote {
     }
 
     fn limits(&self) -> Limits {
-        self.config.limits.within(self.config.concurrency)
+        self.config.limits.within(self.config.concurrency, self.config.timeout_seconds)
     }
 
     fn batch_size(&self) -> usize {
@@ -230,10 +236,8 @@ impl Remote {
         }
         let answer = self.endpoint.post("embeddings", &body).await?;
         let matrix = self.matrix(&answer, texts.len())?;
-        let counted = answer
-            .pointer("/usage/prompt_tokens")
-            .or_else(|| answer.pointer("/usage/total_tokens"))
-            .and_then(Value::as_u64);
+        let counted =
+            ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| told_tokens(&answer, pointer));
         let estimated = || input.iter().map(|text| estimated_tokens(text) as u64).sum();
         Ok((matrix, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
     }

@@ -3,7 +3,7 @@
 //! and clearly weaker: for tests, smoke runs, and as a baseline.
 
 use super::{
-    Context,
+    Context, Described,
     onnx::weights::{Tensor, Weights},
 };
 use crate::{CpuBudget, EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Usage, pull::ModelFiles};
@@ -43,11 +43,11 @@ impl Config {
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
         let reader = Reader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
-        Ok(Arc::new(Model { identity: self.identity_of(&files), cpu: cx.cpu.clone(), reader: Arc::new(reader) }))
-    }
-
-    pub(super) fn identity(&self, cx: &Context) -> Result<Identity, Error> {
-        Ok(self.identity_of(&self.locate(cx)?.0))
+        Ok(Arc::new(Model {
+            identity: Self::versioned(self.identity_of(&files)),
+            cpu: cx.cpu.clone(),
+            reader: Arc::new(reader),
+        }))
     }
 
     /// What runs in this process costs no money.
@@ -87,6 +87,12 @@ impl Config {
             revision: files.sha256.clone(),
             parameters: serde_json::json!({ "max_tokens": self.limit() }),
         }
+    }
+}
+
+impl Described for Config {
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.identity_of(&self.locate(cx)?.0))
     }
 }
 
@@ -147,16 +153,55 @@ impl Reader {
         let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
         let mut usage = Usage::default();
         for (text, sum) in texts.iter().zip(matrix.data.chunks_exact_mut(columns.max(1))) {
-            let encoding = self.tokenizer.encode_fast(text.as_str(), false);
-            let encoding =
-                encoding.map_err(|error| Error::Runtime { model: self.name.clone(), reason: error.to_string() })?;
-            let ids = &encoding.get_ids()[..encoding.len().min(self.max_tokens)];
+            let ids = self.ids(text)?;
             usage.prompt_tokens += ids.len() as u64;
             // Only the direction counts, so the sum serves as the mean.
-            ids.iter().filter(|id| Some(**id) != self.unknown).for_each(|id| self.table.add(*id, sum));
+            ids.into_iter().filter(|id| Some(*id) != self.unknown).for_each(|id| self.table.add(id, sum));
         }
         matrix.normalize();
         Ok((matrix, usage))
+    }
+
+    /// The rows of each text's known tokens.
+    fn embed_tokens(&self, texts: &[String]) -> Result<Vec<Matrix>, Error> {
+        let columns = self.table.columns;
+        let rows = |text: &String| {
+            let mut ids = self.ids(text)?;
+            ids.retain(|id| Some(*id) != self.unknown);
+            let mut matrix = Matrix { columns, data: vec![0.0; columns * ids.len()] };
+            let rows = matrix.data.chunks_exact_mut(columns.max(1));
+            ids.into_iter().zip(rows).for_each(|(id, row)| self.table.add(id, row));
+            matrix.normalize();
+            Ok(matrix)
+        };
+        texts.iter().map(rows).collect()
+    }
+
+    fn ids(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let failed = |error: tokenizers::Error| Error::Runtime { model: self.name.clone(), reason: error.to_string() };
+        let encoding = self.tokenizer.encode_fast(text, false).map_err(failed)?;
+        Ok(encoding.get_ids()[..encoding.len().min(self.max_tokens)].to_vec())
+    }
+}
+
+impl Model {
+    /// Reads texts on a thread of the budget.
+    async fn read<T: Send + 'static>(
+        &self,
+        texts: &[String],
+        read: impl FnOnce(&Reader, &[String]) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let thread = self.cpu.acquire(1).await.ok_or(Error::Cancelled)?;
+        let (reader, texts) = (self.reader.clone(), texts.to_vec());
+        let work = move || {
+            let _held = thread;
+            read(&reader, &texts)
+        };
+        let failed = |error: tokio::task::JoinError| Error::Runtime {
+            model: self.reader.name.clone(),
+            reason: error.to_string(),
+        };
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(failed(error)))
     }
 }
 
@@ -179,17 +224,11 @@ impl EmbeddingModel for Model {
     }
 
     async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), Error> {
-        let thread = self.cpu.acquire(1).await.ok_or(Error::Cancelled)?;
-        let (reader, texts) = (self.reader.clone(), texts.to_vec());
-        let work = move || {
-            let _held = thread;
-            reader.embed(&texts)
-        };
-        let failed = |error: tokio::task::JoinError| Error::Runtime {
-            model: self.reader.name.clone(),
-            reason: error.to_string(),
-        };
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(failed(error)))
+        self.read(texts, Reader::embed).await
+    }
+
+    async fn embed_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
+        self.read(texts, Reader::embed_tokens).await
     }
 }
 
@@ -223,6 +262,20 @@ mod tests {
         assert!((cosine(matrix.row(0), matrix.row(0)) - 1.0).abs() < 1e-5);
         assert!(matrix.row(3).iter().chain(matrix.row(4)).all(|value| *value == 0.0));
         assert_eq!(usage.prompt_tokens, 10);
+    }
+
+    #[tokio::test]
+    async fn token_vectors_are_those_of_the_known_words() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_tiny_model(folder.path(), &["engine", "oil"]).expect("written");
+        let config = Config { model: folder.path().display().to_string(), max_tokens: Some(3) };
+        let model = config.build(&context(folder.path())).expect("a model");
+        let texts = ["oil for the engine", "oil oil engine engine", "engine", "nothing"].map(str::to_owned);
+        let tokens = model.embed_tokens(&texts, InputKind::Query).await.expect("vectors");
+        assert_eq!(tokens.iter().map(Matrix::rows).collect::<Vec<_>>(), [1, 3, 1, 0]);
+        assert_eq!((tokens[0].row(0), tokens[1].row(2)), (tokens[1].row(1), tokens[2].row(0)));
+        let (whole, _) = model.embed(&texts[2..3], InputKind::Query).await.expect("vectors");
+        assert_eq!(whole.row(0), tokens[2].row(0));
     }
 
     #[test]

@@ -7,28 +7,38 @@ mod sse;
 mod stream;
 
 pub(super) use redact::Redactor;
-pub(super) use settings::{Manner, Probe, Settings};
+pub(super) use settings::{MAX_RESPONSE, Manner, Probe, Settings};
 pub(super) use stream::{Ended, after_the_beginning};
 
 use super::{
     rate_headers::{RateHints, retry_after},
     refusal::Said,
 };
-use crate::{Error, error::innermost};
+use crate::{Error, error::innermost, visible::visible};
 use redact::REDACTED;
-use reqwest::{StatusCode, header::HeaderMap};
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, LOCATION},
+};
 use serde_json::Value;
 use std::{
     fmt,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 /// The longest message of the other side that an error repeats, in characters.
 const MAX_MESSAGE: usize = 400;
 /// Shorter secrets are not looked for in answers: they may be ordinary words.
 const MIN_SECRET: usize = 8;
+/// Of a refusal so much is read, in bytes: what it says stands at its beginning.
+const MAX_REFUSAL: usize = 64 << 10;
+/// Each value of a JSON text takes memory many times its length, so it may
+/// have one for so many bytes of the limit.
+const BYTES_PER_VALUE: usize = 8;
+/// No model reads or writes more tokens in one call; a larger count is none.
+const MAX_TOKENS: u64 = 10_000_000;
 
 /// An endpoint that is ready to be called.
 pub(super) struct Endpoint {
@@ -38,6 +48,8 @@ pub(super) struct Endpoint {
     query: String,
     model: String,
     timeout: Duration,
+    /// The largest answer, in bytes.
+    max_response: usize,
     /// To be removed from whatever the other side says.
     secrets: Vec<String>,
     /// What the last answer said of the limits. With calls side by side the
@@ -84,13 +96,41 @@ impl Endpoint {
             return Err(self.refusal(response, started).await);
         }
         let hints = self.heard(response.headers(), started);
-        let text = response.text().await.map_err(|error| self.broken(&error, started))?;
+        let text = self.body(response, started).await?;
         self.read(text, hints)
+    }
+
+    /// The whole body of an answer, unless it is larger than it may be.
+    async fn body(&self, mut response: reqwest::Response, started: Instant) -> Result<String, Error> {
+        let mut body = Vec::new();
+        // The length that it tells saves reading it in vain.
+        self.within_limit(response.content_length().unwrap_or_default(), 0)?;
+        while let Some(part) = response.chunk().await.map_err(|error| self.broken(&error, started))? {
+            self.within_limit(part.len() as u64, body.len())?;
+            body.extend_from_slice(&part);
+        }
+        Ok(match String::from_utf8(body) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// Whether so many bytes of an answer may come after these.
+    pub(super) fn within_limit(&self, more: u64, before: usize) -> Result<(), Error> {
+        match more.saturating_add(before as u64) > self.max_response as u64 {
+            true => Err(Error::TooLarge { model: self.model.clone(), limit: self.max_response }),
+            false => Ok(()),
+        }
     }
 
     /// An answer, or an event of one, as JSON without secrets.
     fn read(&self, text: String, hints: RateHints) -> Result<Value, Error> {
         let text = self.without_secrets(text);
+        let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        if values > self.max_response / BYTES_PER_VALUE {
+            return Err(self.malformed("its JSON has too many values for `max_response_bytes`"));
+        }
+        // Its parser refuses what is nested more than 128 deep.
         let answer: Value =
             serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
         match self.error_in(&answer, hints) {
@@ -159,16 +199,30 @@ impl Endpoint {
         Error::Connection { endpoint: self.base.clone(), reason: self.shown(&innermost(error)) }
     }
 
-    async fn refusal(&self, response: reqwest::Response, sent: Instant) -> Error {
+    async fn refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
         let (status, headers) = (response.status(), response.headers().clone());
-        // A body that breaks off says less, but the status says enough.
-        let text = response.text().await.unwrap_or_default();
-        self.refused(status, &headers, &text, sent)
+        // A body that breaks off, or is slow, says less, but the status says enough.
+        let mut body = Vec::new();
+        let read = async {
+            while let Ok(Some(part)) = response.chunk().await
+                && body.len() < MAX_REFUSAL
+            {
+                body.extend_from_slice(&part[..part.len().min(MAX_REFUSAL - body.len())]);
+            }
+        };
+        let _ = timeout_at(sent + self.timeout, read).await;
+        self.refused(status, &headers, &String::from_utf8_lossy(&body), sent)
     }
 
     /// What an answer with such a status means.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
         let hints = self.heard(headers, sent);
+        if status.is_redirection() {
+            let location = headers
+                .get(LOCATION)
+                .map_or_else(String::new, |to| self.shown(&String::from_utf8_lossy(to.as_bytes())));
+            return Error::Redirected { endpoint: self.base.clone(), status: status.as_u16(), location };
+        }
         let said = Said::read(text).named_by(headers);
         let retry_after = retry_after(headers).or_else(|| said.retry_after());
         self.classified(status.as_u16(), retry_after, hints, said)
@@ -204,17 +258,29 @@ impl Endpoint {
         }
     }
 
-    /// Text of the other side, without our secrets, on one line, not too long.
+    /// Text of the other side, as all errors have it: without our secrets, on
+    /// one line, nothing hidden in it, not too long.
     fn shown(&self, text: &str) -> String {
         let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for secret in &self.secrets {
             text = text.replace(secret, REDACTED);
         }
         match text.char_indices().nth(MAX_MESSAGE) {
-            Some((end, _)) => format!("{}…", &text[..end]),
-            None => text,
+            Some((end, _)) => format!("{}…", visible(&text[..end])),
+            None => visible(&text).into_owned(),
         }
     }
+}
+
+/// A count of tokens in an answer. One that is negative, no whole number or
+/// larger than any call can be is none.
+pub(super) fn told_tokens(answer: &Value, pointer: &str) -> Option<u64> {
+    plausible_tokens(answer.pointer(pointer)?.as_u64()?)
+}
+
+/// A count of tokens, if a call can have so many.
+pub(super) fn plausible_tokens(count: u64) -> Option<u64> {
+    (count <= MAX_TOKENS).then_some(count)
 }
 
 /// A rough count for models whose tokenizer is not here: 4 Latin characters

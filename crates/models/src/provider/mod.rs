@@ -18,9 +18,38 @@ pub(crate) use http::estimated_tokens;
 pub use limits::{EndpointLimits, Limits};
 pub use rate_headers::RateHints;
 
+/// The version of a provider: raised when the same settings give other
+/// answers. The registry takes it from each provider's file.
+trait Versioned {
+    /// `VERSION` of the provider's file.
+    const VERSION: u32;
+}
+
+/// What a provider's settings say of a model.
+trait Described: Versioned {
+    /// What decides the model's answers, but for the provider's version.
+    ///
+    /// # Errors
+    /// If the settings cannot work, or the model's files are not here.
+    fn describe(&self, cx: &Context) -> Result<Identity, Error>;
+
+    /// What decides the model's answers.
+    ///
+    /// # Errors
+    /// As [`Described::describe`].
+    fn identity(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(Self::versioned(self.describe(cx)?))
+    }
+
+    /// A description with the provider's version.
+    fn versioned(description: Identity) -> Identity {
+        description.of_version(Self::VERSION)
+    }
+}
+
 /// Declares the providers of one kind of model: a registry, and what can be
-/// said of a model before it is built. Each provider's `Config` has `identity`,
-/// `ready` and `prices` besides `build`.
+/// said of a model before it is built. Each provider's `Config` is [`Described`]
+/// and has `ready` and `prices` besides `build`.
 macro_rules! providers {
     (
         $(#[$meta:meta])*
@@ -35,13 +64,17 @@ macro_rules! providers {
             }
         }
 
+        $( impl Versioned for $module::Config {
+            const VERSION: u32 = $module::VERSION;
+        } )+
+
         impl $Enum {
             /// What decides the model's answers. Cheap: never loads weights.
             ///
             /// # Errors
             /// If the settings cannot work, or the model's files are not here.
             pub fn identity(&self, cx: &Context) -> Result<Identity, Error> {
-                match self { $( Self::$Variant(config) => config.identity(cx), )+ }
+                match self { $( Self::$Variant(config) => Described::identity(config, cx), )+ }
             }
 
             /// Whether the model could be used now: its files and libraries
@@ -202,6 +235,8 @@ impl ModelConfig {
 }
 
 #[cfg(test)]
+mod pins_tests;
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -234,6 +269,92 @@ mod tests {
         assert_eq!(prices("embedding.openai = { price = 0 }"), Some((0.0, 0.0)), "zero, because it is written");
         assert_eq!(prices("rerank.openai = {}"), None);
         assert_eq!(prices("chat.local = { model = \"m\" }"), Some((0.0, 0.0)), "what runs here is free");
+    }
+
+    /// All providers with settings that name a model which is here.
+    fn everyone(folder: &std::path::Path) -> Vec<ModelConfig> {
+        onnx::small_bert::write_small_bert(&folder.join("embedder"), 0);
+        onnx::small_bert::write_small_bert(&folder.join("reranker"), 1);
+        crate::testing::write_tiny_model(&folder.join("static"), &["word"]).expect("a model");
+        std::fs::write(folder.join("chat.gguf"), "weights").expect("a file");
+        let settings = |kind: &str, name: &str| {
+            let here = |file: &str| serde_json::json!({ "model": folder.join(file).display().to_string() });
+            match (kind, name) {
+                ("chat", "local") => here("chat.gguf"),
+                ("embedding", "local") => here("embedder"),
+                ("embedding", "static") => here("static"),
+                ("rerank", "local") => here("reranker"),
+                _ => serde_json::json!({ "model": "m", "base_url": "http://127.0.0.1:1/v1", "api_key_env": "" }),
+            }
+        };
+        let read = |kind: &str, module: &str| {
+            let name = module.split_once('_').map_or(module, |(_, name)| name);
+            let written = serde_json::json!({ kind: { name: settings(kind, name) } });
+            serde_json::from_value(written).expect("settings of every provider")
+        };
+        let chat = ChatConfig::NAMES.iter().map(|name| read("chat", name));
+        let embedding = EmbeddingConfig::NAMES.iter().map(|name| read("embedding", name));
+        let rerank = RerankConfig::NAMES.iter().map(|name| read("rerank", name));
+        chat.chain(embedding).chain(rerank).collect()
+    }
+
+    fn description(config: &ModelConfig, cx: &Context) -> (Identity, u32, String) {
+        let (identity, version, name) = match config {
+            ModelConfig::Chat(config) => (config.identity(cx), config.version(), config.name()),
+            ModelConfig::Embedding(config) => (config.identity(cx), config.version(), config.name()),
+            ModelConfig::Rerank(config) => (config.identity(cx), config.version(), config.name()),
+        };
+        (identity.unwrap_or_else(|error| panic!("{name}: {error}")), version, name.to_owned())
+    }
+
+    #[test]
+    fn another_version_of_a_provider_is_another_model() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cx = http::tests::context();
+        for config in everyone(folder.path()) {
+            let (identity, version, name) = description(&config, &cx);
+            assert_eq!(identity.clone().of_version(version), identity, "{name}: its version is part of it");
+            let next = identity.clone().of_version(version + 1);
+            assert_ne!(next, identity, "{name}");
+            assert_ne!(next, identity.clone().of_version(version + 2), "{name}");
+            assert_ne!(next.of_calls(), identity.of_calls(), "{name}: nor are its answers taken from the journal");
+        }
+    }
+
+    #[test]
+    fn a_model_has_the_identity_of_its_settings() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cx = http::tests::context();
+        for config in everyone(folder.path()) {
+            let (identity, _, name) = description(&config, &cx);
+            let built = match &config {
+                ModelConfig::Chat(config) => config.build(&cx).map(|model| model.identity().clone()),
+                ModelConfig::Embedding(config) => config.build(&cx).map(|model| model.identity().clone()),
+                ModelConfig::Rerank(config) => config.build(&cx).map(|model| model.identity().clone()),
+            };
+            match built {
+                Ok(built) => assert_eq!(built, identity, "{name}"),
+                // Where ONNX Runtime is not here, their own tests are skipped too.
+                Err(error) => assert!(name.ends_with("_local"), "{name}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn another_context_is_another_model_but_what_was_paid_is_found_again() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cx = http::tests::context();
+        for config in everyone(folder.path()) {
+            let ModelConfig::Chat(_) = &config else { continue };
+            let (identity, _, name) = description(&config, &cx);
+            let mut written = serde_json::to_value(&config).expect("settings");
+            let provider = name.strip_prefix("chat_").expect("the kind");
+            written["chat"][provider]["context_length"] = 77_777.into();
+            let changed: ModelConfig = serde_json::from_value(written).expect("settings");
+            let (changed, _, _) = description(&changed, &cx);
+            assert_ne!(changed, identity, "{name}");
+            assert_eq!(changed.of_calls() == identity.of_calls(), identity.is_remote(), "{name}");
+        }
     }
 
     #[test]

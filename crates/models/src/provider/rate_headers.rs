@@ -12,6 +12,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::Instant;
 
 const SECONDS_PER_DAY: i64 = 86_400;
+/// The longest time that anybody is asked to wait, in seconds: a year. What is
+/// longer is as good as that, and sums of it stay in range.
+const LONGEST: f64 = 365.0 * 86_400.0;
+/// No limit is larger.
+const LARGEST: f64 = 1e15;
+/// Years of a date that is told by four digits.
+const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
 
 /// What a provider last said of its limits; `None` where it said nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -94,14 +101,20 @@ impl RateHints {
 /// When to come back: milliseconds, seconds, or a date.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Some(milliseconds) = text(headers, "retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
-        return Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
+        return wait(milliseconds / 1000.0);
     }
     let value = text(headers, "retry-after")?;
     if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
+        return wait(seconds);
     }
     let date = httpdate::parse_http_date(value).ok()?;
-    Some(date.duration_since(now(headers)).unwrap_or_default())
+    wait(date.duration_since(now(headers)).unwrap_or_default().as_secs_f64())
+}
+
+/// A time to wait. One below zero, or no number, is none, and none is longer
+/// than a year.
+pub(super) fn wait(seconds: f64) -> Option<Duration> {
+    (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST)))
 }
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -114,18 +127,18 @@ fn now(headers: &HeaderMap) -> SystemTime {
 }
 
 fn count(value: &str) -> Option<f64> {
-    value.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0)
+    value.parse::<f64>().ok().filter(|number| (0.0..=LARGEST).contains(number))
 }
 
 /// A time to wait: `6m0s`, plain seconds, or a point in time.
 fn reset(headers: &HeaderMap, value: &str) -> Option<Duration> {
-    if let Some(seconds) = count(value) {
-        return Duration::try_from_secs_f64(seconds).ok();
+    if let Ok(seconds) = value.parse::<f64>() {
+        return wait(seconds);
     }
     duration(value).or_else(|| {
         let seconds = date_time(value)?;
         let now = now(headers).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        Duration::try_from_secs_f64((seconds - now).max(0.0)).ok()
+        wait((seconds - now).max(0.0))
     })
 }
 
@@ -151,7 +164,7 @@ fn duration(value: &str) -> Option<Duration> {
         seconds += number.parse::<f64>().ok()? * scale;
         rest = after;
     }
-    Duration::try_from_secs_f64(seconds).ok().filter(|_| !value.is_empty())
+    wait(seconds).filter(|_| !value.is_empty())
 }
 
 /// A point in time as RFC 3339 writes it, in seconds since 1970.
@@ -165,16 +178,21 @@ fn date_time(value: &str) -> Option<f64> {
         "Z" | "z" => 0,
         zone => {
             let (hours, minutes) = zone[1..].split_once(':')?;
-            let seconds = hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60;
+            let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
+            let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
             if zone.starts_with('-') { -seconds } else { seconds }
         }
     };
     let mut parts = clock.splitn(3, ':');
     let (hours, minutes) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
     let seconds = count(parts.next()?)?;
-    let valid = (1..=12).contains(&month) && (1..=31).contains(&day) && hours < 24 && minutes < 60 && seconds < 61.0;
-    let whole = days(year, month, day) * SECONDS_PER_DAY + hours * 3600 + minutes * 60 - offset;
-    valid.then_some(whole as f64 + seconds)
+    let is_date = YEARS.contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let is_time = (0..24).contains(&hours) && (0..60).contains(&minutes) && seconds < 61.0;
+    // Checked before anything is computed of it.
+    (is_date && is_time).then(|| {
+        let whole = days(year, month, day) * SECONDS_PER_DAY + hours * 3600 + minutes * 60 - offset;
+        whole as f64 + seconds
+    })
 }
 
 /// Days since 1970 of a date of the Gregorian calendar (Howard Hinnant's
@@ -205,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_wish_to_come_back_later_is_read_in_each_form() {
-        let cases: [(Headers, Option<Duration>); 6] = [
+        let cases: [(Headers, Option<Duration>); 12] = [
             (&[("retry-after", "7")], seconds(7.0)),
             (&[("retry-after", " 1.5 ")], seconds(1.5)),
             (&[("retry-after", "9"), ("retry-after-ms", "250")], seconds(0.25)),
@@ -215,6 +233,12 @@ mod tests {
             ),
             (&[("retry-after", "soon")], None),
             (&[("retry-after", "-3")], None),
+            (&[("retry-after", "NaN")], None),
+            (&[("retry-after", "10000000000000000000")], seconds(LONGEST)),
+            (&[("retry-after", "100000000000000000000")], seconds(LONGEST)),
+            (&[("retry-after", "1e999")], seconds(LONGEST)),
+            (&[("retry-after-ms", "1e300")], seconds(LONGEST)),
+            (&[("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")], seconds(LONGEST)),
         ];
         for (pairs, expected) in cases {
             assert_eq!(retry_after(&headers(pairs)), expected, "{pairs:?}");
@@ -319,6 +343,27 @@ mod tests {
         for text in ["", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T25:00:00Z", "2026-01-01T00:00:00", "T:Z"] {
             assert_eq!(date_time(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn points_in_time_beyond_all_calendars_are_none() {
+        let cases = [
+            "99999999999-01-01T00:00:00Z",
+            "9223372036854775807-12-31T23:59:59Z",
+            "-9223372036854775808-01-01T00:00:00Z",
+            "2026-9223372036854775807-01T00:00:00Z",
+            "2026-01-01T9223372036854775807:00:00Z",
+            "2026-01-01T00:-9223372036854775808:00Z",
+            "2026-01-01T00:00:00+9223372036854775807:00",
+            "2026-01-01T00:00:1e308Z",
+        ];
+        for text in cases {
+            assert_eq!(date_time(text), None, "{text}");
+            assert_eq!(reset(&HeaderMap::new(), text), None, "{text}");
+        }
+        assert_eq!(reset(&HeaderMap::new(), "9999-12-31T23:59:59Z"), seconds(LONGEST));
+        assert_eq!(reset(&HeaderMap::new(), "99999999999999999999d"), seconds(LONGEST));
+        assert_eq!(reset(&HeaderMap::new(), "1e30"), seconds(LONGEST));
     }
 
     #[test]

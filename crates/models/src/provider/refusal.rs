@@ -3,6 +3,7 @@
 //! (`google.rpc.Status`), AWS, Mistral and Cohere, and what vLLM and
 //! llama.cpp's server send.
 
+use super::rate_headers::wait;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::time::Duration;
@@ -124,7 +125,7 @@ impl Said {
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let details = self.body.get("details").and_then(Value::as_array)?;
         let delay = details.iter().find_map(|detail| detail.get("retryDelay")?.as_str())?;
-        Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
+        wait(delay.strip_suffix('s')?.parse().ok()?)
     }
 
     /// The entries of all lists of this name among Google's details.
@@ -160,7 +161,7 @@ impl Said {
         if let Some((_, sum)) = message.split_once("context limit:")
             && let [prompt, answer, limit, ..] = numbers(sum, 0)[..]
         {
-            return Some((prompt + answer, limit));
+            return Some((prompt.saturating_add(answer), limit));
         }
         // OpenAI names the limit first, Anthropic, Gemini and Mistral last:
         // what was asked for is more than what fits.

@@ -11,11 +11,11 @@ mod remote;
 pub(super) use remote::{Counted, Model, Reply, Speaker, decimal};
 
 use super::{
-    Context, EndpointLimits,
+    Context, Described, EndpointLimits, Versioned,
     chat_openai::{self, Differences},
-    http::{Manner, Settings},
+    http::{MAX_RESPONSE, Manner, Settings},
 };
-use crate::{ChatModel, Error, Identity};
+use crate::{CONTEXT_LENGTH, ChatModel, Error, Identity};
 use remote::Remote;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -26,8 +26,6 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 pub struct Provider {
     /// Its name in experiment files and in identities.
     pub(super) name: &'static str,
-    /// Raised when the same settings would give other answers.
-    pub(super) version: u32,
     /// Where everyone finds it; empty where everyone has an address of their own.
     pub(super) base_url: &'static str,
     /// The variable that its own documentation keeps the key in.
@@ -107,6 +105,9 @@ pub struct Config<P> {
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
+    /// The largest answer, in bytes, with all that comes beside its text; 16
+    /// MiB if not set. Its text is never longer than 1 MiB.
+    pub max_response_bytes: usize,
     /// How many calls may be in flight at once; up to 256 if left out, as many
     /// as the endpoint shows to take.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,6 +149,7 @@ impl<P: Preset> Default for Config<P> {
             query: BTreeMap::new(),
             timeout_seconds: 120.0,
             connect_timeout_seconds: 5.0,
+            max_response_bytes: MAX_RESPONSE,
             concurrency: None,
             limits: EndpointLimits::default(),
             price: Price::default(),
@@ -159,7 +161,11 @@ impl<P: Preset> Default for Config<P> {
     }
 }
 
-impl<P: Preset> Config<P> {
+#[expect(private_bounds, reason = "whose settings these are is said by the registry only")]
+impl<P: Preset> Config<P>
+where
+    Self: Versioned,
+{
     pub(super) fn build(&self, cx: &Context) -> Result<Arc<dyn ChatModel>, Error> {
         self.limits.check(&self.model, self.concurrency)?;
         if self.context_length == 0 {
@@ -180,26 +186,9 @@ impl<P: Preset> Config<P> {
             speaker: speaker(P::PROVIDER.protocol, &model)?,
             model,
             account: self.api_key_env.clone().unwrap_or_default(),
-            limits: self.limits.within(self.concurrency),
+            limits: self.limits.within(self.concurrency, self.timeout_seconds),
             price: (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default()),
         }))
-    }
-
-    pub(super) fn identity(&self, _cx: &Context) -> Result<Identity, Error> {
-        if matches!(P::PROVIDER.protocol, Protocol::Translated(_)) && cfg!(not(feature = "providers")) {
-            return Err(not_compiled(&self.model));
-        }
-        let version = P::PROVIDER.version;
-        let mut parameters = json!({ "kind": "chat", "version": version, "omit": self.omit, "extra": self.extra });
-        if !self.query.is_empty() {
-            parameters["query"] = json!(self.query);
-        }
-        Ok(Identity {
-            provider: P::PROVIDER.name.to_owned(),
-            model: self.model.clone(),
-            revision: self.settings().base()?,
-            parameters,
-        })
     }
 
     pub(super) fn prices(&self) -> Option<(f64, f64)> {
@@ -219,9 +208,34 @@ impl<P: Preset> Config<P> {
             headers: &self.headers,
             timeout_seconds: self.timeout_seconds,
             connect_timeout_seconds: self.connect_timeout_seconds,
+            max_response_bytes: self.max_response_bytes,
             query: &self.query,
             manner: P::PROVIDER.manner,
         }
+    }
+}
+
+impl<P: Preset> Described for Config<P>
+where
+    Self: Versioned,
+{
+    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+        if matches!(P::PROVIDER.protocol, Protocol::Translated(_)) && cfg!(not(feature = "providers")) {
+            return Err(not_compiled(&self.model));
+        }
+        // The last decides how much context a prompt is given.
+        let mut parameters = json!({
+            "kind": "chat", "omit": self.omit, "extra": self.extra, CONTEXT_LENGTH: self.context_length,
+        });
+        if !self.query.is_empty() {
+            parameters["query"] = json!(self.query);
+        }
+        Ok(Identity {
+            provider: P::PROVIDER.name.to_owned(),
+            model: self.model.clone(),
+            revision: self.settings().base()?,
+            parameters,
+        })
     }
 }
 

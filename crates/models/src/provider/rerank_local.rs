@@ -4,7 +4,7 @@
 //! safetensors, which is converted.
 
 use super::{
-    Context,
+    Context, Described,
     onnx::{Batch, Head, Located, Output, Quantization, SessionPool, Settings, TextTokenizer, Tokenized, jobs, ready},
 };
 use crate::{Error, Identity, Kind, RerankModel, Usage};
@@ -63,16 +63,12 @@ impl Config {
         }
         let alone = located.runs_alone(&file)?;
         Ok(Arc::new(Model {
-            identity: self.identity_of(&located),
+            identity: Self::versioned(self.identity_of(&located)),
             sigmoid: self.sigmoid,
             batch_tokens: if alone { 1 } else { self.batch_tokens.unwrap_or(BATCH_TOKENS) },
             tokenizer: Arc::new(located.tokenizer()?),
             pool,
         }))
-    }
-
-    pub(super) fn identity(&self, cx: &Context) -> Result<Identity, Error> {
-        Ok(self.identity_of(&self.locate(cx)?))
     }
 
     /// What runs in this process costs no money.
@@ -105,6 +101,12 @@ impl Config {
             revision: located.files.sha256.clone(),
             parameters: parameters.into(),
         }
+    }
+}
+
+impl Described for Config {
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.identity_of(&self.locate(cx)?))
     }
 }
 

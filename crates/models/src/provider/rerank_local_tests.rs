@@ -19,7 +19,7 @@ fn context(folder: &Path) -> Option<Context> {
     let libraries = std::env::var_os("REVERIE_TEST_LIBRARIES").map(std::path::PathBuf::from);
     let directory = ModelDirectory::new(folder.join("models"), libraries.into_iter().collect());
     if let Err(error) = ready(&directory) {
-        println!("skipped: {error}");
+        skips::skip(&error.to_string());
         return None;
     }
     Some(Context { directory, cpu: CpuBudget::new(2), environment: Arc::new(|_| None) })

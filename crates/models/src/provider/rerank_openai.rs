@@ -3,8 +3,8 @@
 //! and that of text-embeddings-inference.
 
 use super::{
-    Context, EndpointLimits, Limits,
-    http::{Endpoint, Settings, estimated_tokens},
+    Context, Described, EndpointLimits, Limits,
+    http::{Endpoint, MAX_RESPONSE, Settings, estimated_tokens, told_tokens},
 };
 use crate::{Error, Identity, RerankModel, Usage};
 use async_trait::async_trait;
@@ -33,6 +33,8 @@ pub struct Config {
     pub timeout_seconds: f64,
     /// How long the connection may take, in seconds.
     pub connect_timeout_seconds: f64,
+    /// The largest answer, in bytes; 16 MiB if not set.
+    pub max_response_bytes: usize,
     /// How many calls may be in flight at once; up to 256 if left out, as many
     /// as the endpoint shows to take.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +69,7 @@ impl Default for Config {
             headers: BTreeMap::new(),
             timeout_seconds: 60.0,
             connect_timeout_seconds: 5.0,
+            max_response_bytes: MAX_RESPONSE,
             concurrency: None,
             limits: EndpointLimits::default(),
             price: None,
@@ -87,15 +90,6 @@ impl Config {
         }))
     }
 
-    pub(super) fn identity(&self, _cx: &Context) -> Result<Identity, Error> {
-        Ok(Identity {
-            provider: "openai".to_owned(),
-            model: self.model.clone(),
-            revision: self.settings().base()?,
-            parameters: json!({ "kind": "rerank", "version": VERSION, "shape": self.shape }),
-        })
-    }
-
     pub(super) fn prices(&self) -> Option<(f64, f64)> {
         self.price.map(|price| (price, 0.0))
     }
@@ -112,8 +106,20 @@ impl Config {
             headers: &self.headers,
             timeout_seconds: self.timeout_seconds,
             connect_timeout_seconds: self.connect_timeout_seconds,
+            max_response_bytes: self.max_response_bytes,
             ..Settings::PLAIN
         }
+    }
+}
+
+impl Described for Config {
+    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+        Ok(Identity {
+            provider: "openai".to_owned(),
+            model: self.model.clone(),
+            revision: self.settings().base()?,
+            parameters: json!({ "kind": "rerank", "shape": self.shape }),
+        })
     }
 }
 
@@ -138,7 +144,7 @@ impl RerankModel for Remote {
     }
 
     fn limits(&self) -> Limits {
-        self.config.limits.within(self.config.concurrency)
+        self.config.limits.within(self.config.concurrency, self.config.timeout_seconds)
     }
 
     fn price(&self) -> f64 {
@@ -169,7 +175,7 @@ impl RerankModel for Remote {
         let scores = self.scores(&answer, passages.len())?;
         let counted = ["/usage/total_tokens", "/meta/tokens/input_tokens"]
             .iter()
-            .find_map(|pointer| answer.pointer(pointer)?.as_u64());
+            .find_map(|pointer| told_tokens(&answer, pointer));
         let estimated = || {
             let query = estimated_tokens(query);
             passages.iter().map(|passage| (query + estimated_tokens(passage)) as u64).sum()

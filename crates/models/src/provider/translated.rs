@@ -14,6 +14,7 @@ mod failure;
 mod stream;
 
 use super::{
+    http::plausible_tokens,
     rate_headers::RateHints,
     refusal::refuses_schema,
     remote_chat::{Counted, Extra, Language, Model, Reply, Speaker, Translation, decimal},
@@ -199,7 +200,7 @@ fn finish(model: &Model, reason: &StopReason) -> Result<Finish, Error> {
 }
 
 fn counted(usage: &Usage) -> Counted {
-    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok());
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| plausible_tokens(u64::try_from(tokens).ok()?));
     let total = count(usage.total_tokens);
     let (prompt, completion) = (count(usage.prompt_tokens), count(usage.completion_tokens));
     let rest = |part: Option<u64>| total.zip(part).map(|(total, part)| total.saturating_sub(part));

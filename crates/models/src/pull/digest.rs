@@ -65,7 +65,7 @@ impl Digests {
         if std::fs::create_dir_all(&self.folder).is_err() {
             return;
         }
-        let draft = note.with_extension(format!("{}.part", std::process::id()));
+        let draft = store::staged_path(&note);
         if std::fs::write(&draft, text).is_ok() {
             let _ = std::fs::rename(&draft, &note);
         }

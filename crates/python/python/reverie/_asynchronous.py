@@ -9,7 +9,7 @@ its target changed, so it is asked again after its own `inactive_check_interval`
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
 from reverie._core import Scheduler
@@ -31,7 +31,7 @@ class Run:
         fallback: Any,
         bar_format: str | None,
     ) -> None:
-        length = len(inputs) if hasattr(inputs, "__len__") else None
+        length = len(inputs) if isinstance(inputs, Sized) else None
         self.outputs: list[Any] = [fallback] * (length or 0)
         self.cut_off = False
         """Whether an attempt was cancelled, so that a thread that it started may still be busy."""

@@ -1,11 +1,20 @@
 """The part of `reverie` that is written in Rust."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow
 
 _Connect = Callable[[str, list[str]], Any]
+
+class _Arrays(Protocol):
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any: ...
+
+class _Stream(Protocol):
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+# A record batch, or what streams some: a table, a data frame.
+_Given = _Arrays | _Stream
 
 class Windows:
     """Phoenix's AIMD rule for how many calls may be in flight."""
@@ -109,13 +118,22 @@ class Pipeline:
 
     @property
     def trial(self) -> str: ...
+    @property
+    def run(self) -> str: ...
+    @property
+    def time_ms(self) -> int: ...
+    @property
+    def changed_since(self) -> list[str]: ...
     def query(self, question: str) -> str:
         """The answer with its passages, as JSON."""
-    def aquery(self, question: str, done: Callable[[str | None, str | None], Any]) -> None:
+    def aquery(self, question: str, done: Callable[[str | None, BaseException | None], Any]) -> None:
         """The same, at once: `done(answer, error)` is called from another thread."""
 
 def report(results: str) -> str:
     """The report page of `results.json`."""
+
+def function_failures(results: str) -> str | None:
+    """What functions of the user's own failed at, with their tracebacks, for people; none where nothing did."""
 
 def compare(results: str, first: str, second: str) -> str:
     """Two trials, metric by metric, as JSON; differences are first minus second."""
@@ -125,7 +143,7 @@ class Parser:
 
     def __new__(cls, limits: str = "{}") -> Parser:
         """`limits`: JSON of `[corpus.limits]`."""
-    def parse(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    def parse(self, batch: _Given) -> pyarrow.RecordBatch:
         """From `path` (string) and `bytes` (binary), a row per file: `path`, `content`, `format`, `title`, `author`,
         `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON."""
 
@@ -134,8 +152,8 @@ class Chunker:
 
     def __new__(cls, config: str) -> Chunker:
         """`config`: JSON such as `{"sentence": {"chunk_size": 256}}`."""
-    def chunk(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
-        """From what `Parser.parse` gives, a row per chunk: `document`, `number`, `start`, `end`, `text`, `searchable`,
+    def chunk(self, batch: _Given) -> pyarrow.RecordBatch:
+        """From what `Parser.parse` gives, or texts with a `path`, a row per chunk: `document`, `number`, `start`, `end`, `text`, `searchable`,
         `level`, `parent`, `previous`, `next`, `page`, `book`, `heading`."""
 
 class Embedding:
@@ -147,7 +165,7 @@ class Embedding:
     @property
     def dimensions(self) -> int:
         """The length of a vector; 0 while a remote model has not said."""
-    def embed(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+    def embed(self, batch: _Given) -> pyarrow.RecordBatch:
         """The batch with a column `vector` (a fixed-size list of float32), null where a chunk is not searched."""
 
 class IndexWriter:
@@ -156,7 +174,7 @@ class IndexWriter:
 
     def __new__(cls, address: str) -> IndexWriter:
         """A folder, or a URL of an object store."""
-    def push(self, batch: pyarrow.RecordBatch) -> None:
+    def push(self, batch: _Given) -> None:
         """Adds what `Embedding.embed` gives, in the order of the corpus: by path, then by number."""
     def finish(self) -> str:
         """Writes the index: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""

@@ -1,4 +1,4 @@
-"""How a run is doing: a table in a notebook that is drawn anew, a line on a terminal."""
+"""How a run is doing: a table in a notebook that is drawn anew, a line on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from reverie.tables import html_table
 
 
 def watcher(progress: bool | Callable[[dict[str, Any]], Any] | None) -> Watcher | None:
-    """Who looks at a run: nobody for `False`; by default whoever can see it."""
+    """Who looks at a run: nobody for `False`; by default a notebook, a terminal, or whoever reads the log."""
     if callable(progress):
         return Watcher(progress)
     if progress is False:
         return None
     if _in_notebook():
         return Notebook()
-    if progress or sys.stderr.isatty():
-        return Terminal()
-    return None
+    return Terminal() if sys.stderr.isatty() else Log()
 
 
 def _in_notebook() -> bool:
@@ -116,9 +114,54 @@ class Terminal(Watcher):
             sys.stderr.flush()
 
 
+class Log(Watcher):
+    """A line on standard error when an operator begins, every ten seconds while it goes on, and when it ends."""
+
+    every = 10.0
+
+    def __init__(self) -> None:
+        super().__init__(self._draw)
+        self._started = time.monotonic()
+        self._going: dict[str, float] = {}
+        self._ended: dict[str, int] = {}
+        self._held: dict[str, str | None] = {}
+
+    def _draw(self, now: dict[str, Any]) -> None:
+        at = time.monotonic()
+        for each in now["operators"]:
+            name, status, ended = each["operator"], each["status"], each["finished"] + each["failed"]
+            held = each["held_by"]
+            if held and self._held.get(name) != held:
+                self._say(f"{name}: waits for {held}, which is at the same work")
+            self._held[name] = held
+            if status == "pending":
+                self._going.pop(name, None)
+                self._ended.pop(name, None)
+            elif status == "running" and each["active"]:
+                if name not in self._going:
+                    self._say(f"{name}: begins, {each['queued'] + each['active']:,} tasks")
+                    self._going[name] = at
+                elif at - self._going[name] >= self.every:
+                    left = _left(each["seconds_left"])
+                    left = f", about {left} left" if left else ""
+                    self._say(f"{name}: {_rows(each)} rows, {each['rate_now']:.1f} rows/s{left}")
+                    self._going[name] = at
+                self._ended.pop(name, None)
+            elif status in ("finished", "failed") and ended and self._ended.get(name) != ended:
+                failed = f", {each['failed']:,} tasks failed" if each["failed"] else ""
+                self._say(f"{name}: done, {each['rows_done']:,} rows, {each['rate_average']:.1f} rows/s{failed}")
+                self._going.pop(name, None)
+                self._ended[name] = ended
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
+        sys.stderr.flush()
+
+
 def _rows(operator: dict[str, Any]) -> str:
     estimated = operator["rows_estimated"]
-    return f"{operator['rows_done']:,}/{'?' if estimated is None else format(estimated, ',')}"
+    done = format(operator["rows_done"], ",")
+    return done if estimated is None else f"{done}/{estimated:,}"
 
 
 def _left(seconds: float | None) -> str:

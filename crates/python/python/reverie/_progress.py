@@ -24,7 +24,7 @@ def progress_bar(total: int | None, bar_format: str | None) -> Any | None:
 def say(text: str) -> None:
     """Writes a line, without tearing a bar that may be there."""
     module = sys.modules.get("tqdm")
-    if hasattr(module, "tqdm"):
+    if module is not None and hasattr(module, "tqdm"):
         module.tqdm.write(text, file=sys.stderr)
     else:
         print(text, file=sys.stderr)

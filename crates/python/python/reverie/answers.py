@@ -52,11 +52,28 @@ class Pipeline:
         """The trial's id."""
         return self._core.trial
 
+    @property
+    def run(self) -> str:
+        """The id of the run that the trial belongs to. Its settings and documents are those of the run, whatever the
+        experiment file says now."""
+        return self._core.run
+
+    @property
+    def time_ms(self) -> int:
+        """When that run finished, in milliseconds since 1970."""
+        return self._core.time_ms
+
+    @property
+    def changed_since(self) -> list[str]:
+        """What was no longer as in that run when this was opened, a line for each thing: components that were removed
+        from the experiment file, documents that were added and are not searched."""
+        return self._core.changed_since
+
     def query(self, question: str) -> Answer:
         """Answers a question, naming the sources. What a model answered once is not paid again.
 
         Raises:
-            RuntimeError: If a model fails.
+            RuntimeError: If a model fails; `reverie.exceptions.FunctionError` if a function of your own does.
         """
         return Answer(self._core.query(question))
 
@@ -69,15 +86,15 @@ class Pipeline:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str] = loop.create_future()
 
-        def end(answered: str | None, error: str | None) -> None:
+        def end(answered: str | None, error: BaseException | None) -> None:
             if future.done():
                 return
             if error is None:
                 future.set_result(answered or "")
             else:
-                future.set_exception(RuntimeError(error))
+                future.set_exception(error)
 
-        def done(answered: str | None, error: str | None) -> None:
+        def done(answered: str | None, error: BaseException | None) -> None:
             # Whoever closed the loop does not wait any more.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(end, answered, error)

@@ -6,7 +6,36 @@ An executor treats Phoenix's own classes in the same way: it knows them by name 
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reverie.results import Results
+
+
+class FunctionError(RuntimeError):
+    """A function of the user's own failed: a metric, a chunker, a retriever, a reranker or a generator.
+
+    Its text has Python's traceback of the function.
+    """
+
+    results: Results | None = None
+    """What the run found all the same, if a run raised it."""
+    failures: list[dict[str, Any]] = []
+    """The failures: stage, function, file, kind, message and traceback of each."""
+
+    @classmethod
+    def _of(cls, text: str, failures: str) -> FunctionError:
+        read = json.loads(failures)
+        traceback = read[0].get("traceback") if read else None
+        error = cls(f"{text}\n{traceback}" if traceback else text)
+        error.failures = read
+        return error
+
+
+class FunctionWarning(UserWarning):
+    """A function of the user's own failed in a run that is complete but for that."""
 
 
 class PhoenixException(Exception):
@@ -55,7 +84,7 @@ class PhoenixUnsupportedImageFormat(PhoenixException):
 
 
 @lru_cache(maxsize=512)
-def _names(kind: type) -> frozenset:
+def _names(kind: type[BaseException]) -> frozenset[str]:
     """The names of those base classes that are Phoenix's or ours."""
     known = ("phoenix", "reverie")
     return frozenset(base.__name__ for base in kind.__mro__ if base.__module__.partition(".")[0] in known)
@@ -63,10 +92,10 @@ def _names(kind: type) -> frozenset:
 
 def is_rate_limit(error: BaseException) -> bool:
     """Whether the other side asked for fewer calls."""
-    return "RateLimitError" in _names(type(error))
+    return "RateLimitError" in _names(type(error))  # type: ignore[arg-type]
 
 
 def is_permanent(error: BaseException) -> bool:
     """Whether another attempt is not worthwhile."""
-    names = _names(type(error))
+    names = _names(type(error))  # type: ignore[arg-type]
     return "PhoenixException" in names and "RateLimitError" not in names

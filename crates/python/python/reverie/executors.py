@@ -22,7 +22,7 @@ import logging
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence, Sized
 from typing import Any, Protocol
 
 from reverie._asynchronous import Run
@@ -279,7 +279,7 @@ class SyncExecutor(Executor):
 
     def run(self, inputs: Iterable[Any]) -> tuple[list[Any], list[ExecutionDetails]]:
         """Outputs and details, in the order of the inputs."""
-        length = len(inputs) if hasattr(inputs, "__len__") else None
+        length = len(inputs) if isinstance(inputs, Sized) else None
         outputs: list[Any] = [self.fallback_return_value] * (length or 0)
         details = [ExecutionDetails() for _ in range(length or 0)]
         bar = progress_bar(length, self.tqdm_bar_format)

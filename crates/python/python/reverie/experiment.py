@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from reverie import _core
 from reverie._command import _connect
 from reverie._live import watcher
 from reverie.answers import Pipeline
+from reverie.exceptions import FunctionError, FunctionWarning
 from reverie.functions import Function
 from reverie.results import Comparison, Results, Trial
-from reverie.tables import Table, html_table
+from reverie.tables import Table, fixed, html_table
 
 
 class Experiment:
@@ -27,8 +29,8 @@ class Experiment:
         results.leaderboard().to_pandas()
         experiment.pipeline().query("What is a virtual package?")
 
-    In a dictionary, functions can stand in the lists `metrics`, `chunker` and `reranker`, decorated with
-    `reverie.metric`, `reverie.chunker` and `reverie.reranker`, and `None` is the same as leaving a setting out.
+    In a dictionary, functions can stand in the list `metrics` and in those of the stages, decorated with
+    `reverie.metric`, `reverie.chunker` and so on, and `None` is the same as leaving a setting out.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Experiment:
         address: str | None = None,
         budget_usd: float | None = None,
         progress: bool | Callable[[dict[str, Any]], Any] | None = None,
+        on_error: Literal["warn", "raise"] = "warn",
     ) -> Results:
         """Does what is not done yet, and gives the results.
 
@@ -90,19 +93,28 @@ class Experiment:
 
         Args:
             engine: `local` (this machine) or `ray` (a cluster). Default: what the experiment says.
-            address: Where the cluster is: `auto` or `HOST:PORT`. Implies `ray`.
+            address: Where the cluster is: `auto` or `HOST:PORT`. Implies `ray`; with `local` it is refused.
             budget_usd: What this run may cost, in US dollars. At the cap it ends with `Results.partial`.
-            progress: A table in a notebook or a line on a terminal (default), nothing (`False`), or a function that
-                is called about twice a second with what the operators and models are doing.
+            progress: A table in a notebook, a line on a terminal, or lines on standard error for whoever reads the
+                log (default), nothing (`False`), or a function that is called about twice a second with what the
+                operators and models are doing.
+            on_error: What happens at the end where functions of your own failed, such as a metric that raised or a
+                chunker that did not return in time. `warn`: a `FunctionWarning` with their tracebacks, and the
+                results, of which `Results.failures()` is a table. `raise`: a `FunctionError` that has the results.
+                The default is to warn, since everything else is finished and may have been paid for.
 
         Raises:
             ValueError: If something is not as it must be; nothing was run.
+            FunctionError: With `on_error="raise"`, if functions of your own failed.
             RuntimeError: If something else fails.
             KeyboardInterrupt: After Ctrl-C.
 
         Warns:
+            FunctionWarning: If functions of your own failed.
             UserWarning: If a tracker lacks something of this run, which is complete all the same.
         """
+        if on_error not in ("warn", "raise"):
+            raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
         watching = watcher(progress)
         finished = False
         try:
@@ -111,6 +123,13 @@ class Experiment:
         finally:
             if watching is not None:
                 watching.end(finished)
+        failed = results._function_failures()
+        if failed is not None:
+            if on_error == "raise":
+                error = FunctionError(failed)
+                error.results, error.failures = results, results.failures().rows()
+                raise error
+            warnings.warn(f"functions of your own failed; `failures()` is a table of it\n{failed}", FunctionWarning, stacklevel=2)
         return results
 
     def results(self) -> Results:
@@ -176,7 +195,7 @@ class Plan:
         text = f"{self.name}: {self.trials} trials"
         if self.cost:
             usd = self.cost["cost_usd"]
-            money = "an unknown price" if usd is None else f"$ {usd:.4f}"
+            money = "an unknown price" if usd is None else f"$ {fixed(usd, 4)}"
             text += f"; about {self.cost['calls']:,} calls, {self.cost['tokens']:,} tokens, {money}"
             if self.cost["exceeds"]:
                 text += f"; more than the budget of {', '.join(map(str, self.cost['exceeds']))}"
@@ -194,7 +213,7 @@ class Plan:
                 [
                     [(each["model"], False)]
                     + [(f"{each[name]:,}", True) for name in ("calls", "prompt_tokens", "completion_tokens")]
-                    + [("–" if each["cost_usd"] is None else f"{each['cost_usd']:.4f}", True)]
+                    + [("–" if each["cost_usd"] is None else fixed(each["cost_usd"], 4), True)]
                     for each in self.cost["models"]
                 ],
             )

@@ -13,6 +13,10 @@ from types import CodeType
 from typing import Any, overload
 
 
+# How long a call may take unless a decorator says something else, in seconds.
+TIMEOUT_SECONDS = 300.0
+
+
 class Function:
     """A function that stands in an experiment; it can still be called. Made by one of the decorators."""
 
@@ -47,6 +51,7 @@ def metric(
     range: tuple[float, float] = ...,
     higher_is_better: bool = ...,
     interpreter: str | None = ...,
+    timeout_seconds: float = ...,
 ) -> Callable[[Callable[..., Any]], Function]: ...
 def metric(
     function: Callable[..., Any] | None = None,
@@ -55,6 +60,7 @@ def metric(
     range: tuple[float, float] = (0.0, 1.0),
     higher_is_better: bool = True,
     interpreter: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Any:
     """Makes a metric of a function.
 
@@ -68,7 +74,7 @@ def metric(
 
         experiment["evaluate"]["metrics"] = ["recall", short]
 
-    Its source goes into the experiment and is run by `interpreter` (default `python3`) in a process of its own, on a
+    Its source goes into the experiment and is run by `interpreter` (default: this one) in a process of its own, on a
     cluster on each worker. So it imports what it needs inside, and uses no name from around it.
 
     Args:
@@ -76,12 +82,18 @@ def metric(
         name: The metric's name. Default: the function's.
         range: The lowest and the highest score.
         higher_is_better: Whether a higher score is better.
-        interpreter: The program that runs it, such as `sys.executable` for the packages of this environment.
+        interpreter: The program that runs it. Default: this one, `sys.executable`; on a cluster that of each worker.
+        timeout_seconds: How long one call may take; after that it is ended, and there is no score.
 
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
-    settings = {"range": [float(end) for end in range], "higher_is_better": higher_is_better, "interpreter": interpreter}
+    settings = {
+        "range": [float(end) for end in range],
+        "higher_is_better": higher_is_better,
+        "interpreter": interpreter,
+    }
+    settings["timeout_seconds"] = _limit(timeout_seconds)
 
     def made(function: Callable[..., Any]) -> Function:
         return Function(function, _given({"name": name or function.__name__, **settings}), "metric")
@@ -92,8 +104,15 @@ def metric(
 @overload
 def chunker(function: Callable[..., Any]) -> Function: ...
 @overload
-def chunker(*, interpreter: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
-def chunker(function: Callable[..., Any] | None = None, *, interpreter: str | None = None) -> Any:
+def chunker(
+    *, interpreter: str | None = ..., timeout_seconds: float = ...
+) -> Callable[[Callable[..., Any]], Function]: ...
+def chunker(
+    function: Callable[..., Any] | None = None,
+    *,
+    interpreter: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Any:
     """Makes a chunker of a function.
 
     The function names what it wants: `text` (of a document), `path`, `title`. It returns parts of the text in their
@@ -110,19 +129,28 @@ def chunker(function: Callable[..., Any] | None = None, *, interpreter: str | No
 
     Args:
         function: The function.
-        interpreter: The program that runs it. Default `python3`.
+        interpreter: The program that runs it. Default: this one, `sys.executable`.
+        timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
-    return _decorated(function, {"interpreter": interpreter}, "chunker")
+    return _decorated(function, {"interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "chunker")
 
 
 @overload
 def retriever(function: Callable[..., Any]) -> Function: ...
 @overload
-def retriever(*, top_k: int = ..., interpreter: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
-def retriever(function: Callable[..., Any] | None = None, *, top_k: int = 5, interpreter: str | None = None) -> Any:
+def retriever(
+    *, top_k: int = ..., interpreter: str | None = ..., timeout_seconds: float = ...
+) -> Callable[[Callable[..., Any]], Function]: ...
+def retriever(
+    function: Callable[..., Any] | None = None,
+    *,
+    top_k: int = 5,
+    interpreter: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Any:
     """Makes a retriever of a function.
 
     The function names what it wants: `questions`, `chunks` (a list of texts), `documents` (their paths). It returns a
@@ -141,19 +169,30 @@ def retriever(function: Callable[..., Any] | None = None, *, top_k: int = 5, int
     Args:
         function: The function.
         top_k: The most chunks to return.
-        interpreter: The program that runs it. Default `python3`.
+        interpreter: The program that runs it. Default: this one, `sys.executable`.
+        timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
-    return _decorated(function, {"top_k": top_k, "interpreter": interpreter}, "retriever")
+    return _decorated(
+        function, {"top_k": top_k, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "retriever"
+    )
 
 
 @overload
 def reranker(function: Callable[..., Any]) -> Function: ...
 @overload
-def reranker(*, top_n: int = ..., interpreter: str | None = ...) -> Callable[[Callable[..., Any]], Function]: ...
-def reranker(function: Callable[..., Any] | None = None, *, top_n: int = 3, interpreter: str | None = None) -> Any:
+def reranker(
+    *, top_n: int = ..., interpreter: str | None = ..., timeout_seconds: float = ...
+) -> Callable[[Callable[..., Any]], Function]: ...
+def reranker(
+    function: Callable[..., Any] | None = None,
+    *,
+    top_n: int = 3,
+    interpreter: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+) -> Any:
     """Makes a reranker of a function.
 
     The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their paths).
@@ -170,12 +209,15 @@ def reranker(function: Callable[..., Any] | None = None, *, top_n: int = 3, inte
     Args:
         function: The function.
         top_n: The most passages to keep.
-        interpreter: The program that runs it. Default `python3`.
+        interpreter: The program that runs it. Default: this one, `sys.executable`.
+        timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
-    return _decorated(function, {"top_n": top_n, "interpreter": interpreter}, "reranker")
+    return _decorated(
+        function, {"top_n": top_n, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "reranker"
+    )
 
 
 def generator(
@@ -186,6 +228,7 @@ def generator(
     seed: int = 0,
     citations: bool = True,
     interpreter: str | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> Callable[[Callable[..., Any]], Function]:
     r"""Makes a generator of a function that writes what the model is asked.
 
@@ -209,15 +252,24 @@ def generator(
         temperature: 0 always takes the likeliest word.
         seed: Makes answers with a temperature repeatable where the model offers it.
         citations: Whether answers name the passages that they are from.
-        interpreter: The program that runs it. Default `python3`.
+        interpreter: The program that runs it. Default: this one, `sys.executable`.
+        timeout_seconds: How long one call may take; after that it is ended, and has failed.
 
     Raises:
         ValueError: If the function uses a name from around it, or its source cannot be read.
     """
     settings = {
-        "model": model, "max_tokens": max_tokens, "temperature": temperature, "seed": seed, "citations": citations,
+        "model": model,
+        "max_tokens": max_tokens,
+        "temperature": temperature,
+        "seed": seed,
+        "citations": citations,
     }
-    return _decorated(None, {"settings": settings, "interpreter": interpreter}, "generator")
+    return _decorated(
+        None,
+        {"settings": settings, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)},
+        "generator",
+    )
 
 
 def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
@@ -227,6 +279,12 @@ def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], ki
         return Function(function, _given(settings), kind)
 
     return made if function is None else made(function)
+
+
+def _limit(seconds: float) -> float:
+    if not 0 < seconds <= 1e6:
+        raise ValueError(f"timeout_seconds is how long a call may take, above 0, not {seconds!r}")
+    return float(seconds)
 
 
 def _given(settings: dict[str, Any]) -> dict[str, Any]:
@@ -244,9 +302,9 @@ def _source(function: Callable[..., Any], kind: str) -> str:
             f"the source of `{function.__name__}` cannot be read ({error}): "
             'put it into a file, and write {"python": {"file": "own.py", "function": …}}'
         ) from error
-    around = {*function.__code__.co_freevars, *_globals(function.__code__)} - {function.__name__, *dir(builtins)}
+    names = {*function.__code__.co_freevars, *_globals(function.__code__)} - {function.__name__, *dir(builtins)}
     # pytest puts names like `@py_builtins` into what it loads; they are not in the source.
-    around = sorted(name for name in around if name.isidentifier())
+    around = sorted(name for name in names if name.isidentifier())
     if around:
         raise ValueError(
             f"the {kind} `{function.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "

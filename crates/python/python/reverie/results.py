@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import _core
-from reverie.tables import Table, html_table, shown
+from reverie.tables import Table, fixed, html_table, shown
 
 AXES = ("chunker", "embedder", "retriever", "reranker", "generator")
 # The plot's part of the report page, for a frame in a notebook.
@@ -118,7 +118,7 @@ class Results:
     def questions(self, trial: str | None = None) -> Table:
         """A row per trial and question: the answer, what was retrieved, a score per metric.
 
-        Where a score is missing, `missing` says why, as JSON by metric.
+        Where a score is missing, `missing` says why, as JSON by metric; `failures` has tracebacks.
 
         Args:
             trial: Only this one.
@@ -139,6 +139,29 @@ class Results:
                 row += [answer.get("seconds"), *(scores[name].get("value") for name in metrics)]
                 rows.append([*row, json.dumps(missing, ensure_ascii=False) if missing else None])
         return Table(columns, rows)
+
+    def failures(self) -> Table:
+        """What failed, a row each: functions of your own that raised, took too long or gave what cannot be used, with
+        their traceback, and stages that failed for other reasons.
+
+        `question` is missing where a whole stage failed; `kind` is `raised`, `timed_out`, `ended` or `returned` for
+        functions, and missing for the rest.
+        """
+        names = ("trial", "stage", "label", "function", "file", "kind", "question", "message", "traceback")
+        rows = []
+        for trial in self._data["trials"]:
+            functions = trial.get("function_failures", [])
+            rows += [[each[name] for name in names] for each in functions]
+            own = {f"the function `{each['function']}`" for each in functions if each["question"] is None}
+            for text in trial["failures"]:
+                if not any(name in text for name in own):
+                    label, _, message = text.partition(": ")
+                    stage = label.split(" ")[0]
+                    rows.append([trial["trial"]["id"], stage, label, None, None, None, None, message, None])
+        return Table([(name, "text") for name in names], rows)
+
+    def _function_failures(self) -> str | None:
+        return _core.function_failures(self._text) if self._data.get("function_errors") else None
 
     def compare(self, first: str, second: str) -> Comparison:
         """Two trials, metric by metric, on the questions that both were asked.
@@ -161,21 +184,20 @@ class Results:
 
     def _verdict(self) -> list[str]:
         lines = [f"Partial results: {self.partial}."] if self.partial else []
+        if self._data.get("function_errors"):
+            lines.append(f"{self._data['function_errors']} failures of functions of your own: see failures().")
         if not self._data["questions"]:
             return [*lines, "Everything is indexed; without golden questions there is nothing to score."]
+        lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in self._data["verdict"]]
         if self.winner is None:
-            return [*lines, f"No winner: {self.reason}."]
-        lines.append(f"Winner: {self.winner}, by the mean of {', '.join(self._data['objective'])}.")
-        tied = [trial.id for trial in self.trials if trial.is_tied and not trial.is_winner]
-        if tied:
-            lines.append(f"{', '.join(tied)} cannot be told from it (paired test, p > 0.05 after Holm's correction).")
+            return lines
         groups: dict[int, list[str]] = {}
         for trial in self._data["trials"]:
             if trial["group"] is not None:
                 groups.setdefault(trial["group"], []).append(trial["trial"]["id"])
         if len(groups) > 1:
             lines.append(
-                "Groups that cannot be told apart: " + " > ".join(" = ".join(groups[g]) for g in sorted(groups))
+                "Groups, each better than the next: " + " > ".join(" = ".join(groups[g]) for g in sorted(groups))
             )
         return lines
 
@@ -198,7 +220,7 @@ class Results:
             if self._data["objective"]:
                 row.append((_interval(trial["objective"]), True))
             row += [(_interval(trial["metrics"].get(metric["name"])), True) for metric in metrics]
-            row += [(shown(trial["latency_p50"]), True)] * answers + [(f"{trial['cost_usd']:.4f}", True)] * paid
+            row += [(shown(trial["latency_p50"]), True)] * answers + [(fixed(trial["cost_usd"], 4), True)] * paid
             rows.append(row)
         return names, rows
 

@@ -6,7 +6,7 @@ somebody asks for that: pyarrow, pandas and Polars are imported then, and not be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,8 @@ Columns = Sequence[tuple[str, str]]
 class Table:
     """Rows and named columns.
 
-    Libraries that know Arrow's stream protocol take it as it is: `pyarrow.table(table)`, `polars.DataFrame(table)`.
+    It is iterated by rows, as dictionaries: `for row in table`, `list(table)`, `pandas.DataFrame(table)`. Libraries
+    that know Arrow's stream protocol take it as it is: `pyarrow.table(table)`, `polars.DataFrame(table)`.
     """
 
     def __init__(self, columns: Columns, rows: Iterable[Sequence[Any]]) -> None:
@@ -36,13 +37,19 @@ class Table:
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows, as dictionaries."""
-        return [dict(zip(self._kinds, row)) for row in self._rows]
+        return list(self)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, as dictionaries."""
+        return (dict(zip(self._kinds, row)) for row in self._rows)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def __getitem__(self, column: str) -> list[Any]:
         """The values of a column."""
+        if not isinstance(column, str):
+            raise TypeError(f"a column has a name, not {column!r}; `list(table)` are the rows")
         if column not in self._kinds:
             raise KeyError(f"there is no column {column!r}; there are {', '.join(self._kinds)}")
         index = self.columns.index(column)
@@ -105,11 +112,17 @@ def shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, float):
-        return f"{value + 0.0:.3f}"  # no minus before zero
+        return fixed(value, 3)
     if isinstance(value, list):
         value = ", ".join(map(str, value))
     text = " ".join(str(value).split())
     return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with so many digits, and no minus before zero."""
+    text = f"{value:.{digits}f}"
+    return text.lstrip("-") if not text.strip("-0.") else text
 
 
 def html_table(

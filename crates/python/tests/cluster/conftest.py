@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[4]
-sys.path.insert(0, str(ROOT / "examples" / "cluster"))
+sys.path[:0] = [str(ROOT / "examples" / "cluster"), str(ROOT / "crates" / "python" / "tests")]
+
+from workspace import Provider, Workspace  # noqa: E402
 
 servers = pytest.importorskip("servers")
 pytest.importorskip("ray", reason="Ray is not installed: `make cluster` installs it")
@@ -38,79 +40,12 @@ def s3(tmp_path_factory):
         yield server
 
 
-class Provider:
-    """A simulated provider over HTTP, as a process."""
-
-    def __init__(self, **settings) -> None:
-        program = ROOT / "target" / "release" / "simulator"
-        if not program.exists():
-            pytest.skip("the simulated provider is not built: `make build`")
-        flags = [f"--{name.replace('_', '-')}={json.dumps(value)}" for name, value in settings.items()]
-        flags = [part for flag in flags for part in flag.split("=", 1)]
-        self.process = subprocess.Popen([program, *flags], stdout=subprocess.PIPE, text=True)
-        self.url = self.process.stdout.readline().strip()
-
-    def statistics(self) -> dict:
-        """What it was asked."""
-        import urllib.request
-
-        with urllib.request.urlopen(f"{self.url}/stats") as response:
-            return json.load(response)
-
-    def stop(self) -> None:
-        """Ends it."""
-        servers.stop(self.process)
-
-
 @pytest.fixture
 def provider():
     """A provider that answers after a tenth of a second."""
     made = Provider(latency={"constant": {"seconds": 0.1}})
     yield made
     made.stop()
-
-
-class Workspace:
-    """A folder with documents, golden questions and an experiment."""
-
-    def __init__(self, folder: Path, documents: int = 60) -> None:
-        self.folder = folder
-        (folder / "docs").mkdir(parents=True)
-        golden = []
-        for i in range(documents):
-            fact = f"The mill number {i} was built in {1700 + i}."
-            text = "\n\n".join([f"# Mill {i}", *(f"{fact} It grinds oats for village {i} in part {j}." for j in range(12))])
-            (folder / "docs" / f"{i:02}.md").write_text(text)
-            golden.append({"id": f"q{i}", "question": f"When was the mill number {i} built?",
-                           "reference": str(1700 + i), "evidence": [{"document": f"{i:02}.md", "quote": fact}]})
-        self.golden = "\n".join(json.dumps(question) for question in golden)
-        (folder / "golden.jsonl").write_text(self.golden)
-
-    def experiment(self, name: str, url: str, *, store: str | None = None, source: str | None = None, rest: str = "") -> Path:
-        """Writes an experiment whose models are at this provider."""
-        path = self.folder / f"{name}.toml"
-        path.write_text(
-            f"""name = "mills"
-store = "{store or self.folder / name}"
-[corpus]
-source = "{source or self.folder / 'docs'}"
-[dataset]
-path = "golden.jsonl"
-[models.gpt]
-chat.openai = {{ model = "gpt", base_url = "{url}/v1" }}
-[models.emb]
-embedding.openai = {{ model = "emb", base_url = "{url}/v1" }}
-[space]
-chunker = [{{ sentence = {{ chunk_size = 32, chunk_overlap = 0 }} }}, {{ sentence_window = {{ window_size = 1 }} }}]
-embedder = ["emb"]
-retriever = [{{ dense = {{ top_k = 2 }} }}, {{ hybrid = {{ top_k = 2 }} }}]
-generator = [{{ compact = {{ model = "gpt" }} }}]
-[evaluate]
-metrics = ["recall", "ndcg", "token_f1"]
-{rest}
-"""
-        )
-        return path
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_a_job_is_followed_stopped_by_ctrl_c_and_resumed_by_submitting_again(clu
 
         second = Run("run", experiment, "--json", program=BINARY).end()
         assert second.code == 0, second.err + second.out
-        results = json.loads(second.out[second.out.index("{") :])
+        results = json.loads(second.out)
         assert len(results["trials"]) == 4
         assert results["reused"] > 0, "what the stopped job finished is not done again"
         statistics = slow.statistics()
@@ -90,7 +90,7 @@ def test_a_job_keeps_the_budget_of_the_file_and_that_of_the_command_line(cluster
     # Dollars without prices are refused, by the job as on this machine.
     priceless = Run("run", experiment, "--budget-usd", "0.5", program=BINARY).end()
     assert priceless.code == 2, priceless.err + priceless.out
-    assert "models.gpt" in priceless.out and "$0.50" in priceless.out
+    assert "models.gpt" in priceless.err and "$0.50" in priceless.err
     assert provider.statistics()["requests"] == 60
 
 

@@ -13,6 +13,7 @@ pub(super) fn text_document(text: &str) -> Document {
         author: None,
         text: text.to_owned(),
         pages: Vec::new(),
+        headings: Vec::new(),
     }
 }
 
@@ -108,10 +109,11 @@ fn chunks_of_any_text_are_sound() {
                 text = text.chars().take(40_000).collect();
             }
             for format in [Format::Text, Format::Markdown] {
-                let mut document = Document { format, ..text_document(&text) };
+                let headings = crate::load::markdown_headings(&text);
+                let mut document = Document { format, headings, ..text_document(&text) };
                 let half = (text.len() / 2..).find(|at| text.is_char_boundary(*at)).unwrap_or(0);
                 document.pages = [(1, 0, half), (2, half, text.len())]
-                    .map(|(number, start, end)| Page { number, span: Span { start, end }, chapter: None })
+                    .map(|(number, start, end)| Page { number, span: Span { start, end } })
                     .to_vec();
                 let start: String = text.chars().take(20).collect();
                 check(&document, &chunker.chunk(&document).unwrap(), size, &format!("{config:?} on {start:?}"));

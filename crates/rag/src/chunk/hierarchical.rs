@@ -23,7 +23,7 @@ use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// More rounds than any list needs: each round ends on a change, and a hit can
 /// rise only as often as there are levels. A bound costs nothing and cannot hang.

@@ -18,7 +18,7 @@ use crate::{Chunk, Document, Error, Span};
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of `markdown`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,12 +92,9 @@ impl Chunker for Markdown {
         let outline = Outline::new(document);
         let mut chunks = Vec::new();
         for section in self.group(text, structure.sections) {
-            let titles: Vec<&str> = section.path.iter().map(String::as_str).collect();
             for span in self.split(text, section.span, &structure.blocks) {
                 let number = u32::try_from(chunks.len()).unwrap_or(u32::MAX);
-                // A chunk of several sections names only what is above all of them.
-                let heading = outline.path(span.start, section.span.start, &titles);
-                chunks.push(Chunk { heading, ..outline.chunk(number, span) });
+                chunks.push(outline.chunk(number, span));
             }
         }
         link(&mut chunks);
@@ -121,7 +118,6 @@ impl Markdown {
                         && (is_below(&section.path, path) || are_siblings(&section.path, path)) =>
                 {
                     group.span.end = section.span.end;
-                    group.path.truncate(n_shared(&group.path, &section.path));
                     Some(sum + count)
                 }
                 _ => None,
@@ -236,11 +232,6 @@ fn line_start(text: &str, at: usize) -> usize {
     text[..at].rfind('\n').map_or(0, |line_end| line_end + 1)
 }
 
-/// How many titles two paths share from the outermost on.
-fn n_shared(a: &[String], b: &[String]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
 /// Whether a section stands under the heading of another.
 fn is_below(path: &[String], above: &[String]) -> bool {
     !above.is_empty() && path.starts_with(above)
@@ -257,7 +248,8 @@ mod tests {
     use crate::{Format, chunk::conformance::text_document};
 
     fn chunks(config: &Config, text: &str) -> Vec<Chunk> {
-        let document = Document { format: Format::Markdown, ..text_document(text) };
+        let headings = crate::load::markdown_headings(text);
+        let document = Document { format: Format::Markdown, headings, ..text_document(text) };
         config.build(()).unwrap().chunk(&document).unwrap()
     }
 
@@ -278,7 +270,7 @@ mod tests {
     #[test]
     fn small_sections_under_one_heading_share_a_chunk() {
         let chunks = chunks(&Config::default(), MANUAL);
-        assert_eq!(headings(&chunks), ["", "Install", "Use"]);
+        assert_eq!(headings(&chunks), ["", "Install > Linux; Windows", "Use"]);
         assert!(chunks[1].text.starts_with("# Install") && chunks[1].text.ends_with("Run setup."));
     }
 

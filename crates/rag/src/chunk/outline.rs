@@ -1,35 +1,42 @@
-//! Names what a chunk belongs to: its page, its book, and the chapter and
-//! headings above it. Computed once per document, then asked per chunk.
+//! Names what a chunk belongs to: its page, its book, and the headings above
+//! its text. Computed once per document, then asked per chunk.
 
-use super::classes::is_blank;
 use crate::{Chunk, Document, Format, Span};
 
 /// Between the headings of a path.
 const SEPARATOR: &str = " > ";
+/// So many sections are named where a chunk holds text of several; of more,
+/// the first and the last.
+const NAMED: usize = 3;
 
-/// A document's headings.
+/// A document's sections.
 pub(super) struct Outline<'a> {
     document: &'a Document,
-    /// Where each heading starts, and the titles from the outermost to it.
-    headings: Vec<(usize, Vec<&'a str>)>,
-    /// For each page, where the chapter that it belongs to starts.
-    chapter_starts: Vec<usize>,
+    /// In order of their beginnings; before the first one there is no heading.
+    sections: Vec<Section<'a>>,
+}
+
+struct Section<'a> {
+    start: usize,
+    /// Where its text begins, behind the title.
+    body: usize,
+    /// The titles from the outermost to its own.
+    path: Vec<&'a str>,
 }
 
 impl<'a> Outline<'a> {
-    /// Reads the headings of a document whose text keeps them as Markdown.
+    /// Puts the headings of a document in order.
     pub(super) fn new(document: &'a Document) -> Self {
-        let headings = if keeps_headings(document.format) { headings(&document.text) } else { Vec::new() };
-        let mut chapter_starts = Vec::with_capacity(document.pages.len());
-        for (i, page) in document.pages.iter().enumerate() {
-            let before = i.checked_sub(1).map(|before| (&document.pages[before].chapter, chapter_starts[before]));
-            let start = match before {
-                Some((chapter, start)) if *chapter == page.chapter => start,
-                _ => page.span.start,
-            };
-            chapter_starts.push(start);
+        let mut above: Vec<(u32, &str)> = Vec::new();
+        let mut sections = Vec::with_capacity(document.headings.len());
+        for heading in &document.headings {
+            above.retain(|(level, _)| *level < heading.level);
+            above.push((heading.level, heading.title.as_str()));
+            let path = above.iter().map(|(_, title)| *title).filter(|title| !title.is_empty()).collect();
+            let body = behind_title(&document.text, heading.start, &heading.title);
+            sections.push(Section { start: heading.start, body, path });
         }
-        Self { document, headings, chapter_starts }
+        Self { document, sections }
     }
 
     /// A searchable chunk of level 0 without neighbours.
@@ -46,7 +53,7 @@ impl<'a> Outline<'a> {
             next: None,
             page: self.document.page_at(span.start).map(|page| page.number),
             book: self.document.title.clone(),
-            heading: self.heading(span.start),
+            heading: self.heading(span),
         }
     }
 
@@ -57,26 +64,75 @@ impl<'a> Outline<'a> {
         chunks
     }
 
-    /// The chapter of the page and the headings above the byte within it.
-    fn heading(&self, byte: usize) -> Option<String> {
-        let above = self.headings.partition_point(|(start, _)| *start <= byte).checked_sub(1);
-        let (start, path) =
-            above.map_or((0, &[][..]), |above| (self.headings[above].0, self.headings[above].1.as_slice()));
-        self.path(byte, start, path)
+    /// The headings above the text of a span. A title alone is no text: a chunk
+    /// that ends with the title of the next section does not speak of it, and
+    /// one that begins right before a title speaks of what follows.
+    fn heading(&self, span: Span) -> Option<String> {
+        let next = self.sections.partition_point(|section| section.start <= span.start);
+        // Text before the first heading has none.
+        let has_text = |start: usize, end: usize| {
+            let (start, end) = (start.max(span.start), end.min(span.end));
+            start < end && self.document.text.get(start..end).is_some_and(|text| !text.trim().is_empty())
+        };
+        let begun = self.sections[next.saturating_sub(1)..].iter().take_while(|section| section.start < span.end);
+        let ends = self.sections[next.saturating_sub(1)..].iter().skip(1).map(|section| section.start);
+        let touched: Vec<(&Section<'_>, usize)> = begun.zip(ends.chain([usize::MAX])).collect();
+        let mut paths: Vec<&[&str]> = Vec::new();
+        for (section, end) in &touched {
+            if has_text(section.body, *end) && !paths.contains(&section.path.as_slice()) {
+                paths.push(&section.path);
+            }
+        }
+        if paths.is_empty() {
+            // Titles only: the last one.
+            paths.extend(touched.last().map(|(section, _)| section.path.as_slice()));
+        }
+        together(&paths)
     }
+}
 
-    /// The chapter of a byte's page, then the titles of the heading that
-    /// starts at `heading_start` and those above it.
-    pub(super) fn path(&self, byte: usize, heading_start: usize, titles: &[&str]) -> Option<String> {
-        let page = self.document.pages.partition_point(|page| page.span.start <= byte).checked_sub(1);
-        let chapter = page.and_then(|page| self.document.pages[page].chapter.as_deref());
-        let chapter = chapter.map(|title| title.trim_matches(is_blank)).filter(|title| !title.is_empty());
-        // A heading of the chapter before says nothing about this one.
-        let chapter_start = page.filter(|_| chapter.is_some()).map_or(0, |page| self.chapter_starts[page]);
-        let titles = if heading_start >= chapter_start { titles } else { &[] };
-        let chapter = chapter.filter(|chapter| !titles.contains(chapter));
-        let path: Vec<&str> = chapter.into_iter().chain(titles.iter().copied()).collect();
-        (!path.is_empty()).then(|| path.join(SEPARATOR))
+/// Several paths as one: what they share, then the last title of each.
+pub(super) fn together(paths: &[&[&str]]) -> Option<String> {
+    let paths: Vec<&[&str]> = paths.iter().copied().filter(|path| !path.is_empty()).collect();
+    let (first, rest) = paths.split_first()?;
+    if rest.is_empty() {
+        return Some(first.join(SEPARATOR));
+    }
+    // A path that another one goes on from is named too, so it is not shared.
+    let most = paths.iter().map(|path| path.len() - 1).min().unwrap_or(0);
+    let shared = (0..most).take_while(|&i| rest.iter().all(|path| path[i] == first[i])).count();
+    let mut names: Vec<&str> = paths.iter().filter_map(|path| path.last().copied()).collect();
+    names.dedup();
+    let names = match names.as_slice() {
+        [first, .., last] if names.len() > NAMED => format!("{first}; …; {last}"),
+        names => names.join("; "),
+    };
+    Some(first[..shared].iter().copied().chain([names.as_str()]).collect::<Vec<_>>().join(SEPARATOR))
+}
+
+/// The headings of several passages that stand in a row as one. What stands
+/// behind the last separator names the section.
+pub(super) fn together_of(headings: &[&str]) -> Option<String> {
+    let mut paths: Vec<Vec<&str>> = Vec::new();
+    for heading in headings {
+        let path: Vec<&str> = heading.split(SEPARATOR).collect();
+        if !paths.contains(&path) {
+            paths.push(path);
+        }
+    }
+    together(&paths.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+/// The end of a part's title, where the text begins with it; else its start.
+fn behind_title(text: &str, start: usize, title: &str) -> usize {
+    let rest = text.get(start..).unwrap_or_default();
+    let blank = rest.len() - rest.trim_start().len();
+    let line = rest[blank..].split('\n').next().unwrap_or_default();
+    let wanted = title.strip_suffix('…').unwrap_or(title);
+    if line.starts_with('#') || (!wanted.is_empty() && line.contains(wanted)) {
+        start + blank + line.len()
+    } else {
+        start
     }
 }
 
@@ -97,101 +153,79 @@ pub(super) fn keeps_headings(format: Format) -> bool {
     }
 }
 
-/// All `#` headings outside of fenced code, with the titles above each.
-fn headings(text: &str) -> Vec<(usize, Vec<&str>)> {
-    let mut found = Vec::new();
-    let mut path: Vec<(usize, &str)> = Vec::new();
-    let mut fence: Option<&str> = None;
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        let content = line.trim_start_matches(' ').trim_end();
-        let indented = line.len() - line.trim_start_matches(' ').len() > 3;
-        match (fence, fence_of(content).filter(|_| !indented)) {
-            // A fence is closed by one at least as long, with nothing after it.
-            (Some(open), Some(mark)) if mark.starts_with(open) && mark == content => fence = None,
-            (None, Some(mark)) => fence = Some(mark),
-            (None, None) if !indented => {
-                if let Some((level, title)) = heading_of(content) {
-                    path.retain(|(above, _)| *above < level);
-                    path.push((level, title));
-                    found.push((start, path.iter().map(|(_, title)| *title).collect()));
-                }
-            }
-            _ => {}
-        }
-        start += line.len();
-    }
-    found
-}
-
-/// The backticks or tildes that open or close fenced code.
-fn fence_of(line: &str) -> Option<&str> {
-    ['`', '~'].into_iter().find_map(|mark| {
-        let length = line.len() - line.trim_start_matches(mark).len();
-        (length >= 3).then(|| &line[..length])
-    })
-}
-
-/// The level and title of a heading's line.
-fn heading_of(line: &str) -> Option<(usize, &str)> {
-    let title = line.trim_start_matches('#');
-    let level = line.len() - title.len();
-    if !(1..=6).contains(&level) || !title.starts_with([' ', '\t']) {
-        return None;
-    }
-    let title = title.trim();
-    // Closing marks (`# Title ##`) are decoration, but `C#` is a name.
-    let bare = title.trim_end_matches('#');
-    let title = if bare.is_empty() || bare.ends_with(' ') { bare.trim_end() } else { title };
-    (!title.is_empty()).then_some((level, title))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Page;
+    use crate::{Heading, Page, chunk::conformance::text_document, load::markdown_headings};
 
-    fn document(format: Format, text: &str) -> Document {
-        Document {
-            path: "a/b.md".to_owned(),
-            content: store::Key::of_bytes(text.as_bytes()),
-            format,
-            title: Some("The Book".to_owned()),
-            author: None,
-            text: text.to_owned(),
-            pages: Vec::new(),
-        }
+    fn document(text: &str) -> Document {
+        let headings = markdown_headings(text);
+        Document { format: Format::Markdown, title: Some("The Book".to_owned()), headings, ..text_document(text) }
+    }
+
+    /// The heading of the words from one to the other.
+    fn heading(document: &Document, from: &str, to: &str) -> Option<String> {
+        let start = document.text.find(from).unwrap();
+        let end = start + document.text[start..].find(to).unwrap() + to.len();
+        Outline::new(document).chunk(0, Span { start, end }).heading
+    }
+
+    const MANUAL: &str = "Preface.\n\n# 5. Packages\n\nIntro.\n\n## 5.6. Upload\n\n### 5.6.2. Master\n\nGo there.\n\n### 5.6.3. Delayed\n\nWait a day.\n\n### 5.6.4. Security\n\nBe careful.\n\n# 6. End\n\nBye.";
+
+    #[test]
+    fn text_is_named_by_the_headings_above_it() {
+        let document = document(MANUAL);
+        let at = |from: &str, to: &str| heading(&document, from, to).unwrap_or_default();
+        assert_eq!(at("Wait", "day."), "5. Packages > 5.6. Upload > 5.6.3. Delayed");
+        assert_eq!((at("Preface.", "."), at("Intro.", ".").as_str()), (String::new(), "5. Packages"));
+        assert_eq!(at("Bye", "."), "6. End");
     }
 
     #[test]
-    fn headings_nest_and_code_has_none() {
-        let text = "# A\n## B ##\nx\n```sh\n# no\n```\n### C#\n## D\n    # code\n#hash\n# E";
-        let found = headings(text);
-        let paths: Vec<String> = found.iter().map(|(_, path)| path.join(SEPARATOR)).collect();
-        assert_eq!(paths, ["A", "A > B", "A > B > C#", "A > D", "E"]);
-        assert_eq!(&text[found[2].0..found[2].0 + 6], "### C#");
+    fn a_chunk_that_begins_right_before_a_heading_is_named_by_it() {
+        let document = document(MANUAL);
+        let at = |from: &str, to: &str| heading(&document, from, to).unwrap_or_default();
+        assert_eq!(at("### 5.6.3", "day."), "5. Packages > 5.6. Upload > 5.6.3. Delayed");
+        assert_eq!(at("\n\n### 5.6.3", "day."), "5. Packages > 5.6. Upload > 5.6.3. Delayed");
+        // It ends with the next title, of which it says nothing.
+        assert_eq!(at("Wait", "5.6.4. Security"), "5. Packages > 5.6. Upload > 5.6.3. Delayed");
+        assert_eq!(at("## 5.6.", "5.6.2. Master"), "5. Packages > 5.6. Upload > 5.6.2. Master");
     }
 
     #[test]
-    fn chunks_know_book_page_and_headings() {
-        let mut document = document(Format::Epub, "# One\ntext\n# Two\nmore\nrest");
-        let page = |number, start, end, chapter: &str| Page {
-            number,
-            span: Span { start, end },
-            chapter: Some(chapter.to_owned()),
-        };
-        document.pages = vec![page(1, 0, 11, "First"), page(2, 11, 22, "Two"), page(3, 22, 26, "Three")];
+    fn a_chunk_over_several_sections_names_them_all() {
+        let document = document(MANUAL);
+        let at = |from: &str, to: &str| heading(&document, from, to).unwrap_or_default();
+        assert_eq!(at("there.", "day."), "5. Packages > 5.6. Upload > 5.6.2. Master; 5.6.3. Delayed");
+        assert_eq!(at("careful.", "Bye."), "5.6.4. Security; 6. End");
+        assert_eq!(at("Intro.", "there."), "5. Packages; 5.6.2. Master");
+        assert_eq!(at("Preface.", "Bye."), "5. Packages; …; 6. End");
+    }
+
+    #[test]
+    fn a_part_that_ends_without_a_next_title_is_not_cited_behind_its_end() {
+        let mut document = text_document("Mills\nwords\nmore");
+        let named = |start, level, title: &str| Heading { start, level, title: title.to_owned() };
+        document.headings = vec![named(0, 1, "Book"), named(0, 2, "Mills"), named(12, 2, "")];
+        assert_eq!(heading(&document, "words", "s").as_deref(), Some("Book > Mills"));
+        assert_eq!(heading(&document, "more", "e").as_deref(), Some("Book"));
+    }
+
+    #[test]
+    fn chunks_know_book_and_page_and_text_between_pages_has_none() {
+        let mut document = document("front\n\nfirst page\n\nsecond page");
+        let page = |number, start, end| Page { number, span: Span { start, end } };
+        document.pages = vec![page(11, 7, 17), page(12, 19, 30)];
         let outline = Outline::new(&document);
-        let at = |start| outline.chunk(0, Span { start, end: start + 1 });
-        assert_eq!(at(7).heading.as_deref(), Some("First > One"));
-        assert_eq!((at(18).heading.as_deref(), at(18).page), (Some("Two"), Some(2)));
-        assert_eq!(at(23).heading.as_deref(), Some("Three"));
-        assert_eq!(at(0).book.as_deref(), Some("The Book"));
+        let at = |start| outline.chunk(0, Span { start, end: start + 1 }).page;
+        assert_eq!([0, 7, 18, 19, 29].map(at), [None, Some(11), Some(11), Some(12), Some(12)]);
+        assert_eq!(outline.chunk(0, Span { start: 0, end: 1 }).book.as_deref(), Some("The Book"));
     }
 
     #[test]
-    fn plain_text_has_no_headings() {
-        let document = document(Format::Text, "# a comment\nls");
-        assert_eq!(Outline::new(&document).chunk(0, Span { start: 12, end: 14 }).heading, None);
+    fn paths_of_neighbours_become_one() {
+        assert_eq!(together_of(&["A > B", "A > B", "A > C"]).as_deref(), Some("A > B; C"));
+        assert_eq!(together_of(&["A"]).as_deref(), Some("A"));
+        assert_eq!(together_of(&[]), None);
     }
 }

@@ -18,23 +18,24 @@
 //! strings that the text holds or as pairs of start and end, counted in
 //! characters; parts may overlap or leave something out. So every chunk knows
 //! where it stands, and golden evidence can be found in it. Blank parts are
-//! left out. What it raises ends the task, with the document's name.
+//! left out. What it raises, or a call that takes too long, ends the task, with the
+//! document's name.
 
 use super::{Chunker, outline::Outline};
 use crate::{
     Chunk, Document, Error, Span,
-    python::{Function, Script},
+    python::{Function, Script, TIMEOUT_SECONDS},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::registry::Read;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const COMPONENT: &str = "chunker python";
 const PARAMETERS: [&str; 3] = ["text", "path", "title"];
 
 /// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The file with the function, relative to the experiment file.
@@ -43,8 +44,12 @@ pub struct Config {
     pub source: String,
     /// The function. Default `chunk`.
     pub function: String,
-    /// The program that runs it. Default `python3`.
-    pub interpreter: String,
+    /// The program that runs it. Default: the Python that started Reverie, else
+    /// that of the active virtual environment, else `python3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// How long one call may take, in seconds. Default 300; no part of any key.
+    pub timeout_seconds: f64,
 }
 
 impl Default for Config {
@@ -53,15 +58,18 @@ impl Default for Config {
             file: String::new(),
             source: String::new(),
             function: "chunk".to_owned(),
-            interpreter: "python3".to_owned(),
+            interpreter: None,
+            timeout_seconds: TIMEOUT_SECONDS,
         }
     }
 }
 
 impl Config {
     pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
-        let Self { file, source, function, interpreter } = self;
-        let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
+        let Self { file, source, function, interpreter, timeout_seconds } = self;
+        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
+        let script = Script { file, source, function, interpreter, timeout_seconds };
+        let function = Function::new("chunker", script, &PARAMETERS)
             .map_err(|reason| Error::Config { component: COMPONENT, reason })?;
         Ok(Box::new(Python(function)))
     }
@@ -83,10 +91,9 @@ impl Chunker for Python {
             };
             (name.to_owned(), value)
         });
-        let failed =
-            |reason: String| Error::Failed { component: COMPONENT, reason: format!("{}: {reason}", document.path) };
+        let failed = |failure| Error::Function { component: COMPONENT, subject: Some(document.path.clone()), failure };
         let parts = self.0.call(&Value::Object(wanted.collect())).map_err(failed)?;
-        let spans = spans(&document.text, &parts).map_err(failed)?;
+        let spans = spans(&document.text, &parts).map_err(|reason| failed(self.0.returned(reason)))?;
         Ok(Outline::new(document).row(spans))
     }
 }

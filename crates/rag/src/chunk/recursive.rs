@@ -15,7 +15,7 @@ use super::{
 use crate::{Chunk, Document, Error, Span};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of `recursive`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

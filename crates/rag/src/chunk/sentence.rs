@@ -14,7 +14,7 @@ use super::{
 use crate::{Chunk, Document, Error, Span};
 use serde::{Deserialize, Serialize};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of `sentence`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,12 +9,17 @@
 //! exactly the same sentences are kept once, with the best score. Windows that
 //! merely overlap are kept, as there.
 
-use super::{Chunker, outline::Outline, punkt, split::trim};
+use super::{
+    Chunker,
+    outline::{Outline, together_of},
+    punkt,
+    split::trim,
+};
 use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage, Span};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// Settings of `sentence_window`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,9 +86,12 @@ impl Chunker for SentenceWindow {
             by_window.insert((from, to), passages.len());
             let (text, span) = table.join(from, to);
             let inner = trim(&text, Span { start: 0, end: text.len() }).unwrap_or(Span { start: 0, end: text.len() });
-            // Page and headings are those of the window's first sentence.
+            // It begins on the page of its first sentence, and names the
+            // headings of all of them.
             let first = table.passage(Hit { row: from, score: hit.score });
+            let headings: Vec<&str> = (from..=to).filter_map(|row| table.chunk(row).heading.as_deref()).collect();
             passages.push(Passage {
+                heading: together_of(&headings),
                 span: Span { start: span.start + inner.start, end: span.start + inner.end },
                 text: text[inner.start..inner.end].to_owned(),
                 rows: vec![hit.row],

@@ -19,8 +19,8 @@
 //! best first), `documents` (their paths). It returns a text, or messages as
 //! `{"role": …, "content": …}` with the roles `system`, `user` and
 //! `assistant`, the last of them of the user. Passages are not cut: what is
-//! longer than the model's context is an error. What the function raises is no
-//! answer, with the reason.
+//! longer than the model's context is an error. What the function raises, or a
+//! call that takes too long, is no answer, with the reason.
 //!
 //! The answer is what the model says, without white space around it. A number
 //! in brackets in it cites the passage of that number, from 1, and an answer
@@ -36,7 +36,7 @@ use super::{
 };
 use crate::{
     Error, Passage,
-    python::{Function, Script},
+    python::{Function, Script, TIMEOUT_SECONDS},
 };
 use async_trait::async_trait;
 use models::{Chat, Message};
@@ -59,8 +59,12 @@ pub struct Config {
     pub source: String,
     /// The function. Default `write`.
     pub function: String,
-    /// The program that runs it. Default `python3`.
-    pub interpreter: String,
+    /// The program that runs it. Default: the Python that started Reverie, else
+    /// that of the active virtual environment, else `python3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// How long one call may take, in seconds. Default 300; no part of any key.
+    pub timeout_seconds: f64,
     /// Those of every generator, but `prompt` and `context_tokens`.
     pub settings: Settings,
 }
@@ -71,7 +75,8 @@ impl Default for Config {
             file: String::new(),
             source: String::new(),
             function: "write".to_owned(),
-            interpreter: "python3".to_owned(),
+            interpreter: None,
+            timeout_seconds: TIMEOUT_SECONDS,
             settings: Settings::default(),
         }
     }
@@ -81,7 +86,7 @@ impl Config {
     pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
         let refuse = |reason: String| Error::Config { component: NAME, reason };
         self.check().map_err(refuse)?;
-        let function = Function::new(self.script(), &PARAMETERS).map_err(refuse)?;
+        let function = Function::new("generator", self.script(), &PARAMETERS).map_err(refuse)?;
         let asker = self.settings.asker(NAME, chat)?.until(&[]);
         Ok(Box::new(Python { function: Arc::new(function), asker }))
     }
@@ -90,6 +95,7 @@ impl Config {
         if self.settings.prompt != Prompt::default() || self.settings.context_tokens.is_some() {
             return Err("`prompt` and `context_tokens` mean nothing here: the function writes it all".to_owned());
         }
+        crate::python::check_timeout(self.timeout_seconds)?;
         self.settings.check()
     }
 
@@ -99,8 +105,9 @@ impl Config {
     }
 
     fn script(&self) -> Script<'_> {
-        let Self { file, source, function, interpreter, .. } = self;
-        Script { file, source, function, interpreter }
+        let Self { file, source, function, interpreter, timeout_seconds, .. } = self;
+        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
+        Script { file, source, function, interpreter, timeout_seconds }
     }
 }
 
@@ -128,9 +135,9 @@ impl Generator for Python {
             };
             (name.to_owned(), value)
         });
-        let failed = |reason: String| Error::Failed { component: NAME, reason };
+        let failed = |failure| Error::Function { component: NAME, subject: None, failure };
         let written = self.function.call_beside(Value::Object(wanted.collect())).await.map_err(failed)?;
-        let messages = messages(written).map_err(failed)?;
+        let messages = messages(written).map_err(|reason| failed(self.function.returned(reason)))?;
         let (text, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
         Ok(self.asker.answer(&text, passages, 0, tally))
     }

@@ -84,7 +84,7 @@ impl DenseIndex {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let origin = path.display().to_string();
         let file = File::open(path).map_err(|error| bad(&origin, error))?;
-        let map = kernel::map(&file).map_err(|error| bad(&origin, error))?;
+        let map = kernel::map(&file, true).map_err(|error| bad(&origin, error))?;
         let header = Header::read(&map, &origin)?;
         Ok(Self::new(origin, header, Data::Mapped(map)))
     }

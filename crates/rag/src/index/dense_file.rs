@@ -48,11 +48,9 @@ impl DenseWriter {
     pub fn create(path: &Path, dimensions: usize) -> Result<Self, Error> {
         let origin = path.display().to_string();
         let header = Header::new(dimensions, &origin)?;
-        // The process id keeps two writers of the same index apart; whoever
-        // finishes last wins, with the same content.
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.partial", std::process::id()));
-        let partial = path.with_file_name(name);
+        // Two writers of the same index do not meet, on whatever machines;
+        // whoever finishes last wins, with the same content.
+        let partial = store::staged_path(path);
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&partial).map_err(|error| bad(&origin, error))?);
         file.write_all(&[0; HEADER_BYTES]).map_err(|error| bad(&origin, error))?;
         Ok(Self { path: path.to_owned(), partial, file: Some(file), header, hasher: blake3::Hasher::new() })

@@ -94,6 +94,52 @@ impl Kernel {
             Self::Portable => score_body(row, query),
         }
     }
+
+    /// Raises `best[i]` to the largest product of the question's word `i` with
+    /// any row, times that row's scale.
+    ///
+    /// `words` holds whole words of `columns` values between -[`WORD_LIMIT`]
+    /// and [`WORD_LIMIT`]; `rows` holds whole rows, each a little-endian `f32`
+    /// scale and `columns` signed bytes. At most [`WORD_COLUMNS`] columns: the
+    /// products are added as integers, so the result has the same bits on
+    /// every machine.
+    pub(super) fn best_of_words(self, words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
+        match self {
+            // SAFETY: these two variants come only from `available`, which saw
+            // the instructions; the asked-for ones include AVX2.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 | Self::Avx2 => unsafe { best_of_words_avx2(words, columns, rows, best) },
+            Self::Portable => best_of_words_body(words, columns, rows, best),
+        }
+    }
+}
+
+/// The largest value in a word of a question: with [`WORD_COLUMNS`] columns
+/// and signed bytes, a sum of products still fits into an `i32`.
+pub(super) const WORD_LIMIT: i16 = 2047;
+/// The most columns of a row of signed bytes.
+pub(super) const WORD_COLUMNS: usize = 8192;
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn best_of_words_avx2(words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
+    best_of_words_body(words, columns, rows, best);
+}
+
+#[inline(always)]
+fn best_of_words_body(words: &[i16], columns: usize, rows: &[u8], best: &mut [f32]) {
+    // Widened once for all words of the question.
+    let mut wide = vec![0i16; columns];
+    for row in rows.chunks_exact(columns + size_of::<f32>()) {
+        let Some((scale, values)) = row.split_first_chunk() else { return };
+        let scale = f32::from_le_bytes(*scale);
+        wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = i16::from(value.cast_signed()));
+        for (word, best) in words.chunks_exact(columns.max(1)).zip(best.iter_mut()) {
+            let product = |(a, b): (&i16, &i16)| i32::from(*a).wrapping_mul(i32::from(*b));
+            let sum = word.iter().zip(&wide).map(product).fold(0, i32::wrapping_add);
+            *best = best.max(sum as f32 * scale);
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -292,12 +338,16 @@ mod avx512 {
 
 /// Maps a file that nobody changes while it is mapped: indexes are written
 /// under another name and moved into place once, and never touched again.
-pub(super) fn map(file: &File) -> io::Result<Mmap> {
+///
+/// `whole` says that all of it will be read, from start to end.
+pub(super) fn map(file: &File, whole: bool) -> io::Result<Mmap> {
     // SAFETY: the file is immutable by the rule above. Whoever truncates it
     // from outside ends the process, as with any mapped file.
     let map = unsafe { Mmap::map(file)? };
-    // A hint: searches read from start to end. Refusal costs only speed.
-    drop(map.advise(Advice::WillNeed));
+    if whole {
+        // A hint. Refusal costs only speed.
+        drop(map.advise(Advice::WillNeed));
+    }
     Ok(map)
 }
 
@@ -370,6 +420,38 @@ mod tests {
         Kernel::detect().scores(&[], 16, &[&[0.0; 16]], &mut scores);
         Kernel::detect().scores(&[0.0; 16], 16, &[], &mut scores);
         assert_eq!(scores, [[7.0; ROWS]; QUERIES]);
+    }
+
+    #[test]
+    fn the_best_product_of_each_word_is_the_same_for_every_kernel() {
+        for columns in [1, 16, 37, 384, WORD_COLUMNS] {
+            let words: Vec<i16> =
+                numbers(columns * 3, 5).iter().map(|x| (x * 2.0 * f32::from(WORD_LIMIT)) as i16).collect();
+            let mut rows = Vec::new();
+            for (row, values) in numbers(columns * 5, 6).chunks(columns).enumerate() {
+                rows.extend((0.25 * (row as f32 + 1.0)).to_le_bytes());
+                rows.extend(values.iter().map(|x| ((x * 254.0) as i8).cast_unsigned()));
+            }
+            let row = |r: usize| &rows[r * (columns + 4) + 4..(r + 1) * (columns + 4)];
+            let exact = |word: &[i16], r: usize| {
+                let products = word.iter().zip(row(r)).map(|(a, b)| i64::from(*a) * i64::from(b.cast_signed()));
+                products.sum::<i64>() as f32 * (0.25 * (r as f32 + 1.0))
+            };
+            let best = |word: &[i16]| (0..5).map(|r| exact(word, r)).fold(f32::NEG_INFINITY, f32::max);
+            let expected: Vec<f32> = words.chunks(columns).map(best).collect();
+            for kernel in Kernel::available() {
+                let mut found = [f32::NEG_INFINITY; 3];
+                kernel.best_of_words(&words, columns, &rows, &mut found);
+                assert_eq!(found.as_slice(), expected, "{kernel:?}, {columns} columns");
+            }
+        }
+        // The largest values that there may be do not overflow.
+        let words = vec![WORD_LIMIT; WORD_COLUMNS];
+        let mut rows = 1.0f32.to_le_bytes().to_vec();
+        rows.resize(4 + WORD_COLUMNS, 127);
+        let mut found = [f32::NEG_INFINITY];
+        Kernel::detect().best_of_words(&words, WORD_COLUMNS, &rows, &mut found);
+        assert_eq!(found, [WORD_COLUMNS as f32 * 127.0 * f32::from(WORD_LIMIT)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! `load::archive`: reads the parts of a ZIP archive without trusting it. The
 //! sizes that it declares are checked before anything is unpacked, the bytes
-//! that really come out are counted against the same limit, and an archive
-//! inside the archive is only bytes.
+//! that really come out are counted against the same limits, the whole of them
+//! and the ratio of each part, and an archive inside the archive is only bytes.
 
 use super::{Limits, LoadError};
 use std::io::{Cursor, Read};
@@ -11,7 +11,9 @@ use zip::result::ZipError;
 /// An archive in memory, with what it may still unpack to.
 pub(super) struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
-    limit: u64,
+    /// The bytes of the archive itself.
+    size: u64,
+    limits: Limits,
     left: u64,
 }
 
@@ -31,7 +33,7 @@ impl<'a> Archive<'a> {
         if declared > limit {
             return Err(over(limit, &format!("it declares {declared}")));
         }
-        Ok(Self { zip, limit, left: limit })
+        Ok(Self { zip, size: bytes.len() as u64, limits: limits.clone(), left: limit })
     }
 
     /// The names of all entries.
@@ -46,11 +48,26 @@ impl<'a> Archive<'a> {
             Err(ZipError::FileNotFound) => return Ok(None),
             Err(error) => return Err(broken(&error)),
         };
+        // A part cannot be packed into more than the archive holds.
+        let packed = entry.compressed_size().min(self.size);
+        let by_ratio = self.limits.most_out_of(packed);
+        let expands = |bytes: u64| {
+            LoadError::OverLimit(format!(
+                "{name} unpacks to {bytes} bytes or more out of {packed}, and at most {} times as many are read",
+                self.limits.expansion
+            ))
+        };
+        if entry.size() > by_ratio {
+            return Err(expands(entry.size()));
+        }
         // The declared size is only a hint here: at most 1 MiB is taken on trust.
         let mut bytes = Vec::with_capacity(entry.size().min(1 << 20) as usize);
-        let read = entry.take(self.left + 1).read_to_end(&mut bytes);
+        let read = entry.take(self.left.min(by_ratio) + 1).read_to_end(&mut bytes);
+        if bytes.len() as u64 > by_ratio {
+            return Err(expands(bytes.len() as u64));
+        }
         let Some(left) = self.left.checked_sub(bytes.len() as u64) else {
-            return Err(over(self.limit, &format!("{name} is larger than it declares")));
+            return Err(over(self.limits.unpacked_bytes, &format!("{name} is larger than it declares")));
         };
         read.map_err(|error| LoadError::Broken(format!("{name}: {error}")))?;
         self.left = left;
@@ -119,6 +136,22 @@ pub(super) mod tests {
         let limits = Limits { unpacked_bytes: 1_000_000, ..Limits::default() };
         let mut archive = Archive::open(&bytes, &limits).unwrap();
         assert!(matches!(archive.read("a"), Err(LoadError::OverLimit(_) | LoadError::Broken(_))));
+    }
+
+    #[test]
+    fn a_part_that_unpacks_to_a_thousand_times_its_size_is_refused_however_it_is_padded() {
+        use std::hash::{BuildHasher, RandomState};
+        let hasher = RandomState::new();
+        let noise: String = (0..200_000).map(|i| format!("{:016x}", hasher.hash_one(i))).collect();
+        let zeros = "0".repeat(40 << 20);
+        for entries in [vec![("a", zeros.as_str())], vec![("noise", noise.as_str()), ("a", zeros.as_str())]] {
+            let bytes = zipped(&entries);
+            let mut archive = Archive::open(&bytes, &Limits::default()).unwrap();
+            let error = archive.read("a").unwrap_err();
+            assert!(matches!(&error, LoadError::OverLimit(reason) if reason.contains("100 times")), "{error}");
+        }
+        let usual = zipped(&[("a", &zeros[..10 << 20])]);
+        assert!(Archive::open(&usual, &Limits::default()).unwrap().read("a").is_ok());
     }
 
     #[test]

@@ -262,7 +262,18 @@ mod tests {
             parsed.pages.iter().map(|page| parsed.text[page.span.start..page.span.end].trim()).collect();
         assert_eq!(pages, ["# First\n\nbefore", "after", "third"]);
         assert_eq!(parsed.pages[2].number, 3);
-        assert_eq!(parsed.pages[2].chapter.as_deref(), Some("First"));
+        let headings: Vec<(usize, &str)> =
+            parsed.headings.iter().map(|heading| (heading.start, heading.title.as_str())).collect();
+        assert_eq!(headings, [(0, "First")]);
+    }
+
+    #[test]
+    fn a_note_that_is_referred_to_often_is_written_once() {
+        let reference = "<w:r><w:footnoteReference w:id='2'/></w:r>";
+        let body = format!("<w:p><w:r><w:t>x</w:t></w:r>{}</w:p>", reference.repeat(1000));
+        let parsed = parse(&document(&body), &Limits::default()).unwrap();
+        assert_eq!(parsed.text.matches("The note.").count(), 1);
+        assert!(parsed.text.contains("[^1][^1]") && !parsed.text.contains("[^2]"));
     }
 
     #[test]

@@ -2,11 +2,13 @@
 //! streamed into Markdown with the places of its page breaks.
 
 use super::docx::{Notes, Styles};
+use super::headings::clipped;
 use super::table::Table;
 use super::xml::{self, Node, Xml};
-use super::{Limits, LoadError, Parsed, starts_by};
-use crate::types::{Page, Span};
+use super::{Limits, LoadError, Parsed};
+use crate::types::{Heading, Page, Span};
 use quick_xml::events::BytesStart;
+use std::collections::HashMap;
 
 /// Reads the body of a document.
 pub(super) struct Body<'d> {
@@ -26,7 +28,8 @@ pub(super) struct Body<'d> {
     /// asked for is followed by the mark that it was drawn; they are one.
     page_is_new: bool,
     headings: Vec<Heading>,
-    notes_used: Vec<(&'static str, String)>,
+    /// Notes that were referred to, and their numbers.
+    notes_used: HashMap<(&'static str, String), usize>,
     frames: Vec<Frame>,
     skipped: usize,
 }
@@ -39,12 +42,6 @@ struct Paragraph {
     list_level: usize,
     is_contents: bool,
     breaks: Vec<usize>,
-}
-
-struct Heading {
-    start: usize,
-    level: u8,
-    title: String,
 }
 
 enum Frame {
@@ -69,7 +66,7 @@ impl<'d> Body<'d> {
             table_breaks: 0,
             page_is_new: true,
             headings: Vec::new(),
-            notes_used: Vec::new(),
+            notes_used: HashMap::new(),
             frames: Vec::new(),
             skipped: 0,
         }
@@ -88,6 +85,8 @@ impl<'d> Body<'d> {
             if self.breaks.len() + self.table_breaks >= self.limits.pages as usize {
                 return Err(LoadError::OverLimit(format!("more than {} pages", self.limits.pages)));
             }
+            let tables: usize = self.tables.iter().map(|(table, _)| table.size()).sum();
+            self.limits.check_text(self.text.len().saturating_add(tables))?;
         }
         Ok(self.finish())
     }
@@ -192,8 +191,10 @@ impl<'d> Body<'d> {
     fn note(&mut self, kind: &'static str, start: &BytesStart<'_>) {
         let Some(id) = xml::attribute(start, "id") else { return };
         if let (Some(paragraph), Some(_)) = (self.paragraphs.last_mut(), self.notes.get(kind, &id)) {
-            self.notes_used.push((kind, id.into_owned()));
-            paragraph.text.push_str(&format!("[^{}]", self.notes_used.len()));
+            // A note may be referred to again and again; it is written once.
+            let next = self.notes_used.len() + 1;
+            let number = *self.notes_used.entry((kind, id.into_owned())).or_insert(next);
+            paragraph.text.push_str(&format!("[^{number}]"));
         }
     }
 
@@ -224,7 +225,7 @@ impl<'d> Body<'d> {
             at => start + prefix.len() + at.min(content.len()),
         }));
         if let Some(level) = paragraph.heading {
-            self.headings.push(Heading { start, level, title: content });
+            self.headings.push(Heading { start, level: level.into(), title: clipped(content) });
         }
     }
 
@@ -252,21 +253,21 @@ impl<'d> Body<'d> {
     }
 
     fn finish(mut self) -> Parsed {
-        for (index, (kind, id)) in self.notes_used.iter().enumerate() {
+        let mut notes: Vec<_> = self.notes_used.iter().collect();
+        notes.sort_by_key(|(_, number)| **number);
+        for ((kind, id), number) in notes {
             let note = self.notes.get(kind, id).unwrap_or_default();
-            self.text.push_str(&format!("\n\n[^{}]: {note}", index + 1));
+            self.text.push_str(&format!("\n\n[^{number}]: {note}"));
         }
         let pages = self.pages();
-        let title = self.headings.into_iter().find(|heading| heading.level == 1).map(|heading| heading.title);
-        Parsed { title, author: None, text: self.text, pages }
+        let title = self.headings.iter().find(|heading| heading.level == 1).map(|heading| heading.title.clone());
+        Parsed { title, author: None, text: self.text, pages, headings: self.headings }
     }
 
     fn pages(&self) -> Vec<Page> {
         if self.breaks.is_empty() {
             return Vec::new();
         }
-        let top = self.headings.iter().map(|heading| heading.level).min().unwrap_or(1);
-        let chapters: Vec<&Heading> = self.headings.iter().filter(|heading| heading.level == top).collect();
         let starts = std::iter::once(0).chain(self.breaks.iter().copied());
         let ends = self.breaks.iter().copied().chain(std::iter::once(self.text.len()));
         let mut pages = Vec::new();
@@ -275,9 +276,7 @@ impl<'d> Body<'d> {
             if start >= end {
                 continue;
             }
-            let begun = chapters.iter().take_while(|chapter| starts_by(&self.text, chapter.start, start));
-            let chapter = begun.last().map(|chapter| chapter.title.clone());
-            pages.push(Page { number, span: Span { start, end }, chapter });
+            pages.push(Page { number, span: Span { start, end } });
         }
         pages
     }

@@ -1,97 +1,112 @@
 //! `load::epub`: an e-book as Markdown, part after part in reading order.
 //!
-//! An EPUB has no pages. So that an answer can still say where in a book its
-//! evidence stands, the text is counted off in pages of the length of printed
-//! ones: each part of the book begins a page, and a page ends at the first
-//! blank line after [`PAGE_CHARACTERS`] characters, or at the first line end
-//! after twice as many. The rule depends on nothing but the text, so equal
-//! files have equal pages.
+//! Pages are those that the book itself marks: its list of pages, or the page
+//! breaks in its text. Most e-books have neither, and then the document has no
+//! pages: where evidence stands is told by the headings.
+//! Parts begin where the table of contents points to, and at headings.
 
 use super::archive::Archive;
 use super::element::Boilerplate;
+use super::headings::{self, Contents};
 use super::markup::{Markdown, Writer};
 use super::package::{self, Entry, Package};
 use super::xml::{self, Node, Xml};
-use super::{Limits, LoadError, Parsed, html, starts_by};
-use crate::types::{Page, Span};
+use super::{Limits, LoadError, Parsed, html};
+use crate::types::{Heading, Page, Span};
 use std::collections::{HashMap, HashSet};
-
-/// About what a page of a paperback holds.
-const PAGE_CHARACTERS: usize = 1_800;
 
 /// Reads an e-book.
 pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
     let package = package::read(&mut archive, limits)?;
-    let contents = contents_by_part(&package);
-    let mut book = Book::default();
+    let (contents, pages) = (by_part(&package.contents), by_part(&package.pages));
+    let mut book = Book { has_page_list: !package.pages.is_empty(), ..Book::default() };
     for part in &package.spine {
         let Some(bytes) = archive.read(part)? else { continue };
-        let entries = contents.get(part.as_str()).map_or(&[][..], Vec::as_slice);
-        book.add(&bytes, entries, limits)?;
+        let of_contents = contents.get(part.as_str()).map_or(&[][..], Vec::as_slice);
+        let of_pages = pages.get(part.as_str()).map_or(&[][..], Vec::as_slice);
+        book.add(&bytes, of_contents, of_pages, limits)?;
     }
-    let author = (!package.authors.is_empty()).then(|| package.authors.join(", "));
-    Ok(Parsed { title: package.title, author, text: book.text, pages: book.pages })
+    let Package { title, authors, .. } = package;
+    let author = (!authors.is_empty()).then(|| authors.join(", "));
+    let pages = book.pages();
+    Ok(Parsed { title, author, text: book.text, pages, headings: book.headings })
 }
 
-fn contents_by_part(package: &Package) -> HashMap<&str, Vec<&Entry>> {
-    let mut contents: HashMap<&str, Vec<&Entry>> = HashMap::new();
-    for entry in &package.contents {
-        contents.entry(&entry.part).or_default().push(entry);
+fn by_part(entries: &[Entry]) -> HashMap<&str, Vec<&Entry>> {
+    let mut parts: HashMap<&str, Vec<&Entry>> = HashMap::new();
+    for entry in entries {
+        parts.entry(&entry.part).or_default().push(entry);
     }
-    contents
+    parts
 }
 
 /// The text so far.
 #[derive(Default)]
 struct Book {
     text: String,
-    pages: Vec<Page>,
-    /// The chapter that a part without its own belongs to.
-    chapter: Option<String>,
+    headings: Vec<Heading>,
+    /// The level of the last line of the table of contents.
+    depth: u32,
+    has_page_list: bool,
+    /// Where pages begin, and their numbers; none for a page with another mark.
+    marks: Vec<(usize, Option<u32>)>,
 }
 
 impl Book {
-    fn add(&mut self, bytes: &[u8], entries: &[&Entry], limits: &Limits) -> Result<(), LoadError> {
-        let wanted: HashSet<String> = entries.iter().filter_map(|entry| entry.fragment.clone()).collect();
+    fn add(&mut self, bytes: &[u8], contents: &[&Entry], pages: &[&Entry], limits: &Limits) -> Result<(), LoadError> {
+        let wanted: HashSet<String> = contents.iter().chain(pages).filter_map(|entry| entry.fragment.clone()).collect();
         let markdown = to_markdown(&xml::decode(bytes), &wanted, limits)?;
         if markdown.text.is_empty() {
             return Ok(());
         }
-        let chapters = self.chapters(entries, &markdown);
         if !self.text.is_empty() {
             self.text.push_str("\n\n");
         }
         let base = self.text.len();
-        for span in page_spans(&markdown.text) {
-            let started = chapters.iter().take_while(|(start, _)| starts_by(&markdown.text, *start, span.start));
-            let chapter = started.last().map(|(_, label)| label.clone()).or_else(|| self.chapter.clone());
-            let number = u32::try_from(self.pages.len() + 1).unwrap_or(u32::MAX);
-            self.pages.push(Page { number, span: Span { start: base + span.start, end: base + span.end }, chapter });
-        }
-        self.chapter = chapters.into_iter().last().map(|(_, label)| label).or_else(|| self.chapter.take());
-        self.text.push_str(&markdown.text);
-        Ok(())
-    }
-
-    /// Where chapters begin in a part, in order: from the table of contents,
-    /// else from a heading that the part begins with, else from any heading if
-    /// no chapter has begun yet.
-    fn chapters(&self, entries: &[&Entry], markdown: &Markdown) -> Vec<(usize, String)> {
         let anchors: HashMap<&str, usize> = markdown.anchors.iter().rev().map(|(id, at)| (id.as_str(), *at)).collect();
         let place = |entry: &Entry| match &entry.fragment {
             Some(fragment) => anchors.get(fragment.as_str()).copied(),
             None => Some(0),
         };
-        let mut chapters: Vec<(usize, String)> =
-            entries.iter().filter_map(|entry| Some((place(entry)?, entry.label.clone()))).collect();
-        chapters.sort_by_key(|(start, _)| *start);
-        let begins_chapter = markdown.text.starts_with("# ") || markdown.text.starts_with("## ");
-        if chapters.is_empty() && (begins_chapter || self.chapter.is_none()) {
-            chapters.extend(markdown.first_heading.clone().map(|heading| (0, heading)));
+        if self.has_page_list {
+            self.marks.extend(pages.iter().filter_map(|page| Some((base + place(page)?, page_number(&page.label)))));
+        } else {
+            self.marks.extend(markdown.breaks.iter().map(|(at, label)| (base + at, page_number(label))));
         }
-        chapters
+        let line =
+            |entry: &&Entry| Some(Contents { start: place(entry)?, level: entry.level, title: entry.label.clone() });
+        let contents: Vec<Contents> = contents.iter().filter_map(line).collect();
+        // A part that the table of contents does not know goes on with the one
+        // before, unless it begins with the heading of a chapter.
+        let begins_chapter = markdown.headings.first().is_some_and(|first| first.start == 0 && first.level <= 2);
+        if contents.is_empty() && begins_chapter {
+            self.depth = 0;
+        }
+        let Markdown { text, headings, .. } = markdown;
+        let found = headings::merged(&text, contents, headings, &mut self.depth);
+        self.headings.extend(found.into_iter().map(|heading| Heading { start: base + heading.start, ..heading }));
+        self.text.push_str(&text);
+        limits.check_text(self.text.len())
     }
+
+    /// The stretches between page marks. Text before the first mark, and pages
+    /// that are not numbered in digits, are on no page.
+    fn pages(&mut self) -> Vec<Page> {
+        self.marks.sort_by_key(|(start, _)| *start);
+        let ends = self.marks.iter().skip(1).map(|(start, _)| *start).chain([self.text.len()]);
+        let pages = self.marks.iter().zip(ends).filter(|((start, _), end)| start < end);
+        pages
+            .filter_map(|((start, number), end)| Some(Page { number: (*number)?, span: Span { start: *start, end } }))
+            .collect()
+    }
+}
+
+/// The number in a page's mark: `12`, `page 12`, `[12]`.
+fn page_number(label: &str) -> Option<u32> {
+    let label = label.trim_matches(|character: char| !character.is_alphanumeric()).to_lowercase();
+    let digits = ["page", "pg", "p"].into_iter().find_map(|word| label.strip_prefix(word)).unwrap_or(&label);
+    digits.trim_matches(|character: char| !character.is_alphanumeric()).parse().ok()
 }
 
 /// XHTML is streamed; what is not well-formed goes through the HTML parser,
@@ -106,7 +121,7 @@ fn to_markdown(text: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<
 
 /// None where the text uses names that only HTML defines.
 fn stream(text: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Option<Markdown>, LoadError> {
-    let mut writer = Writer::new(Boilerplate::Book, wanted);
+    let mut writer = Writer::new(Boilerplate::Book, wanted, limits);
     let mut xml = Xml::new(text, limits);
     while let Some(node) = xml.next()? {
         match node {
@@ -117,28 +132,7 @@ fn stream(text: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Optio
             Node::Entity(_) => return Ok(None),
         }
     }
-    Ok(Some(writer.finish()))
-}
-
-/// The pages of one part; see the module's rule.
-fn page_spans(text: &str) -> Vec<Span> {
-    let mut spans = Vec::new();
-    let mut start = 0;
-    let mut characters = 0;
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        characters += line.chars().count();
-        at += line.len();
-        let is_blank = text[at..].starts_with('\n') || line == "\n";
-        let is_full = characters >= PAGE_CHARACTERS && is_blank || characters >= 2 * PAGE_CHARACTERS;
-        if is_full && !text[at..].trim().is_empty() {
-            spans.push(Span { start, end: at });
-            start = at;
-            characters = 0;
-        }
-    }
-    spans.push(Span { start, end: text.len() });
-    spans
+    writer.finish().map(Some)
 }
 
 #[cfg(test)]
@@ -177,30 +171,68 @@ mod tests {
         assert_eq!(parsed.text, "# One\n\nFirst words\n\nBroken but\n\nread …");
         assert_eq!(parsed.title.as_deref(), Some("The Book"));
         assert_eq!(parsed.author.as_deref(), Some("A. Writer"));
-        assert_eq!(parsed.pages.len(), 2);
+        let titles: Vec<&str> = parsed.headings.iter().map(|heading| heading.title.as_str()).collect();
+        assert_eq!(titles, ["First", "One"]);
     }
 
-    #[test]
-    fn long_parts_have_pages_with_their_chapters() {
-        let paragraphs = "<p>word word word word word word word word word word</p>".repeat(120);
-        let b = format!("<html><body>{paragraphs}<h2 id='late'>Late</h2>{paragraphs}</body></html>");
-        let parsed = parse(&book("<html><body><p>x</p></body></html>", &b), &Limits::default()).unwrap();
-        let chapters: Vec<&str> = parsed.pages.iter().filter_map(|page| page.chapter.as_deref()).collect();
-        assert_eq!(chapters.len(), parsed.pages.len());
-        assert_eq!((chapters[0], chapters[1], chapters[chapters.len() - 1]), ("First", "First", "Late"));
-        for (index, page) in parsed.pages.iter().enumerate() {
-            assert_eq!(page.number as usize, index + 1);
-            let text = &parsed.text[page.span.start..page.span.end];
-            assert!(text.chars().count() < 2 * PAGE_CHARACTERS && !text.trim().is_empty());
+    fn path_at(parsed: &Parsed, words: &str) -> Vec<String> {
+        let at = parsed.text.find(words).unwrap();
+        let mut path: Vec<&Heading> = Vec::new();
+        for heading in parsed.headings.iter().filter(|heading| heading.start <= at) {
+            path.retain(|above| above.level < heading.level);
+            path.push(heading);
         }
+        path.into_iter().map(|heading| heading.title.clone()).collect()
     }
 
     #[test]
-    fn a_page_without_blank_lines_ends_at_a_line_end() {
-        let text = "a line of code\n".repeat(1000);
-        let spans = page_spans(&text);
-        assert!(spans.iter().all(|span| span.len() <= 2 * PAGE_CHARACTERS + 15 && text[..span.end].ends_with('\n')));
-        assert_eq!(spans.iter().map(|span| span.len()).sum::<usize>(), text.len());
+    fn a_book_without_page_marks_has_no_pages_and_its_parts_are_where_the_contents_say() {
+        let paragraphs = "<p>word word word word word word word word word word</p>".repeat(120);
+        let b = format!("<html><body>{paragraphs}<h2 id='late'>Late</h2><p>mark</p>{paragraphs}</body></html>");
+        let parsed = parse(&book("<html><body><p>x</p></body></html>", &b), &Limits::default()).unwrap();
+        assert_eq!(parsed.pages, []);
+        let late = parsed.text.find("## Late").unwrap();
+        assert_eq!(path_at(&parsed, "mark"), ["Late"]);
+        let before = parsed.headings.iter().filter(|heading| heading.start < late && heading.title == "Late").count();
+        assert_eq!((before, path_at(&parsed, "word")), (1, vec!["First".to_owned()]));
+        assert!(parsed.text[parsed.headings[1].start..late].trim().is_empty());
+    }
+
+    #[test]
+    fn pages_are_those_that_the_book_marks() {
+        let marked = "<html><body><p>front</p><span epub:type='pagebreak' title='iv'/><p>roman</p>
+            <span epub:type='pagebreak' id='p12' title='12'/><p>twelve</p><p>still twelve</p>
+            <span role='doc-pagebreak' aria-label='page 13'/><p>thirteen</p></body></html>";
+        let parsed = parse(&book(marked, "<html><body><p>next part</p></body></html>"), &Limits::default()).unwrap();
+        let on = |words: &str| {
+            let at = parsed.text.find(words).unwrap();
+            parsed.pages.iter().find(|page| (page.span.start..page.span.end).contains(&at)).map(|page| page.number)
+        };
+        let numbers = ["front", "roman", "twelve", "still", "thirteen", "next part"].map(on);
+        assert_eq!(numbers, [None, None, Some(12), Some(12), Some(13), Some(13)]);
+    }
+
+    #[test]
+    fn a_list_of_pages_goes_before_the_breaks_in_the_text() {
+        let nav =
+            "<html><body><nav epub:type='page-list'><ol><li><a href='a.xhtml#q'>77</a></li></ol></nav></body></html>";
+        let bytes = zipped(&[
+            ("mimetype", "application/epub+zip"),
+            ("META-INF/container.xml", CONTAINER),
+            ("O/c.opf", OPF),
+            ("O/nav.xhtml", nav),
+            ("O/a.xhtml", "<html><body><p>before</p><p id='q'>after</p></body></html>"),
+        ]);
+        let parsed = parse(&bytes, &Limits::default()).unwrap();
+        let pages: Vec<(u32, &str)> =
+            parsed.pages.iter().map(|page| (page.number, parsed.text[page.span.start..page.span.end].trim())).collect();
+        assert_eq!(pages, [(77, "after")]);
+    }
+
+    #[test]
+    fn numbers_of_pages_are_read_out_of_their_labels() {
+        let labels = ["12", " page 12", "[p. 12]", "Page-12", "xii", "", "12a"];
+        assert_eq!(labels.map(page_number), [Some(12), Some(12), Some(12), Some(12), None, None, None]);
     }
 
     #[test]

@@ -16,17 +16,18 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
     let document = Html::parse_document(&html);
     let facts = Facts::of(&document);
     let nothing = HashSet::new();
-    let write = |root, boilerplate| write(root, Writer::new(boilerplate, &nothing));
-    let mut markdown = facts.content.map(|root| write(root, Boilerplate::Page)).unwrap_or_default();
+    let write = |root, boilerplate| write(root, Writer::new(boilerplate, &nothing, limits));
+    let mut markdown = facts.content.map(|root| write(root, Boilerplate::Page)).transpose()?.unwrap_or_default();
     if markdown.text.is_empty() {
-        markdown = write(document.root_element(), Boilerplate::Page);
+        markdown = write(document.root_element(), Boilerplate::Page)?;
     }
     if markdown.text.is_empty() {
         // A page that is nothing but navigation is still better read than lost.
-        markdown = write(document.root_element(), Boilerplate::Book);
+        markdown = write(document.root_element(), Boilerplate::Book)?;
     }
-    let title = facts.title.or(markdown.first_heading);
-    Ok(Parsed { title, author: facts.author, text: markdown.text, pages: Vec::new() })
+    let Markdown { text, headings, .. } = markdown;
+    let title = facts.title.or_else(|| headings.first().map(|heading| heading.title.clone()));
+    Ok(Parsed { title, author: facts.author, text, pages: Vec::new(), headings })
 }
 
 /// Turns a page of an e-book into Markdown, all of it, and notes where the
@@ -34,11 +35,11 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
 pub(super) fn to_markdown(html: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Markdown, LoadError> {
     nesting::check(html, limits.nesting)?;
     let document = Html::parse_document(html);
-    Ok(write(document.root_element(), Writer::new(Boilerplate::Book, wanted)))
+    write(document.root_element(), Writer::new(Boilerplate::Book, wanted, limits))
 }
 
 /// Walks a tree without recursion: its depth is not ours to choose.
-fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Markdown {
+fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Result<Markdown, LoadError> {
     let mut node = *root;
     loop {
         match node.value() {
@@ -200,6 +201,32 @@ mod tests {
     fn the_declared_encoding_is_used() {
         let parsed = parse(b"<meta charset=iso-8859-2><p>\xE8", &Limits::default()).unwrap();
         assert_eq!(parsed.text, "č");
+    }
+
+    #[test]
+    fn headings_are_those_of_the_page_and_not_lines_that_look_alike() {
+        let html = "<h1>One</h1><p># no heading</p><h2>Two</h2><blockquote><h3>Quoted</h3></blockquote>
+            <table><tr><td>menu</td><td><h3>In a cell</h3>words</td></tr></table><h2></h2>";
+        let parsed = parse(html.as_bytes(), &Limits::default()).unwrap();
+        let found: Vec<(u32, &str)> =
+            parsed.headings.iter().map(|heading| (heading.level, heading.title.as_str())).collect();
+        assert_eq!(found, [(1, "One"), (2, "Two"), (3, "In a cell")]);
+        for heading in &parsed.headings {
+            let mark = format!("{} {}", "#".repeat(heading.level as usize), heading.title);
+            assert!(parsed.text[heading.start..].starts_with(&mark), "{}", parsed.text);
+        }
+    }
+
+    #[test]
+    fn a_small_page_cannot_become_a_huge_text() {
+        let limits = Limits { text_bytes: 1 << 20, ..Limits::default() };
+        let quoted = format!("{}{}", "<blockquote>".repeat(200), "x<br>".repeat(50_000));
+        let code = format!("{}<pre>{}</pre>", "<blockquote>".repeat(200), "x\n".repeat(50_000));
+        let padded = format!("<table><tr>{}</tr>{}</table>", "<td>x".repeat(2000), "<tr><td>x".repeat(2000));
+        for html in [quoted, code, padded] {
+            assert!(html.len() < 1 << 20);
+            assert!(matches!(parse(html.as_bytes(), &limits), Err(LoadError::OverLimit(_))));
+        }
     }
 
     #[test]

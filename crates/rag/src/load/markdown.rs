@@ -1,7 +1,10 @@
 //! `load::markdown`: Markdown is kept as it stands, so that a span is also a
-//! place in the source; only title and author are read from it.
+//! place in the source; title, author and headings are read from it.
 
+use super::headings::clipped;
 use super::{LoadError, Parsed, text};
+use crate::types::Heading;
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// Reads a Markdown file. The title is the front matter's, else the first
 /// first-level heading.
@@ -10,7 +13,51 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
     let (front_matter, body) = split_front_matter(&text);
     let title = value(front_matter, "title").or_else(|| first_heading(body));
     let author = value(front_matter, "author").or_else(|| value(front_matter, "authors"));
-    Ok(Parsed { title, author, text, pages: Vec::new() })
+    let headings = headings(&text);
+    Ok(Parsed { title, author, text, pages: Vec::new(), headings })
+}
+
+/// The headings of a Markdown text that stand in no list, quote or code.
+pub(crate) fn headings(text: &str) -> Vec<Heading> {
+    let mut found: Vec<Heading> = Vec::new();
+    // Front matter between two rules would read as a heading with an underline.
+    let begin = match split_front_matter(text) {
+        ("", _) => 0,
+        (_, body) => text.len() - body.len(),
+    };
+    let mut open: Option<Heading> = None;
+    let mut depth = 0usize;
+    for (event, range) in Parser::new_ext(&text[begin..], Options::ENABLE_TABLES).into_offset_iter() {
+        match event {
+            Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
+                let at = begin + range.start;
+                let start = text[..at].rfind('\n').map_or(0, |line_end| line_end + 1);
+                open = Some(Heading { start, level: level as u32, title: String::new() });
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                if let Some(heading) = open.take() {
+                    let title = heading.title.split_whitespace().collect::<Vec<_>>().join(" ");
+                    if !title.is_empty() {
+                        found.push(Heading { title: clipped(title), ..heading });
+                    }
+                }
+            }
+            Event::Text(part) | Event::Code(part) => {
+                if let Some(heading) = &mut open {
+                    heading.title.push_str(&part);
+                }
+            }
+            Event::SoftBreak | Event::HardBreak => {
+                if let Some(heading) = &mut open {
+                    heading.title.push(' ');
+                }
+            }
+            Event::Start(Tag::BlockQuote(_) | Tag::List(_)) => depth += 1,
+            Event::End(TagEnd::BlockQuote(_) | TagEnd::List(_)) => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Front matter is a block between two `---` lines at the very top.
@@ -61,6 +108,15 @@ mod tests {
         let parsed = parse(b"```sh\n# not this\n```\n# A title #\n\nBody\r\n").unwrap();
         assert_eq!(parsed.title.as_deref(), Some("A title"));
         assert_eq!(parsed.text, "```sh\n# not this\n```\n# A title #\n\nBody\n");
+    }
+
+    #[test]
+    fn headings_are_read_as_markdown_means_them() {
+        let text = "---\ntitle: x\n---\n# A\n## B ##\nx\n```sh\n# no\n```\n### C#\nUse `it`\n===\n    # code\n#hash\n> # quote\n\n- # item\n\n# E";
+        let found = headings(text);
+        let all: Vec<(u32, &str)> = found.iter().map(|heading| (heading.level, heading.title.as_str())).collect();
+        assert_eq!(all, [(1, "A"), (2, "B"), (3, "C#"), (1, "Use it"), (1, "E")]);
+        assert!(text[found[2].start..].starts_with("### C#") && text[found[3].start..].starts_with("Use"));
     }
 
     #[test]

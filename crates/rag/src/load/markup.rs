@@ -7,7 +7,10 @@
 //! what the page says.
 
 use super::element::{self, Boilerplate};
+use super::headings::clipped;
 use super::table::Table;
+use super::{Limits, LoadError};
+use crate::types::Heading;
 use std::borrow::Cow;
 use std::collections::HashSet;
 
@@ -15,9 +18,12 @@ use std::collections::HashSet;
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
     pub(super) text: String,
-    pub(super) first_heading: Option<String>,
+    /// The headings, with the levels of their elements.
+    pub(super) headings: Vec<Heading>,
     /// Where elements with a wanted `id` begin.
     pub(super) anchors: Vec<(String, usize)>,
+    /// Where printed pages begin, with what their marks say.
+    pub(super) breaks: Vec<(usize, String)>,
 }
 
 /// Writes Markdown while elements open and close. Each [`open`](Self::open)
@@ -25,6 +31,14 @@ pub(super) struct Markdown {
 pub(super) struct Writer<'w> {
     boilerplate: Boilerplate,
     wanted: &'w HashSet<String>,
+    limits: &'w Limits,
+    /// More was written than may be: the rest is left out, and all is refused.
+    is_over: bool,
+    /// A page's mark was opened that does not name its page: its text does.
+    break_is_unnamed: bool,
+    /// Headings in cells of the outermost table: they are found again when it
+    /// is written.
+    cell_headings: Vec<Heading>,
     output: Output,
     frames: Vec<Frame>,
     /// How many of the open elements are inside one that is left out.
@@ -61,7 +75,7 @@ struct List {
 enum Frame {
     Inline,
     Block,
-    Heading { start: usize },
+    Heading { start: usize, level: u32 },
     List,
     Item { prefix: usize },
     Quote { prefix: usize },
@@ -73,10 +87,14 @@ enum Frame {
 
 impl<'w> Writer<'w> {
     /// A writer that notes where the `wanted` ids are.
-    pub(super) fn new(boilerplate: Boilerplate, wanted: &'w HashSet<String>) -> Self {
+    pub(super) fn new(boilerplate: Boilerplate, wanted: &'w HashSet<String>, limits: &'w Limits) -> Self {
         Self {
             boilerplate,
             wanted,
+            limits,
+            is_over: false,
+            break_is_unnamed: false,
+            cell_headings: Vec::new(),
             output: Output::default(),
             frames: Vec::new(),
             skipped: 0,
@@ -95,15 +113,22 @@ impl<'w> Writer<'w> {
             self.skipped += 1;
             return;
         }
+        self.check_size();
         self.note_anchor(name, &attribute);
+        self.note_break(&attribute);
         let frame = self.frame(name, &attribute);
         self.frames.push(frame);
     }
 
     /// Text inside the innermost element.
     pub(super) fn text(&mut self, text: &str) {
-        if self.skipped > 0 {
+        if self.skipped > 0 || self.is_over {
             return;
+        }
+        if std::mem::take(&mut self.break_is_unnamed)
+            && let Some((_, label)) = self.done.breaks.last_mut()
+        {
+            label.push_str(text.trim());
         }
         match &mut self.verbatim {
             Some(verbatim) => verbatim.push_str(text),
@@ -119,13 +144,15 @@ impl<'w> Writer<'w> {
             self.skipped -= 1;
             return;
         }
+        self.check_size();
+        self.break_is_unnamed = false;
         match self.frames.pop() {
             None | Some(Frame::Inline) => {}
             Some(Frame::Block) => {
                 self.output.is_glued = false;
                 self.separate(2);
             }
-            Some(Frame::Heading { start }) => self.close_heading(start),
+            Some(Frame::Heading { start, level }) => self.close_heading(start, level),
             Some(Frame::List) => {
                 self.lists.pop();
                 self.separate(if self.lists.is_empty() { 2 } else { 1 });
@@ -147,14 +174,49 @@ impl<'w> Writer<'w> {
     }
 
     /// The Markdown. Elements that are still open are closed.
-    pub(super) fn finish(mut self) -> Markdown {
+    pub(super) fn finish(mut self) -> Result<Markdown, LoadError> {
         self.skipped = 0;
         while !self.frames.is_empty() {
             self.close();
         }
+        self.check_size();
+        if self.is_over {
+            self.limits.check_text(usize::MAX)?;
+        }
         self.done.text = self.output.text;
         self.done.text.truncate(self.done.text.trim_end().len());
-        self.done
+        Ok(self.done)
+    }
+
+    /// Every line repeats the marks of the lists and quotes around it, and
+    /// tables are padded, so a small file could become a huge text.
+    fn check_size(&mut self) {
+        let waiting: usize = self.waiting.iter().map(|output| output.text.len()).sum();
+        let tables: usize = self.tables.iter().map(Table::size).sum();
+        self.check(waiting.saturating_add(tables).saturating_add(self.output.text.len()));
+    }
+
+    fn check(&mut self, size: usize) {
+        if size as u64 > self.limits.text_bytes && !self.is_over {
+            self.is_over = true;
+            self.tables.clear();
+            self.waiting.clear();
+            self.verbatim = None;
+            self.output = Output::default();
+        }
+    }
+
+    fn note_break<'e>(&mut self, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) {
+        // In a tree the name has its prefix, in a stream it has none.
+        let kind = attribute("epub:type").or_else(|| attribute("type"));
+        let is_break = kind.is_some_and(|kind| kind.split_whitespace().any(|one| one == "pagebreak"))
+            || attribute("role").is_some_and(|role| role.split_whitespace().any(|one| one == "doc-pagebreak"));
+        if is_break {
+            let position = self.waiting.first().unwrap_or(&self.output).text.len();
+            let label = attribute("aria-label").or_else(|| attribute("title")).unwrap_or_default();
+            self.break_is_unnamed = label.trim().is_empty();
+            self.done.breaks.push((position, label.into_owned()));
+        }
     }
 
     fn note_anchor<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) {
@@ -184,7 +246,7 @@ impl<'w> Writer<'w> {
                 self.headings = 1;
                 let level = usize::from(name.as_bytes()[1] - b'0');
                 self.output.set_mark(format!("{} ", "#".repeat(level)), 0);
-                Frame::Heading { start: self.output.text.len() }
+                Frame::Heading { start: self.output.text.len(), level: level as u32 }
             }
             "br" => {
                 self.separate(1);
@@ -292,14 +354,24 @@ impl<'w> Writer<'w> {
         }
     }
 
-    fn close_heading(&mut self, start: usize) {
+    fn close_heading(&mut self, start: usize, level: u32) {
         self.headings = 0;
         self.output.mark = None;
         self.separate(2);
         let written = self.output.text.get(start..).unwrap_or_default();
-        let title = written.trim_start_matches([' ', '\n', '>', '-', '#']).trim();
-        if self.done.first_heading.is_none() && !title.is_empty() {
-            self.done.first_heading = Some(title.to_owned());
+        let begin = written.trim_start_matches('\n');
+        let title = begin.trim_start_matches([' ', '>', '-', '#']).trim();
+        if title.is_empty() {
+            return;
+        }
+        let start = start + (written.len() - begin.len());
+        let heading = Heading { start, level, title: clipped(title.to_owned()) };
+        let in_quote = self.output.prefix.contains('>');
+        match self.waiting.is_empty() {
+            // What is quoted are another text's headings.
+            true if in_quote => {}
+            true => self.done.headings.push(heading),
+            false => self.cell_headings.push(heading),
         }
     }
 
@@ -313,6 +385,9 @@ impl<'w> Writer<'w> {
             self.output.line(&format!("{fence}{language}"));
             for line in content.lines() {
                 self.output.line(line);
+                if self.output.text.len() as u64 > self.limits.text_bytes {
+                    return self.check_size();
+                }
             }
             self.output.line(&fence);
         }
@@ -330,10 +405,32 @@ impl<'w> Writer<'w> {
         let table = self.tables.pop().unwrap_or_default();
         self.note_block_in_cell();
         self.separate(2);
+        let start = self.output.text.len();
         for line in table.finish().lines() {
             self.output.line(line);
+            if self.output.text.len() as u64 > self.limits.text_bytes {
+                return self.check_size();
+            }
         }
         self.separate(2);
+        if self.waiting.is_empty() {
+            self.find_cell_headings(start);
+        }
+    }
+
+    /// Where the headings of cells came to stand: each on a line of its own
+    /// where the table only arranged the page.
+    fn find_cell_headings(&mut self, start: usize) {
+        let mut headings = std::mem::take(&mut self.cell_headings).into_iter().peekable();
+        let mut at = start;
+        for line in self.output.text[start..].split_inclusive('\n') {
+            let Some(heading) = headings.peek() else { break };
+            let title = line.trim_start_matches([' ', '#']).trim();
+            if line.trim_start().starts_with('#') && clipped(title.to_owned()) == heading.title {
+                self.done.headings.extend(headings.next().map(|heading| Heading { start: at, ..heading }));
+            }
+            at += line.len();
+        }
     }
 }
 

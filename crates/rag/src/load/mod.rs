@@ -1,11 +1,13 @@
 //! `load`: files become documents, one at a time.
 
 mod archive;
+mod bookmarks;
 mod docx;
 mod docx_body;
 mod element;
 mod epub;
 mod filter;
+mod headings;
 mod html;
 mod lines;
 mod markdown;
@@ -23,14 +25,23 @@ mod xml;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use markdown::headings as markdown_headings;
 pub use pdf::bind_pdfium;
-pub use source::{Listing, Source, SourceFile};
+pub use source::{Links, Listing, ReadError, Source, SourceFile, Unread};
 
-use crate::types::{Document, Format};
+use crate::types::{Document, Format, Heading, Page};
 use serde::{Deserialize, Serialize};
 
 /// Raise when any parser's output changes: part of every task key.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// Up to here nothing counts as expansion: small files of one repeated word are
+/// no bombs.
+const ALWAYS_ALLOWED: u64 = 16 << 20;
+
+/// The longest title that is kept, in characters: every chunk below it repeats it.
+const TITLE_CHARACTERS: usize = 200;
 
 /// How much of a file is read before it is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,13 +53,50 @@ pub struct Limits {
     pub pages: u32,
     /// The most bytes that an archive (EPUB, DOCX) may unpack to. Default 1 GiB.
     pub unpacked_bytes: u64,
+    /// The most bytes of text that a file may hold. Default 256 MiB.
+    pub text_bytes: u64,
+    /// How many times its packed size a part of an archive may unpack to, and
+    /// how many times the file's size its text may be; what is under 16 MiB may
+    /// always. Default 100.
+    pub expansion: u32,
     /// The deepest nesting of elements in HTML or XML. Default 256.
     pub nesting: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { file_bytes: 256 << 20, pages: 20_000, unpacked_bytes: 1 << 30, nesting: 256 }
+        Self {
+            file_bytes: 256 << 20,
+            pages: 20_000,
+            unpacked_bytes: 1 << 30,
+            text_bytes: 256 << 20,
+            expansion: 100,
+            nesting: 256,
+        }
+    }
+}
+
+impl Limits {
+    /// The most that may come out of so many bytes, by their ratio alone.
+    fn most_out_of(&self, bytes: u64) -> u64 {
+        bytes.saturating_mul(u64::from(self.expansion)).max(ALWAYS_ALLOWED)
+    }
+
+    /// These limits for one file: its text may have so many bytes.
+    fn for_file(&self, bytes: usize) -> Self {
+        Self { text_bytes: self.text_bytes.min(self.most_out_of(bytes as u64)), ..self.clone() }
+    }
+
+    /// Refuses a text that is longer than it may be.
+    fn check_text(&self, bytes: usize) -> Result<(), LoadError> {
+        if bytes as u64 <= self.text_bytes {
+            return Ok(());
+        }
+        Err(LoadError::OverLimit(format!(
+            "its text is longer than {} bytes, the most for a file of its size (`text_bytes` and `expansion` under \
+             [corpus.limits])",
+            self.text_bytes
+        )))
     }
 }
 
@@ -80,9 +128,17 @@ pub enum LoadError {
     /// A limit was met.
     #[error("over a limit: {0}")]
     OverLimit(String),
-    /// The file could not be read.
+    /// A name or a link that leads to no file.
     #[error("cannot be read: {0}")]
     Unreadable(String),
+    /// A symbolic link that leaves the corpus.
+    #[error(
+        "a link that leaves the corpus, to {target}: put the file itself there, or allow it with `links = \"anywhere\"` under [corpus]"
+    )]
+    OutsideLink {
+        /// Where it leads.
+        target: String,
+    },
     /// A library that this format needs is not here.
     #[error("{0}")]
     Library(String),
@@ -98,8 +154,10 @@ pub struct Rejected {
 }
 
 /// Parses one file's bytes. The format is taken from the bytes, with the name
-/// as a hint between formats that look alike (plain text, Markdown). A file
-/// whose name claims another readable format is parsed as what it is.
+/// as a hint between formats that look alike (plain text, Markdown). A PDF, an
+/// e-book or an office file under another's name is parsed as what it is; text
+/// or HTML that is named as one of these is [`LoadError::Mislabelled`]: it is
+/// what a failed download leaves behind.
 ///
 /// # Errors
 /// Typed reasons; a panic in a parser is caught and reported as `Broken`.
@@ -109,10 +167,11 @@ pub fn parse(path: &str, bytes: &[u8], limits: &Limits) -> Result<Document, Load
         path: path.to_owned(),
         content: store::Key::of_bytes(bytes),
         format,
-        title: parsed.title.filter(|title| !title.trim().is_empty()),
-        author: parsed.author.filter(|author| !author.trim().is_empty()),
+        title: parsed.title.filter(|title| !title.trim().is_empty()).map(headings::clipped),
+        author: parsed.author.filter(|author| !author.trim().is_empty()).map(headings::clipped),
         text: parsed.text,
         pages: parsed.pages,
+        headings: parsed.headings,
     };
     if document.text.trim().is_empty() {
         return Err(LoadError::Empty(match format {
@@ -129,7 +188,8 @@ struct Parsed {
     title: Option<String>,
     author: Option<String>,
     text: String,
-    pages: Vec<crate::types::Page>,
+    pages: Vec<Page>,
+    headings: Vec<Heading>,
 }
 
 /// Parses by the format that the bytes have. Parsers work on what strangers
@@ -140,6 +200,7 @@ fn parse_format(path: &str, bytes: &[u8], limits: &Limits) -> Result<(Parsed, Fo
         return Err(LoadError::OverLimit(reason));
     }
     let format = sniff::format(path, bytes)?;
+    let limits = &limits.for_file(bytes.len());
     let parsed = std::panic::catch_unwind(|| match format {
         Format::Pdf => pdf::parse(bytes, limits),
         Format::Epub => epub::parse(bytes, limits),
@@ -149,17 +210,15 @@ fn parse_format(path: &str, bytes: &[u8], limits: &Limits) -> Result<(Parsed, Fo
         Format::Text => text::parse(bytes),
     });
     match parsed {
-        Ok(parsed) => Ok((parsed?, format)),
+        Ok(parsed) => {
+            let parsed = parsed?;
+            limits.check_text(parsed.text.len())?;
+            Ok((parsed, format))
+        }
         Err(panic) => {
             let message = panic.downcast_ref::<String>().map(String::as_str);
             let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
             Err(LoadError::Broken(format!("the parser panicked: {message}")))
         }
     }
-}
-
-/// Whether something that begins at `start` counts for the page that begins at
-/// `page`: nothing but white space stands between the two.
-fn starts_by(text: &str, start: usize, page: usize) -> bool {
-    start <= page || text.get(page..start).is_some_and(|between| between.trim().is_empty())
 }

@@ -20,9 +20,11 @@ pub(super) struct Package {
     pub(super) spine: Vec<String>,
     /// The table of contents.
     pub(super) contents: Vec<Entry>,
+    /// Where printed pages begin; the labels are their numbers.
+    pub(super) pages: Vec<Entry>,
 }
 
-/// A line of a table of contents.
+/// A line of a table of contents, or of a list of pages.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// The part's name in the archive.
@@ -31,6 +33,15 @@ pub(super) struct Entry {
     pub(super) fragment: Option<String>,
     /// What the line says.
     pub(super) label: String,
+    /// How deep the line stands, from 1.
+    pub(super) level: u32,
+}
+
+/// What a book says about where its parts begin.
+#[derive(Debug, Default)]
+struct Navigation {
+    contents: Vec<Entry>,
+    pages: Vec<Entry>,
 }
 
 /// Reads the package of an EPUB.
@@ -58,20 +69,28 @@ pub(super) fn read(archive: &mut Archive<'_>, limits: &Limits) -> Result<Package
 
     let ncx = opf.contents_id.as_deref().and_then(|id| by_id.get(id).copied());
     let ncx = ncx.or_else(|| opf.items.iter().find(|item| item.media_type == "application/x-dtbncx+xml"));
-    let mut contents = Vec::new();
-    for (item, parse) in [(navigation, parse_navigation as ParseContents), (ncx, parse_ncx)] {
-        let Some(item) = item.filter(|_| contents.is_empty()) else { continue };
+    let mut found = Navigation::default();
+    for (item, parse) in [(navigation, parse_navigation as ParseNavigation), (ncx, parse_ncx)] {
+        let Some(item) = item else { continue };
         let part = resolve(&item.href);
         let Some(bytes) = archive.read(&part)? else { continue };
-        contents = match parse(&xml::decode(&bytes), &part, limits) {
+        let more = match parse(&xml::decode(&bytes), &part, limits) {
             Err(LoadError::OverLimit(reason)) => return Err(LoadError::OverLimit(reason)),
             other => other.unwrap_or_default(),
         };
+        // The newer of both goes first; the older one fills what it leaves out.
+        if found.contents.is_empty() {
+            found.contents = more.contents;
+        }
+        if found.pages.is_empty() {
+            found.pages = more.pages;
+        }
     }
-    Ok(Package { title: opf.titles.drain(..).next(), authors: opf.authors, spine, contents })
+    let Navigation { contents, pages } = found;
+    Ok(Package { title: opf.titles.drain(..).next(), authors: opf.authors, spine, contents, pages })
 }
 
-type ParseContents = fn(&str, &str, &Limits) -> Result<Vec<Entry>, LoadError>;
+type ParseNavigation = fn(&str, &str, &Limits) -> Result<Navigation, LoadError>;
 
 fn package_location(archive: &mut Archive<'_>, limits: &Limits) -> Result<String, LoadError> {
     if let Some(bytes) = archive.read("META-INF/container.xml")? {
@@ -156,56 +175,88 @@ fn content(xml: &mut Xml<'_>) -> Result<Option<String>, LoadError> {
     Ok((!text.is_empty()).then_some(text))
 }
 
-/// EPUB 3: the links inside `<nav epub:type="toc">`.
-fn parse_navigation(text: &str, part: &str, limits: &Limits) -> Result<Vec<Entry>, LoadError> {
-    let mut entries = Vec::new();
+/// EPUB 3: the links inside `<nav epub:type="toc">` and `<nav epub:type="page-list">`.
+fn parse_navigation(text: &str, part: &str, limits: &Limits) -> Result<Navigation, LoadError> {
+    let mut found = Navigation::default();
     let mut xml = Xml::new(text, limits);
-    let mut inside = 0u32;
+    // Inside which list, and of the elements that are open there, which are lists.
+    let mut inside = None;
+    let mut open: Vec<bool> = Vec::new();
     while let Some(node) = xml.next()? {
-        match node {
-            Node::Open(start) if inside > 0 => {
+        match (node, inside) {
+            (Node::Open(start), Some(is_contents)) => {
                 let href = xml::attribute(&start, "href").filter(|_| xml::local(&start) == "a");
-                match href {
-                    Some(href) => entries.extend(content(&mut xml)?.map(|label| entry(part, &href, label))),
-                    None => inside += 1,
+                let Some(href) = href else {
+                    open.push(xml::local(&start) == "ol");
+                    continue;
+                };
+                let level = u32::try_from(open.iter().filter(|is_list| **is_list).count()).unwrap_or(u32::MAX);
+                let entry = content(&mut xml)?.map(|label| entry(part, &href, label, level.max(1)));
+                if is_contents { found.contents.extend(entry) } else { found.pages.extend(entry) }
+            }
+            (Node::Open(start), None) if xml::local(&start) == "nav" => {
+                let kind = xml::attribute(&start, "type").unwrap_or_default();
+                let is = |wanted: &str| kind.split_whitespace().any(|one| one == wanted);
+                if is("toc") || is("page-list") {
+                    inside = Some(is("toc"));
+                    open.clear();
                 }
             }
-            Node::Open(start) if xml::local(&start) == "nav" => {
-                let kind = xml::attribute(&start, "type").unwrap_or_default();
-                inside = u32::from(kind.split_whitespace().any(|one| one == "toc"));
-            }
-            Node::Close => inside = inside.saturating_sub(1),
+            (Node::Close, Some(_)) if open.pop().is_none() => inside = None,
             _ => {}
         }
     }
-    Ok(entries)
+    Ok(found)
 }
 
-/// EPUB 2: `navPoint`s, each with a label and then a target.
-fn parse_ncx(text: &str, part: &str, limits: &Limits) -> Result<Vec<Entry>, LoadError> {
-    let mut entries = Vec::new();
+/// EPUB 2: `navPoint`s in each other, each with a label and then a target; and
+/// `pageTarget`s, the same for printed pages.
+fn parse_ncx(text: &str, part: &str, limits: &Limits) -> Result<Navigation, LoadError> {
+    let mut found = Navigation::default();
     let mut xml = Xml::new(text, limits);
     let mut label = None;
+    let mut open: Vec<Element> = Vec::new();
     while let Some(node) = xml.next()? {
-        let Node::Open(start) = node else { continue };
+        let start = match node {
+            Node::Open(start) => start,
+            Node::Close => {
+                open.pop();
+                continue;
+            }
+            _ => continue,
+        };
         match xml::local(&start) {
-            // A list of printed pages is not a table of contents.
-            "pageList" => break,
-            "navLabel" => label = content(&mut xml)?,
+            "navLabel" => {
+                label = content(&mut xml)?;
+                continue;
+            }
             "content" => {
                 if let (Some(label), Some(href)) = (label.take(), xml::attribute(&start, "src")) {
-                    entries.push(entry(part, &href, label));
+                    let count = open.iter().filter(|element| **element == Element::Point).count();
+                    let entry = entry(part, &href, label, u32::try_from(count).unwrap_or(u32::MAX).max(1));
+                    let is_page = open.contains(&Element::PageTarget);
+                    if is_page { found.pages.push(entry) } else { found.contents.push(entry) }
                 }
+                open.push(Element::Other);
             }
-            _ => {}
+            "navPoint" => open.push(Element::Point),
+            "pageTarget" => open.push(Element::PageTarget),
+            _ => open.push(Element::Other),
         }
     }
-    Ok(entries)
+    Ok(found)
 }
 
-fn entry(base: &str, href: &str, label: String) -> Entry {
+#[derive(PartialEq)]
+enum Element {
+    Point,
+    PageTarget,
+    Other,
+}
+
+fn entry(base: &str, href: &str, label: String, level: u32) -> Entry {
     let (part, fragment) = resolve(base, href);
-    Entry { part, fragment, label }
+    Entry { part, fragment, label, level }
 }
 
 /// The archive name and fragment that `href`, found in the part `base`, means.
@@ -296,21 +347,33 @@ mod tests {
     }
 
     #[test]
-    fn an_epub_2_table_of_contents_is_read_in_order() {
+    fn an_epub_2_table_of_contents_is_read_in_order_and_depth_beside_its_pages() {
         let ncx = "<ncx><docTitle><text>T</text></docTitle><navMap>
             <navPoint><navLabel><text>One &amp; all</text></navLabel><content src='a.html#x'/>
             <navPoint><navLabel><text>Deeper</text></navLabel><content src='a.html#y'/></navPoint></navPoint>
+            <navPoint><navLabel><text>Two</text></navLabel><content src='b.html'/></navPoint>
             </navMap><pageList><pageTarget><navLabel><text>1</text></navLabel><content src='a.html#p1'/></pageTarget></pageList></ncx>";
-        let labels: Vec<String> =
-            parse_ncx(ncx, "toc.ncx", &Limits::default()).unwrap().into_iter().map(|entry| entry.label).collect();
-        assert_eq!(labels, ["One & all", "Deeper"]);
+        let found = parse_ncx(ncx, "toc.ncx", &Limits::default()).unwrap();
+        let lines: Vec<(&str, u32)> = found.contents.iter().map(|entry| (entry.label.as_str(), entry.level)).collect();
+        assert_eq!(lines, [("One & all", 1), ("Deeper", 2), ("Two", 1)]);
+        let pages: Vec<_> = found.pages.iter().map(|entry| (entry.label.as_str(), entry.fragment.as_deref())).collect();
+        assert_eq!(pages, [("1", Some("p1"))]);
     }
 
     #[test]
-    fn only_the_toc_of_an_epub_3_navigation_counts() {
+    fn of_an_epub_3_navigation_the_toc_and_the_pages_count() {
         let nav = "<html><body><nav epub:type='landmarks'><a href='z.xhtml'>Start</a></nav>
-            <nav epub:type='toc'><ol><li><a href='a.xhtml'><span>One</span></a></li></ol></nav></body></html>";
-        let entries = parse_navigation(nav, "nav.xhtml", &Limits::default()).unwrap();
-        assert_eq!(entries, [Entry { part: "a.xhtml".into(), fragment: None, label: "One".into() }]);
+            <nav epub:type='toc'><h2>Contents</h2><ol><li><a href='a.xhtml'><span>One</span></a>
+            <ol><li><a href='a.xhtml#b'>Deeper</a></li></ol></li></ol></nav>
+            <nav epub:type='page-list'><ol><li><a href='a.xhtml#p7'>7</a></li></ol></nav><a href='q.xhtml'>No</a></body></html>";
+        let found = parse_navigation(nav, "nav.xhtml", &Limits::default()).unwrap();
+        let entry = |fragment: Option<&str>, label: &str, level| Entry {
+            part: "a.xhtml".into(),
+            fragment: fragment.map(str::to_owned),
+            label: label.into(),
+            level,
+        };
+        assert_eq!(found.contents, [entry(None, "One", 1), entry(Some("b"), "Deeper", 2)]);
+        assert_eq!(found.pages, [entry(Some("p7"), "7", 1)]);
     }
 }

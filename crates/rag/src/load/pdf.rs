@@ -4,12 +4,12 @@
 //! PDFium is not thread-safe, so one file is read at a time; more speed comes
 //! from more processes, not from more threads.
 
+use super::bookmarks;
 use super::lines::{self, Vocabulary};
 use super::{Limits, LoadError, Parsed};
 use crate::types::{Page, Span};
 use pdfium_render::prelude::{
-    PdfBookmark, PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfPageText, PdfRect, Pdfium, PdfiumError,
-    PdfiumInternalError,
+    PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfPageText, PdfRect, Pdfium, PdfiumError, PdfiumInternalError,
 };
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -17,9 +17,6 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 static PDFIUM: OnceLock<Pdfium> = OnceLock::new();
 /// Held from opening a file to closing it, and while the library is loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// The most bookmarks that are looked at: a file can hold millions.
-const BOOKMARKS: usize = 20_000;
 
 /// With less than this on average, and most pages without any, a PDF is a scan.
 const CHARACTERS_PER_PAGE: usize = 100;
@@ -56,9 +53,15 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
         author: metadata(&document, PdfDocumentMetadataTagType::Author),
         ..Parsed::default()
     };
-    let chapters = chapters(&document);
     let page = |number: u32| document.pages().get(i32::try_from(number - 1).ok()?).ok();
-    let pages: Vec<Option<String>> = (1..=count).map(|number| page_text(&page(number)?)).collect();
+    let mut pages: Vec<Option<String>> = Vec::new();
+    let mut size = 0;
+    for number in 1..=count {
+        let text = page(number).and_then(|page| page_text(&page));
+        size += text.as_ref().map_or(0, String::len);
+        limits.check_text(size)?;
+        pages.push(text);
+    }
     if pages.iter().all(Option::is_none) {
         return Err(LoadError::Broken("no page can be read".to_owned()));
     }
@@ -69,10 +72,9 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
         }
         let start = parsed.text.len();
         lines::push_clean(&mut parsed.text, page.as_deref().unwrap_or_default(), &vocabulary);
-        let begun = chapters.partition_point(|(first, _)| *first <= number);
-        let chapter = begun.checked_sub(1).map(|last| chapters[last].1.clone());
-        parsed.pages.push(Page { number, span: Span { start, end: parsed.text.len() }, chapter });
+        parsed.pages.push(Page { number, span: Span { start, end: parsed.text.len() } });
     }
+    parsed.headings = bookmarks::headings(&bookmarks::read(&document), &parsed.text, &parsed.pages);
     refuse_scans(&parsed)?;
     Ok(parsed)
 }
@@ -105,28 +107,6 @@ fn metadata(document: &PdfDocument<'_>, tag: PdfDocumentMetadataTagType) -> Opti
     let value = document.metadata().get(tag)?;
     let value = value.value().split_whitespace().collect::<Vec<_>>().join(" ");
     (!value.is_empty()).then_some(value)
-}
-
-/// The first page of each chapter, in order. Chapters are the outermost level
-/// of bookmarks that has at least two.
-fn chapters(document: &PdfDocument<'_>) -> Vec<(u32, String)> {
-    let Some(root) = document.bookmarks().root() else { return Vec::new() };
-    let siblings: Vec<PdfBookmark<'_>> = root.iter_siblings().take(BOOKMARKS).collect();
-    let level: Vec<PdfBookmark<'_>> = match siblings.is_empty() {
-        true => root.iter_direct_children().take(BOOKMARKS).collect(),
-        false => std::iter::once(root).chain(siblings).collect(),
-    };
-    let mut chapters: Vec<(u32, String)> = level
-        .iter()
-        .filter_map(|bookmark| {
-            let page = bookmark.destination()?.page_index().ok()?;
-            let title = bookmark.title()?.split_whitespace().collect::<Vec<_>>().join(" ");
-            let page = u32::try_from(page).ok()?.checked_add(1)?;
-            (!title.is_empty()).then_some((page, title))
-        })
-        .collect();
-    chapters.sort_by_key(|(page, _)| *page);
-    chapters
 }
 
 /// A page's text in reading order, or none where the page is damaged.

@@ -80,7 +80,12 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     if is_binary(bytes) {
         return Err(unreadable("unknown binary data"));
     }
-    match (looks_like_html(bytes), named, extension) {
+    let is_html = looks_like_html(bytes);
+    if matches!(named, Some(Format::Pdf | Format::Epub | Format::Docx)) {
+        // Mostly what a failed download left behind: nobody wants it cited as the book.
+        return Err(unreadable(if is_html { "a web page" } else { "plain text" }));
+    }
+    match (is_html, named, extension) {
         (true, _, _) | (false, Some(Format::Html), _) => Ok(Format::Html),
         (false, Some(Format::Markdown), _) => Ok(Format::Markdown),
         (false, Some(_), _) | (false, None, None) => Ok(Format::Text),
@@ -189,8 +194,7 @@ mod tests {
     fn content_decides_over_the_name() {
         assert_eq!(format("a.txt", b"%PDF-1.7\n\xE2\xE3"), Ok(Format::Pdf));
         assert_eq!(format("a.txt", b"\n<!-- x --><!DOCTYPE HTML><p>"), Ok(Format::Html));
-        assert_eq!(format("a.pdf", b"<?xml version='1.0'?><html>"), Ok(Format::Html));
-        assert_eq!(format("a.pdf", b"just words"), Ok(Format::Text));
+        assert_eq!(format("a.txt", b"<?xml version='1.0'?><html>"), Ok(Format::Html));
     }
 
     #[test]
@@ -205,6 +209,16 @@ mod tests {
     fn prose_about_pdf_is_prose() {
         assert_eq!(format("a.md", b"A file begins with %PDF-1.7 and so on"), Ok(Format::Markdown));
         assert_eq!(format("a.pdf", b"junk %PDF-1.7\n"), Ok(Format::Pdf));
+    }
+
+    #[test]
+    fn text_that_is_named_as_a_book_is_refused() {
+        let cases =
+            [("broken.pdf", &b"no PDF"[..], "plain text"), ("a.epub", b"<!DOCTYPE html><p>Log in", "a web page")];
+        for (name, bytes, what) in cases {
+            let Err(LoadError::Mislabelled { named, found }) = format(name, bytes) else { panic!("{name}") };
+            assert!(name.ends_with(&named) && found == what, "{named} {found}");
+        }
     }
 
     #[test]

@@ -25,6 +25,43 @@ pub struct Source {
     address: String,
     places: Vec<Place>,
     filter: Filter,
+    links: Links,
+}
+
+/// Which symbolic links of a folder are followed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Links {
+    /// Those that lead to somewhere in the same folder.
+    #[default]
+    Inside,
+    /// All, wherever they lead.
+    Anywhere,
+}
+
+/// Why a file's bytes are not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The file is none of the corpus, whenever it is read.
+    #[error(transparent)]
+    Rejected(LoadError),
+    /// It could not be read now: says nothing about the file.
+    #[error("{reason}")]
+    Failed {
+        /// What happened.
+        reason: String,
+        /// Whether another try soon may go well.
+        may_pass: bool,
+    },
+}
+
+/// A file, or a folder, that could not be read now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// The path below the corpus' root.
+    pub path: String,
+    /// What happened.
+    pub reason: String,
 }
 
 /// A file of a corpus.
@@ -46,8 +83,10 @@ pub struct Listing {
     pub files: Vec<SourceFile>,
     /// How many other files were seen, by extension (`.png`, or nothing).
     pub skipped: BTreeMap<String, u64>,
-    /// What could not even be listed.
-    pub unreadable: Vec<Rejected>,
+    /// Links that leave the corpus or lead nowhere, and unusable names.
+    pub rejected: Vec<Rejected>,
+    /// What could not be looked at now.
+    pub unread: Vec<Unread>,
 }
 
 #[derive(Debug, Clone)]
@@ -78,7 +117,29 @@ impl Source {
         let fail = |reason: String| Error::Source { source_address: address.to_owned(), reason };
         let place = Place::parse(address, options).map_err(fail)?;
         let filter = Filter::parse(include, exclude).map_err(fail)?;
-        Ok(Self { address: address.to_owned(), places: vec![place], filter })
+        Ok(Self { address: address.to_owned(), places: vec![place], filter, links: Links::default() })
+    }
+
+    /// The objects of a store below a prefix, as one address.
+    ///
+    /// # Errors
+    /// A bad pattern.
+    pub fn of_store(
+        store: Arc<dyn ObjectStore>,
+        prefix: &str,
+        include: &[String],
+        exclude: &[String],
+    ) -> Result<Self, Error> {
+        let fail = |reason: String| Error::Source { source_address: prefix.to_owned(), reason };
+        let filter = Filter::parse(include, exclude).map_err(fail)?;
+        let place = Place::Remote { store, prefix: ObjectPath::from(prefix), pattern: None };
+        Ok(Self { address: prefix.to_owned(), places: vec![place], filter, links: Links::default() })
+    }
+
+    /// Which links are followed; those that stay inside if this is not called.
+    #[must_use]
+    pub fn with_links(self, links: Links) -> Self {
+        Self { links, ..self }
     }
 
     /// Several addresses as one corpus. Paths then begin with the last
@@ -120,14 +181,14 @@ impl Source {
     pub async fn survey(&self) -> Result<Listing, Error> {
         let mut listing = Listing::default();
         for (index, place) in self.places.iter().enumerate() {
-            let seen = place.list().await.map_err(|reason| self.error(reason))?;
+            let seen = place.list(self.links).await.map_err(|reason| self.error(reason))?;
             self.sort_out(index, place, seen, &mut listing);
         }
         listing.files.sort_by(|one, other| one.path.cmp(&other.path));
         if let Some(pair) = listing.files.windows(2).find(|pair| pair[0].path == pair[1].path) {
             return Err(self.error(format!("two addresses hold a file `{}`; rename one", pair[0].path)));
         }
-        if listing.files.is_empty() && listing.unreadable.is_empty() {
+        if listing.files.is_empty() && listing.rejected.is_empty() && listing.unread.is_empty() {
             return Err(self.error(nothing_found(&listing.skipped)));
         }
         Ok(listing)
@@ -136,27 +197,36 @@ impl Source {
     /// Reads one file.
     ///
     /// # Errors
-    /// The file is larger than the limit or cannot be read.
-    pub async fn read(&self, file: &SourceFile, limits: &Limits) -> Result<Bytes, LoadError> {
+    /// The file is larger than the limit or leaves the corpus by a link
+    /// ([`ReadError::Rejected`]), or it cannot be read now.
+    pub async fn read(&self, file: &SourceFile, limits: &Limits) -> Result<Bytes, ReadError> {
         let over = |bytes: u64| {
             let reason = format!("{bytes} bytes, and at most {} are read", limits.file_bytes);
-            if bytes > limits.file_bytes { Err(LoadError::OverLimit(reason)) } else { Ok(()) }
+            if bytes > limits.file_bytes { Err(ReadError::Rejected(LoadError::OverLimit(reason))) } else { Ok(()) }
         };
         over(file.bytes)?;
-        let path = match self.places.get(file.place) {
+        let (links, limit) = (self.links, limits.file_bytes);
+        let read = match self.places.get(file.place) {
             Some(Place::Remote { store, .. }) => {
-                let found = store.get(&ObjectPath::from(file.location.as_str())).await.map_err(unreadable)?;
+                let found = store.get(&ObjectPath::from(file.location.as_str())).await.map_err(failed)?;
                 // It may have grown since it was listed.
                 over(found.meta.size)?;
-                return found.bytes().await.map_err(unreadable);
+                return found.bytes().await.map_err(failed);
             }
-            Some(Place::Folder(root) | Place::Glob { root, .. }) => root.join(&file.location),
-            Some(Place::File(path)) => path.clone(),
-            None => return Err(LoadError::Unreadable("it belongs to another source".to_owned())),
+            Some(Place::Folder(root) | Place::Glob { root, .. }) => {
+                let (root, location) = (root.clone(), file.location.clone());
+                tokio::task::spawn_blocking(move || walk::read_below(&root, &location, links, limit)).await
+            }
+            Some(Place::File(path)) => {
+                let path = path.clone();
+                tokio::task::spawn_blocking(move || walk::read(&path, limit)).await
+            }
+            None => {
+                let reason = "it belongs to another source".to_owned();
+                return Err(ReadError::Failed { reason, may_pass: false });
+            }
         };
-        let limit = limits.file_bytes;
-        let read = tokio::task::spawn_blocking(move || walk::read(&path, limit)).await;
-        let bytes = read.map_err(unreadable)?.map_err(unreadable)?;
+        let bytes = read.map_err(|error| ReadError::Failed { reason: error.to_string(), may_pass: false })??;
         over(bytes.len() as u64)?;
         Ok(Bytes::from(bytes))
     }
@@ -180,8 +250,10 @@ impl Source {
                 *listing.skipped.entry(extension.unwrap_or_default()).or_default() += 1;
             }
         }
-        let rejected = seen.unreadable.into_iter().map(|(path, reason)| Rejected { path: named(&path), reason });
-        listing.unreadable.extend(rejected);
+        let rejected = seen.rejected.into_iter().map(|rejected| Rejected { path: named(&rejected.path), ..rejected });
+        listing.rejected.extend(rejected);
+        let unread = seen.unread.into_iter().map(|unread| Unread { path: named(&unread.path), ..unread });
+        listing.unread.extend(unread);
     }
 }
 
@@ -226,13 +298,13 @@ impl Place {
         Ok(Self::Remote { store: Arc::from(store), prefix, pattern })
     }
 
-    async fn list(&self) -> Result<Seen, String> {
+    async fn list(&self, links: Links) -> Result<Seen, String> {
         let (root, is_file) = match self {
             Self::Remote { store, prefix, .. } => return list_remote(store.as_ref(), prefix).await,
             Self::Folder(root) | Self::Glob { root, .. } => (root.clone(), false),
             Self::File(path) => (path.clone(), true),
         };
-        let walk = move || if is_file { walk::single(&root) } else { walk::folder(&root) };
+        let walk = move || if is_file { walk::single(&root) } else { walk::folder(&root, links) };
         tokio::task::spawn_blocking(walk).await.map_err(|error| error.to_string())?
     }
 
@@ -295,8 +367,26 @@ fn nothing_found(skipped: &BTreeMap<String, u64>) -> String {
     format!("no file matches; {total} other files were seen ({}{more}); set `include` to take them", named.join(", "))
 }
 
-fn unreadable(error: impl std::fmt::Display) -> LoadError {
-    LoadError::Unreadable(error.to_string())
+fn failed(error: object_store::Error) -> ReadError {
+    use object_store::Error;
+    let may_pass = !matches!(
+        error,
+        Error::NotFound { .. }
+            | Error::PermissionDenied { .. }
+            | Error::Unauthenticated { .. }
+            | Error::InvalidPath { .. }
+    );
+    // Some causes are in the error's own words already.
+    let mut reason = error.to_string();
+    let mut cause = std::error::Error::source(&error);
+    while let Some(error) = cause {
+        let words = error.to_string();
+        if !reason.contains(&words) {
+            reason = format!("{reason}: {words}");
+        }
+        cause = error.source();
+    }
+    ReadError::Failed { reason, may_pass }
 }
 
 #[cfg(test)]
@@ -380,6 +470,7 @@ mod tests {
             address: "memory".to_owned(),
             places: vec![place(prefix)],
             filter: Filter::parse(&[], &[]).unwrap(),
+            links: Links::Inside,
         };
         assert_eq!(paths(&remote("books")).await, ["a.txt", "deep/b.md"]);
         assert_eq!(paths(&remote("books/a.txt")).await, ["a.txt"]);
@@ -387,7 +478,7 @@ mod tests {
         let file = &source.list().await.unwrap()[1];
         assert_eq!(&source.read(file, &Limits::default()).await.unwrap()[..], b"books/deep/b.md");
         let small = Limits { file_bytes: 3, ..Limits::default() };
-        assert!(matches!(source.read(file, &small).await, Err(LoadError::OverLimit(_))));
+        assert!(matches!(source.read(file, &small).await, Err(ReadError::Rejected(LoadError::OverLimit(_)))));
     }
 
     #[tokio::test]
@@ -408,22 +499,78 @@ mod tests {
         let source = source(folder.path().to_str().unwrap(), &[], &[]).unwrap();
         let files = source.list().await.unwrap();
         let small = Limits { file_bytes: 5, ..Limits::default() };
-        assert!(matches!(source.read(&files[2], &small).await, Err(LoadError::OverLimit(_))));
+        assert!(matches!(source.read(&files[2], &small).await, Err(ReadError::Rejected(LoadError::OverLimit(_)))));
         fs::write(folder.path().join("b.txt"), "it grew after it was listed").unwrap();
-        assert!(matches!(source.read(&files[1], &small).await, Err(LoadError::OverLimit(_))));
+        assert!(matches!(source.read(&files[1], &small).await, Err(ReadError::Rejected(LoadError::OverLimit(_)))));
         fs::remove_file(folder.path().join("A.PDF")).unwrap();
-        assert!(matches!(source.read(&files[0], &small).await, Err(LoadError::Unreadable(_))));
+        assert!(matches!(source.read(&files[0], &small).await, Err(ReadError::Failed { may_pass: false, .. })));
     }
 
     #[cfg(unix)]
     #[tokio::test]
     async fn links_in_a_circle_end() {
         let folder = corpus();
+        let link = |to: &str, from: &str| std::os::unix::fs::symlink(to, folder.path().join(from)).unwrap();
         std::os::unix::fs::symlink(folder.path(), folder.path().join("deep/back")).unwrap();
-        std::os::unix::fs::symlink("nowhere", folder.path().join("dangling.txt")).unwrap();
+        link("nowhere", "dangling.txt");
+        link("self.txt", "self.txt");
         let listing = source(folder.path().to_str().unwrap(), &[], &[]).unwrap().survey().await.unwrap();
         assert_eq!(listing.files.len(), 3);
-        assert_eq!(listing.unreadable.len(), 1);
-        assert_eq!(listing.unreadable[0].path, "dangling.txt");
+        let rejected: Vec<&str> = listing.rejected.iter().map(|rejected| rejected.path.as_str()).collect();
+        assert_eq!((rejected.as_slice(), listing.unread.len()), (&["dangling.txt", "self.txt"][..], 0));
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn links_that_leave_the_corpus_are_refused_and_named_and_others_work() {
+        use std::os::unix::fs::symlink;
+        let home = tempfile::tempdir().unwrap();
+        let (root, other) = (home.path().join("docs"), home.path().join("other"));
+        for folder in [&root.join("deep"), &other] {
+            fs::create_dir_all(folder).unwrap();
+        }
+        fs::write(root.join("deep/a.txt"), "inside").unwrap();
+        fs::write(other.join("secret.txt"), "outside").unwrap();
+        symlink("deep/a.txt", root.join("inside.txt")).unwrap();
+        symlink(root.join("deep"), root.join("whole")).unwrap();
+        symlink(other.join("secret.txt"), root.join("absolute.txt")).unwrap();
+        symlink("../../other/secret.txt", root.join("deep/relative.txt")).unwrap();
+        symlink(&other, root.join("folder")).unwrap();
+        symlink("absolute.txt", root.join("twice.txt")).unwrap();
+        // A folder whose name begins like the corpus' is another one.
+        fs::create_dir_all(home.path().join("docs2")).unwrap();
+        fs::write(home.path().join("docs2/b.txt"), "outside").unwrap();
+        symlink("../docs2/b.txt", root.join("near.txt")).unwrap();
+        // The corpus itself may be reached by a link: the person named it.
+        symlink(&root, home.path().join("corpus")).unwrap();
+
+        let address = home.path().join("corpus");
+        let strict = source(address.to_str().unwrap(), &[], &[]).unwrap();
+        let listing = strict.survey().await.unwrap();
+        let files: Vec<&str> = listing.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(files, ["deep/a.txt", "inside.txt", "whole/a.txt"]);
+        let mut refused: Vec<&str> = listing
+            .rejected
+            .iter()
+            .filter(|rejected| matches!(rejected.reason, LoadError::OutsideLink { .. }))
+            .map(|rejected| rejected.path.as_str())
+            .collect();
+        refused.sort_unstable();
+        let expected = ["absolute.txt", "deep/relative.txt", "folder", "near.txt", "twice.txt", "whole/relative.txt"];
+        assert_eq!(refused, expected);
+        for file in &listing.files {
+            assert_eq!(&strict.read(file, &Limits::default()).await.unwrap()[..], b"inside");
+        }
+        let told = listing.rejected[0].reason.to_string();
+        assert!(told.contains("other/secret.txt") && told.contains("[corpus]"), "{told}");
+
+        let open = strict.clone().with_links(Links::Anywhere);
+        let all = open.survey().await.unwrap();
+        assert_eq!((all.files.len(), all.rejected.len()), (9, 0));
+        // A file that became such a link after it was listed is not read either.
+        fs::remove_file(root.join("inside.txt")).unwrap();
+        symlink(other.join("secret.txt"), root.join("inside.txt")).unwrap();
+        let read = strict.read(&listing.files[1], &Limits::default()).await;
+        assert!(matches!(read, Err(ReadError::Rejected(LoadError::OutsideLink { .. }))), "{read:?}");
     }
 }

@@ -8,6 +8,9 @@ use std::fmt::Write;
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
     has_blocks: bool,
+    /// The bytes of all cells.
+    content: usize,
+    columns: usize,
 }
 
 impl Table {
@@ -22,13 +25,21 @@ impl Table {
             self.row();
         }
         if let Some(row) = self.rows.last_mut() {
+            self.content += content.len();
             row.push(content);
+            self.columns = self.columns.max(row.len());
         }
     }
 
     /// A cell holds what no Markdown row can: a heading, code or a table.
     pub(super) fn holds_blocks(&mut self) {
         self.has_blocks = true;
+    }
+
+    /// About how many bytes it will be: short rows are padded to the longest.
+    pub(super) fn size(&self) -> usize {
+        let padding = if self.has_blocks { 0 } else { self.rows.len().saturating_mul(self.columns).saturating_mul(3) };
+        padding.saturating_add(self.content)
     }
 
     /// The Markdown.

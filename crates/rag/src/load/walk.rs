@@ -1,51 +1,98 @@
-//! `load::walk`: files on a local disk. Links are followed, once; what cannot
-//! be entered is reported and the walk goes on. These functions block.
+//! `load::walk`: files on a local disk. Links are followed, once, where they
+//! stay below the folder; what leads out of it, cannot be entered or is no file
+//! is reported, and the walk goes on. These functions block.
 
-use super::LoadError;
+use super::source::{Links, ReadError, Unread};
+use super::{LoadError, Rejected};
 use std::fs::File;
-use std::io::Read;
-use std::path::Path;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
 /// What is at a place: each file's location and size, and what failed.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) files: Vec<(String, u64)>,
-    pub(super) unreadable: Vec<(String, LoadError)>,
+    pub(super) rejected: Vec<Rejected>,
+    /// What could not be looked at now.
+    pub(super) unread: Vec<Unread>,
 }
 
 /// All files below a folder.
-pub(super) fn folder(root: &Path) -> Result<Seen, String> {
+pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, String> {
     // Only the root is fatal: a folder below it that cannot be read is one of many.
     std::fs::read_dir(root).map_err(|error| format!("the folder cannot be read: {error}"))?;
+    let real_root = root.canonicalize().map_err(|error| format!("the folder cannot be found: {error}"))?;
     let mut seen = Seen::default();
     let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
-    let walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
-    for entry in walk.filter_entry(|entry| entry.depth() == 0 || !hidden(entry.file_name())) {
-        match entry {
-            Ok(entry) if entry.file_type().is_file() => {
-                let path = below(root, entry.path());
-                if entry.path().to_str().is_none() {
-                    let reason = "its name is not UTF-8; rename it".to_owned();
-                    seen.unreadable.push((path, LoadError::Unreadable(reason)));
-                    continue;
-                }
-                match entry.metadata() {
-                    Ok(metadata) => seen.files.push((path, metadata.len())),
-                    Err(error) => seen.unreadable.push((path, LoadError::Unreadable(error.to_string()))),
-                }
+    let mut walk = WalkDir::new(root).follow_links(true).sort_by_file_name().into_iter();
+    loop {
+        let entry = match walk.next() {
+            None => break,
+            Some(Ok(entry)) => entry,
+            Some(Err(error)) => {
+                seen.note(root, &error);
+                continue;
             }
-            Ok(_) => {}
-            // A link back to a folder that is being walked holds nothing new.
-            Err(error) if error.loop_ancestor().is_some() => {}
-            Err(error) => {
-                let path = error.path().map(|path| below(root, path)).unwrap_or_default();
-                let reason = error.io_error().map_or_else(|| error.to_string(), ToString::to_string);
-                seen.unreadable.push((path, LoadError::Unreadable(reason)));
+        };
+        let is_folder = entry.file_type().is_dir();
+        if entry.depth() > 0 && hidden(entry.file_name()) {
+            if is_folder {
+                walk.skip_current_dir();
             }
+            continue;
+        }
+        let path = below(root, entry.path());
+        if entry.path_is_symlink() && entry.depth() > 0 {
+            if let Err(reason) = stays_below(&real_root, entry.path(), links) {
+                if is_folder {
+                    walk.skip_current_dir();
+                }
+                seen.rejected.push(Rejected { path, reason });
+                continue;
+            }
+        }
+        if !entry.file_type().is_file() {
+            continue;
+        }
+        if entry.path().to_str().is_none() {
+            let reason = LoadError::Unreadable("its name is not UTF-8; rename it".to_owned());
+            seen.rejected.push(Rejected { path, reason });
+            continue;
+        }
+        match entry.metadata() {
+            Ok(metadata) => seen.files.push((path, metadata.len())),
+            Err(error) => seen.note(root, &error),
         }
     }
     Ok(seen)
+}
+
+impl Seen {
+    fn note(&mut self, root: &Path, error: &walkdir::Error) {
+        // A link back to a folder that is being walked holds nothing new.
+        if error.loop_ancestor().is_some() {
+            return;
+        }
+        let path = error.path().map(|path| below(root, path)).unwrap_or_default();
+        let leads_nowhere = || LoadError::Unreadable("a link that leads to no file, or back to itself".to_owned());
+        // A link into nothing is so tomorrow too; other failures may pass.
+        let is_link = error.path().is_some_and(|path| path.is_symlink() && path.metadata().is_err());
+        match error.io_error() {
+            Some(error) if is_link && (error.kind() == io::ErrorKind::NotFound || is_loop(error)) => {
+                self.rejected.push(Rejected { path, reason: leads_nowhere() });
+            }
+            Some(error) => self.unread.push(Unread { path, reason: error.to_string() }),
+            None => self.unread.push(Unread { path, reason: error.to_string() }),
+        }
+    }
+}
+
+/// Whether links went round in a circle.
+fn is_loop(error: &io::Error) -> bool {
+    // The kind has no stable name yet; this is its number on Linux.
+    const TOO_MANY_LINKS: i32 = 40;
+    error.raw_os_error() == Some(TOO_MANY_LINKS)
 }
 
 /// A single file, under its own name.
@@ -55,16 +102,60 @@ pub(super) fn single(path: &Path) -> Result<Seen, String> {
         return Err("it is neither a file nor a folder".to_owned());
     }
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Ok(Seen { files: vec![(name, metadata.len())], unreadable: Vec::new() })
+    Ok(Seen { files: vec![(name, metadata.len())], ..Seen::default() })
+}
+
+/// A file's bytes below a folder; one more than `limit` of them where it is too
+/// large. Where it leads is looked at again: it may be another file by now than
+/// the one that was listed.
+pub(super) fn read_below(root: &Path, location: &str, links: Links, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let path = root.join(location);
+    let real_root = root.canonicalize().map_err(|error| failed(&error))?;
+    let real = match resolve(&real_root, &path, links) {
+        Ok(real) => real,
+        Err(Resolved::Outside(target)) => return Err(ReadError::Rejected(LoadError::OutsideLink { target })),
+        Err(Resolved::Failed(error)) => return Err(failed(&error)),
+    };
+    read(&real, limit)
 }
 
 /// A file's bytes; one more than `limit` of them where it is too large.
-pub(super) fn read(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    let file = File::open(path)?;
-    let size = file.metadata()?.len().min(limit);
-    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
-    file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
-    Ok(bytes)
+pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
+    let read = || {
+        let file = File::open(path)?;
+        let size = file.metadata()?.len().min(limit);
+        let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0) + 1);
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|error| failed(&error))
+}
+
+fn failed(error: &io::Error) -> ReadError {
+    let may_pass = !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied);
+    ReadError::Failed { reason: error.to_string(), may_pass }
+}
+
+enum Resolved {
+    Outside(String),
+    Failed(io::Error),
+}
+
+/// Where a path really is, if it may be read there.
+fn resolve(real_root: &Path, path: &Path, links: Links) -> Result<PathBuf, Resolved> {
+    let real = path.canonicalize().map_err(Resolved::Failed)?;
+    if links == Links::Anywhere || real.starts_with(real_root) {
+        return Ok(real);
+    }
+    Err(Resolved::Outside(real.display().to_string()))
+}
+
+fn stays_below(real_root: &Path, path: &Path, links: Links) -> Result<(), LoadError> {
+    match resolve(real_root, path, links) {
+        Ok(_) => Ok(()),
+        Err(Resolved::Outside(target)) => Err(LoadError::OutsideLink { target }),
+        Err(Resolved::Failed(error)) => Err(LoadError::Unreadable(error.to_string())),
+    }
 }
 
 fn below(root: &Path, path: &Path) -> String {

@@ -51,24 +51,23 @@ impl RerankerConfig {
         }
     }
 
-    /// Whether the trial's embedder decides the result.
-    pub fn uses_embedder(&self) -> bool {
-        matches!(self, Self::LateInteraction(_))
+    /// What it looks at besides the passages' text.
+    pub fn needs(&self) -> Needs {
+        match self {
+            Self::LateInteraction(config) => config.needs(),
+            Self::None(_) | Self::CrossEncoder(_) | Self::Listwise(_) | Self::Python(_) => Needs::default(),
+        }
     }
 }
 
 /// Orders passages anew and cuts them to its `top_n`.
 #[async_trait]
 pub trait Reranker: Send + Sync {
-    /// What it looks at besides the passages' text.
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
     /// The passages, best first, with new scores.
     ///
     /// # Errors
-    /// If its model fails or a part is missing.
+    /// If its model fails, or something is missing that
+    /// [`RerankerConfig::needs`] names.
     async fn rerank(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>)
     -> Result<Vec<Passage>, Error>;
 }
@@ -92,35 +91,45 @@ fn check_top_n(component: &'static str, top_n: usize) -> Result<(), Error> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
-    use crate::{Hit, generate::tests::Script, retrieve};
+    use crate::{Hit, generate::tests::Script, index::TokenIndex, retrieve};
     use models::{Client, EmbeddingModel, Identity, InputKind, Matrix, RerankModel, Usage};
     use std::sync::Arc;
 
     /// Three passages about animals, a question, and models that need no weights.
-    pub(super) struct Fixture {
+    pub(crate) struct Fixture {
         corpus: retrieve::tests::Fixture,
+        tokens: TokenIndex,
         pub(super) passages: Vec<Passage>,
-        pub(super) context: Context,
+        pub(crate) context: Context,
     }
 
     impl Fixture {
-        pub(super) fn new() -> Self {
+        pub(crate) fn new() -> Self {
             let corpus = retrieve::tests::Fixture::new();
             let passages = (1..4).map(|row| corpus.table.passage(Hit { row, score: 1.0 / row as f32 })).collect();
+            let chunks = corpus.table.searchable().iter().map(|&row| letters(&corpus.table.chunk(row).text));
+            let tokens = TokenIndex::from_matrices(&chunks.collect::<Vec<_>>()).unwrap();
             let client = Client::new(None);
             let context = Context {
                 reranker: Some(client.reranker(Arc::new(LikesTheLast(identity())))),
                 chat: Some(Script::new(4096, |_| "{\"ranking\": [2]}".to_owned()).handle()),
                 embedder: Some(client.embedder(Arc::new(LettersAsVectors(identity())))),
             };
-            Self { corpus, passages, context }
+            Self { corpus, tokens, passages, context }
         }
 
-        pub(super) async fn rerank(&self, reranker: &dyn Reranker) -> Result<Vec<Passage>, Error> {
-            let query = self.corpus.query("cats running", &[1.0, 0.0]);
-            reranker.rerank(query, self.corpus.corpus(), self.passages.clone()).await
+        pub(crate) async fn rerank(&self, reranker: &dyn Reranker) -> Result<Vec<Passage>, Error> {
+            reranker.rerank(self.query(), self.corpus(), self.passages.clone()).await
+        }
+
+        pub(super) fn query(&self) -> Query<'_> {
+            self.corpus.query("cats running", &[1.0, 0.0])
+        }
+
+        pub(super) fn corpus(&self) -> Corpus<'_> {
+            Corpus { tokens: Some(&self.tokens), ..self.corpus.corpus() }
         }
     }
 
@@ -155,7 +164,7 @@ mod tests {
         }
     }
 
-    /// A token is a word; its vector counts its letters.
+    /// Gives the [`letters`] of texts.
     struct LettersAsVectors(Identity);
 
     #[async_trait]
@@ -173,20 +182,20 @@ mod tests {
             Err(models::Error::Cancelled)
         }
         async fn embed_tokens(&self, texts: &[String], _: InputKind) -> Result<Vec<Matrix>, models::Error> {
-            let tokens = |text: &String| {
-                let mut matrix = Matrix { columns: 26, data: Vec::new() };
-                for word in text.split_whitespace() {
-                    let mut letters = [0.0; 26];
-                    word.bytes()
-                        .filter(u8::is_ascii_lowercase)
-                        .for_each(|letter| letters[usize::from(letter - b'a')] += 1.0);
-                    matrix.data.extend(letters);
-                }
-                matrix.normalize();
-                matrix
-            };
-            Ok(texts.iter().map(tokens).collect())
+            Ok(texts.iter().map(|text| letters(text)).collect())
         }
+    }
+
+    /// A token is a word; its vector counts its letters.
+    pub(super) fn letters(text: &str) -> Matrix {
+        let mut matrix = Matrix { columns: 26, data: Vec::new() };
+        for word in text.split_whitespace() {
+            let mut letters = [0.0; 26];
+            word.bytes().filter(u8::is_ascii_lowercase).for_each(|letter| letters[usize::from(letter - b'a')] += 1.0);
+            matrix.data.extend(letters);
+        }
+        matrix.normalize();
+        matrix
     }
 
     /// Every reranker as it comes, with this setting.

@@ -15,13 +15,13 @@
 //!
 //! The function names what it wants: `question`, `passages` (a list of texts,
 //! best first), `documents` (their paths). It returns a score for each
-//! passage, higher is better; equal scores keep their order. What it raises
-//! ends the task.
+//! passage, higher is better; equal scores keep their order. What it raises,
+//! or a call that takes too long, ends the task.
 
 use super::{Context, Corpus, Query, Reranker, by_score, check_top_n};
 use crate::{
     Error, Passage,
-    python::{Function, Script},
+    python::{Function, Script, TIMEOUT_SECONDS},
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ const NAME: &str = "reranker python";
 const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
 
 /// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The file with the function, relative to the experiment file.
@@ -43,8 +43,12 @@ pub struct Config {
     pub source: String,
     /// The function. Default `rerank`.
     pub function: String,
-    /// The program that runs it. Default `python3`.
-    pub interpreter: String,
+    /// The program that runs it. Default: the Python that started Reverie, else
+    /// that of the active virtual environment, else `python3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// How long one call may take, in seconds. Default 300; no part of any key.
+    pub timeout_seconds: f64,
     /// The most passages to keep. Default 3.
     pub top_n: usize,
 }
@@ -55,7 +59,8 @@ impl Default for Config {
             file: String::new(),
             source: String::new(),
             function: "rerank".to_owned(),
-            interpreter: "python3".to_owned(),
+            interpreter: None,
+            timeout_seconds: TIMEOUT_SECONDS,
             top_n: 3,
         }
     }
@@ -64,8 +69,10 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Reranker>, Error> {
         check_top_n(NAME, self.top_n)?;
-        let Self { file, source, function, interpreter, top_n } = self;
-        let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
+        let Self { file, source, function, interpreter, timeout_seconds, top_n } = self;
+        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
+        let script = Script { file, source, function, interpreter, timeout_seconds };
+        let function = Function::new("reranker", script, &PARAMETERS)
             .map_err(|reason| Error::Config { component: NAME, reason })?;
         Ok(Box::new(Python { function: Arc::new(function), top_n: *top_n }))
     }
@@ -94,16 +101,16 @@ impl Reranker for Python {
             };
             (name.to_owned(), value)
         });
-        let failed = |reason: String| Error::Failed { component: NAME, reason };
+        let failed = |failure| Error::Function { component: NAME, subject: None, failure };
         let reply = self.function.call_beside(Value::Object(wanted.collect())).await.map_err(failed)?;
         let scores: Option<Vec<f32>> =
             reply.as_array().and_then(|scores| scores.iter().map(|score| Some(score.as_f64()? as f32)).collect());
         match scores {
             Some(scores) if scores.len() == passages.len() => Ok(by_score(passages, &scores, self.top_n)),
-            _ => Err(failed(format!(
+            _ => Err(failed(self.function.returned(format!(
                 "a list of {} numbers is wanted, one for each passage, not {reply}",
                 passages.len()
-            ))),
+            )))),
         }
     }
 }

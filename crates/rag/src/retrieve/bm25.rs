@@ -37,7 +37,7 @@ struct Bm25(Config);
 
 impl Retriever for Bm25 {
     fn needs(&self) -> Needs {
-        Needs { dense: false, bm25: true }
+        Needs { bm25: true, ..Needs::default() }
     }
 
     fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {

@@ -45,7 +45,7 @@ struct Dense(Config);
 
 impl Retriever for Dense {
     fn needs(&self) -> Needs {
-        Needs { dense: true, bm25: false }
+        Needs { dense: true, ..Needs::default() }
     }
 
     fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
@@ -78,7 +78,7 @@ mod tests {
     fn missing_parts_are_named() {
         let fixture = Fixture::new();
         let dense = Config::default().build(()).unwrap();
-        let no_vector = Query { text: "cat", embedding: None };
+        let no_vector = Query { text: "cat", embedding: None, tokens: None };
         assert!(
             dense.retrieve(&[no_vector], &fixture.corpus()).unwrap_err().to_string().contains("vector of the question")
         );

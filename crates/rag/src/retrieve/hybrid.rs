@@ -94,7 +94,7 @@ struct Hybrid {
 
 impl Retriever for Hybrid {
     fn needs(&self) -> Needs {
-        Needs { dense: true, bm25: true }
+        Needs { dense: true, bm25: true, ..Needs::default() }
     }
 
     fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {

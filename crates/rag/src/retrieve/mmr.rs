@@ -54,7 +54,7 @@ struct Mmr {
 
 impl Retriever for Mmr {
     fn needs(&self) -> Needs {
-        Needs { dense: true, bm25: false }
+        Needs { dense: true, ..Needs::default() }
     }
 
     fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {

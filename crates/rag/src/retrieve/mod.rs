@@ -4,8 +4,9 @@ mod fusion;
 
 use crate::{
     ChunkTable, Error, Hit,
-    index::{Bm25Index, DenseIndex},
+    index::{Bm25Index, DenseIndex, TokenIndex},
 };
+use models::Matrix;
 use rayon::prelude::*;
 
 store::registry! {
@@ -39,6 +40,9 @@ pub struct Query<'a> {
     pub text: &'a str,
     /// Its vector, if the retriever needs one.
     pub embedding: Option<&'a [f32]>,
+    /// A vector for each of its tokens, where they are at hand; who needs them
+    /// asks the embedder otherwise.
+    pub tokens: Option<&'a Matrix>,
 }
 
 /// Everything that can be searched.
@@ -50,6 +54,8 @@ pub struct Corpus<'a> {
     pub dense: Option<&'a DenseIndex>,
     /// Words of the searchable chunks.
     pub bm25: Option<&'a Bm25Index>,
+    /// Token vectors of the searchable chunks.
+    pub tokens: Option<&'a TokenIndex>,
 }
 
 impl Corpus<'_> {
@@ -72,6 +78,22 @@ pub struct Needs {
     pub dense: bool,
     /// The BM25 index.
     pub bm25: bool,
+    /// A vector for each token of each chunk.
+    pub tokens: bool,
+}
+
+impl Needs {
+    /// What either of two components needs.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let Self { dense, bm25, tokens } = other;
+        Self { dense: self.dense || dense, bm25: self.bm25 || bm25, tokens: self.tokens || tokens }
+    }
+
+    /// Whether any of it is made by the trial's embedder.
+    pub fn embedder(self) -> bool {
+        self.dense || self.tokens
+    }
 }
 
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
@@ -123,7 +145,7 @@ fn bm25_search(
 }
 
 /// An index over other chunks than the table's would give wrong citations.
-fn check_length(component: &'static str, entries: usize, corpus: &Corpus<'_>) -> Result<(), Error> {
+pub(crate) fn check_length(component: &'static str, entries: usize, corpus: &Corpus<'_>) -> Result<(), Error> {
     let searchable = corpus.table.searchable().len();
     if entries == searchable {
         return Ok(());
@@ -157,7 +179,6 @@ fn check_candidates(component: &'static str, top_k: usize, candidates: Option<us
 pub(crate) mod tests {
     use super::*;
     use crate::{Chunk, Span};
-    use models::Matrix;
 
     /// Five chunks, the first of them a parent that is not searched.
     pub(crate) struct Fixture {
@@ -200,11 +221,11 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn corpus(&self) -> Corpus<'_> {
-            Corpus { table: &self.table, dense: Some(&self.dense), bm25: Some(&self.bm25) }
+            Corpus { table: &self.table, dense: Some(&self.dense), bm25: Some(&self.bm25), tokens: None }
         }
 
         pub(crate) fn query<'a>(&self, text: &'a str, embedding: &'a [f32]) -> Query<'a> {
-            Query { text, embedding: Some(embedding) }
+            Query { text, embedding: Some(embedding), tokens: None }
         }
     }
 

@@ -20,13 +20,13 @@
 //! The function names what it wants: `questions`, `chunks` (a list of texts),
 //! `documents` (their paths). It returns a list for each question: numbers of
 //! chunks, from 0, best first; or pairs of number and score, of which the
-//! highest count. A chunk that it does not name is not found. What it raises
-//! ends the task.
+//! highest count. A chunk that it does not name is not found. What it raises,
+//! or a call that takes too long, ends the task.
 
 use super::{Corpus, Needs, Query, Retriever, check_top_k, sort};
 use crate::{
     Error, Hit,
-    python::{Function, Script},
+    python::{Function, Script, TIMEOUT_SECONDS},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ const NAME: &str = "retriever python";
 const PARAMETERS: [&str; 3] = ["questions", "chunks", "documents"];
 
 /// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The file with the function, relative to the experiment file.
@@ -47,8 +47,12 @@ pub struct Config {
     pub source: String,
     /// The function. Default `retrieve`.
     pub function: String,
-    /// The program that runs it. Default `python3`.
-    pub interpreter: String,
+    /// The program that runs it. Default: the Python that started Reverie, else
+    /// that of the active virtual environment, else `python3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interpreter: Option<String>,
+    /// How long one call may take, in seconds. Default 300; no part of any key.
+    pub timeout_seconds: f64,
     /// The most chunks to return. Default 5.
     pub top_k: usize,
 }
@@ -59,7 +63,8 @@ impl Default for Config {
             file: String::new(),
             source: String::new(),
             function: "retrieve".to_owned(),
-            interpreter: "python3".to_owned(),
+            interpreter: None,
+            timeout_seconds: TIMEOUT_SECONDS,
             top_k: 5,
         }
     }
@@ -68,8 +73,10 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
-        let Self { file, source, function, interpreter, top_k } = self;
-        let function = Function::new(Script { file, source, function, interpreter }, &PARAMETERS)
+        let Self { file, source, function, interpreter, timeout_seconds, top_k } = self;
+        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
+        let script = Script { file, source, function, interpreter, timeout_seconds };
+        let function = Function::new("retriever", script, &PARAMETERS)
             .map_err(|reason| Error::Config { component: NAME, reason })?;
         Ok(Box::new(Python { function, top_k: *top_k }))
     }
@@ -93,7 +100,8 @@ impl Retriever for Python {
         if queries.is_empty() {
             return Ok(Vec::new());
         }
-        let failed = |reason: String| Error::Failed { component: NAME, reason };
+        let failed = |failure| Error::Function { component: NAME, subject: None, failure };
+        let unusable = |reason: String| failed(self.function.returned(reason));
         let table = corpus.table;
         let chunks = || table.searchable().iter().map(|&row| table.chunk(row));
         let wanted = self.function.parameters().iter().map(|&name| {
@@ -106,9 +114,9 @@ impl Retriever for Python {
         });
         let reply = self.function.call(&Value::Object(wanted.collect())).map_err(failed)?;
         let lists = reply.as_array().filter(|lists| lists.len() == queries.len()).ok_or_else(|| {
-            failed(format!("a list for each of the {} questions is wanted, in their order", queries.len()))
+            unusable(format!("a list for each of the {} questions is wanted, in their order", queries.len()))
         })?;
-        lists.iter().map(|list| found(list, table.searchable(), self.top_k).map_err(failed)).collect()
+        lists.iter().map(|list| found(list, table.searchable(), self.top_k).map_err(unusable)).collect()
     }
 }
 

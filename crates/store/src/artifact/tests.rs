@@ -44,7 +44,7 @@ async fn what_was_put_is_found_and_listed() -> TestResult {
         assert!(store.exists("artifacts/ab/x.parquet").await?);
         assert_eq!(store.get("artifacts/ab/x.parquet").await?.as_deref(), Some(&b"one"[..]));
         assert_eq!(store.list("artifacts").await?, ["artifacts/aa/y z%.json", "artifacts/ab/x.parquet"]);
-        assert_eq!(store.list("").await?.len(), 3);
+        assert_eq!(store.list("").await?.len(), 5, "with a checksum for each artifact");
     }
     Ok(())
 }
@@ -88,6 +88,7 @@ async fn what_a_killed_writer_left_is_not_seen_and_blocks_nobody() -> TestResult
     store.put("a/other", "x").await?;
     let path = store.local_path("a/object").ok_or("a folder has paths")?;
     std::fs::write(path.with_file_name("object#1"), "hal")?;
+    std::fs::write(crate::staged::staged_path(&path), "hal")?;
     assert_eq!(store.list("a").await?, ["a/other"]);
     assert!(!store.exists("a/object").await?);
     assert!(store.put("a/object", "whole").await?);
@@ -165,5 +166,145 @@ async fn objects_of_every_size_go_from_any_store_to_any_other() -> TestResult {
     assert!(!memory.scan("a/missing", |_| {}).await?);
     assert!(memory.copy_to("a/missing", &folder, scratch.path()).await.is_err());
     assert_eq!(std::fs::read_dir(scratch.path())?.count(), 0, "nothing staged is left");
+    Ok(())
+}
+
+/// Overwrites an object's file.
+fn damage(store: &ArtifactStore, name: &str, change: impl Fn(&mut Vec<u8>)) -> TestResult {
+    let path = store.local_path(name).ok_or("a folder has paths")?;
+    let mut bytes = std::fs::read(&path)?;
+    change(&mut bytes);
+    Ok(std::fs::write(path, bytes)?)
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_never_read_but_named_set_aside_and_can_be_written_again() -> TestResult {
+    let (_folder, store) = folder_store()?;
+    let cache = tempfile::tempdir()?;
+    let changes: [&dyn Fn(&mut Vec<u8>); 3] =
+        [&|bytes| bytes[40] ^= 1, &|bytes| bytes.truncate(10), &|bytes| bytes.clear()];
+    for (i, change) in changes.into_iter().enumerate() {
+        for (name, is_mapped) in [("artifacts/aa/table.parquet", false), ("artifacts/aa/index.dense", true)] {
+            let good = vec![3; 2 << 20];
+            assert!(store.put(name, good.clone()).await?);
+            assert_eq!(store.read(name).await?, Some(Checked { content: Bytes::from(good.clone()), is_checked: true }));
+            assert!(store.local_file(name, cache.path()).await?.is_checked);
+            damage(&store, name, change)?;
+            let failed = match is_mapped {
+                true => store.local_copy(name, cache.path()).await.map(drop),
+                false => store.get(name).await.map(drop),
+            };
+            let Err(Error::Damaged { path, reason }) = failed else { return Err(format!("{failed:?}").into()) };
+            assert_eq!(path, name);
+            assert!(reason.contains("checksum") && reason.contains("damaged/") && reason.contains("again"), "{reason}");
+            assert_eq!(store.get(name).await?, None);
+            assert_eq!(
+                store.list(&format!("damaged/{}", &name[..12])).await?.len(),
+                2 * i + 1 + usize::from(is_mapped)
+            );
+            assert!(store.put(name, good.clone()).await?, "its task is done again");
+            assert!(store.get(name).await?.as_deref() == Some(&good[..]));
+            store.remove(name).await?;
+        }
+    }
+    assert!(store.list("checksums").await?.is_empty());
+    Ok(())
+}
+
+#[tokio::test]
+async fn damage_on_an_object_store_and_in_its_local_copy_is_found() -> TestResult {
+    let store = ArtifactStore::open("memory:///prefix", &[])?;
+    let cache = tempfile::tempdir()?;
+    let name = "artifacts/aa/index.dense";
+    store.put(name, "the vectors").await?;
+    let copy = store.local_copy(name, cache.path()).await?;
+    std::fs::write(&copy, "the victors")?;
+    // It was the copy: a new one is fetched.
+    assert_eq!(std::fs::read(store.local_copy(name, cache.path()).await?)?, b"the vectors");
+    let path = object_path(name)?;
+    store.objects.put(&path, PutPayload::from_static(b"the victors")).await?;
+    std::fs::remove_file(&copy)?;
+    assert!(matches!(store.local_copy(name, cache.path()).await, Err(Error::Damaged { .. })));
+    assert!(!copy.exists() && !store.exists(name).await?);
+    assert_eq!((store.list("damaged").await?.len(), store.lost().await?), (1, vec![name.to_owned()]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn of_two_writers_with_different_bytes_neither_looks_damaged() -> TestResult {
+    let (_folder, store) = folder_store()?;
+    let name = "artifacts/aa/answers.parquet";
+    // The second notes its checksum, then finds the name taken.
+    assert!(store.put(name, "one answer").await?);
+    assert!(!store.put(name, "another").await?);
+    assert_eq!(store.get(name).await?.as_deref(), Some(&b"one answer"[..]));
+    // A run's file is replaced; what a killed writer noted does no harm.
+    for text in ["first", "second"] {
+        store.note("runs/r/results.json", &Checksum::of(&Bytes::from("never written")).await?).await?;
+        store.replace("runs/r/results.json", text).await?;
+        assert_eq!(store.get("runs/r/results.json").await?.as_deref(), Some(text.as_bytes()));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_file_that_is_taken_is_moved_with_its_checksum() -> TestResult {
+    let (folder, store) = folder_store()?;
+    let file = folder.path().join("new/scratch.dense");
+    std::fs::write(&file, "vectors")?;
+    assert!(store.take_file("artifacts/ab/x.dense", &file).await?);
+    assert!(!file.exists());
+    assert_eq!(store.read("artifacts/ab/x.dense").await?.map(|read| read.is_checked), Some(true));
+    std::fs::write(&file, "others")?;
+    assert!(!store.take_file("artifacts/ab/x.dense", &file).await?);
+    assert_eq!(store.get("artifacts/ab/x.dense").await?.as_deref(), Some(&b"vectors"[..]));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_was_removed_takes_nothing_more_and_says_so() -> TestResult {
+    let (folder, store) = folder_store()?;
+    store.put("artifacts/ab/x.parquet", "x").await?;
+    let root = folder.path().join("new/store");
+    std::fs::remove_dir_all(&root)?;
+    for _ in 0..2 {
+        let refused = store.put("artifacts/ab/y.parquet", "y").await;
+        let Err(error @ Error::Gone { .. }) = refused else { return Err(format!("{refused:?}").into()) };
+        assert!(error.to_string().contains(&*root.canonicalize().unwrap_or(root.clone()).to_string_lossy()), "{error}");
+        assert!(store.replace("runs/r/results.json", "y").await.is_err());
+        assert!(!root.join("artifacts").exists(), "no new store begins in its place");
+        // Another one in its place is not the same.
+        std::fs::create_dir_all(&root)?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_store_that_is_only_read_stays_as_it_is() -> TestResult {
+    let (folder, store) = folder_store()?;
+    let name = "artifacts/ab/x.parquet";
+    store.put(name, "kept").await?;
+    let address = folder.path().join("new/store");
+    let reading = ArtifactStore::open_to_read(&address.to_string_lossy(), &[])?;
+    assert_eq!(reading.get(name).await?.as_deref(), Some(&b"kept"[..]));
+    let refused = |done: Result<(), Error>| matches!(done, Err(Error::ReadOnly { .. }));
+    assert!(refused(reading.put("artifacts/ab/y.parquet", "y").await.map(drop)));
+    assert!(refused(reading.replace("runs/a.latest", "y").await) && refused(reading.remove(name).await));
+
+    // What is written over it goes elsewhere, and the two look like one.
+    let scratch = tempfile::tempdir()?;
+    let both = reading.with_scratch(&scratch.path().join("upper"))?;
+    assert_eq!(both.location(), reading.location());
+    assert!(both.put("artifacts/ab/y.parquet", "new").await?);
+    assert!(!both.put(name, "other").await?, "the name is taken below");
+    assert_eq!(both.get(name).await?.as_deref(), Some(&b"kept"[..]));
+    assert_eq!(both.list("artifacts").await?, [name, "artifacts/ab/y.parquet"]);
+    assert_eq!(std::fs::read(both.local_copy(name, scratch.path()).await?)?, b"kept");
+    damage(&store, name, |bytes| bytes[0] ^= 1)?;
+    assert!(matches!(both.get(name).await, Err(Error::Damaged { .. })));
+    assert!(store.exists(name).await? && store.list("damaged").await?.is_empty(), "and is left where it is");
+    assert!(!store.exists("artifacts/ab/y.parquet").await?);
+    assert!(ArtifactStore::open_to_read(&folder.path().join("absent").to_string_lossy(), &[]).is_err());
+    assert!(!folder.path().join("absent").exists());
     Ok(())
 }

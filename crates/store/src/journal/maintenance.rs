@@ -1,13 +1,11 @@
 //! Looking after a journal: what it holds and has saved, which entries are
 //! damaged, and taking out what is not wanted any more.
 
-use super::{Connection, Error, Inner, Journal, JournalEntry, SELECT, intact, journal_error, lock, unsigned};
-use crate::Key;
-use rusqlite::{ErrorCode, OpenFlags, Transaction, TransactionBehavior, params};
+use super::{Connection, Error, Inner, Journal, JournalEntry, SELECT, intact, unsigned};
+use rusqlite::{ErrorCode, Transaction, TransactionBehavior, params};
 use serde::Serialize;
 use std::{
     collections::BTreeMap,
-    path::{Path, PathBuf},
     sync::{PoisonError, atomic::Ordering},
 };
 
@@ -100,15 +98,6 @@ pub struct Sweep {
     pub bytes_before: u64,
     /// The size of the database after; the same if nothing was taken out.
     pub bytes_after: u64,
-}
-
-/// What could be saved of a damaged journal.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Salvage {
-    /// Entries that are intact, and in the new journal.
-    pub kept: u64,
-    /// Where the damaged file lies now.
-    pub damaged_file: PathBuf,
 }
 
 /// Answers given from the journal that the database does not know of yet.
@@ -214,6 +203,7 @@ impl Journal {
     /// # Errors
     /// If the database cannot be written.
     pub fn remove(&self, selection: &Selection) -> Result<Sweep, Error> {
+        self.writable()?;
         self.with(|connection| {
             // Found and removed in one transaction: nobody can replace a
             // damaged entry in between.
@@ -228,48 +218,6 @@ impl Journal {
             swept.bytes_after = bytes(connection)?;
             Ok(swept)
         })
-    }
-
-    /// Builds a journal of all entries of a damaged one that are intact, and
-    /// puts it in its place. The damaged file stays beside it. Nobody else may
-    /// have the journal open.
-    ///
-    /// # Errors
-    /// If the file cannot be opened, or the new one cannot be written.
-    pub fn salvage(path: impl AsRef<Path>) -> Result<Salvage, Error> {
-        let path = path.as_ref();
-        let file_error = |operation, source| super::file_error(operation, path, source);
-        let aside = (1..)
-            .map(|i: u32| path.with_extension(format!("damaged-{i}")))
-            .find(|aside| !aside.exists())
-            .unwrap_or_else(|| path.with_extension("damaged"));
-        let fresh_path = path.with_extension("salvaged");
-        remove_files(&fresh_path).map_err(|source| file_error("replace", source))?;
-        let fresh = Self::open(&fresh_path)?;
-        let _lock = lock(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let damaged = Connection::open_with_flags(path, flags).map_err(|source| journal_error(path, source))?;
-        // Else SQLite refuses all of a file that is shorter than it says.
-        damaged.pragma_update(None, "writable_schema", true).map_err(|source| journal_error(path, source))?;
-        // From both ends, each as far as it goes: damage is mostly one place.
-        for order in ["ASC", "DESC"] {
-            let sql = format!("{SELECT} ORDER BY rowid {order}");
-            let Ok(mut statement) = damaged.prepare(&sql) else { continue };
-            let mut rows = statement.query([]).map_err(|source| journal_error(path, source))?;
-            while let Ok(Some(row)) = rows.next() {
-                let key = row.get::<_, Vec<u8>>(0).unwrap_or_default();
-                if let (Some(key), Ok(entry)) = (Key::from_hex(&super::hex(&key)), intact(row)) {
-                    fresh.put(&key, &entry)?;
-                }
-            }
-        }
-        let kept = fresh.statistics()?.entries;
-        drop((damaged, fresh));
-        std::fs::rename(path, &aside).map_err(|source| file_error("put aside", source))?;
-        // What the old file's log held was read through it above.
-        remove_files(path).map_err(|source| file_error("replace", source))?;
-        std::fs::rename(&fresh_path, path).map_err(|source| file_error("replace", source))?;
-        Ok(Salvage { kept, damaged_file: aside })
     }
 
     /// Notes that an answer was given instead of being paid again.
@@ -352,19 +300,6 @@ fn bytes(connection: &Connection) -> rusqlite::Result<u64> {
 
 fn is_corrupt(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt)
-}
-
-/// Removes a database and what SQLite keeps beside it, as far as they exist.
-fn remove_files(path: &Path) -> std::io::Result<()> {
-    for suffix in ["", "-wal", "-shm"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        match std::fs::remove_file(PathBuf::from(name)) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 
 use super::super::tests::{self, key};
 use super::*;
-use std::process::Command;
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -20,6 +23,19 @@ fn filled(count: usize) -> Result<(tempfile::TempDir, PathBuf), Box<dyn std::err
         journal.put(&key(&i.to_string()), &entry(&response(i)))?;
     }
     Ok((folder, path))
+}
+
+/// Removes a database and what SQLite keeps beside it.
+fn remove_files(path: &Path) -> TestResult {
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match std::fs::remove_file(PathBuf::from(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 fn response(i: usize) -> String {

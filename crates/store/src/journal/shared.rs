@@ -39,6 +39,10 @@ pub(super) const AT_ONCE: usize = 16;
 pub struct SharedJournal {
     local: Arc<Journal>,
     remote: Option<Arc<Remote>>,
+    /// A journal that is read where the local one has nothing. Then nothing is
+    /// sent either.
+    under: Option<Arc<Journal>>,
+    reading: bool,
 }
 
 #[derive(Debug)]
@@ -54,7 +58,7 @@ struct Remote {
 
 impl From<Arc<Journal>> for SharedJournal {
     fn from(local: Arc<Journal>) -> Self {
-        Self { local, remote: None }
+        Self { local, remote: None, under: None, reading: false }
     }
 }
 
@@ -62,7 +66,16 @@ impl SharedJournal {
     /// A journal with a tier in a store.
     pub fn new(local: Arc<Journal>, store: ArtifactStore) -> Self {
         let (damaged, failed, sending) = (AtomicU64::new(0), Mutex::default(), tokio::sync::Mutex::default());
-        Self { local, remote: Some(Arc::new(Remote { store, damaged, failed, sending })) }
+        let remote = Some(Arc::new(Remote { store, damaged, failed, sending }));
+        Self { local, remote, under: None, reading: false }
+    }
+
+    /// This journal to be read: what is kept goes into a file of the caller's,
+    /// what was kept is found in `kept` and, where there is one, in the store.
+    /// Nothing is written to either.
+    pub fn to_read(scratch: Arc<Journal>, kept: Option<Journal>, store: Option<ArtifactStore>) -> Self {
+        let shared = store.map_or_else(|| Self::from(scratch.clone()), |store| Self::new(scratch.clone(), store));
+        Self { under: kept.map(Arc::new), reading: true, ..shared }
     }
 
     /// The file on this machine.
@@ -76,11 +89,18 @@ impl SharedJournal {
     /// # Errors
     /// If the file or the store cannot be read.
     pub async fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
-        if let Some(entry) = self.local.get(key)? {
+        let key = *key;
+        if let Some(entry) = self.on_disk(move |journal| journal.get(&key)).await? {
             return Ok(Some(entry));
         }
+        if let Some(under) = &self.under {
+            let under = under.clone();
+            if let Some(entry) = self.on_disk(move |_| under.get(&key)).await? {
+                return Ok(Some(entry));
+            }
+        }
         match &self.remote {
-            Some(remote) => self.clone().fetch(remote.clone(), *key).boxed().await,
+            Some(remote) => self.clone().fetch(remote.clone(), key).boxed().await,
             None => Ok(None),
         }
     }
@@ -101,7 +121,7 @@ impl SharedJournal {
     /// error: see [`SharedJournal::n_unsent`].
     pub async fn put(&self, key: &Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
         let (ours, key) = (entry.clone(), *key);
-        let Some(remote) = &self.remote else {
+        let Some(remote) = self.remote.as_ref().filter(|_| !self.reading) else {
             return self.on_disk(move |journal| journal.put(&key, &ours)).await.map(|()| None);
         };
         self.on_disk(move |journal| journal.put_to_send(&key, &ours)).await?;
@@ -132,7 +152,7 @@ impl SharedJournal {
     /// # Errors
     /// If the file or the store fails; what was not sent stays.
     pub async fn flush(&self) -> Result<u64, Error> {
-        let Some(remote) = &self.remote else { return Ok(0) };
+        let Some(remote) = self.remote.as_ref().filter(|_| !self.reading) else { return Ok(0) };
         let _sending = remote.sending.lock().await;
         let sent = self.send_outbox(remote, u64::MAX).await;
         if let Err(error) = &sent {
@@ -215,7 +235,7 @@ impl SharedJournal {
     ) -> Result<T, Error> {
         let journal = self.local.clone();
         let done = tokio::task::spawn_blocking(move || work(&journal)).await;
-        done.map_err(|error| super::file_error("write", self.local.path(), std::io::Error::other(error)))?
+        done.map_err(|error| super::file_error("use", self.local.path(), std::io::Error::other(error)))?
     }
 }
 

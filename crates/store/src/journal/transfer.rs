@@ -64,7 +64,9 @@ impl CopiedCalls {
         to: &ArtifactStore,
         there: &BTreeSet<Key>,
     ) -> Result<(), Error> {
-        let source = file(from).filter(|path| path.is_file()).map(Journal::open).transpose()?;
+        // The source may be a folder that cannot be written to.
+        let open = |path: PathBuf| Journal::open_to_read(&path).or_else(|_| Journal::open(&path));
+        let source = file(from).filter(|path| path.is_file()).map(open).transpose()?;
         if source.is_none() && objects.is_empty() {
             return Ok(());
         }
@@ -168,6 +170,7 @@ impl Journal {
     /// Keeps the calls that are not there yet, all of them or none. Returns how
     /// many were not.
     fn put_all(&self, calls: &[(Key, JournalEntry)]) -> Result<u64, Error> {
+        self.writable()?;
         self.with(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let mut written = 0;

@@ -2,7 +2,7 @@
 //! a kind, with the model calls. Nothing is overwritten, so a copy that was interrupted goes on
 //! where it was, and two stores can be put together.
 
-use super::{AT_ONCE, Amount, Kind};
+use super::{AT_ONCE, Amount, DamagedObject, Kind};
 use crate::{ArtifactStore, CopiedCalls, Error, Key, StoredObject, journal::copy_calls};
 use futures::{StreamExt, stream};
 use serde::Serialize;
@@ -17,6 +17,8 @@ pub struct Copied {
     pub there: Amount,
     /// What is there with another size, and was left as it is.
     pub different: Vec<String>,
+    /// What is not what was written, and was not copied; with the reason.
+    pub damaged: Vec<DamagedObject>,
     /// Model calls that went out of or into the journal file of a folder.
     /// Between object stores they are among the objects.
     pub calls: CopiedCalls,
@@ -28,7 +30,7 @@ pub struct Copied {
 impl Copied {
     /// Whether everything is there now.
     pub fn is_whole(&self) -> bool {
-        self.different.is_empty() && self.calls.damaged == 0 && self.calls.problem.is_none()
+        self.different.is_empty() && self.damaged.is_empty() && self.calls.damaged == 0 && self.calls.problem.is_none()
     }
 }
 
@@ -54,8 +56,9 @@ pub async fn copy(
 ) -> Result<Copied, Error> {
     let there: BTreeMap<String, u64> =
         to.objects("").await?.into_iter().map(|object| (object.name, object.bytes)).collect();
-    let (own, objects): (Vec<StoredObject>, Vec<StoredObject>) =
-        from.objects("").await?.into_iter().partition(|object| Kind::of(&object.name) == Kind::Machine);
+    let objects = from.objects("").await?;
+    let of_the_machine = objects.iter().filter(|object| Kind::of(&object.name) == Kind::Machine).count();
+    let objects: Vec<StoredObject> = objects.into_iter().filter(|object| Kind::of(&object.name).is_copied()).collect();
     // A folder has its calls in one file.
     let to_file = !to.is_remote();
     let (calls, objects): (Vec<StoredObject>, Vec<StoredObject>) =
@@ -65,7 +68,7 @@ pub async fn copy(
         _ => None,
     };
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
-    let mut copied = Copied { of_the_machine: own.len() as u64, ..Copied::default() };
+    let mut copied = Copied { of_the_machine: of_the_machine as u64, ..Copied::default() };
     let mut progress = CopyProgress { all: Amount::of(&objects), ..CopyProgress::default() };
     // A run's results and its pointer come last: who finds them finds the rest.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| object.name.starts_with("runs/"));
@@ -90,13 +93,21 @@ pub async fn copy(
         }
         on_progress(progress);
         let copies = missing.into_iter().map(|object| async move {
-            from.copy_to(&object.name, to, scratch).await.map(|written| (object, written))
+            let copied = match from.copy_to(&object.name, to, scratch).await {
+                // The rest is worth a copy without it.
+                Err(Error::Damaged { path, reason }) => Err(DamagedObject { name: path, reason }),
+                copied => Ok(copied?),
+            };
+            Ok::<_, Error>((object, copied))
         });
         let mut copies = stream::iter(copies).buffer_unordered(AT_ONCE);
         while let Some(copy) = copies.next().await {
             let (object, written) = copy?;
-            let amount = if written { &mut copied.written } else { &mut copied.there };
-            amount.add(object.bytes);
+            match written {
+                Ok(true) => copied.written.add(object.bytes),
+                Ok(false) => copied.there.add(object.bytes),
+                Err(damaged) => copied.damaged.push(damaged),
+            }
             progress.done.add(object.bytes);
             on_progress(progress);
         }

@@ -1,16 +1,16 @@
 //! What nobody needs any more: partial outputs, what killed writers left
-//! behind, and artifacts that no run to be kept refers to. Only what is old is
-//! litter: a run that goes on now has no list of its artifacts yet.
+//! behind, what was damaged and set aside, and artifacts that no run to be
+//! kept refers to. What runs that go on now use is never litter, however old
+//! it is; see [`super::Lease`].
 
-use super::{AT_ONCE, Amount, Finished, Kind, finished};
-use crate::{ArtifactStore, Error, Location, StoredObject};
+use super::{
+    AT_ONCE, Amount, Finished, Kind, finished,
+    lease::{Held, Removal, held},
+};
+use crate::{ArtifactStore, Error, Location, StoredObject, artifact::checksum::Checksum, staged::is_staged};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-    time::UNIX_EPOCH,
-};
+use std::{collections::BTreeSet, path::PathBuf, time::UNIX_EPOCH};
 
 /// What somebody still wants.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,8 +36,21 @@ pub struct Litter {
     /// Artifacts that no run to be kept refers to.
     #[serde(serialize_with = "names")]
     pub unused: Vec<StoredObject>,
+    /// What was damaged and set aside.
+    #[serde(serialize_with = "names")]
+    pub damaged: Vec<StoredObject>,
+    /// Checksums of objects that are not there any more, and claims of runs
+    /// that were killed.
+    #[serde(serialize_with = "names")]
+    pub leftovers: Vec<StoredObject>,
     /// All of it.
     pub all: Amount,
+}
+
+impl Litter {
+    fn objects(&self) -> impl Iterator<Item = &StoredObject> {
+        self.partial.iter().chain(&self.unused).chain(&self.damaged).chain(&self.leftovers)
+    }
 }
 
 fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Result<S::Ok, S::Error> {
@@ -51,38 +64,63 @@ fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Resul
 /// its artifacts, so that nobody can tell what it needs.
 pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Error> {
     let objects = store.objects("").await?;
+    let held = held(store).await?;
     let old = |object: &&StoredObject| object.modified_unix_ms < wanted.since_unix_ms;
     let of = |kind: fn(&Kind) -> bool| objects.iter().filter(old).filter(move |object| kind(&Kind::of(&object.name)));
+    let there: BTreeSet<&str> = objects.iter().map(|object| object.name.as_str()).collect();
+    let orphaned = |object: &&StoredObject| match Checksum::parse(&object.name) {
+        Some((of, _)) => !there.contains(of) && !held.holds(of),
+        None => held.dead.contains(&object.name),
+    };
     let mut litter = Litter {
-        partial: of(|kind| *kind == Kind::Partial).cloned().collect(),
-        staged: staged(store, wanted.since_unix_ms)?,
+        partial: of(|kind| *kind == Kind::Partial).filter(|object| !held.holds(&object.name)).cloned().collect(),
+        // A run that goes on now may be writing them.
+        staged: if held.runs.is_empty() { staged(store, wanted.since_unix_ms)? } else { Vec::new() },
+        damaged: of(|kind| *kind == Kind::SetAside).cloned().collect(),
+        leftovers: of(|kind| matches!(kind, Kind::Checksum | Kind::Lease)).filter(orphaned).cloned().collect(),
         ..Litter::default()
     };
     if wanted.only_used {
         let used = used(finished(store, &objects).await?, wanted)?;
         let artifacts = of(|kind| matches!(kind, Kind::Artifact(_)));
-        litter.unused = artifacts.filter(|object| !used.contains(&object.name)).cloned().collect();
+        let unused = artifacts.filter(|object| !used.contains(&object.name) && !held.holds(&object.name));
+        litter.unused = unused.cloned().collect();
     }
-    litter.all = Amount::of(litter.partial.iter().chain(&litter.unused));
+    litter.all = Amount::of(litter.objects());
     for file in &litter.staged {
         litter.all.add(std::fs::metadata(file).map_or(0, |metadata| metadata.len()));
     }
     Ok(litter)
 }
 
-/// Removes it, and tells how far that is.
+impl Held {
+    /// Whether a run that goes on uses an object.
+    fn holds(&self, name: &str) -> bool {
+        let of_run = name.strip_prefix("partial/").or_else(|| name.strip_prefix("runs/"));
+        let run = of_run.and_then(|name| name.split('/').next());
+        // Parts of a task that is not finished, whichever run does it.
+        let is_part = matches!(run, Some("parts" | "tokens")) && !self.runs.is_empty();
+        self.artifacts.contains(name) || is_part || run.is_some_and(|run| self.runs.contains(run))
+    }
+}
+
+/// Removes it, but for what a run that has begun since uses, and tells how far
+/// that is. Runs that begin meanwhile wait for the end.
 ///
 /// # Errors
 /// If something cannot be removed; what comes after it is still there then.
 pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl FnMut(u64)) -> Result<(), Error> {
-    let names = litter.partial.iter().chain(&litter.unused).map(|object| &object.name);
+    let removal = Removal::begin(store).await?;
+    let held = held(store).await?;
+    let names = litter.objects().map(|object| &object.name).filter(|name| !held.holds(name));
     let mut removed = stream::iter(names.map(|name| store.remove(name))).buffer_unordered(AT_ONCE);
     let mut n = 0;
     while removed.try_next().await?.is_some() {
         n += 1;
         progress(n);
     }
-    for file in &litter.staged {
+    let staged = litter.staged.iter().filter(|_| held.runs.is_empty());
+    for file in staged {
         match std::fs::remove_file(file) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::File { operation: "remove", path: file.display().to_string(), source });
@@ -90,7 +128,8 @@ pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl F
             _ => {}
         }
     }
-    Ok(())
+    drop(removed);
+    removal.end().await
 }
 
 /// The artifacts that runs to be kept refer to.
@@ -129,10 +168,4 @@ fn staged(store: &ArtifactStore, before_unix_ms: i64) -> Result<Vec<PathBuf>, Er
     }
     found.sort_unstable();
     Ok(found)
-}
-
-fn is_staged(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let number = name.rsplit_once('#').map(|(_, number)| number);
-    number.is_some_and(|number| !number.is_empty() && number.chars().all(|c| c.is_ascii_digit() || c == '-'))
 }

@@ -1,14 +1,16 @@
 //! Looking after a store as a whole: what is in it, whether it is intact, what
-//! nobody needs, and copying it elsewhere. It goes by names, and by the first
-//! and last bytes of each format; what the bytes mean is not known here.
+//! nobody needs, and copying it elsewhere. It goes by names and checksums;
+//! what the bytes mean is not known here.
 
 mod copy;
+mod lease;
 mod litter;
 mod verify;
 
 pub use copy::{Copied, CopyProgress, copy};
+pub use lease::{LEASE_LIFETIME, Lease};
 pub use litter::{Litter, Wanted, litter, remove};
-pub use verify::{DamagedObject, Verified, verify};
+pub use verify::{DamagedObject, FormatCheck, Verified, verify};
 
 use crate::{ArtifactStore, Error, Key, StoredObject};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -31,6 +33,12 @@ enum Kind {
     Run { run: String, file: String },
     /// Which run of an experiment was the last.
     Pointer,
+    /// The checksum of another object.
+    Checksum,
+    /// What was damaged and set aside.
+    SetAside,
+    /// What runs that go on now say of themselves, and removals.
+    Lease,
     /// What belongs to one machine: its journal and its scratch files.
     Machine,
     /// Anything else.
@@ -52,10 +60,23 @@ impl Kind {
             },
             ["runs", run, file] => Self::Run { run: run.to_owned(), file: file.to_owned() },
             ["runs", pointer] if pointer.ends_with(".latest") => Self::Pointer,
+            ["checksums", ..] => Self::Checksum,
+            ["damaged", ..] => Self::SetAside,
+            ["leases" | "removals", ..] => Self::Lease,
             ["scratch", ..] => Self::Machine,
             [file] if file.starts_with("journal.") => Self::Machine,
             _ => Self::Other,
         }
+    }
+
+    /// Whether there is something to compare it with, or to look at.
+    fn is_verified(&self) -> bool {
+        !matches!(self, Self::Checksum | Self::SetAside | Self::Lease | Self::Machine)
+    }
+
+    /// Whether a copy of the store has it too. Checksums are noted again.
+    fn is_copied(&self) -> bool {
+        self.is_verified()
     }
 
     /// What people call it.
@@ -65,6 +86,9 @@ impl Kind {
             Self::Partial => "partial outputs".to_owned(),
             Self::Call(_) => "model calls".to_owned(),
             Self::Run { .. } | Self::Pointer => "runs".to_owned(),
+            Self::Checksum => "checksums".to_owned(),
+            Self::SetAside => "damaged, set aside".to_owned(),
+            Self::Lease => "of runs that go on".to_owned(),
             Self::Machine => "of one machine".to_owned(),
             Self::Other => "other".to_owned(),
         }

@@ -43,7 +43,8 @@ async fn objects_are_counted_by_kind_and_by_run() -> TestResult {
     let folder = tempfile::tempdir()?;
     let store = filled(folder.path()).await?;
     let found = inventory(&store).await?;
-    assert_eq!(found.all.objects, 13);
+    // Each artifact, partial output and file of a run has a checksum beside it.
+    assert_eq!((found.all.objects, found.kinds["checksums"]), (13 + 9, Amount { objects: 9, bytes: 0 }));
     assert_eq!(found.kinds["artifacts .parquet"], Amount { objects: 4, bytes: 64 });
     assert_eq!((found.kinds["runs"].objects, found.kinds["partial outputs"].objects), (7, 1));
     assert_eq!(found.kinds["of one machine"].objects, 1);
@@ -54,36 +55,145 @@ async fn objects_are_counted_by_kind_and_by_run() -> TestResult {
     Ok(())
 }
 
+/// Nothing is known of formats.
+fn any(_: &str, _: bytes::Bytes) -> Option<String> {
+    None
+}
+
 #[tokio::test]
-async fn every_kind_of_damage_is_named() -> TestResult {
+async fn a_flipped_bit_and_a_cut_in_any_object_are_named_and_outputs_of_tasks_set_aside() -> TestResult {
     let folder = tempfile::tempdir()?;
     let store = filled(folder.path()).await?;
-    let whole = verify(&store, |_| {}).await?;
-    assert_eq!((whole.read.objects, whole.damaged), (12, vec![]));
-    let dense = |rows: u32| {
-        let mut bytes = [0; 64 + 2 * 16 * 4];
-        bytes[..8].copy_from_slice(b"RVDENSE\n");
-        bytes[12..16].copy_from_slice(&3u32.to_le_bytes());
-        bytes[16..20].copy_from_slice(&rows.to_le_bytes());
-        bytes.to_vec()
-    };
-    let key = Key::of_bytes(b"call").hex();
-    store.put("artifacts/aa/whole.dense", dense(2)).await?;
-    let damaged = [
-        ("artifacts/aa/cut.dense", dense(3)),
-        ("artifacts/aa/other.bm25", b"nothing".to_vec()),
-        ("artifacts/aa/cut.parquet", parquet("rows")[..9].to_vec()),
-        ("artifacts/aa/footer.parquet", [b"PAR1PAR1".as_slice(), &9u32.to_le_bytes(), b"PAR1"].concat()),
-        ("runs/three/results.json", b"{".to_vec()),
-        (&format!("journal/{}/{key}.json", &key[..2]), b"{}".to_vec()),
-    ];
-    for (name, bytes) in &damaged {
-        store.put(name, bytes.clone()).await?;
+    for format in ["dense", "bm25", "tokens"] {
+        store.put(&format!("artifacts/aa/x.{format}"), vec![7; 3 << 20]).await?;
     }
-    let found = verify(&store, |_| {}).await?;
-    let mut names: Vec<&str> = damaged.iter().map(|(name, _)| *name).collect();
-    names.sort_unstable();
-    assert_eq!(found.damaged.iter().map(|damaged| damaged.name.as_str()).collect::<Vec<_>>(), names);
+    let whole = verify(&store, &any, true, |_| {}).await?;
+    assert_eq!((whole.read.objects, whole.damaged.len(), whole.without_checksum.objects), (15, 0, 0));
+    let names: Vec<String> = store.list("").await?.into_iter().filter(|name| Kind::of(name).is_verified()).collect();
+    let mut tried = 0;
+    for name in &names {
+        let file = store.local_path(name).ok_or("a folder has paths")?;
+        let good = std::fs::read(&file)?;
+        let is_covered = name != "runs/e.latest" && !name.ends_with(".jsonl");
+        for flip in [true, false].into_iter().filter(|_| is_covered && !good.is_empty()) {
+            let mut bytes = good.clone();
+            match flip {
+                true => bytes[good.len() / 2] ^= 1,
+                false => bytes.truncate(good.len() / 2),
+            }
+            std::fs::write(&file, &bytes)?;
+            // Once only to look, and once to set aside.
+            for set_aside in [false, true] {
+                let found = verify(&store, &any, set_aside, |_| {}).await?;
+                assert_eq!(found.damaged.len(), 1, "{name}: {found:?}");
+                assert_eq!(&found.damaged[0].name, name);
+                assert!(found.damaged[0].reason.contains("checksum"), "{found:?}");
+            }
+            if name.starts_with("runs/") {
+                assert!(file.exists(), "{name} is not made by a task");
+            } else {
+                assert!(!store.exists(name).await? && store.lost().await? == [name.clone()]);
+                let aside = store.list("damaged").await?;
+                let kept = aside.iter().filter(|kept| kept.starts_with(&format!("damaged/{name}.")));
+                let last = kept.map(|kept| store.local_path(kept)).next_back().flatten().ok_or("it is kept")?;
+                assert!(aside.len() > 1 || std::fs::read(last)? == bytes);
+            }
+            std::fs::write(&file, &good)?;
+            assert!(verify(&store, &any, true, |_| {}).await?.damaged.is_empty() && store.lost().await?.is_empty());
+            tried += 1;
+        }
+    }
+    assert!(tried >= 20, "{tried}");
+    assert!(verify(&store, &any, true, |_| {}).await?.set_aside.objects >= 16);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_has_no_checksum_is_shown_to_who_knows_its_format() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let store = filled(folder.path()).await?;
+    // As an earlier version leaves a store.
+    std::fs::remove_dir_all(folder.path().join("checksums"))?;
+    let name = artifact(2);
+    let check = |of: &str, bytes: bytes::Bytes| (of == name).then(|| format!("{} bytes are no table", bytes.len()));
+    let found = verify(&store, &check, false, |_| {}).await?;
+    assert_eq!(found.without_checksum.objects, 5);
+    assert_eq!(found.damaged, [DamagedObject { name: name.clone(), reason: "16 bytes are no table".to_owned() }]);
+    assert_eq!(store.read(&name).await?.map(|read| read.is_checked), Some(false), "it can be read as before");
+    let key = Key::of_bytes(b"call").hex();
+    store.put(&format!("journal/{}/{key}.json", &key[..2]), "{}").await?;
+    store.put("runs/three/results.json", "{").await?;
+    std::fs::remove_dir_all(folder.path().join("checksums"))?;
+    assert_eq!(verify(&store, &any, false, |_| {}).await?.damaged.len(), 2, "a call, and results that are no JSON");
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_a_run_that_goes_on_uses_is_never_litter() -> TestResult {
+    for folder in [tempfile::tempdir()?, tempfile::tempdir()?] {
+        let store = filled(folder.path()).await?;
+        let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
+        let names = |litter: &Litter| litter.unused.iter().map(|object| object.name.clone()).collect::<Vec<_>>();
+        let before = litter(&store, &all).await?;
+        assert_eq!((names(&before), before.staged.len()), (vec![artifact(3)], 1));
+        // A run begins after somebody has looked, and finds what it needs.
+        let lease = Lease::begin(&store).await?;
+        lease.hold("one", [artifact(3), artifact(9)]).await?;
+        remove(&store, &before, |_| {}).await?;
+        assert!(store.exists(&artifact(3)).await?, "it was about to be removed");
+        assert!(store.exists("partial/one/5-artifacts-00-x.parquet").await?, "of the same run");
+        let now = litter(&store, &all).await?;
+        assert_eq!((now.unused.len(), now.partial.len(), now.staged.len()), (0, 0, 0));
+        lease.end().await?;
+        assert!(store.list("leases").await?.is_empty());
+        assert_eq!(names(&litter(&store, &all).await?), [artifact(3)]);
+        remove(&store, &litter(&store, &all).await?, |_| {}).await?;
+        assert!(!store.exists(&artifact(3)).await?);
+        assert!(!store.list("checksums").await?.iter().any(|name| name.contains(&artifact(3))));
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_claim_of_a_killed_run_ends_and_is_removed() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let store = filled(folder.path()).await?;
+    let lease = Lease::begin(&store).await?;
+    lease.hold("killed", [artifact(3)]).await?;
+    // As `kill -9` leaves it.
+    std::mem::forget(lease);
+    let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
+    assert!(litter(&store, &all).await?.unused.is_empty());
+    let dead = std::time::SystemTime::now() - LEASE_LIFETIME - std::time::Duration::from_secs(1);
+    for name in store.list("leases").await? {
+        let file = std::fs::File::options().write(true).open(store.local_path(&name).ok_or("a path")?)?;
+        file.set_modified(dead)?;
+    }
+    let found = litter(&store, &all).await?;
+    assert_eq!((found.unused.len(), found.leftovers.len()), (1, 2), "{found:?}");
+    remove(&store, &found, |_| {}).await?;
+    assert!(store.list("leases").await?.is_empty() && !store.exists(&artifact(3)).await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_waits_for_the_end_of_a_removal_before_it_looks() -> TestResult {
+    let store = ArtifactStore::open("memory:///removal", &[])?;
+    let removal = lease::Removal::begin(&store).await?;
+    let claim = Lease::begin(&store).await?;
+    let waiting = {
+        let store = store.clone();
+        tokio::spawn(async move {
+            claim.hold("run", ["artifacts/aa/x.parquet".to_owned()]).await?;
+            store.exists("ended").await.map(|ended| (claim, ended))
+        })
+    };
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    assert!(!waiting.is_finished());
+    store.put("ended", "x").await?;
+    removal.end().await?;
+    let (_claim, ended) = waiting.await??;
+    assert!(ended, "it looked after the end");
     Ok(())
 }
 
@@ -127,11 +237,28 @@ async fn a_copy_goes_on_where_it_was_and_overwrites_nothing() -> TestResult {
     assert_eq!(far.get("runs/e.latest").await?.as_deref(), Some(&b"another"[..]));
     let again = copy(&store, &far, scratch.path(), |_| {}).await?;
     assert_eq!((again.written.objects, again.there.objects), (0, 11));
+    assert_eq!(verify(&far, &any, false, |_| {}).await?.without_checksum.objects, 0, "checksums go along");
 
     let other = tempfile::tempdir()?;
     let back = ArtifactStore::open(&other.path().to_string_lossy(), &[])?;
     assert_eq!(copy(&far, &back, scratch.path(), |_| {}).await?.written.objects, 12);
     assert_eq!(back.list("").await?, far.list("").await?);
+    Ok(())
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_not_copied_and_named() -> TestResult {
+    let (folder, scratch) = (tempfile::tempdir()?, tempfile::tempdir()?);
+    let store = filled(folder.path()).await?;
+    let file = store.local_path(&artifact(1)).ok_or("a path")?;
+    let mut bytes = std::fs::read(&file)?;
+    bytes[5] ^= 1;
+    std::fs::write(&file, bytes)?;
+    let far = ArtifactStore::open("memory:///sound", &[])?;
+    let copied = copy(&store, &far, scratch.path(), |_| {}).await?;
+    assert_eq!((copied.written.objects, copied.damaged.len(), copied.is_whole()), (11, 1, false));
+    assert_eq!(copied.damaged[0].name, artifact(1));
+    assert!(!far.exists(&artifact(1)).await? && store.exists(&artifact(1)).await?);
     Ok(())
 }
 
@@ -157,7 +284,7 @@ async fn calls_go_from_a_file_to_objects_and_back_to_a_file() -> TestResult {
     let far = ArtifactStore::open("memory:///calls", &[])?;
     let calls = copy(&near, &far, scratch.path(), |_| {}).await?.calls;
     assert_eq!(calls, CopiedCalls { written: 30, ..CopiedCalls::default() });
-    assert!(verify(&far, |_| {}).await?.damaged.is_empty(), "as a shared journal writes them");
+    assert!(verify(&far, &any, false, |_| {}).await?.damaged.is_empty(), "as a shared journal writes them");
     // More than one batch, of which some are there.
     for key in &keys[30..] {
         journal.put(key, &entry(&key.hex()))?;

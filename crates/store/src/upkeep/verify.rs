@@ -1,31 +1,37 @@
-//! Reads every object of a store and tells which are not what was written, as
-//! far as that shows: a model call by its checksum, results by their syntax,
-//! an artifact by the first and last bytes and the length of its format.
+//! Reads every object of a store and tells which are not what was written:
+//! each is compared with its checksum. Outputs of earlier versions, which have
+//! none, are shown to whoever knows their formats.
 
 use super::{AT_ONCE, Amount, Kind};
-use crate::{ArtifactStore, Error, StoredObject, journal};
+use crate::{
+    ArtifactStore, Error, StoredObject,
+    artifact::checksum::{Checksum, Verdict},
+    journal,
+};
+use bytes::Bytes;
 use futures::{StreamExt, stream};
 use serde::Serialize;
+use std::collections::BTreeMap;
 
-/// The first bytes that are kept for a look: a dense index tells its length
-/// in its first 24.
-const HEAD: usize = 64;
-/// The last ones: Parquet ends with a length and its mark.
-const TAIL: usize = 8;
-/// The header of a dense index.
-const DENSE_HEADER: u64 = 64;
-/// Rows of a dense index are filled up to a multiple of so many numbers.
-const DENSE_LANES: u64 = 16;
 /// Larger JSON files are not held in memory.
 const LARGEST_JSON: u64 = 256 << 20;
+
+/// Says what is wrong with an output of a task, by its name and its bytes, as
+/// far as its format tells.
+pub type FormatCheck<'a> = &'a (dyn Fn(&str, Bytes) -> Option<String> + Send + Sync);
 
 /// What reading everything found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Verified {
     /// What was read.
     pub read: Amount,
+    /// What of it has no checksum, since an earlier version wrote it: it was
+    /// looked at as far as its format tells.
+    pub without_checksum: Amount,
     /// What is not what was written.
     pub damaged: Vec<DamagedObject>,
+    /// What was set aside, now or before, and is kept below `damaged/`.
+    pub set_aside: Amount,
 }
 
 /// An object that is not what was written.
@@ -33,86 +39,106 @@ pub struct Verified {
 pub struct DamagedObject {
     /// Its name.
     pub name: String,
-    /// What is wrong with it.
+    /// What is wrong with it, and what becomes of it.
     pub reason: String,
 }
 
-/// Reads everything that is not of one machine, and tells how far it is.
+/// Reads everything that is not of one machine, and tells how far it is. An
+/// output of a task that is damaged is set aside if `set_aside` says so and the
+/// store was not opened to be read.
 ///
 /// # Errors
 /// If the store cannot be listed or read.
-pub async fn verify(store: &ArtifactStore, mut progress: impl FnMut(Amount)) -> Result<Verified, Error> {
+pub async fn verify(
+    store: &ArtifactStore,
+    check: FormatCheck<'_>,
+    set_aside: bool,
+    mut progress: impl FnMut(Amount),
+) -> Result<Verified, Error> {
     let mut verified = Verified::default();
     let objects = store.objects("").await?;
-    let checks = objects.iter().filter(|object| Kind::of(&object.name) != Kind::Machine).map(|object| async move {
-        let reason = check(store, object).await;
-        reason.map(|reason| (object, reason))
+    let mut checksums: BTreeMap<&str, Vec<Checksum>> = BTreeMap::new();
+    for object in &objects {
+        if let Some((of, checksum)) = Checksum::parse(&object.name) {
+            checksums.entry(of).or_default().push(checksum);
+        }
+    }
+    let checks = objects.iter().filter(|object| Kind::of(&object.name).is_verified()).map(|object| {
+        let known = checksums.get(object.name.as_str()).map_or(&[][..], Vec::as_slice);
+        async move { problem(store, object, known, check).await.map(|problem| (object, !known.is_empty(), problem)) }
     });
     let mut checks = stream::iter(checks).buffered(AT_ONCE);
     while let Some(checked) = checks.next().await {
-        let (object, reason) = checked?;
+        let (object, has_checksum, problem) = checked?;
         verified.read.add(object.bytes);
         progress(verified.read);
-        verified.damaged.extend(reason.map(|reason| DamagedObject { name: object.name.clone(), reason }));
+        if !has_checksum && matches!(Kind::of(&object.name), Kind::Artifact(_) | Kind::Partial) {
+            verified.without_checksum.add(object.bytes);
+        }
+        let Some(mut reason) = problem else { continue };
+        if set_aside
+            && !store.is_reading()
+            && let Error::Damaged { reason: told, .. } = store.set_aside(&object.name, &reason).await
+        {
+            reason = told;
+        }
+        verified.damaged.push(DamagedObject { name: object.name.clone(), reason });
     }
+    drop(checks);
+    verified.set_aside = Amount::of(&store.objects(crate::artifact::DAMAGED).await?);
     Ok(verified)
 }
 
-async fn check(store: &ArtifactStore, object: &StoredObject) -> Result<Option<String>, Error> {
+/// What is wrong with an object.
+async fn problem(
+    store: &ArtifactStore,
+    object: &StoredObject,
+    known: &[Checksum],
+    check: FormatCheck<'_>,
+) -> Result<Option<String>, Error> {
     let kind = Kind::of(&object.name);
     let is_json = match &kind {
         Kind::Call(_) => true,
-        Kind::Run { file, .. } => file.ends_with(".json"),
+        Kind::Run { file, .. } => file.ends_with(".json") && object.bytes <= LARGEST_JSON,
         _ => false,
     };
-    let (mut length, mut head, mut tail, mut text) = (0, Vec::new(), Vec::new(), Vec::new());
+    // Formats are known elsewhere, which takes the whole object.
+    let is_old = known.is_empty() && matches!(kind, Kind::Artifact(_) | Kind::Partial);
+    let (mut hasher, mut length, mut text) = (blake3::Hasher::new(), 0u64, Vec::new());
     let mut look = |piece: &[u8]| {
+        hasher.update(piece);
         length += piece.len() as u64;
-        head.extend_from_slice(&piece[..piece.len().min(HEAD - head.len())]);
-        tail.extend_from_slice(&piece[piece.len().saturating_sub(TAIL)..]);
-        tail.drain(..tail.len().saturating_sub(TAIL));
-        if is_json && object.bytes <= LARGEST_JSON {
+        if is_json || is_old {
             text.extend_from_slice(piece);
         }
     };
     if !store.scan(&object.name, &mut look).await? {
-        return Ok(Some("it was removed meanwhile".to_owned()));
+        // A run that goes on may replace or remove what is its own.
+        let is_gone = matches!(kind, Kind::Artifact(_)).then(|| "it was removed meanwhile".to_owned());
+        return Ok(is_gone);
     }
-    if length != object.bytes {
-        return Ok(Some(format!("{length} bytes were read, and it is listed with {}", object.bytes)));
+    if !known.is_empty() {
+        let checksum = Checksum::from(hasher.finalize());
+        if known.contains(&checksum) {
+            return Ok(None);
+        }
+        // It may have been replaced since it was listed.
+        let mut hasher = blake3::Hasher::new();
+        if !store.scan(&object.name, |piece| _ = hasher.update(piece)).await? {
+            return Ok(None);
+        }
+        let is_damaged = store.judge(&object.name, &Checksum::from(hasher.finalize())).await? == Verdict::Damaged;
+        return Ok(is_damaged.then(|| match length {
+            0 => "it is empty, and does not match its checksum".to_owned(),
+            _ => "its content does not match its checksum".to_owned(),
+        }));
     }
     Ok(match kind {
         Kind::Call(key) => journal::check_object(&key, &text),
-        Kind::Run { .. } if is_json && object.bytes <= LARGEST_JSON => {
+        Kind::Run { .. } if is_json => {
             serde_json::from_slice::<serde::de::IgnoredAny>(&text).err().map(|error| error.to_string())
         }
-        Kind::Artifact(format) => artifact(&format, length, &head, &tail),
-        Kind::Partial => {
-            let format = object.name.rsplit('.').next().unwrap_or_default();
-            artifact(format, length, &head, &tail)
-        }
+        Kind::Artifact(_) | Kind::Partial => check(&object.name, Bytes::from(text)),
         _ => None,
     })
-}
-
-/// What is wrong with an artifact of a format.
-fn artifact(format: &str, length: u64, head: &[u8], tail: &[u8]) -> Option<String> {
-    let number = |bytes: &[u8], at: usize| {
-        let bytes = bytes.get(at..at + 4).and_then(|bytes| bytes.first_chunk::<4>());
-        bytes.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)))
-    };
-    match format {
-        "parquet" if !head.starts_with(b"PAR1") || !tail.ends_with(b"PAR1") || tail.len() < TAIL => {
-            Some("it is no whole Parquet file".to_owned())
-        }
-        "parquet" if number(tail, 0) + 12 > length => Some("its footer is longer than the file".to_owned()),
-        "dense" if !head.starts_with(b"RVDENSE\n") => Some("it is no dense index".to_owned()),
-        "dense" => {
-            let (columns, rows) = (number(head, 12).next_multiple_of(DENSE_LANES), number(head, 16));
-            let expected = rows.saturating_mul(columns).saturating_mul(4).saturating_add(DENSE_HEADER);
-            (expected != length).then(|| format!("{length} bytes are not {rows} vectors: it is cut off or damaged"))
-        }
-        "bm25" if !head.starts_with(b"RVBM25\0\n") || length < 44 => Some("it is no BM25 index".to_owned()),
-        _ => None,
-    }
 }

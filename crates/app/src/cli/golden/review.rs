@@ -1,74 +1,221 @@
 //! `reverie golden review`: a person looks at every question.
+//!
+//! Every decision is in the file before the next question is shown; a process
+//! that is killed at any moment loses none. A question is rejected by two
+//! files: it is added to the rejected ones before it leaves the dataset, and
+//! comes back into the dataset before it leaves those, so that between the two
+//! it is in both and never in neither.
 
-use super::{Context, Failure, read, write};
-use eval::{Dataset, Question, dataset::Review};
+use super::{Context, Failure, open};
+use eval::{
+    Question,
+    dataset::{DatasetFile, Review},
+};
+use serde_json::{Value, json};
 use std::{
     io::{BufRead, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
+use store::Key;
 
 const KEYS: &str = "[a]ccept  [e]dit  [r]eject  [n]ext  [b]ack  [q]uit > ";
 
-/// Shows questions until all were seen or the person ends. Every decision is
-/// written at once, so that nothing is lost.
+/// Shows questions until all were seen or the person ends.
 pub fn run(cx: &Context, path: &Path, all: bool) -> Result<u8, Failure> {
-    let mut dataset = read(path)?;
+    let mut review = Reviewing::start(path)?;
+    super::tell_ignored(cx, &review.file);
     let mut input = std::io::stdin().lock();
-    let mut at = 0;
-    let mut decided = 0;
-    while at < dataset.questions.len() {
-        if !all && dataset.questions[at].review.is_some() {
+    // Questions by their places in the file as it was, those that were shown
+    // before this one, and the one that the person wants to see again.
+    let (mut at, mut shown, mut again, mut decided) = (0, Vec::new(), None, 0);
+    while at < review.questions.len() {
+        let (question, state) = &review.questions[at];
+        let is_open = *state == State::Kept && (all || question.review.is_none());
+        if !is_open && again != Some(at) {
             at += 1;
             continue;
         }
-        cx.print(show(&dataset, at));
-        match ask(&mut input, KEYS)?.as_deref().map(str::trim) {
+        cx.print(review.show(at));
+        let key = ask(&mut input, KEYS)?;
+        let is_decision = match key.as_deref().map(str::trim) {
             Some("a") => {
-                dataset.questions[at].review = Some(Review::Accepted);
-                write(path, &dataset)?;
-                (at, decided) = (at + 1, decided + 1);
+                review.decide(at, |question| question.review = Some(Review::Accepted))?;
+                true
             }
             Some("e") => {
-                edit(&mut input, &mut dataset.questions[at])?;
-                write(path, &dataset)?;
-                (at, decided) = (at + 1, decided + 1);
+                let mut edited = review.questions[at].0.clone();
+                edit(&mut input, &mut edited)?;
+                review.decide(at, |question| *question = edited)?;
+                true
             }
             Some("r") => {
-                let rejected = dataset.questions.remove(at);
-                keep(path, &rejected)?;
-                write(path, &dataset)?;
-                decided += 1;
+                review.reject(at)?;
+                true
             }
-            Some("n" | "") => at += 1,
-            Some("b") => at = at.saturating_sub(1),
+            Some("n" | "") => false,
+            Some("b") => {
+                match shown.pop() {
+                    Some(before) => (at, again) = (before, Some(before)),
+                    None => cx.note("this is the first one that was shown"),
+                }
+                continue;
+            }
             Some("q") | None => break,
-            Some(other) => cx.note(format_args!("`{other}` is none of the keys")),
-        }
+            Some(other) => {
+                cx.note(format_args!("`{other}` is none of the keys"));
+                continue;
+            }
+        };
+        decided += usize::from(is_decision);
+        shown.push(at);
+        at += 1;
     }
-    let open = dataset.questions.iter().filter(|question| question.review.is_none()).count();
-    cx.print(format_args!(
-        "{decided} decided now; {} of {} reviewed, {open} open",
-        dataset.questions.len() - open,
-        dataset.questions.len()
-    ));
+    let kept = || review.questions.iter().filter(|(_, state)| *state == State::Kept);
+    let open = kept().filter(|(question, _)| question.review.is_none()).count();
+    let all = kept().count();
+    cx.print(format_args!("{decided} decided now; {} of {all} reviewed, {open} open", all - open));
     Ok(0)
 }
 
-fn show(dataset: &Dataset, at: usize) -> String {
-    let question = &dataset.questions[at];
-    let kind = question.origin.as_ref().map_or("written", |origin| origin.kind.name());
-    let mut text = format!(
-        "\n── {} of {} · {kind} · {}\nquestion:  {}\nreference: {}\n",
-        at + 1,
-        dataset.questions.len(),
-        question.id,
-        question.question,
-        question.reference.as_deref().unwrap_or(if question.answerable { "–" } else { "the documents do not say" })
-    );
-    for evidence in &question.evidence {
-        text.push_str(&format!("evidence:  “{}”\n           {}\n", evidence.quote, evidence.document));
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// In the dataset.
+    Kept,
+    /// Among the rejected ones.
+    Rejected,
+}
+
+/// A dataset that is being reviewed.
+struct Reviewing {
+    path: PathBuf,
+    /// What the file held when it was last read or written here.
+    written: Key,
+    file: DatasetFile,
+    /// All questions, rejected ones too, in the order of the file.
+    questions: Vec<(Question, State)>,
+}
+
+impl Reviewing {
+    fn start(path: &Path) -> Result<Self, Failure> {
+        let file = open(path)?;
+        let questions = file.dataset.questions.iter().map(|question| (question.clone(), State::Kept)).collect();
+        let written = key_of(path)?;
+        Ok(Self { path: path.to_owned(), written, file, questions })
     }
-    text
+
+    /// Changes a question, which is in the dataset then, and writes it.
+    fn decide(&mut self, at: usize, change: impl FnOnce(&mut Question)) -> Result<(), Failure> {
+        let (question, state) = &mut self.questions[at];
+        let was = std::mem::replace(state, State::Kept);
+        change(question);
+        self.write()?;
+        if was == State::Rejected {
+            self.forget_rejection(at)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a question out of the dataset and keeps it among the rejected ones.
+    fn reject(&mut self, at: usize) -> Result<(), Failure> {
+        if self.questions[at].1 == State::Rejected {
+            return Ok(());
+        }
+        let kept = self.questions.iter().filter(|(_, state)| *state == State::Kept).count();
+        if kept == 1 {
+            return Err(Failure::usage(format!(
+                "{}: this is the last question that is left; remove the file yourself",
+                self.path.display()
+            )));
+        }
+        self.questions[at].1 = State::Rejected;
+        let question = &self.questions[at].0;
+        let mut lines = rejected(&self.path)?;
+        lines.push(json!({ "reason": "review", "question": question.question, "removed": question }).to_string());
+        self.write_rejected(&lines)?;
+        self.write()
+    }
+
+    /// Takes a question out of the rejected ones.
+    fn forget_rejection(&self, at: usize) -> Result<(), Failure> {
+        let id = &self.questions[at].0.id;
+        let mut lines = rejected(&self.path)?;
+        let is_it = |line: &String| {
+            let line: Value = serde_json::from_str(line).unwrap_or_default();
+            line["reason"] == "review" && line["removed"]["id"] == json!(id)
+        };
+        if let Some(last) = lines.iter().rposition(is_it) {
+            lines.remove(last);
+        }
+        self.write_rejected(&lines)
+    }
+
+    fn write_rejected(&self, lines: &[String]) -> Result<(), Failure> {
+        let text: String = lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect();
+        Ok(lab::write_whole(&rejected_path(&self.path), text.as_bytes())?)
+    }
+
+    /// Writes the dataset, unless somebody else did meanwhile.
+    fn write(&mut self) -> Result<(), Failure> {
+        if key_of(&self.path)? != self.written {
+            return Err(Failure::work(format!(
+                "{}: somebody else wrote it during this review; what was decided before is kept, the last decision is \
+                 not: review again",
+                self.path.display()
+            )));
+        }
+        let kept = self.questions.iter().filter(|(_, state)| *state == State::Kept);
+        self.file.dataset.questions = kept.map(|(question, _)| question.clone()).collect();
+        let bytes = self.file.to_bytes().map_err(Failure::work)?;
+        lab::write_whole(&self.path, &bytes)?;
+        self.written = Key::of_bytes(&bytes);
+        Ok(())
+    }
+
+    fn show(&self, at: usize) -> String {
+        let (question, state) = &self.questions[at];
+        let kind = question.origin.as_ref().map_or("written", |origin| origin.kind.name());
+        let decision = match (state, question.review) {
+            (State::Rejected, _) => " · rejected",
+            (State::Kept, Some(Review::Accepted)) => " · accepted",
+            (State::Kept, Some(Review::Edited)) => " · edited",
+            (State::Kept, None) => "",
+        };
+        let mut text = format!(
+            "\n── {} of {} · {kind} · {}{decision}\nquestion:  {}\nreference: {}\n",
+            at + 1,
+            self.questions.len(),
+            question.id,
+            question.question,
+            question.reference.as_deref().unwrap_or(if question.answerable {
+                "–"
+            } else {
+                "the documents do not say"
+            })
+        );
+        for evidence in &question.evidence {
+            text.push_str(&format!("evidence:  “{}”\n           {}\n", evidence.quote, evidence.document));
+        }
+        text
+    }
+}
+
+fn key_of(path: &Path) -> Result<Key, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+    Ok(Key::of_bytes(&bytes))
+}
+
+fn rejected_path(path: &Path) -> PathBuf {
+    path.with_extension("rejected.jsonl")
+}
+
+/// The lines of the rejected ones.
+fn rejected(path: &Path) -> Result<Vec<String>, Failure> {
+    let path = rejected_path(path);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(text.lines().map(str::to_owned).collect()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Failure::work(format!("{}: {error}", path.display()))),
+    }
 }
 
 /// A line, without its end; none at the end of the input.
@@ -84,20 +231,11 @@ fn ask(input: &mut impl BufRead, prompt: &str) -> Result<Option<String>, Failure
 /// The id stays: it is still the same question.
 fn edit(input: &mut impl BufRead, question: &mut Question) -> Result<(), Failure> {
     if let Some(text) = ask(input, "question (empty keeps it) > ")?.filter(|text| !text.trim().is_empty()) {
-        question.question = text;
+        text.trim().clone_into(&mut question.question);
     }
     if let Some(text) = ask(input, "reference (empty keeps it) > ")?.filter(|text| !text.trim().is_empty()) {
-        question.reference = Some(text);
+        question.reference = Some(text.trim().to_owned());
     }
     question.review = Some(Review::Edited);
     Ok(())
-}
-
-/// Adds a question to those that were rejected.
-fn keep(path: &Path, question: &Question) -> Result<(), Failure> {
-    let target = path.with_extension("rejected.jsonl");
-    let line = serde_json::json!({ "reason": "review", "question": question.question, "removed": question });
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(&target);
-    let written = file.and_then(|mut file| writeln!(file, "{line}"));
-    written.map_err(|error| Failure::work(format!("{}: {error}", target.display())))
 }

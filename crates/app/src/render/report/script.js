@@ -25,23 +25,20 @@ function svg(name, attributes = {}, text) {
   return node;
 }
 const chosenTrial = () => results.trials.find((trial) => trial.trial.id === state.trial);
+const sentences = (said) => said.map((sentence) => `${sentence[0].toUpperCase()}${sentence.slice(1)}.`).join(" ");
 const scoreValue = (scored) => (scored && "value" in scored.score ? scored.score.value : null);
 
 // ---- header
 document.title = `Reverie: ${results.experiment}`;
 byId("title").textContent = results.experiment;
-byId("verdict").textContent = winner
-  ? `Winner: ${winner}, by the mean of ${results.objective.join(", ")}.`
-  : `No winner: ${results.winner.refused}.`;
+byId("verdict").textContent = sentences(results.verdict);
 if (results.partial) {
   byId("partial").hidden = false;
   byId("partial").textContent = `Partial results: ${results.partial}.`;
 }
-const tied = results.trials.filter((trial) => trial.tied).length;
 byId("facts").textContent =
   `${results.documents} documents, ${(results.text_bytes / 1e6).toFixed(2)} MB of text, ${results.questions.length} questions, ` +
   `${results.trials.length} trials` +
-  (winner && tied ? `; ${tied} of them cannot be told from the winner by a paired test (p > 0.05 after Holm's correction)` : "") +
   `. Run ${results.run}, ${new Date(results.time_ms).toISOString().replace("T", " ").slice(0, 16)} UTC.`;
 
 // ---- what the plot and the tables show
@@ -195,12 +192,14 @@ function drawBoard() {
   head.append(sortable("s p50", "p50", (trial) => trial.latency_p50, true), sortable("s p95", "p95", (trial) => trial.latency_p95, true));
   head.append(sortable("tokens", "tokens", (trial) => trial.tokens, true), sortable("$", "cost", (trial) => trial.cost_usd, true));
   const body = element("tbody");
+  const separated = results.trials.some((trial) => trial.group > 1);
   for (const trial of trials) {
     const id = trial.trial.id;
     let badge = "";
-    if (id === winner) badge = element("span", { class: "badge winner" }, "winner");
+    if (id === winner) badge = element("span", { class: "badge winner" }, separated ? "winner" : "leads");
     else if (trial.stopped) badge = element("span", { class: "badge tied", title: trial.stopped.reason }, trial.stopped.kind.replaceAll("_", " "));
     else if (winner && trial.tied) badge = element("span", { class: "badge tied", title: `p = ${fixed(trial.p_value)}` }, "tied");
+    else if (winner && trial.group) badge = element("span", { class: "badge", title: `p = ${fixed(trial.p_value)}` }, `group ${trial.group}`);
     const row = element("tr", rowAttributes(id === state.trial, !kept(trial), () => chooseTrial(id)), element("td", {}, badge), element("td", {}, id));
     for (const axis of varying) row.append(element("td", {}, trial.trial.labels[axis]));
     row.append(summaryCell(trial.objective));
@@ -250,7 +249,8 @@ function drawQuestions() {
 }
 function missingText(scored) {
   const missing = scored?.score?.missing;
-  return missing ? `${missing.reason.replaceAll("_", " ")}: ${missing.detail}` : "not scored";
+  const detail = missing?.detail?.message ? `\`${missing.detail.function}\`: ${missing.detail.message}` : missing?.detail;
+  return missing ? `${missing.reason.replaceAll("_", " ")}: ${detail}` : "not scored";
 }
 
 // ---- one question

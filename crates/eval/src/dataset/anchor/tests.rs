@@ -123,7 +123,7 @@ fn what_is_not_found_is_told_with_its_reason() {
     assert_eq!(
         reasons,
         [
-            Unfound::Quote { document: "c.txt".into() },
+            Unfound::Quote { document: "c.txt".into(), was_there: true, nearest: None },
             Unfound::Document { document: "a.txt".into(), similar: Some("guide/a.txt".into()) },
             Unfound::Document { document: "x.txt".into(), similar: None },
             Unfound::Nowhere,
@@ -134,4 +134,15 @@ fn what_is_not_found_is_told_with_its_reason() {
         unanchored[1].to_string(),
         "question `q1`: the evidence “fox” cannot be used: the corpus has no document `a.txt`; did you mean `guide/a.txt`?"
     );
+}
+
+#[test]
+fn a_quote_that_never_stood_there_is_not_said_to_have_gone_and_the_nearest_words_are_named() {
+    let document = "Delays are long. A red fox jumps over\nthe lazy dog, they say. The dog sleeps.";
+    let mut dataset = dataset(&[("a.txt", "the red fox jumped over the lazy dog")]);
+    let told = dataset.anchor([("a.txt", document)])[0].to_string();
+    assert!(told.contains("does not stand in `a.txt`") && !told.contains("no longer"), "{told}");
+    assert!(told.contains("red fox jumps over the lazy dog"), "{told}");
+    assert_eq!(nearest_words(document, "quite other words altogether"), None);
+    assert_eq!(nearest_words("", "a b"), None);
 }

@@ -114,7 +114,7 @@ impl Shared {
             let usual = state.usual.entry(operator).or_insert(seconds);
             *usual += (seconds - *usual) * 0.2;
             drop(state);
-            let _ = task.done.send(result.map_err(Error::Remote));
+            let _ = task.done.send(result.map_err(Error::from));
         }
     }
 

@@ -134,10 +134,12 @@ pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<
     wanted.point("questions", 0, results.questions.len() as f64, time);
     wanted.point("documents", 0, results.documents as f64, time);
     wanted.point("provider_errors", 0, results.provider_errors as f64, time);
+    wanted.point("function_errors", 0, results.function_errors as f64, time);
     let best = results.winner.trial().and_then(|id| results.trial(id).ok()).or(results.trials.first());
     if let Some(best) = best {
         wanted.point("objective", 0, best.objective.as_ref().and_then(|summary| summary.mean), time);
     }
+    wanted.tag("reverie.verdict", &results.verdict.join("; "));
     match &results.winner {
         Winner::Trial(id) => {
             wanted.tag("reverie.winner", id);
@@ -337,15 +339,11 @@ fn inputs(view: &View) -> Vec<Value> {
 
 /// What a person reads on the run's page.
 fn note(view: &View, results: &Results) -> String {
-    let verdict = match &results.winner {
-        Winner::Trial(id) => {
-            let trial = view.trials.iter().find(|trial| trial.id == *id);
-            let pipeline = trial.map(|trial| pipeline(trial, &view.trials)).unwrap_or_default();
-            format!("**Winner: {id}** {pipeline}")
-        }
-        Winner::Refused(reason) => format!("**No winner:** {reason}"),
-    };
-    let mut lines = vec![verdict, String::new()];
+    let mut lines: Vec<String> = results.verdict.iter().map(|sentence| format!("{sentence}.")).collect();
+    if let Some(trial) = results.winner.trial().and_then(|id| view.trials.iter().find(|trial| trial.id == id)) {
+        lines.insert(0, format!("**{}** {}", trial.id, pipeline(trial, &view.trials)));
+    }
+    lines.push(String::new());
     if let Some(partial) = &results.partial {
         lines.extend([format!("Partial: {partial}"), String::new()]);
     }

@@ -2,7 +2,9 @@
 //! divides it, and each process spends no more than it holds.
 //!
 //! A process asks when its next call does not fit into what it holds, and is
-//! given a little more than that call, so that not every call asks. What it
+//! given a little more than that call, so that not every call asks. Where the
+//! authority does not answer, the call gives its slot back and asks again
+//! later, for two minutes. What it
 //! does not need it gives back, at once where others want it. Nothing is
 //! spent that was not given, so the caps hold over all processes as they hold
 //! in one: only calls in flight that cost more than was reserved exceed them.
@@ -13,14 +15,17 @@
 //! nothing before that.
 
 use super::{Admission, Cap, Caps, Obstacle, Share, Shared, State, obstacle};
-use crate::client::lease::{self, Lessor, SharedLessor};
+use crate::{
+    Error,
+    client::lease::{self, Lessor, SharedLessor},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Weak},
     time::Duration,
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 /// How often a call asks that only others' calls stand in the way of.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
@@ -28,8 +33,9 @@ pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
 const BEAT: Duration = Duration::from_millis(500);
 /// How often it tells of itself without need.
 const TELL: Duration = Duration::from_secs(2);
-/// After a request that failed.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long a request may take.
+const PATIENCE: Duration = Duration::from_secs(10);
+const SILENCE: &str = "it did not answer a request";
 /// Who is not heard of for so long may have spent all that it held.
 const SILENT: Duration = Duration::from_secs(10);
 /// Who had to wait is thought of for so long.
@@ -197,8 +203,11 @@ impl Leased {
                 let missing = claimed.plus(wanted).minus(state.allowance.share);
                 self.request(shared, &state, Some(missing))
             };
-            match self.lessor.0.allow(request).await {
-                Err(_) => tokio::time::sleep(PAUSE).await,
+            match timeout(PATIENCE, self.lessor.0.allow(request)).await.unwrap_or_else(|_| Err(SILENCE.to_owned())) {
+                // Whoever asks holds a slot, so it is not waited for here.
+                Err(reason) => {
+                    return Admission::Refused(Error::BudgetUnreachable { after: Duration::ZERO, reason });
+                }
                 Ok(allowance) => {
                     let mut state = shared.state();
                     state.hold(&allowance);
@@ -280,7 +289,7 @@ pub(super) fn keep(shared: Weak<Shared>) {
                 leased.request(&shared, &state, None)
             };
             // Who cannot be told now is told at the next beat.
-            if let Ok(allowance) = leased.lessor.0.allow(request).await {
+            if let Ok(Ok(allowance)) = timeout(PATIENCE, leased.lessor.0.allow(request)).await {
                 shared.state().hold(&allowance);
                 told = Instant::now();
             }

@@ -18,7 +18,13 @@ const SECRET_HEADERS: [&str; 6] =
     ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
 /// The same for parameters of the address: they are shown where the address is.
 const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
+/// In seconds.
+const YEAR: f64 = 365.0 * 86_400.0;
 const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
+/// The largest answer, where nothing else is said: 16 MiB.
+pub(in crate::provider) const MAX_RESPONSE: usize = 16 << 20;
+/// Headers of an answer; the HTTP client bounds their length, 400 kB in all.
+const MAX_HEADERS: usize = 100;
 /// How long `ready` waits for a sign of life.
 const PROBE: Duration = Duration::from_secs(10);
 
@@ -31,6 +37,8 @@ pub(in crate::provider) struct Settings<'a> {
     pub(in crate::provider) headers: &'a BTreeMap<String, String>,
     pub(in crate::provider) timeout_seconds: f64,
     pub(in crate::provider) connect_timeout_seconds: f64,
+    /// The largest answer.
+    pub(in crate::provider) max_response_bytes: usize,
     /// Parameters after the address, such as `api-version`.
     pub(in crate::provider) query: &'a BTreeMap<String, String>,
     pub(in crate::provider) manner: Manner,
@@ -73,6 +81,7 @@ impl Settings<'_> {
         headers: NO_QUERY,
         timeout_seconds: 60.0,
         connect_timeout_seconds: 5.0,
+        max_response_bytes: MAX_RESPONSE,
         query: NO_QUERY,
         manner: Manner::OPENAI,
     };
@@ -106,6 +115,12 @@ impl Settings<'_> {
         let base = self.base()?;
         let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
         let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
+        if self.max_response_bytes < 1024 {
+            return Err(Error::Config(format!(
+                "{}: `max_response_bytes` is {}: it must be at least 1024",
+                self.model, self.max_response_bytes
+            )));
+        }
         let mut secrets = Vec::new();
         let mut headers = HeaderMap::new();
         for (name, value) in self.manner.headers {
@@ -144,13 +159,14 @@ impl Settings<'_> {
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             // A redirect would carry prompts to a host that nobody named.
             .redirect(reqwest::redirect::Policy::none())
+            .http1_max_headers(MAX_HEADERS)
             // Answers as they are, whatever else is compiled in.
             .no_gzip()
             .build()
             .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
         let query = self.query()?;
-        let hints = Mutex::default();
-        Ok(Endpoint { client, base, query, model: self.model.to_owned(), timeout, secrets, hints })
+        let (hints, max_response) = (Mutex::default(), self.max_response_bytes);
+        Ok(Endpoint { client, base, query, model: self.model.to_owned(), timeout, max_response, secrets, hints })
     }
 
     /// Whether the endpoint answers and takes the key.
@@ -194,7 +210,8 @@ impl Settings<'_> {
     }
 
     fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
-        let duration = Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero());
+        // A time limit of more than a year is none, and sums of it overflow.
+        let duration = Duration::try_from_secs_f64(seconds.min(YEAR)).ok().filter(|duration| !duration.is_zero());
         duration
             .ok_or_else(|| Error::Config(format!("{}: `{name}` must be above 0 seconds, not {seconds}", self.model)))
     }

@@ -2,7 +2,8 @@
 //!
 //! A whole answer may take `timeout_seconds`. A streamed one shows that it
 //! goes on, so there it is the longest silence, before the first event and
-//! between two; in all it may take [`PATIENCE`] times as long.
+//! between two; in all it may take [`PATIENCE`] times as long. Its events
+//! together are no larger than a whole answer may be.
 
 use super::{
     Endpoint, RateHints,
@@ -58,10 +59,11 @@ impl Endpoint {
         let hints = self.heard(response.headers(), started);
         let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         if !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
-            let text = response.text().await.map_err(|error| self.broken(&error, started))?;
-            return Ok(Ended::Whole(self.read(text, hints)?));
+            let text = timeout_at(started + self.timeout, self.body(response, started));
+            return Ok(Ended::Whole(self.read(text.await.map_err(|_| self.silent())??, hints)?));
         }
         let mut parser = Parser::default();
+        let mut received = 0;
         // Comments keep a connection open, but are no progress.
         let mut last = Instant::now();
         loop {
@@ -69,6 +71,8 @@ impl Endpoint {
                 Err(_) => return Ok(Ended::Broken(self.silent())),
                 Ok(Err(error)) => return Ok(Ended::Broken(self.broken(&error, started))),
                 Ok(Ok(Some(bytes))) => {
+                    self.within_limit(bytes.len() as u64, received)?;
+                    received += bytes.len();
                     parser.push(&bytes).map_err(|_| self.malformed("an event of its stream has no end"))?
                 }
                 Ok(Ok(None)) => break,

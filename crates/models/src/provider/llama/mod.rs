@@ -15,7 +15,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod tiny;
+pub(super) mod tiny;
 mod vocabulary;
 mod worker;
 mod writer;

@@ -274,7 +274,7 @@ fn tokens_are_counted_without_weights() {
 #[tokio::test]
 async fn a_real_model_answers_at_once_and_again_exactly_as_alone() {
     let Some(folder) = std::env::var_os("REVERIE_TEST_MODELS") else {
-        return eprintln!("skipped: REVERIE_TEST_MODELS is not set");
+        return skips::skip("REVERIE_TEST_MODELS is not set");
     };
     let folder = Path::new(&folder);
     let files = std::fs::read_dir(folder).expect("the folder").flatten().map(|entry| entry.path());

@@ -19,7 +19,7 @@ const BYTE: i32 = 6;
 pub(super) const TRAINED: usize = 512;
 
 /// Writes the model.
-pub(super) fn write(path: &Path) {
+pub(in crate::provider) fn write(path: &Path) {
     let vocabulary = vocabulary();
     let tensors = tensors(vocabulary.len() as u64);
     let mut file = File::default();

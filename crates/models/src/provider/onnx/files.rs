@@ -173,7 +173,7 @@ impl Located {
         let model = model.map_err(|reason| bad(weights, reason))?;
         // Two processes may convert at once: each writes its own draft, and
         // the last rename wins with the same bytes.
-        let draft = converted.with_extension(format!("{}.part", std::process::id()));
+        let draft = store::staged_path(&converted);
         let written = std::fs::write(&draft, model).and_then(|()| std::fs::rename(&draft, &converted));
         written.map_err(|error| bad(&converted, error))?;
         Ok(converted)

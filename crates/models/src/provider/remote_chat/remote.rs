@@ -21,6 +21,9 @@ pub(in crate::provider) trait Speaker: Send + Sync {
     fn tells_probabilities(&self, model: &Model) -> bool;
 }
 
+/// The longest text of an answer, in bytes: twice what any model writes.
+const MAX_TEXT: usize = 1 << 20;
+
 /// What a speaker speaks to.
 pub(in crate::provider) struct Model {
     pub(in crate::provider) identity: Identity,
@@ -151,6 +154,10 @@ impl Remote {
         let started = Instant::now();
         let reply = self.speaker.ask(&self.model, request, on_piece).await;
         let Reply { text, finish, usage, choices } = reply.map_err(|error| self.model.with_counts(error, request))?;
+        if text.len() > MAX_TEXT {
+            let reason = format!("its text has {} bytes, more than any model writes", text.len());
+            return Err(self.model.endpoint.malformed(reason));
+        }
         // A server that counts nothing is counted for, so that a budget of
         // tokens or money still holds.
         let usage = Usage {

@@ -76,7 +76,10 @@ impl Translator {
                 failure::of_a_stream(model, error, &last_event, sent)
             })?;
             match event {
-                ChatStreamEvent::Chunk(chunk) => heard.take(&redactor.push(&chunk.content)),
+                ChatStreamEvent::Chunk(chunk) => {
+                    endpoint.within_limit(chunk.content.len() as u64, heard.text.len())?;
+                    heard.take(&redactor.push(&chunk.content));
+                }
                 ChatStreamEvent::End(end) => {
                     // Without a reason the connection ended, not the answer.
                     let reason = end.captured_stop_reason.ok_or_else(|| endpoint.broken_off())?;

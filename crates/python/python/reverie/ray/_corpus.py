@@ -34,11 +34,12 @@ SCHEMA = pa.schema([("path", pa.string()), ("bytes", pa.binary()), ("failure", p
 
 @dataclass(frozen=True)
 class File:
-    """A file: its name in the corpus, where it is, its size."""
+    """A file: its name in the corpus, where it is, its size, and why it is not read (JSON of the reason), if so."""
 
     path: str
     location: str
     size: int
+    failure: str | None = None
 
 
 def open_filesystem(address: str) -> tuple[fs.FileSystem, str]:
@@ -68,15 +69,26 @@ def survey(source: str, include: Iterable[str], exclude: Iterable[str]) -> list[
     if info.type == fs.FileType.NotFound:
         raise ValueError(f"{source}: there is no such file or folder")
     found = []
+    real_root = os.path.realpath(root) if isinstance(filesystem, fs.LocalFileSystem) else None
     for info in filesystem.get_file_info(fs.FileSelector(root, recursive=True)):
         path = posixpath.relpath(info.path, root)
         hidden = any(part.startswith(".") for part in path.split("/"))
         if info.type == fs.FileType.File and not hidden and _taken(path, include, exclude):
-            found.append(File(path, info.path, info.size))
+            found.append(File(path, info.path, info.size, _outside(info.path, real_root)))
     if not found:
         wanted = ", ".join(include) or ", ".join(f".{each}" for each in sorted(EXTENSIONS))
         raise ValueError(f"{source}: none of its files belongs to the corpus; wanted: {wanted}")
     return sorted(found, key=lambda file: file.path)
+
+
+def _outside(location: str, real_root: str | None) -> str | None:
+    """Why a file is refused that a link brings in from elsewhere; as `[corpus]` does by default."""
+    if real_root is None:
+        return None
+    target = os.path.realpath(location)
+    if os.path.commonpath([target, real_root]) == real_root:
+        return None
+    return json.dumps({"outside_link": {"target": target}})
 
 
 def _taken(path: str, include: list[str], exclude: list[str]) -> bool:
@@ -158,6 +170,8 @@ def _reader(settle: Callable[[], None], source: str, block: list[File], limit: i
 
 
 def _row(filesystem: fs.FileSystem, file: File, limit: int) -> dict[str, Any]:
+    if file.failure is not None:
+        return {"path": file.path, "bytes": b"", "failure": file.failure}
     if file.size > limit:
         reason = {"over_limit": f"{file.size} bytes, and at most {limit} are read"}
         return {"path": file.path, "bytes": b"", "failure": json.dumps(reason)}

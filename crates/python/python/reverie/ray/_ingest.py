@@ -198,7 +198,7 @@ class _Stages:
     chunker: str
     embedder: str
 
-    def pipeline(self, source: str, files: list[File], limits: dict, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
+    def pipeline(self, source: str, files: list[File], limits: dict[str, Any], sink: Sink, pool: _Pool, gpus: float) -> Dataset:
         """The operators."""
         corpus = CorpusDatasource(source, files, limits, functools.partial(settle, self.around))
         # Ray joins neighbours that ask for the same. Its smallest share of a CPU tells them apart, and each is shown by

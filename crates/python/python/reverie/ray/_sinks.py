@@ -14,12 +14,11 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
+from pyarrow import Table, fs
 
 from reverie import _core
 from reverie.ray._corpus import open_filesystem
 
-Table = pa.Table
 # What a writer tells of a block.
 WRITTEN = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("left_out", pa.int64())])
 

@@ -55,20 +55,20 @@ fn line(y: u32, text: &str) -> String {
     format!("BT /F 12 Tf 1050 {y} Td ({text}) Tj ET ")
 }
 
-fn sample() -> Vec<u8> {
+pub(super) fn sample() -> Vec<u8> {
     let first = line(1700, "Words on the first page.") + &line(1680, "Second line.");
     two_pages(&first, &line(1700, "Words on page two."), "")
 }
 
 /// Loads the library, or says why the test does nothing.
-fn has_library() -> bool {
+pub(super) fn has_library() -> bool {
     match std::env::var_os("REVERIE_TEST_LIBRARIES") {
         Some(folder) => {
             bind_pdfium(&std::path::Path::new(&folder).join("libpdfium.so")).unwrap();
             true
         }
         None => {
-            println!("skipped: REVERIE_TEST_LIBRARIES does not name a folder with libpdfium.so");
+            skips::skip("REVERIE_TEST_LIBRARIES does not name a folder with libpdfium.so");
             false
         }
     }
@@ -83,10 +83,67 @@ fn pages_title_author_and_chapters_are_read() {
     assert_eq!(document.format, Format::Pdf);
     assert_eq!(document.text, "Words on the first page.\nSecond line.\n\nWords on page two.");
     assert_eq!((document.title.as_deref(), document.author.as_deref()), (Some("The Title"), Some("A. Writer")));
-    let chapters: Vec<Option<&str>> = document.pages.iter().map(|page| page.chapter.as_deref()).collect();
-    assert_eq!(chapters, [Some("One"), Some("Two")]);
+    let headings: Vec<(usize, &str)> =
+        document.headings.iter().map(|heading| (heading.start, heading.title.as_str())).collect();
+    assert_eq!(headings, [(0, "One"), (document.pages[1].span.start, "Two")]);
     assert_eq!(document.page_at(document.text.find("two").unwrap()).unwrap().number, 2);
     assert_pages_fit(&document);
+}
+
+/// Two pages with bookmarks that name places on them.
+fn outlined(bookmarks: &[(&str, &str)]) -> Vec<u8> {
+    let first = line(1700, "Intro words.") + &line(1680, "1. Mills") + &line(1660, "About mills.");
+    let second = line(1700, "More of mills.") + &line(1680, "1.1  Wind") + &line(1660, "About wind.");
+    let page = |content: u32| {
+        format!(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [1000 1000 1600 1800] /Contents {content} 0 R
+            /Resources << /Font << /F 3 0 R >> >> >>"
+        )
+    };
+    let mut objects = vec![
+        "<< /Type /Catalog /Pages 2 0 R /Outlines 8 0 R >>".to_owned(),
+        "<< /Type /Pages /Kids [4 0 R 5 0 R] /Count 2 >>".to_owned(),
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned(),
+        page(6),
+        page(7),
+        page_with(&first),
+        page_with(&second),
+        format!("<< /Type /Outlines /First 9 0 R /Last {} 0 R >>", 8 + bookmarks.len()),
+    ];
+    for (i, (title, dest)) in bookmarks.iter().enumerate() {
+        let next = if i + 1 < bookmarks.len() { format!("/Next {} 0 R", 10 + i) } else { String::new() };
+        objects.push(format!("<< /Title ({title}) /Parent 8 0 R {next} /Dest {dest} >>"));
+    }
+    pdf(&objects, "")
+}
+
+#[test]
+fn a_bookmark_begins_where_its_title_stands_and_not_on_top_of_the_page() {
+    if !has_library() {
+        return;
+    }
+    let bytes = outlined(&[("Mills", "[4 0 R /XYZ 1050 1690 0]"), ("1.1 Wind", "[5 0 R /XYZ 1050 1690 0]")]);
+    let document = parse("a.pdf", &bytes, &Limits::default()).unwrap();
+    let found: Vec<(&str, &str)> = document
+        .headings
+        .iter()
+        .map(|heading| (heading.title.as_str(), document.text[heading.start..].lines().next().unwrap()))
+        .collect();
+    assert_eq!(found, [("Mills", "1. Mills"), ("1.1 Wind", "1.1 Wind")], "{}", document.text);
+}
+
+#[test]
+fn a_bookmark_whose_title_is_not_in_the_text_names_nothing_that_may_stand_before_it() {
+    if !has_library() {
+        return;
+    }
+    let bytes = outlined(&[("Mills", "[4 0 R /XYZ 1050 1690 0]"), ("A picture", "[4 0 R /XYZ 1050 1400 0]")]);
+    let document = parse("a.pdf", &bytes, &Limits::default()).unwrap();
+    let found: Vec<(&str, usize)> =
+        document.headings.iter().map(|heading| (heading.title.as_str(), heading.start)).collect();
+    let mills = document.text.find("1. Mills").unwrap();
+    // From its page on nobody knows; from the next page on, it is sure.
+    assert_eq!(found, [("Mills", mills), ("", mills), ("A picture", document.pages[1].span.start)]);
 }
 
 #[test]

@@ -128,11 +128,30 @@ async fn nothing_is_spent_while_the_authority_is_away() {
     let authority = Authority::new(usd(1.0));
     authority.away.store(true, Ordering::Relaxed);
     let process = authority.process(usd(1.0));
-    let waiting = call(&process);
-    tokio::pin!(waiting);
-    assert!(tokio::time::timeout(Duration::from_secs(60), &mut waiting).await.is_err());
+    let error = call(&process).await.expect_err("nobody gives anything");
+    assert!(matches!(&error, Error::BudgetUnreachable { reason, .. } if reason == "away"), "{error:?}");
     authority.away.store(false, Ordering::Relaxed);
-    waiting.await.expect("room, once it is back");
+    call(&process).await.expect("room, once it is back");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_authority_that_does_not_answer_holds_nobody_for_long() {
+    struct Silent;
+    #[async_trait]
+    impl Lessor for Silent {
+        async fn renew(&self, _: LeaseRequest) -> Result<Lease, String> {
+            std::future::pending().await
+        }
+        async fn allow(&self, _: AllowanceRequest) -> Result<Allowance, String> {
+            std::future::pending().await
+        }
+    }
+    let start = Instant::now();
+    let process = Budget::leased("run".to_owned(), usd(1.0), Arc::new(Silent));
+    let error = call(&process).await.expect_err("nobody gives anything");
+    assert!(matches!(error, Error::BudgetUnreachable { .. }), "{error:?}");
+    // The beat of the process may ask first.
+    assert!(start.elapsed() <= 2 * PATIENCE + BEAT, "{:?}", start.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

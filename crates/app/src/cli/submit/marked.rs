@@ -1,0 +1,126 @@
+//! Results in the log of a job: the log is all that a cluster gives back of a
+//! job, and everything that the job prints is in it. So the job writes its
+//! result in lines that begin with a mark, and who follows it takes these out.
+
+use crate::environment;
+use std::io::Write;
+
+/// The variable with the mark, set by who submits the job.
+pub const VARIABLE: &str = "REVERIE_RESULT_MARK";
+/// Characters of a result in one line of the log: a line that is written at
+/// once is not torn by what others write.
+const PIECE: usize = 1000;
+
+/// Prints results as marked lines.
+pub struct Marked(String);
+
+impl Marked {
+    /// In a job whose log is followed.
+    pub fn from_environment() -> Option<Self> {
+        environment::variable(VARIABLE).map(Self)
+    }
+
+    /// Prints a part of the result.
+    pub fn print(&self, text: &str) {
+        let mut out = std::io::stdout().lock();
+        for line in lines(&self.0, text) {
+            // A log that is closed is no error of ours.
+            let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        }
+    }
+}
+
+/// Marked lines that hold a text. The first character of each is the end of
+/// whatever somebody else left open.
+fn lines(mark: &str, text: &str) -> Vec<String> {
+    let characters: Vec<char> = text.chars().collect();
+    let piece = |piece: &[char]| {
+        let text = serde_json::Value::from(piece.iter().collect::<String>());
+        format!("\n{mark} {text}\n")
+    };
+    characters.chunks(PIECE).map(piece).collect()
+}
+
+/// Takes results out of a log as it grows.
+pub struct Reader {
+    mark: String,
+    /// Whether the last line was empty: before a piece that is the mark's.
+    held: bool,
+}
+
+/// What a log says.
+#[derive(Debug, PartialEq)]
+pub enum Said {
+    /// A part of the result.
+    Result(String),
+    /// Anything else.
+    Log(String),
+}
+
+impl Reader {
+    /// For a job that was given this mark.
+    pub fn new(mark: String) -> Self {
+        Self { mark, held: false }
+    }
+
+    /// What these lines of the log say, which are whole.
+    pub fn read(&mut self, text: &str) -> Vec<Said> {
+        let mut said = Vec::new();
+        for line in text.lines() {
+            let piece = line.strip_prefix(&self.mark).and_then(|piece| serde_json::from_str(piece).ok());
+            if let Some(piece) = piece {
+                self.held = false;
+                said.push(Said::Result(piece));
+                continue;
+            }
+            if std::mem::take(&mut self.held) {
+                said.push(Said::Log(String::new()));
+            }
+            if line.is_empty() {
+                self.held = true;
+            } else {
+                said.push(Said::Log(line.to_owned()));
+            }
+        }
+        said
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_comes_out_of_the_log_as_it_was_whatever_stands_around_it() {
+        let result = format!("{{\n  \"text\": \"é {}\"\n}}\n\nend", "0123456789".repeat(300));
+        let marked = lines("mark-7", &result);
+        assert!(marked.len() > 3 && marked.iter().all(|line| line.matches('\n').count() == 2));
+        let mut log = String::from("Ray says\nhalf a line");
+        for line in &marked {
+            log.push_str(line);
+            log.push_str("a worker says {\n");
+        }
+        // The log is read as it grows, in whole lines.
+        let mut reader = Reader::new("mark-7".to_owned());
+        let (mut found, mut rest) = (String::new(), Vec::new());
+        for line in log.split_inclusive('\n') {
+            for said in reader.read(line) {
+                match said {
+                    Said::Result(piece) => found.push_str(&piece),
+                    Said::Log(line) => rest.push(line),
+                }
+            }
+        }
+        assert_eq!(found, result);
+        assert_eq!(rest[..2], ["Ray says", "half a line"]);
+        assert_eq!(rest.iter().filter(|line| *line == "a worker says {").count(), marked.len());
+        assert_eq!(rest.len(), 2 + marked.len(), "no line that is empty for the mark's sake: {rest:?}");
+    }
+
+    #[test]
+    fn empty_lines_of_the_log_stay() {
+        let mut reader = Reader::new("m".to_owned());
+        let log = |text: &str| Said::Log(text.to_owned());
+        assert_eq!(reader.read("a\n\nb\n"), [log("a"), log(""), log("b")]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Functions of the user's own that failed, for their author.
+
+use super::count;
+use lab::{FunctionFailure, ScoreResults};
+use std::fmt::Write;
+
+/// So many different failures are shown.
+const SHOWN: usize = 5;
+
+/// What failed, each failure once, with whom it concerns and its traceback;
+/// none where nothing did.
+pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
+    let mut kinds: Vec<Vec<&FunctionFailure>> = Vec::new();
+    let key = |told: &FunctionFailure| (told.label.clone(), told.failure.kind, told.failure.message.clone());
+    for told in failures {
+        match kinds.iter_mut().find(|kind| key(kind[0]) == key(told)) {
+            Some(kind) => kind.push(told),
+            None => kinds.push(vec![told]),
+        }
+    }
+    let mut text = String::new();
+    for kind in kinds.iter().take(SHOWN) {
+        let (first, mut trials) = (kind[0], kind.iter().map(|told| told.trial.as_str()).collect::<Vec<_>>());
+        trials.dedup();
+        trials.retain(|trial| !trial.is_empty());
+        let _ = write!(text, "\nfailed: {} {}", first.failure.stage, first.failure);
+        let mut concerned = Vec::new();
+        if !trials.is_empty() {
+            concerned.push(format!("in {}", some(&trials)));
+        }
+        let mut questions: Vec<&str> = kind.iter().filter_map(|told| told.question.as_deref()).collect();
+        questions.sort_unstable();
+        questions.dedup();
+        if !questions.is_empty() {
+            concerned.push(format!("at {}", some(&questions)));
+        }
+        if !concerned.is_empty() {
+            let _ = write!(text, "\n    {}", concerned.join(", "));
+        }
+        for line in first.failure.traceback.iter().flat_map(|traceback| traceback.lines()) {
+            let _ = write!(text, "\n    {line}");
+        }
+    }
+    if kinds.len() > SHOWN {
+        let _ = write!(text, "\nand {} other failures", count(kinds.len() - SHOWN));
+    }
+    (!text.is_empty()).then(|| text.trim_start().to_owned())
+}
+
+/// The same of answers that were scored.
+pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
+    let failures = results.function_failures();
+    function_failures(&failures.iter().collect::<Vec<_>>())
+}
+
+fn some(names: &[&str]) -> String {
+    match names {
+        [first, second, third, rest @ ..] if rest.len() > 1 => {
+            format!("{first}, {second}, {third} and {} more", count(rest.len()))
+        }
+        few => few.join(", "),
+    }
+}

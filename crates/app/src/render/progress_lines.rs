@@ -1,0 +1,149 @@
+//! Progress where nobody can see a table drawn anew: a log, a pipe, CI. A line
+//! when an operator begins, one every ten seconds while it goes on, and one
+//! when it ends.
+
+use super::{count, live::short};
+use lab::{Operator, OperatorProgress, OperatorStatus};
+use std::{
+    collections::BTreeMap,
+    fmt::Write,
+    time::{Duration, Instant},
+};
+
+/// How long the line that an operator begins waits for the number of its rows.
+const KNOWN_AFTER: Duration = Duration::from_secs(1);
+/// How often an operator that goes on is told of.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// What was told of each operator.
+#[derive(Default)]
+pub struct ProgressLines {
+    told: BTreeMap<Operator, Told>,
+    /// Whom an operator was told to wait for.
+    held: BTreeMap<Operator, String>,
+}
+
+#[derive(Clone, Copy)]
+enum Told {
+    /// Nothing: since this time it is known that it begins.
+    Nothing(Instant),
+    /// It begins, or that it goes on: at this time.
+    Going(Instant),
+    /// It ended, with so many tasks.
+    Ended(usize),
+}
+
+impl ProgressLines {
+    /// The lines to write now; `seconds` is how long the run takes already.
+    pub fn next(&mut self, operators: &[OperatorProgress], seconds: f64, now: Instant) -> String {
+        let mut text = String::new();
+        for operator in operators {
+            let name = operator.operator.name();
+            let told = self.told.get(&operator.operator).copied();
+            let n_ended = operator.finished + operator.failed;
+            let mut say = |line: String| _ = writeln!(text, "[{seconds:6.1}s] {name}: {line}");
+            match &operator.held_by {
+                Some(by) if self.held.get(&operator.operator) != Some(by) => {
+                    say(format!("waits for {by}, which is at the same work"));
+                    self.held.insert(operator.operator, by.clone());
+                }
+                Some(_) => {}
+                None => _ = self.held.remove(&operator.operator),
+            }
+            match (operator.status, told) {
+                (OperatorStatus::Running, Some(Told::Going(at))) if now.duration_since(at) < EVERY => {}
+                (OperatorStatus::Running, Some(Told::Going(_))) => {
+                    say(going(operator));
+                    self.told.insert(operator.operator, Told::Going(now));
+                }
+                (OperatorStatus::Running, _) if operator.active > 0 => {
+                    let since = if let Some(Told::Nothing(since)) = told { since } else { now };
+                    let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= KNOWN_AFTER;
+                    if is_known {
+                        say(begun(operator));
+                    }
+                    self.told.insert(operator.operator, if is_known { Told::Going(now) } else { Told::Nothing(since) });
+                }
+                (OperatorStatus::Finished | OperatorStatus::Failed, _) if n_ended > 0 => {
+                    if !matches!(told, Some(Told::Ended(n)) if n == n_ended) {
+                        say(ended(operator));
+                        self.told.insert(operator.operator, Told::Ended(n_ended));
+                    }
+                }
+                (OperatorStatus::Pending, _) => _ = self.told.remove(&operator.operator),
+                _ => {}
+            }
+        }
+        text
+    }
+}
+
+/// So many of what.
+fn amount(operator: &OperatorProgress) -> String {
+    let done = count(operator.rows_done);
+    match operator.rows_estimated {
+        Some(all) if all > 0 => format!("{done} of {} rows", count(all)),
+        _ => format!("{done} rows"),
+    }
+}
+
+fn begun(operator: &OperatorProgress) -> String {
+    let tasks = operator.queued + operator.active;
+    let rows = operator.rows_estimated.filter(|rows| *rows > 0);
+    let rows = rows.map_or_else(String::new, |rows| format!(", {} rows", count(rows)));
+    let stored = if operator.reused > 0 { format!(", {} in the store", count(operator.reused)) } else { String::new() };
+    format!("begins, {} {}{rows}{stored}", count(tasks), if tasks == 1 { "task" } else { "tasks" })
+}
+
+fn going(operator: &OperatorProgress) -> String {
+    let left = operator.seconds_left.map_or_else(String::new, |left| format!(", about {} left", short(left)));
+    format!("{}, {:.1} rows/s{left}{}", amount(operator), operator.rate_now, held(operator))
+}
+
+fn ended(operator: &OperatorProgress) -> String {
+    let failed = if operator.failed > 0 { format!(", {} tasks failed", count(operator.failed)) } else { String::new() };
+    let word = if operator.failed > 0 { "ended" } else { "done" };
+    format!("{word}, {} rows, {:.1} rows/s{failed}", count(operator.rows_done), operator.rate_average)
+}
+
+/// Who is waited for.
+pub(super) fn held(operator: &OperatorProgress) -> String {
+    operator.held_by.as_ref().map_or_else(String::new, |by| format!("; waits for {by}, which is at the same work"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::Progress;
+
+    #[test]
+    fn an_operator_is_told_when_it_begins_every_ten_seconds_and_when_it_ends() {
+        let progress = Progress::default();
+        progress.begin_tasks([(Operator::Embed, 2000), (Operator::Score, 3)]);
+        let (mut lines, start) = (ProgressLines::default(), Instant::now());
+        let mut at = |seconds: f64| lines.next(&progress.snapshot(), seconds, start + Duration::from_secs_f64(seconds));
+        assert_eq!(at(0.0), "");
+        progress.start(Operator::Embed);
+        assert_eq!(at(0.2), "[   0.2s] embed: begins, 1 task, 2,000 rows\n");
+        progress.rows(Operator::Embed, 500);
+        assert_eq!(at(9.0), "");
+        let told = at(10.3);
+        assert!(told.starts_with("[  10.3s] embed: 500 of 2,000 rows, ") && told.contains(" left"), "{told}");
+        assert_eq!(at(12.0), "");
+        progress.held(Operator::Embed, Some("another run (process 7 on here)".to_owned()));
+        assert!(at(20.4).contains("waits for another run (process 7 on here)"));
+        progress.held(Operator::Embed, None);
+        progress.rows(Operator::Embed, 1500);
+        progress.finish(Operator::Embed, 2000);
+        let told = at(21.0);
+        assert!(told.starts_with("[  21.0s] embed: done, 2,000 rows, "), "{told}");
+        assert_eq!(at(40.0), "", "what ended is told once");
+        // A next step of a search.
+        progress.begin_tasks([(Operator::Embed, 10)]);
+        assert_eq!(at(41.0), "");
+        progress.start(Operator::Embed);
+        assert!(at(41.2).contains("embed: begins"));
+        progress.fail(Operator::Embed, true);
+        assert!(at(41.4).contains("embed: ended, 0 rows, 0.0 rows/s, 1 tasks failed"));
+    }
+}

@@ -1,0 +1,106 @@
+//! Text that came from a document, a model or a server, made safe for a
+//! terminal: what would move the cursor, change the title, hide or reorder
+//! words is shown as what it is (`\x1b`, `\u{202e}`).
+//!
+//! Everything that a command prints passes here, so that no renderer can
+//! forget it; each character is judged alone, so that a text that comes in
+//! pieces needs no memory.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+/// A text with its control characters visible. Line ends and tabs stay.
+pub fn visible(text: &str) -> Cow<'_, str> {
+    with(text, |character| is_hidden(character) && !matches!(character, '\n' | '\t'))
+}
+
+/// The same on one line: a name must not look like several lines.
+pub fn visible_line(text: &str) -> Cow<'_, str> {
+    with(text, is_hidden)
+}
+
+/// JSON with what a terminal would obey in its escapes: the same JSON.
+pub fn visible_json(text: &str) -> Cow<'_, str> {
+    // Characters below a space are escaped by then, but for the line ends that
+    // JSON itself is laid out with.
+    let obeyed = |character: char| is_hidden(character) && !matches!(character, '\n' | '\t');
+    if !text.contains(obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        if obeyed(character) {
+            let _ = write!(safe, "\\u{:04x}", u32::from(character));
+        } else {
+            safe.push(character);
+        }
+    }
+    Cow::Owned(safe)
+}
+
+fn with(text: &str, is_shown: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.contains(&is_shown) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len() + 16);
+    for character in text.chars() {
+        match character {
+            character if !is_shown(character) => safe.push(character),
+            '\n' => safe.push_str("\\n"),
+            '\t' => safe.push_str("\\t"),
+            '\r' => safe.push_str("\\r"),
+            character if u32::from(character) < 0x80 => _ = write!(safe, "\\x{:02x}", u32::from(character)),
+            character => _ = write!(safe, "\\u{{{:x}}}", u32::from(character)),
+        }
+    }
+    Cow::Owned(safe)
+}
+
+/// Whether a terminal obeys a character instead of showing it: C0 and C1
+/// controls, separators of lines and paragraphs, and what turns the direction
+/// of the text around it.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a hostile text may hold, and how it must look.
+    const CASES: [(&str, &str); 9] = [
+        ("\u{1b}]0;title\u{7}", "\\x1b]0;title\\x07"),
+        ("\u{1b}[2Jgone", "\\x1b[2Jgone"),
+        ("right\rwrong", "right\\rwrong"),
+        ("bell\u{7}", "bell\\x07"),
+        ("\u{9b}2J\u{85}", "\\u{9b}2J\\u{85}"),
+        ("\u{202e}gpj.exe\u{202c}", "\\u{202e}gpj.exe\\u{202c}"),
+        ("\u{2066}x\u{2069}\u{2028}", "\\u{2066}x\\u{2069}\\u{2028}"),
+        ("\u{7f}\u{0}", "\\x7f\\x00"),
+        ("two\nlines\tand ünïcode → 👩‍👧 עברית", "two\nlines\tand ünïcode → 👩‍👧 עברית"),
+    ];
+
+    #[test]
+    fn what_a_terminal_would_obey_is_shown() {
+        for (text, expected) in CASES {
+            assert_eq!(visible(text), expected);
+        }
+        assert!(matches!(visible("plain"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_name_stays_on_its_line() {
+        assert_eq!(visible_line("a.txt\nwinner: t99\t!"), "a.txt\\nwinner: t99\\t!");
+    }
+
+    #[test]
+    fn json_stays_the_same_json() {
+        let value = serde_json::json!({ "text": CASES.map(|(text, _)| text).concat() });
+        for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
+            let safe = visible_json(&text);
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+            assert!(!safe.contains(|character: char| is_hidden(character) && character != '\n'), "{safe}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! What a file of questions holds and what of it is used: counts, and the
+//! columns that are no part of the questions, each with what to do about it.
+
+use super::cells::{is_blank, nearly};
+use super::{Dataset, rows::Row};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The words of the evidence, one quote in a cell or a list.
+pub(super) const QUOTE: &[&str] = &["quote", "evidence_quote", "evidence_text"];
+/// The document of those words.
+pub(super) const DOCUMENT: &[&str] = &["document", "evidence_document"];
+
+/// Names that others give to columns, and what they may be here.
+const ALIASES: &[(&[&str], &str)] = &[
+    (
+        &[
+            "quotes",
+            "context",
+            "passage",
+            "passages",
+            "excerpt",
+            "snippet",
+            "citation",
+            "chunk",
+            "chunk_text",
+            "source_text",
+            "source_quote",
+            "supporting_text",
+            "supporting_fact",
+            "supporting_facts",
+            "gold_context",
+            "golden_context",
+            "ground_truth_context",
+            "relevant_passage",
+            "relevant_text",
+            "reference_context",
+        ],
+        "if it holds the words of the evidence, name it `quote`",
+    ),
+    (
+        &[
+            "documents",
+            "doc",
+            "docs",
+            "doc_name",
+            "doc_id",
+            "document_name",
+            "document_id",
+            "document_path",
+            "source",
+            "sources",
+            "source_document",
+            "source_file",
+            "file",
+            "file_name",
+            "filename",
+            "path",
+            "url",
+        ],
+        "if it names the document of the evidence, name it `document`, beside a column `quote` with the words there",
+    ),
+    (
+        &[
+            "expected",
+            "expected_answer",
+            "expected_output",
+            "gold_answer",
+            "golden_answer",
+            "correct_answer",
+            "answers",
+            "reference_answer",
+            "target",
+            "solution",
+            "label",
+        ],
+        "if it holds the right answer, name it `reference`",
+    ),
+    (&["query", "prompt", "input"], "if it holds the question, name it `question`"),
+    (&["tag", "type", "category", "topic", "kind", "difficulty"], "to group by it, name it `tags`"),
+];
+
+/// A column that is no part of the questions.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IgnoredColumn {
+    /// Its name.
+    pub name: String,
+    /// How many rows have something in it.
+    pub rows: usize,
+    /// Why it is not used, or under which name it would be.
+    pub hint: Option<String>,
+}
+
+/// What a dataset gives a run, in numbers, and what of its file is not used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatasetReport {
+    /// All questions.
+    pub questions: usize,
+    /// Those with a reference answer.
+    pub with_reference: usize,
+    /// Those with evidence.
+    pub with_evidence: usize,
+    /// Those that the documents answer, but that have no evidence: nothing that
+    /// was retrieved for them can be scored.
+    pub without_evidence: usize,
+    /// Those that the documents do not answer.
+    pub unanswerable: usize,
+    /// Columns that are no part of the questions.
+    pub ignored_columns: Vec<IgnoredColumn>,
+}
+
+impl DatasetReport {
+    /// Counts.
+    pub fn of(dataset: &Dataset, ignored_columns: Vec<IgnoredColumn>) -> Self {
+        let questions = &dataset.questions;
+        let with_evidence = questions.iter().filter(|question| !question.evidence.is_empty()).count();
+        let unanswerable = questions.iter().filter(|question| !question.answerable).count();
+        Self {
+            questions: questions.len(),
+            with_reference: questions.iter().filter(|question| question.reference.is_some()).count(),
+            with_evidence,
+            without_evidence: questions.len() - with_evidence - unanswerable,
+            unanswerable,
+            ignored_columns,
+        }
+    }
+}
+
+/// The columns of a file that nothing was made of, in their order.
+pub(super) fn ignored(
+    rows: &[Row],
+    is_used: impl Fn(&str, &Map<String, Value>) -> bool,
+    known: &[&str],
+) -> Vec<IgnoredColumn> {
+    let mut found: Vec<IgnoredColumn> = Vec::new();
+    for row in rows {
+        for (name, value) in &row.fields {
+            if is_used(name, &row.fields) {
+                continue;
+            }
+            let filled = usize::from(!is_blank(value));
+            match found.iter_mut().find(|column| column.name == *name) {
+                Some(column) => column.rows += filled,
+                None => found.push(IgnoredColumn { name: name.clone(), rows: filled, hint: hint(name, known) }),
+            }
+        }
+    }
+    found
+}
+
+fn hint(name: &str, known: &[&str]) -> Option<String> {
+    let plain = name.trim().to_lowercase().replace([' ', '-'], "_");
+    let by_alias =
+        || ALIASES.iter().find(|(names, _)| names.contains(&plain.as_str())).map(|(_, hint)| (*hint).to_owned());
+    let by_case = || known.iter().find(|known| **known == plain).map(|known| format!("name it `{known}` to use it"));
+    let of_answers = || {
+        let names = ["answer", "response", "retrieved_contexts", "contexts"];
+        names
+            .contains(&plain.as_str())
+            .then(|| "what a system made of the question is no part of a golden dataset".to_owned())
+    };
+    let near = || {
+        let names: Vec<&str> = QUOTE.iter().chain(DOCUMENT).copied().collect();
+        nearly(&plain, &names).map(|near| format!("did you mean `{near}`?"))
+    };
+    // A document alone says nothing: evidence is words.
+    let alone =
+        || DOCUMENT.contains(&plain.as_str()).then(|| "it needs a column `quote` with the words there".to_owned());
+    alone().or_else(of_answers).or_else(by_case).or_else(by_alias).or_else(near)
+}

@@ -1,0 +1,391 @@
+//! Which trials may be the best: model confidence sets.
+//!
+//! When to use it: to say who leads and who is really worse. The best of many
+//! trials looks better than it is, because it was chosen for looking good. A
+//! test of each trial against the observed best ignores that choice; this
+//! procedure makes it a part of what is tested. Of trials that are equal, it
+//! excludes one in about 5 of 100 experiments, however many trials there are.
+//!
+//! 1. M holds all trials that have scores.
+//! 2. For each trial: the differences of its scores to the mean of M's,
+//!    question by question and metric by metric, and their t, which is the
+//!    mean over its standard error. T is the t of the trial that is furthest
+//!    below the mean, without its sign.
+//! 3. The scores of each question are given to the trials of M in another
+//!    random order, each question by itself, and every t is computed anew. The
+//!    share of such permutations with a T at least as large is p.
+//! 4. p > α: M is the set that holds the best trial with 1 − α. Otherwise that
+//!    trial leaves M, and 2 follows. Its p-value is the largest p so far.
+//! 5. The set is group 1. The same over those that left gives group 2, and so
+//!    on. The last of [`MOST_GROUPS`] groups holds all that are left then.
+//!
+//! With two trials this is the two-sided paired sign-flip test.
+//!
+//! **Several metrics.** A trial's value is the mean over metrics of their
+//! means. So a question adds, for each metric that was asked of it, the
+//! difference divided by the number of questions that this metric was asked
+//! of. A permutation moves all scores of a trial at a question together.
+//!
+//! **Missing scores.** A difference is taken to the mean of those trials that
+//! have the score, and trials change places only with trials that have scores
+//! for the same metrics at that question. What is missing is no evidence. A
+//! trial that shares no question with another one is never excluded.
+//!
+//! **How often.** Up to 1,000 permutations; fewer where 50 of them exceed
+//! already, since p is above 0.05 then, and where none of 200 or no more than 4
+//! of 400 do, since p is below 0.05 then but for a chance of 1 in 20,000.
+//!
+//! What it was measured to do: `cargo run --release --example who_is_best`, and
+//! the table in `benches/README.md`.
+//!
+//! Sources: P. R. Hansen, A. Lunde, J. M. Nason, "The Model Confidence Set",
+//! Econometrica 79 (2011), for the elimination and its p-values; E. Chung,
+//! J. P. Romano, "Exact and asymptotically robust permutation tests", Annals of
+//! Statistics 41 (2013), for why the t and not the mean is permuted.
+
+use super::Random;
+use rayon::prelude::*;
+use statrs::distribution::{ContinuousCDF, Normal};
+use std::collections::BTreeMap;
+
+/// One metric's scores: for each trial, for each question; none where there is
+/// no score. All trials have as many questions.
+pub type Scores = Vec<Vec<Option<f64>>>;
+
+/// So many groups are told apart; the last one holds all that are left.
+pub const MOST_GROUPS: usize = 8;
+
+/// Above this many questions, no number is told.
+pub const MOST_QUESTIONS: usize = 10_000;
+
+/// Permutations for one step of the elimination.
+const PERMUTATIONS: usize = 1_000;
+/// Permutations between two looks at whether p is clear already.
+const BATCH: usize = 100;
+/// After so many permutations, so few that exceed end the step: p is far below α.
+const FAR_BELOW: [(usize, usize); 2] = [(200, 0), (400, 4)];
+
+/// What is known of one trial.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Standing {
+    /// Its group, from 1; none of a trial without scores.
+    pub group: Option<usize>,
+    /// The probability of lagging behind as it does if it were as good as
+    /// those of group 1. Of a trial in group 1: that of differences as large as
+    /// those within the group if all of its trials were equal.
+    pub p_value: Option<f64>,
+    /// For a trial of group 1: the number of questions that would exclude it if
+    /// differences and their spread stay as they are. None if that takes more
+    /// than [`MOST_QUESTIONS`], and for the trial that leads.
+    pub questions_needed: Option<usize>,
+}
+
+/// What is known of each trial from its scores for one or several metrics, each
+/// on the same scale with more being better. `level` is α, such as 0.05: the
+/// share of experiments in which a trial that is as good as the best may be
+/// called worse.
+pub fn confidence_sets(metrics: &[Scores], level: f64, seed: u64) -> Vec<Standing> {
+    let trials = metrics.first().map_or(0, Vec::len);
+    let mut standings = vec![Standing::default(); trials];
+    let has_scores = |&trial: &usize| metrics.iter().any(|metric| metric[trial].iter().any(Option::is_some));
+    let mut left: Vec<usize> = (0..trials).filter(has_scores).collect();
+    let table = Table::new(metrics);
+    for group in 1..=MOST_GROUPS {
+        if left.is_empty() {
+            break;
+        }
+        let (members, excluded) = if group == MOST_GROUPS {
+            (left, Vec::new())
+        } else {
+            split(&table, left, level, seed, group, &mut standings)
+        };
+        for member in members {
+            standings[member].group = Some(group);
+        }
+        left = excluded;
+    }
+    standings
+}
+
+/// The p-value of the hypothesis that all trials are equal, and so the chance
+/// that [`confidence_sets`] excludes any is that of p being at most its level.
+pub fn equality_p_value(metrics: &[Scores], level: f64, seed: u64) -> f64 {
+    let members: Vec<usize> = (0..metrics.first().map_or(0, Vec::len)).collect();
+    let field = Field::new(&Table::new(metrics), &members);
+    let (_, observed) = field.worst();
+    field.p_value(observed, level, seed)
+}
+
+/// The members of the best set among `left`, and those that are excluded.
+fn split(
+    table: &Table,
+    mut left: Vec<usize>,
+    level: f64,
+    seed: u64,
+    group: usize,
+    standings: &mut [Standing],
+) -> (Vec<usize>, Vec<usize>) {
+    let mut excluded = Vec::new();
+    let mut largest: f64 = 0.0;
+    while left.len() > 1 {
+        let field = Field::new(table, &left);
+        let (worst, observed) = field.worst();
+        // Another stream for each step, the same whatever happened before.
+        let step = seed ^ ((group as u64) << 32) ^ left.len() as u64;
+        let p_value = if observed > 0.0 { field.p_value(observed, level, step) } else { 1.0 };
+        largest = largest.max(p_value);
+        if p_value > level {
+            if group == 1 {
+                for &member in &left {
+                    standings[member].p_value = Some(largest);
+                }
+                question_numbers(table, &left, level, standings);
+            }
+            break;
+        }
+        let trial = left.remove(worst);
+        if group == 1 {
+            standings[trial].p_value = Some(largest);
+        }
+        excluded.push(trial);
+    }
+    if let ([last], true) = (&left[..], group == 1 && !excluded.is_empty()) {
+        standings[*last].p_value = Some(1.0);
+    }
+    excluded.sort_unstable();
+    (left, excluded)
+}
+
+/// How many questions would exclude each of the members: the elimination goes
+/// on with the t that it has, grown by the square root of the number of
+/// questions, until t passes the critical value. Who leaves later needs those
+/// before it to be gone.
+fn question_numbers(table: &Table, members: &[usize], level: f64, standings: &mut [Standing]) {
+    let mut left = members.to_vec();
+    let mut most: f64 = 0.0;
+    while left.len() > 1 {
+        let field = Field::new(table, &left);
+        let (worst, observed) = field.worst();
+        let critical = Normal::standard().inverse_cdf(1.0 - level / left.len() as f64);
+        let asked = field.questions as f64;
+        most = most.max(asked * (critical / observed).powi(2)).max(asked + 1.0);
+        let trial = left.remove(worst);
+        standings[trial].questions_needed = Some(most.ceil() as usize).filter(|_| most <= MOST_QUESTIONS as f64);
+    }
+}
+
+/// The scores of some trials as differences to their mean.
+struct Field {
+    /// For each question, the trials that may change places there.
+    rows: Vec<Row>,
+    /// For each trial, the number of questions that it has a difference for.
+    counts: Vec<f64>,
+    /// The questions that tell anything.
+    questions: usize,
+}
+
+/// Differences that trials may exchange at one question.
+struct Row {
+    /// Positions of the trials among the members; none if it is all of them.
+    trials: Option<Vec<usize>>,
+    /// Their differences.
+    values: Vec<f64>,
+}
+
+/// All scores, those of one question side by side.
+struct Table {
+    /// For each metric, by question and then by trial; NaN where there is none.
+    metrics: Vec<Vec<f64>>,
+    trials: usize,
+    questions: usize,
+}
+
+impl Table {
+    fn new(metrics: &[Scores]) -> Self {
+        let trials = metrics.first().map_or(0, Vec::len);
+        let questions = metrics.iter().flatten().map(Vec::len).max().unwrap_or_default();
+        let by_question = |metric: &Scores| {
+            let score = |question: usize, trial: usize| metric[trial].get(question).copied().flatten();
+            let at = |question: usize| (0..trials).map(move |trial| score(question, trial).unwrap_or(f64::NAN));
+            (0..questions).flat_map(at).collect()
+        };
+        Self { metrics: metrics.iter().map(by_question).collect(), trials, questions }
+    }
+}
+
+/// Sums of differences and of their squares, by trial.
+struct Sums {
+    sums: Vec<f64>,
+    squares: Vec<f64>,
+    shuffled: Vec<f64>,
+}
+
+impl Field {
+    fn new(table: &Table, members: &[usize]) -> Self {
+        let mut field = Self { rows: Vec::new(), counts: vec![0.0; members.len()], questions: 0 };
+        let score = |metric: &[f64], question: usize, trial: usize| metric[question * table.trials + trial];
+        // The mean of those that have a score; a score that nobody else has cannot be compared.
+        let mean = |metric: &[f64], question: usize| {
+            let (mut sum, mut count) = (0.0, 0usize);
+            for &trial in members {
+                let score = score(metric, question, trial);
+                if !score.is_nan() {
+                    sum += score;
+                    count += 1;
+                }
+            }
+            (count > 1).then(|| sum / count as f64)
+        };
+        let means: Vec<Vec<Option<f64>>> = table
+            .metrics
+            .iter()
+            .map(|metric| (0..table.questions).map(|question| mean(metric, question)).collect())
+            .collect();
+        let asked: Vec<f64> = means.iter().map(|means| means.iter().flatten().count() as f64).collect();
+        let mut cells = vec![(0.0, 0u128); members.len()];
+        for question in 0..table.questions {
+            cells.fill((0.0, 0));
+            for (number, ((metric, means), asked)) in table.metrics.iter().zip(&means).zip(&asked).enumerate() {
+                let Some(mean) = means[question] else { continue };
+                for (cell, &trial) in cells.iter_mut().zip(members) {
+                    let score = score(metric, question, trial);
+                    if !score.is_nan() {
+                        cell.0 += (score - mean) / asked;
+                        cell.1 |= 1 << (number % 128);
+                    }
+                }
+            }
+            field.add(&cells);
+        }
+        field
+    }
+
+    /// Adds the differences of one question, each with the metrics that it is of.
+    fn add(&mut self, cells: &[(f64, u128)]) {
+        let Some(first) = cells.iter().map(|cell| cell.1).find(|pattern| *pattern != 0) else { return };
+        self.questions += 1;
+        for (count, _) in self.counts.iter_mut().zip(cells).filter(|(_, cell)| cell.1 != 0) {
+            *count += 1.0;
+        }
+        if cells.iter().all(|cell| cell.1 == first) {
+            self.rows.push(Row { trials: None, values: cells.iter().map(|cell| cell.0).collect() });
+            return;
+        }
+        let mut by_pattern: BTreeMap<u128, (Vec<usize>, Vec<f64>)> = BTreeMap::new();
+        for (trial, (value, pattern)) in cells.iter().enumerate().filter(|(_, cell)| cell.1 != 0) {
+            let (trials, values) = by_pattern.entry(*pattern).or_default();
+            trials.push(trial);
+            values.push(*value);
+        }
+        self.rows.extend(by_pattern.into_values().map(|(trials, values)| Row { trials: Some(trials), values }));
+    }
+
+    fn sums(&self) -> Sums {
+        Sums { sums: vec![0.0; self.counts.len()], squares: vec![0.0; self.counts.len()], shuffled: Vec::new() }
+    }
+
+    /// The trial that is furthest below the mean in its own standard errors,
+    /// and by how many. Above 0 unless all are equal.
+    fn worst(&self) -> (usize, f64) {
+        let mut sums = self.sums();
+        for row in &self.rows {
+            sums.add(row.trials.as_deref(), &row.values);
+        }
+        let lag = |trial: usize| (trial, self.lag(&sums, trial));
+        // Of two that are as sure, the one with the lower mean.
+        let order = |a: &(usize, f64), b: &(usize, f64)| {
+            a.1.total_cmp(&b.1).then_with(|| sums.sums[b.0].total_cmp(&sums.sums[a.0]))
+        };
+        (0..self.counts.len()).map(lag).max_by(order).unwrap_or((0, 0.0))
+    }
+
+    /// How far a trial is below the mean, in its own standard errors.
+    fn lag(&self, sums: &Sums, trial: usize) -> f64 {
+        let (n, sum, squares) = (self.counts[trial], sums.sums[trial], sums.squares[trial]);
+        if n < 2.0 || squares <= 0.0 {
+            return 0.0;
+        }
+        let spread = squares - sum * sum / n;
+        // Differences that are equal but for rounding have no spread.
+        if spread <= squares * 1e-12 {
+            return -sum.signum() * f64::INFINITY;
+        }
+        -sum / (spread * n / (n - 1.0)).sqrt()
+    }
+
+    /// The share of permutations in which some trial is at least so far below.
+    fn p_value(&self, observed: f64, level: f64, seed: u64) -> f64 {
+        // Sums in another order round differently; equal ones must count as equal.
+        let least = observed * (1.0 - 1e-9);
+        let certain = (level * (PERMUTATIONS + 1) as f64).floor() as usize;
+        let (mut exceeding, mut tried) = (0, 0);
+        while tried < PERMUTATIONS {
+            exceeding += (tried..tried + BATCH)
+                .into_par_iter()
+                .map_init(|| self.sums(), |sums, number| self.permuted(sums, seed, number) >= least)
+                .filter(|exceeds| *exceeds)
+                .count();
+            tried += BATCH;
+            // The numbers are those of α = 0.05; a smaller one takes all permutations.
+            let few = FAR_BELOW.iter().any(|&(enough, most)| tried == enough && exceeding <= most);
+            if exceeding >= certain || (few && level >= 0.05) {
+                break;
+            }
+        }
+        (exceeding + 1) as f64 / (tried + 1) as f64
+    }
+
+    /// The largest lag after one permutation.
+    fn permuted(&self, sums: &mut Sums, seed: u64, number: usize) -> f64 {
+        sums.sums.fill(0.0);
+        sums.squares.fill(0.0);
+        let mut random = Random::new(seed.wrapping_add((number as u64 + 1).wrapping_mul(0xD134_2543_DE82_EF95)));
+        for row in &self.rows {
+            sums.add_shuffled(row, &mut random);
+        }
+        (0..self.counts.len()).map(|trial| self.lag(sums, trial)).fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+impl Sums {
+    fn add(&mut self, trials: Option<&[usize]>, values: &[f64]) {
+        match trials {
+            None => {
+                for ((sum, square), value) in self.sums.iter_mut().zip(&mut self.squares).zip(values) {
+                    *sum += value;
+                    *square += value * value;
+                }
+            }
+            Some(trials) => {
+                for (&trial, value) in trials.iter().zip(values) {
+                    self.sums[trial] += value;
+                    self.squares[trial] += value * value;
+                }
+            }
+        }
+    }
+
+    fn add_shuffled(&mut self, row: &Row, random: &mut Random) {
+        let mut shuffled = std::mem::take(&mut self.shuffled);
+        shuffled.clear();
+        shuffled.extend_from_slice(&row.values);
+        // Fisher and Yates, two places from each random number: the high half
+        // of a product is a number below the bound, but for a bias of at most
+        // bound / 2³².
+        let below = |bits: u64, bound: usize| (((bits & 0xFFFF_FFFF) * bound as u64) >> 32) as usize;
+        let mut place = shuffled.len();
+        while place > 1 {
+            let bits = random.next_u64();
+            shuffled.swap(place - 1, below(bits, place));
+            if place > 2 {
+                shuffled.swap(place - 2, below(bits >> 32, place - 1));
+            }
+            place = place.saturating_sub(2);
+        }
+        self.add(row.trials.as_deref(), &shuffled);
+        self.shuffled = shuffled;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! How far what the other side says of its limits is believed: as far as it
+//! agrees with what it does.
+
+use crate::{RateHint, RateHints};
+use std::{collections::VecDeque, time::Duration};
+use tokio::time::Instant;
+
+/// No limit is larger; sums and products of such numbers stay finite.
+const MOST: f64 = 1e15;
+const MINUTE: Duration = Duration::from_secs(60);
+/// In a minute a limit lets through what it saved and what it refills, so
+/// twice as many calls; one more may be counted at its end.
+const PASSES: f64 = 2.0;
+const MARGIN: f64 = 1.0;
+/// The weight of the newest call in the share of those that were refused for
+/// want of a rate though they were held back by it, and the share from which
+/// something else refuses them.
+const WEIGHT: f64 = 1.0 / 32.0;
+const IN_VAIN: f64 = 0.3;
+/// For how long no rate is blamed then; twice as long each time, at most so often.
+const DOUBT: Duration = Duration::from_secs(60);
+const DOUBLED: u32 = 6;
+
+/// What is known of the other side's word.
+#[derive(Debug, Default)]
+pub(super) struct Credence {
+    /// Calls that were accepted in the last minute: in which second, how many.
+    accepted: VecDeque<(Instant, u32)>,
+    total: u32,
+    /// The limit on calls that was told last and is believed.
+    told: Option<f64>,
+    /// Limits on calls up to this are known not to hold.
+    refuted: Option<f64>,
+    /// When a rate was first blamed: calls that started later were held back.
+    blamed: Option<Instant>,
+    /// Of those, the share for which it was blamed again.
+    in_vain: f64,
+    /// How often that was too large, and until when no rate is blamed for it.
+    doubts: u32,
+    doubted_until: Option<Instant>,
+}
+
+impl Credence {
+    /// Hears what is said: that, as far as it is believed.
+    pub(super) fn hear(&mut self, hints: &RateHints) -> RateHints {
+        let believed = self.believed(hints);
+        self.told = believed.requests.per_minute.or(self.told);
+        believed
+    }
+
+    /// What is said, without what cannot be or is known not to hold. Of a
+    /// limit that is not believed, nothing is.
+    pub(super) fn believed(&self, hints: &RateHints) -> RateHints {
+        let believed = |hint: &RateHint, refuted: Option<f64>| {
+            let possible = |number: &f64| (0.0..=MOST).contains(number);
+            let holds = |limit: f64| limit > 0.0 && possible(&limit) && refuted.is_none_or(|refuted| limit > refuted);
+            match hint.per_minute {
+                Some(limit) if !holds(limit) => RateHint::default(),
+                _ => RateHint { remaining: hint.remaining.filter(possible), ..*hint },
+            }
+        };
+        RateHints { requests: believed(&hints.requests, self.refuted), tokens: believed(&hints.tokens, None), ..*hints }
+    }
+
+    /// A call was accepted. Whether that refutes the limit that was told.
+    pub(super) fn accepted(&mut self, latency: Duration, now: Instant) -> bool {
+        self.weigh(latency, now, 0.0);
+        match self.accepted.back_mut() {
+            Some((second, calls)) if now.saturating_duration_since(*second) < Duration::from_secs(1) => *calls += 1,
+            _ => self.accepted.push_back((now, 1)),
+        }
+        self.total += 1;
+        while let Some((second, calls)) = self.accepted.front().copied()
+            && now.saturating_duration_since(second) > MINUTE
+        {
+            self.total -= calls;
+            self.accepted.pop_front();
+        }
+        let refuted = self.told.take_if(|limit| f64::from(self.total) > PASSES * *limit + MARGIN);
+        self.refuted = refuted.or(self.refuted);
+        refuted.is_some()
+    }
+
+    /// A call was refused, as it seems for want of a rate. Whether that is
+    /// believed: holding calls back must help.
+    pub(super) fn blames(&mut self, latency: Duration, now: Instant) -> bool {
+        if self.doubted_until.is_some_and(|until| now < until) {
+            return false;
+        }
+        self.weigh(latency, now, 1.0);
+        self.blamed.get_or_insert(now);
+        if self.in_vain < IN_VAIN {
+            return true;
+        }
+        self.doubted_until = Some(now + DOUBT * 2u32.pow(self.doubts));
+        self.doubts = (self.doubts + 1).min(DOUBLED);
+        (self.blamed, self.in_vain) = (None, 0.0);
+        false
+    }
+
+    fn weigh(&mut self, latency: Duration, now: Instant, blamed: f64) {
+        let was_held_back =
+            self.blamed.is_some_and(|since| now.checked_sub(latency).is_some_and(|started| started > since));
+        if was_held_back {
+            self.in_vain += WEIGHT * (blamed - self.in_vain);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hints(per_minute: Option<f64>, remaining: Option<f64>) -> RateHints {
+        let hint = RateHint { per_minute, remaining, reset: None };
+        RateHints { requests: hint, tokens: hint, ..RateHints::new(Instant::now()) }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_is_not_believed() {
+        let credence = Credence::default();
+        let limits = [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300];
+        for limit in limits {
+            let believed = credence.believed(&hints(Some(limit), Some(0.0)));
+            assert!(believed.requests.is_empty() && believed.tokens.is_empty(), "{limit}: {believed:?}");
+        }
+        for remaining in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
+            let believed = credence.believed(&hints(Some(60.0), Some(remaining)));
+            assert_eq!((believed.requests.per_minute, believed.requests.remaining), (Some(60.0), None), "{remaining}");
+        }
+        let usual = hints(Some(60.0), Some(3.0));
+        assert_eq!(credence.believed(&usual), usual);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limit_that_more_calls_passed_is_refuted_for_good() {
+        let (mut credence, start) = (Credence::default(), Instant::now());
+        // 20 a minute, with a minute's worth saved: 40 pass in the first.
+        credence.hear(&hints(Some(20.0), None));
+        let passes = (0..40u32).filter(|n| credence.accepted(Duration::ZERO, start + Duration::from_millis(1400) * *n));
+        assert_eq!(passes.count(), 0);
+        let soon = start + Duration::from_secs(58);
+        let refuted = (0..20).any(|_| credence.accepted(Duration::ZERO, soon));
+        assert!(refuted);
+        assert!(credence.believed(&hints(Some(20.0), Some(0.0))).requests.is_empty());
+        assert!(credence.believed(&hints(Some(5.0), Some(0.0))).requests.is_empty());
+        assert!(!credence.believed(&hints(Some(21.0), Some(0.0))).requests.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_is_blamed_as_long_as_holding_back_helps() {
+        let (mut credence, start) = (Credence::default(), Instant::now());
+        // A burst that was in flight already says nothing.
+        assert!((0..200).all(|_| credence.blames(Duration::from_millis(5), start)));
+        let later = start + Duration::from_secs(1);
+        assert!((0..5).all(|_| credence.blames(Duration::from_millis(5), later)));
+        assert!(!(0..20).all(|_| credence.blames(Duration::from_millis(5), later)), "more and more are refused");
+        // It may be true later, and is then doubted for longer.
+        for doubts in 1..4 {
+            let until = credence.doubted_until.expect("doubt");
+            assert!(!credence.blames(Duration::from_millis(5), until - Duration::from_millis(1)));
+            assert!(credence.blames(Duration::from_millis(5), until));
+            let later = until + Duration::from_secs(1);
+            assert!((0..20).any(|_| !credence.blames(Duration::from_millis(5), later)));
+            assert_eq!(credence.doubted_until, Some(later + DOUBT * 2u32.pow(doubts)));
+        }
+    }
+}

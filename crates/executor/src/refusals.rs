@@ -1,0 +1,138 @@
+//! Whether refused calls still have a reason to wait: something gets through,
+//! or nothing has for so long that waiting is given up.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+use tokio::{sync::Notify, time::Instant};
+
+/// After calls were given up, one that is refused for the first time within
+/// this time of the last of them is given up too: it belongs to the same run.
+const SAME_RUN: Duration = Duration::from_secs(60);
+
+/// The calls that were refused and wait for another attempt.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    /// Whether `period` says anything, so that a call that gets through needs
+    /// no lock where nothing is refused.
+    any: AtomicBool,
+    period: Mutex<Period>,
+    given_up: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Period {
+    /// Calls between their first refusal and their end.
+    calls: usize,
+    /// The first refusal after which nothing has got through.
+    since: Option<Instant>,
+    /// When calls were given up last, since nothing got through.
+    given_up: Option<Instant>,
+}
+
+impl Refusals {
+    /// A call was refused for the first time.
+    pub(crate) fn enter(&self) -> Refused<'_> {
+        self.period().calls += 1;
+        Refused(self)
+    }
+
+    /// Something got through.
+    pub(crate) fn passed(&self) {
+        if self.any.load(Ordering::Relaxed) {
+            let mut period = self.period();
+            (period.since, period.given_up) = (None, None);
+            self.any.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a call that has just been refused is given up, since nothing
+    /// has got through for `patience`. Whoever is the first to be told so also
+    /// ends the waiting of the others: see [`Refusals::until_given_up`].
+    pub(crate) fn exhausted(&self, patience: Duration, now: Instant) -> Exhausted {
+        let mut period = self.period();
+        self.any.store(true, Ordering::Relaxed);
+        if period.given_up.is_some_and(|at| now.saturating_duration_since(at) <= SAME_RUN) {
+            period.given_up = Some(now);
+            return Exhausted::Again;
+        }
+        period.given_up = None;
+        let since = *period.since.get_or_insert(now);
+        if now.saturating_duration_since(since) < patience {
+            return Exhausted::No;
+        }
+        (period.since, period.given_up) = (None, Some(now));
+        drop(period);
+        self.given_up.notify_waiters();
+        Exhausted::Now
+    }
+
+    /// Waits until calls are given up.
+    pub(crate) async fn until_given_up(&self) {
+        self.given_up.notified().await;
+    }
+
+    fn period(&self) -> MutexGuard<'_, Period> {
+        self.period.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether patience is at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exhausted {
+    /// There is some left.
+    No,
+    /// It ended with this refusal.
+    Now,
+    /// It ended a moment ago.
+    Again,
+}
+
+/// A call that was refused, until it ends.
+#[derive(Debug)]
+pub(crate) struct Refused<'a>(&'a Refusals);
+
+impl Drop for Refused<'_> {
+    fn drop(&mut self) {
+        let mut period = self.0.period();
+        period.calls -= 1;
+        if period.calls == 0 {
+            // Nobody waits any more: what comes later is another matter.
+            period.since = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn patience_ends_when_nothing_has_got_through_for_so_long() {
+        let (refusals, start) = (Refusals::default(), Instant::now());
+        let _call = refusals.enter();
+        let at = |seconds| refusals.exhausted(PATIENCE, start + Duration::from_secs(seconds));
+        assert_eq!((at(0), at(59)), (Exhausted::No, Exhausted::No));
+        refusals.passed();
+        assert_eq!((at(61), at(120), at(121)), (Exhausted::No, Exhausted::No, Exhausted::Now));
+        assert_eq!((at(122), at(181)), (Exhausted::Again, Exhausted::Again), "of the same run");
+        refusals.passed();
+        assert_eq!(at(182), Exhausted::No, "what gets through is a new beginning");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_without_calls_is_no_time_in_which_nothing_got_through() {
+        let (refusals, start) = (Refusals::default(), Instant::now());
+        let call = refusals.enter();
+        assert_eq!(refusals.exhausted(PATIENCE, start), Exhausted::No);
+        drop(call);
+        let _later = refusals.enter();
+        assert_eq!(refusals.exhausted(PATIENCE, start + Duration::from_secs(3600)), Exhausted::No);
+    }
+}

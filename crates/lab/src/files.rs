@@ -1,0 +1,101 @@
+//! Writes files that somebody keeps: whole or not at all, whatever ends the
+//! process and whenever.
+
+use crate::Error;
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    path::Path,
+};
+
+/// Writes a file under another name first, so that nobody reads half of it and
+/// a process that is killed leaves the old one. A link stays a link: what it
+/// leads to is replaced. Permissions stay as they were.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    replace(&real, bytes).map_err(|source| Error::file("write", path, source))
+}
+
+/// Writes a file that must not be there yet.
+///
+/// # Errors
+/// If it is there, or cannot be written.
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let draft = store::staged_path(path);
+    // A hard link fails where the name is taken, so that of two programs one wins.
+    let written = write_draft(&draft, bytes).and_then(|()| fs::hard_link(&draft, path));
+    let _ = fs::remove_file(&draft);
+    match written {
+        // A file system without hard links.
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists && !path.exists() => {
+            let created = OpenOptions::new().write(true).create_new(true).open(path);
+            created.and_then(|mut file| file.write_all(bytes)).map_err(|source| Error::file("write", path, source))
+        }
+        written => written.map_err(|source| Error::file("write", path, source)),
+    }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let draft = store::staged_path(path);
+    let written = write_draft(&draft, bytes).and_then(|()| {
+        if let Ok(metadata) = fs::metadata(path) {
+            fs::set_permissions(&draft, metadata.permissions())?;
+        }
+        fs::rename(&draft, path)
+    });
+    if written.is_err() {
+        let _ = fs::remove_file(&draft);
+    }
+    written
+}
+
+fn write_draft(draft: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::create_new(draft)?;
+    file.write_all(bytes)?;
+    // The name must not reach the disk before the content.
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_is_left_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        write_whole(&path, b"one").unwrap();
+        write_whole(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(write_whole(&folder.path().join("none/a.txt"), b"x").is_err());
+    }
+
+    #[test]
+    fn a_new_file_never_replaces_one_that_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.txt");
+        write_new(&path, b"one").unwrap();
+        assert!(write_new(&path, b"two").is_err());
+        assert_eq!(fs::read(&path).unwrap(), b"one");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_and_permissions_stay() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real.txt"), folder.path().join("link.txt"));
+        fs::write(&real, "one").unwrap();
+        fs::set_permissions(&real, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("real.txt", &link).unwrap();
+        write_whole(&link, b"two").unwrap();
+        assert_eq!(fs::read(&real).unwrap(), b"two");
+        assert!(link.is_symlink());
+        assert_eq!(fs::metadata(&real).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+}

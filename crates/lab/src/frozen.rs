@@ -1,0 +1,294 @@
+//! What a finished run was made from, kept with what it found: the experiment
+//! as it was understood, the documents, and where each trial's chunks and
+//! indexes are. Who asks a run, or shows it, reads this and never the
+//! experiment file, which may be another by then.
+
+mod changes;
+
+use crate::{
+    Error, artifact,
+    engine::Outcome,
+    plan::{CorpusInputs, Plan, TaskId, Work},
+    results::Results,
+    session::{Prepared, Session},
+    spec::Experiment,
+    trial::Trial,
+};
+use eval::Question;
+use models::Identity;
+use rag::index::{BM25_VERSION, DENSE_VERSION, TOKENS_VERSION};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, path::Path};
+use store::Key;
+
+/// The format of [`Frozen`].
+const VERSION: u32 = 1;
+
+/// What a run was made from: `frozen.json` in its folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Frozen {
+    /// The format of this structure.
+    version: u32,
+    /// The formats of tables, dense, BM25 and token indexes that the artifacts have.
+    formats: [u32; 4],
+    /// The resolved experiment as an experiment file, without what may be a
+    /// secret.
+    pub experiment: String,
+    /// What decided each model's answers, by the model's name.
+    pub identities: BTreeMap<String, Identity>,
+    /// The documents' files.
+    pub documents: Vec<FrozenDocument>,
+    /// When the documents were read, in milliseconds since 1970: none is newer.
+    pub read_ms: i64,
+    /// The trials, in the order of the grid.
+    trials: Vec<FrozenTrial>,
+    /// The artifacts that the trials search, by the number that they have there.
+    artifacts: BTreeMap<TaskId, String>,
+}
+
+/// A file of a run's corpus.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FrozenDocument {
+    /// Its path below the corpus' root.
+    pub path: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The digest of its bytes.
+    pub key: Key,
+}
+
+/// A trial, and what it searches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct FrozenTrial {
+    trial: Trial,
+    inputs: CorpusInputs,
+}
+
+/// A finished run: what it found, and what it was made from.
+#[derive(Debug, Clone)]
+pub struct RunRecord {
+    /// What it found: trials, questions, scores, the winner.
+    pub results: Results,
+    frozen: Option<Frozen>,
+}
+
+/// The trial that answers for a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answering {
+    /// Its id.
+    pub trial: String,
+    /// Why it is this one, if nobody chose it and it did not win.
+    pub note: Option<String>,
+}
+
+impl Frozen {
+    /// The name of the file in the run's folder.
+    pub const FILE: &str = "frozen.json";
+
+    pub(crate) fn of(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Self {
+        let (plan, sources) = (&prepared.plan, &prepared.sources);
+        // What was made of partial inputs has a name of its own. The tasks of a
+        // search are numbered anew in each step.
+        let is_whole = session.experiment.search.is_exhaustive();
+        let made = |id: &TaskId| outcome.outputs.get(id).filter(|_| is_whole).cloned();
+        let mut artifacts = BTreeMap::new();
+        let mut trials = Vec::new();
+        for (trial, tasks) in prepared.trials.iter().zip(&plan.trials) {
+            let Some(inputs) = searched(plan, tasks.passages) else { continue };
+            artifacts.extend(
+                inputs.all().into_iter().map(|id| (id, made(&id).unwrap_or_else(|| plan.tasks[id].artifact()))),
+            );
+            trials.push(FrozenTrial { trial: trial.clone(), inputs });
+        }
+        let documents = sources.files.iter().map(|(file, key)| FrozenDocument {
+            path: file.path.clone(),
+            bytes: file.bytes,
+            key: *key,
+        });
+        Self {
+            version: VERSION,
+            formats: formats(),
+            experiment: session.experiment.shown(),
+            identities: sources.identities.clone(),
+            documents: documents.collect(),
+            read_ms: sources.read_ms,
+            trials,
+            artifacts,
+        }
+    }
+
+    /// What its file holds.
+    pub(crate) fn to_json(&self) -> Result<Vec<u8>, Error> {
+        serde_json::to_vec(self).map_err(Error::table)
+    }
+
+    /// Reads that of a run's folder; none if there is none.
+    fn read(folder: &Path) -> Result<Option<Self>, Error> {
+        let path = folder.join(Self::FILE);
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(Error::file("read", &path, source)),
+        };
+        let frozen: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))?;
+        Ok(Some(frozen))
+    }
+}
+
+fn formats() -> [u32; 4] {
+    [artifact::VERSION, DENSE_VERSION, BM25_VERSION, TOKENS_VERSION]
+}
+
+/// What the retrieval behind a trial's passages looks at; no questions, since
+/// others will be asked.
+fn searched(plan: &Plan, passages: TaskId) -> Option<CorpusInputs> {
+    match &plan.tasks[passages].work {
+        Work::Retrieve(_, _, corpus) | Work::Rerank(_, _, _, corpus) => {
+            Some(CorpusInputs { queries: None, ..corpus.clone() })
+        }
+        _ => None,
+    }
+}
+
+impl RunRecord {
+    /// Reads a run's folder.
+    ///
+    /// # Errors
+    /// If there are no results in it, or a file of it cannot be read.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        Ok(Self { results: Results::read(folder)?, frozen: Frozen::read(folder)? })
+    }
+
+    /// The run in words: its id and when it finished.
+    pub fn title(&self) -> String {
+        format!("run {} of {}", self.results.run, utc(self.results.time_ms))
+    }
+
+    /// What it was made from.
+    ///
+    /// # Errors
+    /// If it is from a version of this program that did not keep that, or kept
+    /// it in another format.
+    pub fn frozen(&self) -> Result<&Frozen, Error> {
+        let again = "`reverie run` makes it anew; what is in the store is not done again";
+        let refuse = |reason: &str| Error::NotFound(format!("{}: {reason}: {again}", self.title()));
+        let frozen = self.frozen.as_ref();
+        let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
+        if frozen.version != VERSION || frozen.formats != formats() {
+            return Err(refuse("another version of reverie wrote it in another format"));
+        }
+        Ok(frozen)
+    }
+
+    /// The trials, best first.
+    pub fn trials(&self) -> impl Iterator<Item = &Trial> {
+        self.results.trials.iter().map(|trial| &trial.trial)
+    }
+
+    /// The golden questions that were asked.
+    pub fn questions(&self) -> &[Question] {
+        &self.results.questions
+    }
+
+    /// The documents that were read.
+    ///
+    /// # Errors
+    /// As [`RunRecord::frozen`].
+    pub fn documents(&self) -> Result<&[FrozenDocument], Error> {
+        Ok(&self.frozen()?.documents)
+    }
+
+    /// The trial that answers: the one that is asked for, else the winner, else
+    /// the first of the leaderboard.
+    ///
+    /// # Errors
+    /// If there is no such trial, or none at all.
+    pub fn answering(&self, asked: Option<&str>) -> Result<Answering, Error> {
+        if let Some(asked) = asked {
+            return Ok(Answering { trial: self.results.trial(asked)?.trial.id.clone(), note: None });
+        }
+        if let Some(winner) = self.results.winner.trial() {
+            return Ok(Answering { trial: winner.to_owned(), note: None });
+        }
+        let Some(first) = self.trials().next() else {
+            return Err(Error::NotFound(format!("{} has no trials", self.title())));
+        };
+        let note = match self.results.trials.len() {
+            1 => None,
+            n => Some(format!("no winner was named; {} answers, the first of {n} on the leaderboard", first.id)),
+        };
+        Ok(Answering { trial: first.id.clone(), note })
+    }
+
+    /// A trial, what it searches, and where that is.
+    pub(crate) fn searched(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
+        let frozen = self.frozen()?;
+        self.results.trial(id)?;
+        let found = frozen.trials.iter().find(|frozen| frozen.trial.id == id);
+        let found =
+            found.ok_or_else(|| Error::NotFound(format!("trial `{id}` of {} retrieves nothing", self.title())))?;
+        Ok((&found.trial, &found.inputs, &frozen.artifacts))
+    }
+}
+
+impl Session {
+    /// The last finished run of this experiment, on whatever machine if the
+    /// store is an object store.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be read.
+    pub async fn record(&self) -> Result<RunRecord, Error> {
+        RunRecord::read(&self.run_folder(&self.latest_run().await?))
+    }
+
+    /// The experiment of a run as it was. What was withheld as a possible
+    /// secret is what the experiment file says now.
+    pub(crate) fn experiment_of(&self, record: &RunRecord) -> Result<Experiment, Error> {
+        let again = |reason: String| Error::NotFound(format!("{}: {reason}", record.title()));
+        let text = self.experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
+        Experiment::parse(&text, self.experiment.base.clone()).map_err(|errors| {
+            let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+            again(format!(
+                "this version of reverie does not understand its experiment ({}): `reverie run` makes it anew",
+                reasons.join("; ")
+            ))
+        })
+    }
+}
+
+/// A moment in words: day and minute, in UTC.
+pub fn utc(time_ms: i64) -> String {
+    let minutes = time_ms.div_euclid(60_000);
+    let (days, minute) = (minutes.div_euclid(1440), minutes.rem_euclid(1440));
+    // Days of the proleptic Gregorian calendar, counted from the first of March
+    // of the year 0 (H. Hinnant, "chrono-compatible low-level date algorithms").
+    let day = days + 719_468;
+    let (era, of_era) = (day.div_euclid(146_097), day.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * of_year + 2) / 153;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = era * 400 + year_of_era + i64::from(month <= 2);
+    let day_of_month = of_year - (153 * shifted + 2) / 5 + 1;
+    format!("{year}-{month:02}-{day_of_month:02} {:02}:{:02} UTC", minute / 60, minute % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_days_and_minutes_in_utc() {
+        for (time_ms, expected) in [
+            (0, "1970-01-01 00:00 UTC"),
+            (951_782_399_999, "2000-02-28 23:59 UTC"),
+            (951_782_400_000, "2000-02-29 00:00 UTC"),
+            (1_795_342_062_000, "2026-11-22 10:07 UTC"),
+            (4_107_542_400_000, "2100-03-01 00:00 UTC"),
+            (-1, "1969-12-31 23:59 UTC"),
+        ] {
+            assert_eq!(utc(time_ms), expected);
+        }
+    }
+}

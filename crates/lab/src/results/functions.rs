@@ -1,0 +1,63 @@
+//! What functions of the user's own failed at, for their author: each with
+//! the trial, the stage and the question, and Python's traceback.
+
+use crate::{artifact::NoAnswer, engine::Outcome, plan::Plan, trial::Trial};
+use eval::{Missing, Score, Scored};
+use rag::{Answer, python::Failure};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+
+/// One failure of a function of the user's own.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FunctionFailure {
+    /// The trial that lacks something because of it.
+    pub trial: String,
+    /// The metric or the task, as people read it.
+    pub label: String,
+    /// The question's id; none where a whole stage failed.
+    pub question: Option<String>,
+    /// The function and what it did.
+    #[serde(flatten)]
+    pub failure: Failure,
+}
+
+/// A trial's: stages that failed, then answers, then scores. What is missing
+/// as a consequence of one of them is not told again.
+pub(super) fn of_trial(
+    plan: &Plan,
+    outcome: &Outcome,
+    trial: &Trial,
+    answers: &HashMap<String, Result<Answer, NoAnswer>>,
+    scores: &[(String, HashMap<String, Scored>)],
+) -> Vec<FunctionFailure> {
+    let told = |label: &str, question: Option<&String>, failure: &Failure| FunctionFailure {
+        trial: trial.id.clone(),
+        label: label.to_owned(),
+        question: question.cloned(),
+        failure: failure.clone(),
+    };
+    let mut stages: Vec<_> = outcome
+        .failed_functions
+        .iter()
+        .filter(|(id, (at, _))| *id == at && plan.tasks[**id].trials.contains(&trial.id))
+        .collect();
+    stages.sort_by_key(|(id, _)| **id);
+    let stages = stages.into_iter().map(|(id, (_, failure))| told(&plan.tasks[*id].label, None, failure));
+    let mut rows = Vec::new();
+    for (question, answer) in answers {
+        if let Err(NoAnswer { function: Some(failure), .. }) = answer {
+            rows.push(told(&trial.labels["generator"], Some(question), failure));
+        }
+    }
+    for (metric, by_question) in scores {
+        for (question, scored) in by_question {
+            if let Score::Missing(Missing::FunctionError(failure)) = &scored.score
+                && failure.stage == "metric"
+            {
+                rows.push(told(metric, Some(question), failure));
+            }
+        }
+    }
+    rows.sort_by(|a, b| (&a.failure.stage, &a.label, &a.question).cmp(&(&b.failure.stage, &b.label, &b.question)));
+    stages.chain(rows).collect()
+}

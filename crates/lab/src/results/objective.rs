@@ -1,0 +1,104 @@
+//! A trial's objective: the mean over its metrics of their means, each on a
+//! scale where 0 is worst and 1 is best.
+//!
+//! Three things stay apart everywhere: a score that is there; one that should
+//! be there and is missing, which widens the bounds; and a question that a
+//! metric was not asked of or does not apply to, which is no part of anything.
+
+use super::{MetricResult, QuestionResult, TrialResult, winner::SEED};
+use eval::{
+    Missing, Question, Score,
+    dataset::Split,
+    statistics::{self, Summary, bootstrap_mean_of_means},
+};
+use std::collections::BTreeMap;
+
+/// Which of the questions count.
+#[derive(Clone, Copy)]
+pub(super) struct Part<'a> {
+    /// All questions, in the order of the dataset.
+    pub(super) questions: &'a [Question],
+    /// Those to report by, or those to choose by.
+    pub(super) test: bool,
+}
+
+impl Part<'_> {
+    /// A trial's questions of this part; trials have theirs in the order of
+    /// the dataset.
+    fn of(self, trial: &TrialResult) -> impl Iterator<Item = &QuestionResult> {
+        let belongs = move |question: &Question| (question.split == Some(Split::Test)) == self.test;
+        trial.questions.iter().zip(self.questions).filter(move |(_, question)| belongs(question)).map(|(own, _)| own)
+    }
+}
+
+/// Whether a score was asked for, whatever became of it.
+fn is_asked(score: &Score) -> bool {
+    !matches!(score, Score::Missing(Missing::NotAsked(_) | Missing::NotApplicable(_)))
+}
+
+/// One metric's scores of a trial, scaled; none where there is no score.
+pub(super) fn scores(trial: &TrialResult, metric: &MetricResult, part: Part<'_>) -> Vec<Option<f64>> {
+    let score = |question: &QuestionResult| question.scores[&metric.name].score.value().map(|it| scaled(metric, it));
+    part.of(trial).map(score).collect()
+}
+
+/// The objective with its interval and bounds. None if a metric has no score.
+pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Part<'_>) -> Option<Summary> {
+    let columns: Vec<Vec<Option<f64>>> = metrics.iter().map(|metric| scores(trial, metric, part)).collect();
+    let known = |column: &Vec<Option<f64>>| column.iter().copied().flatten().collect::<Vec<f64>>();
+    let means: Option<Vec<f64>> = columns.iter().map(|column| statistics::mean(&known(column))).collect();
+    let missing =
+        |metric: &MetricResult| part.of(trial).filter(|own| own.scores[&metric.name].score.is_failure()).count();
+    let n_missing: Vec<usize> = metrics.iter().map(|metric| missing(metric)).collect();
+    // With every missing score at one end of the range.
+    let bound = |end: f64| {
+        let filled = columns.iter().zip(&n_missing).map(|(column, &missing)| {
+            let known = known(column);
+            (known.iter().sum::<f64>() + end * missing as f64) / (known.len() + missing) as f64
+        });
+        filled.sum::<f64>() / metrics.len() as f64
+    };
+    let mean = statistics::mean(&means?);
+    let borrowed: Vec<&[Option<f64>]> = columns.iter().map(Vec::as_slice).collect();
+    let interval = bootstrap_mean_of_means(&borrowed, (0.0, 1.0), SEED);
+    Some(Summary {
+        mean,
+        low: interval.map(|interval| interval.low),
+        high: interval.map(|interval| interval.high),
+        n_scored: columns.iter().map(|column| column.iter().flatten().count()).sum(),
+        n_failed: n_missing.iter().sum(),
+        n_total: columns.iter().map(Vec::len).sum(),
+        worst: Some(bound(0.0)),
+        best: Some(bound(1.0)),
+    })
+}
+
+/// Per question, what it adds to the objective if each metric counts with its
+/// weight, 1 where none is given: the sum over metrics, divided by their
+/// number. None where a score that was asked for is missing, and where nothing
+/// was asked. With the weight (all questions) / (questions that the metric is
+/// asked of), the mean of these over all questions is the objective.
+pub(super) fn question_scores(
+    trial: &TrialResult,
+    metrics: &[MetricResult],
+    weights: &BTreeMap<String, f64>,
+) -> Vec<Option<f64>> {
+    let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
+    let value = |question: &QuestionResult| {
+        let asked = metrics.iter().filter(|metric| is_asked(&question.scores[&metric.name].score));
+        let part = |metric: &&MetricResult| {
+            let weight = weights.get(&metric.name).copied().unwrap_or(1.0);
+            Some(weight * scaled(metric, question.scores[&metric.name].score.value()?))
+        };
+        let parts: Vec<f64> = asked.map(part).collect::<Option<_>>()?;
+        Some(parts.iter().sum::<f64>() / metrics.len() as f64).filter(|_| !parts.is_empty())
+    };
+    trial.questions.iter().map(value).collect()
+}
+
+/// A value on a scale where 0 is worst and 1 is best.
+fn scaled(metric: &MetricResult, value: f64) -> f64 {
+    let (low, high) = metric.range;
+    let share = (value - low) / (high - low);
+    if metric.higher_is_better { share } else { 1.0 - share }
+}

@@ -1,0 +1,77 @@
+//! What a leaderboard says in words: who leads, who may be as good, who is
+//! worse, and what more questions would tell. The terminal, the page, Python
+//! and trackers show these sentences.
+
+use super::{Results, TrialResult, Winner};
+use eval::statistics::MOST_QUESTIONS;
+
+/// So many trials are named; of more, the number is told.
+const NAMED: usize = 4;
+
+impl Results {
+    /// Who may be the best, in sentences.
+    pub(super) fn describe(&self) -> Vec<String> {
+        let id = match &self.winner {
+            Winner::Trial(id) => id,
+            Winner::Refused(reason) => return vec![format!("no winner: {reason}")],
+        };
+        let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).collect();
+        let others = self.trials.iter().filter(|trial| trial.stopped.is_none()).count();
+        let by = format!("by the mean of {}", self.objective.join(", "));
+        let mut said = Vec::new();
+        if others == 1 {
+            said.push(format!("{id} is the only trial that was asked everything, {by}"));
+        } else if tied.is_empty() {
+            said.push(format!("winner: {id}, {by}; all other trials are worse (95 % confidence set)"));
+        } else if tied.len() + 1 == others {
+            said.push(format!("no clear winner: {id} leads, {by}, but no trial can be told from another"));
+        } else {
+            said.push(format!(
+                "{id} is best or tied with {}, {by}; the other {} worse (95 % confidence set)",
+                names(&tied),
+                match others - tied.len() - 1 {
+                    1 => "trial is".to_owned(),
+                    n => format!("{n} trials are"),
+                }
+            ));
+        }
+        if !tied.is_empty() {
+            said.push(self.needed(&tied));
+        }
+        said
+    }
+
+    /// What more questions would tell of the trials that are tied.
+    fn needed(&self, tied: &[&TrialResult]) -> String {
+        let asked = self.questions.iter().filter(|question| question.split != Some(eval::dataset::Split::Test)).count();
+        let mut needed: Vec<(usize, &str)> = Vec::new();
+        for trial in tied {
+            if let Some(more) = trial.questions_needed.and_then(|needed| needed.checked_sub(asked)) {
+                needed.push((more.max(1), &trial.trial.id));
+            }
+        }
+        needed.sort_unstable();
+        match (&needed[..], tied.len()) {
+            ([], _) => format!("no practical number of questions would tell them apart (up to {MOST_QUESTIONS})"),
+            ([(n, id)], 1) => format!("about {n} more questions would separate {id}, if differences stay as they are"),
+            ([(n, id), ..], _) => {
+                let all = match needed.last() {
+                    Some((most, _)) if needed.len() == tied.len() => format!("about {most} all of them"),
+                    _ => "no practical number all of them".to_owned(),
+                };
+                format!("about {n} more questions would separate {id}, {all}, if differences stay as they are")
+            }
+        }
+    }
+}
+
+fn names(trials: &[&TrialResult]) -> String {
+    if trials.len() > NAMED {
+        return format!("{} others", trials.len());
+    }
+    let ids: Vec<&str> = trials.iter().map(|trial| trial.trial.id.as_str()).collect();
+    match ids.split_last() {
+        Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        _ => ids.concat(),
+    }
+}

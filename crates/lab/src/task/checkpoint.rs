@@ -1,0 +1,350 @@
+//! Embedding that goes on where it was: what is finished of a long task is
+//! kept in the store every few seconds, and taken from there by whoever does
+//! the task next, on whatever machine.
+//!
+//! A part is an object `partial/parts/<task>/<from>-<to>-<digest>.parquet`:
+//! the vectors of the texts from `from` to before `to`. It is written once and
+//! never changes. When the task's artifact is there, its parts are removed;
+//! what a killed process left is removed by `reverie store gc`.
+
+use super::Execution;
+use crate::{
+    Error,
+    artifact::{decode_vectors, encode_vectors},
+    error_chain,
+};
+use futures::{StreamExt, stream::FuturesOrdered};
+use models::{Embedder, InputKind, Matrix};
+use std::time::{Duration, Instant};
+use store::Key;
+
+/// Texts of one call of a model in this process. Vectors may depend, within
+/// rounding, on what is embedded in the same call, so the calls are the same
+/// whether a task was interrupted or not.
+const TEXTS_PER_CALL: usize = 64;
+/// The same of a model that splits a call itself.
+const TEXTS_PER_SPLIT_CALL: usize = 256;
+/// A call of a model in this process that takes less has another one beside
+/// it, so that no core waits for the last text of a call.
+const SHORT: Duration = Duration::from_secs(2);
+
+/// Vectors, how many of them were taken from parts, and whether there are
+/// parts to be removed.
+pub(super) struct Embedded {
+    pub(super) matrix: Matrix,
+    pub(super) resumed: usize,
+    pub(super) has_parts: bool,
+}
+
+/// Embeds texts for a task. `begun` is told how many are left to be embedded,
+/// `rows` each time how many were.
+pub(super) async fn embed(
+    cx: &Execution,
+    task: &Key,
+    embedder: &Embedder,
+    texts: &[String],
+    kind: InputKind,
+    begun: impl FnOnce(usize),
+    rows: impl Fn(usize),
+) -> Result<Embedded, Error> {
+    let (per_call, is_split) = match embedder.batch_size() {
+        usize::MAX => (TEXTS_PER_CALL, false),
+        // Calls as they were before there were parts: their answers are in the journal.
+        size if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
+        _ => (TEXTS_PER_SPLIT_CALL, true),
+    };
+    let parts = Parts { cx, folder: format!("partial/parts/{}", task.hex()) };
+    let (mut all, mut has_parts) = parts.resume(texts.len(), per_call).await;
+    let resumed = all.rows();
+    if resumed > 0 {
+        cx.log("task_resumed", serde_json::json!({ "task": task, "rows": resumed, "of": texts.len() }));
+    }
+    begun(texts.len() - resumed);
+    if all.columns == 0 {
+        all.columns = embedder.dimensions();
+    }
+    let interval = Duration::from_secs_f64(cx.experiment.engine.local.checkpoint_seconds);
+    let (mut begun_to, mut done, mut kept, mut kept_at) = (resumed, resumed, resumed, Instant::now());
+    let mut at_once = if is_split { embedder.concurrency().max(1) } else { 1 };
+    let mut calls = FuturesOrdered::new();
+    let mut failure = None;
+    loop {
+        while failure.is_none() && calls.len() < at_once && begun_to < texts.len() {
+            let (from, to) = (begun_to, texts.len().min(begun_to + per_call));
+            begun_to = to;
+            calls.push_back(async move {
+                let started = Instant::now();
+                (to, embedder.embed(&texts[from..to], kind).await, started.elapsed())
+            });
+        }
+        // What was begun is waited for, since it may have been paid.
+        let Some((to, made, took)) = calls.next().await else { break };
+        match made {
+            Ok(matrix) if failure.is_none() => {
+                all.columns = matrix.columns;
+                all.data.extend_from_slice(&matrix.data);
+                rows(to - done);
+                done = to;
+            }
+            Ok(_) => {}
+            Err(error) => _ = failure.get_or_insert(error),
+        }
+        if !is_split {
+            at_once = if took < SHORT { 2 } else { 1 };
+        }
+        let is_due = kept_at.elapsed() >= interval || failure.is_some();
+        if is_due && kept < done && done < texts.len() {
+            parts.keep(&all, kept, done).await;
+            has_parts = true;
+            (kept, kept_at) = (done, Instant::now());
+        }
+    }
+    match failure {
+        Some(error) => Err(error.into()),
+        None => Ok(Embedded { matrix: all, resumed, has_parts }),
+    }
+}
+
+/// Removes a task's parts: its artifact is there.
+pub(super) async fn remove(cx: &Execution, task: &Key) {
+    Parts { cx, folder: format!("partial/parts/{}", task.hex()) }.remove().await;
+}
+
+struct Parts<'a> {
+    cx: &'a Execution,
+    folder: String,
+}
+
+impl Parts<'_> {
+    /// The vectors of as many of the first texts as there are whole parts of,
+    /// and whether there are any parts. What cannot be read is embedded again.
+    async fn resume(&self, n_texts: usize, per_call: usize) -> (Matrix, bool) {
+        let mut all = Matrix::default();
+        let names = match self.cx.store.list(&self.folder).await {
+            Ok(names) => names,
+            Err(error) => {
+                self.failed("read", &error);
+                return (all, false);
+            }
+        };
+        let has_parts = !names.is_empty();
+        let mut parts: Vec<(usize, usize, String, String)> = names
+            .into_iter()
+            .filter_map(|name| range(&name).map(|(from, to, digest)| (from, to, digest, name)))
+            .collect();
+        // Of two parts with one beginning the longer one goes first.
+        parts.sort_by(|one, other| (one.0, other.1).cmp(&(other.0, one.1)));
+        for (from, to, digest, name) in parts {
+            let ends_a_call = to == n_texts || to % per_call == 0;
+            if from != all.rows() || to <= from || to > n_texts || !ends_a_call {
+                continue;
+            }
+            match self.cx.store.get(&name).await {
+                Ok(Some(bytes)) if Key::of_bytes(&bytes).short() == digest => match decode_vectors(bytes) {
+                    Ok(part) if part.rows() == to - from && (all.columns == 0 || all.columns == part.columns) => {
+                        all.columns = part.columns;
+                        all.data.extend(part.data);
+                    }
+                    Ok(_) => {}
+                    Err(error) => self.failed("read", &error),
+                },
+                Ok(_) => {}
+                Err(error) => self.failed("read", &error),
+            }
+        }
+        (all, has_parts)
+    }
+
+    /// Keeps the vectors of the texts from `from` to before `to`. If that
+    /// fails, an interruption costs more: no reason to end a run.
+    async fn keep(&self, all: &Matrix, from: usize, to: usize) {
+        let data = all.data[from * all.columns..to * all.columns].to_vec();
+        let part = Matrix { columns: all.columns, data };
+        let written = async {
+            let bytes = encode_vectors(&part)?;
+            let digest = Key::of_bytes(&bytes).short();
+            self.cx.store.put(&format!("{}/{from:09}-{to:09}-{digest}.parquet", self.folder), bytes).await?;
+            Ok::<_, Error>(())
+        };
+        if let Err(error) = written.await {
+            self.failed("write", &error);
+        }
+    }
+
+    async fn remove(&self) {
+        let removed = async {
+            for name in self.cx.store.list(&self.folder).await? {
+                self.cx.store.remove(&name).await?;
+            }
+            Ok::<_, store::Error>(())
+        };
+        if let Err(error) = removed.await {
+            self.failed("remove", &error);
+        }
+    }
+
+    fn failed(&self, operation: &str, error: &dyn std::error::Error) {
+        let fields = serde_json::json!({ "operation": operation, "parts": self.folder, "reason": error_chain(error) });
+        self.cx.log("checkpoint_failed", fields);
+    }
+}
+
+/// What a part's name says: from, to and the digest of its bytes.
+fn range(name: &str) -> Option<(usize, usize, String)> {
+    let file = name.rsplit('/').next()?.strip_suffix(".parquet")?;
+    let mut words = file.split('-');
+    let (from, to, digest) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?);
+    words.next().is_none().then(|| (from, to, digest.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        Experiment,
+        task::{Material, Models},
+    };
+    use models::{Client, EmbeddingModel, Identity, Usage, provider};
+    use std::sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    };
+    use store::{ArtifactStore, EventLog};
+
+    /// Embeds a text as its length and its place in the call, until it was
+    /// asked so many times.
+    struct Counting {
+        identity: Identity,
+        calls: AtomicUsize,
+        fails_after: usize,
+        texts: Mutex<Vec<String>>,
+    }
+
+    #[async_trait::async_trait]
+    impl EmbeddingModel for Counting {
+        fn identity(&self) -> &Identity {
+            &self.identity
+        }
+        fn dimensions(&self) -> usize {
+            2
+        }
+        fn max_tokens(&self) -> usize {
+            100
+        }
+        async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), models::Error> {
+            if self.calls.fetch_add(1, Ordering::SeqCst) >= self.fails_after {
+                return Err(models::Error::Cancelled);
+            }
+            self.texts.lock().unwrap().extend_from_slice(texts);
+            let row = |(i, text): (usize, &String)| [text.len() as f32 + 1.0, i as f32];
+            Ok((Matrix { columns: 2, data: texts.iter().enumerate().flat_map(row).collect() }, Usage::default()))
+        }
+    }
+
+    struct Bench {
+        _folder: tempfile::TempDir,
+        client: Client,
+        cx: Execution,
+    }
+
+    fn bench() -> Bench {
+        let folder = tempfile::tempdir().unwrap();
+        let store = folder.path().join("store").to_string_lossy().into_owned();
+        bench_at(folder, &store)
+    }
+
+    fn bench_at(folder: tempfile::TempDir, store: &str) -> Bench {
+        let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n\
+                    [engine.local]\ncheckpoint_seconds = 0.0\n";
+        let experiment = Arc::new(Experiment::parse(text, ".").unwrap());
+        let store = ArtifactStore::open(store, &[]).unwrap();
+        let client = Client::new(None);
+        let source = rag::load::Source::parse(&folder.path().display().to_string(), &[], &[], &[]).unwrap();
+        let context = provider::Context {
+            directory: models::ModelDirectory::new(folder.path().join("models"), Vec::new()),
+            cpu: models::CpuBudget::new(1),
+            environment: Arc::new(|_| None),
+        };
+        let models = Arc::new(Models::new(Default::default(), context, client.clone()));
+        let log = EventLog::open(folder.path().join("events.jsonl")).unwrap();
+        let material = Material { source, questions: Vec::new() };
+        let scratch = folder.path().join("scratch");
+        let cx = Execution::new(experiment, store, material, scratch, "x-1".to_owned(), log, models);
+        Bench { _folder: folder, client, cx }
+    }
+
+    fn model(fails_after: usize) -> Arc<Counting> {
+        let identity = Identity {
+            provider: "test".to_owned(),
+            model: "counting".to_owned(),
+            revision: "1".to_owned(),
+            parameters: serde_json::Value::Null,
+        };
+        Arc::new(Counting { identity, calls: AtomicUsize::new(0), fails_after, texts: Mutex::default() })
+    }
+
+    async fn embedded(bench: &Bench, model: &Arc<Counting>, texts: &[String]) -> Result<Embedded, Error> {
+        let key = Key::of_bytes(b"task");
+        let embedder = bench.client.embedder(model.clone());
+        embed(&bench.cx, &key, &embedder, texts, InputKind::Document, |_| {}, |_| {}).await
+    }
+
+    fn texts() -> Vec<String> {
+        (0..1000).map(|i| format!("{i} {}", "x".repeat(i % 17))).collect()
+    }
+
+    #[tokio::test]
+    async fn an_interrupted_embedding_goes_on_where_it_was_and_gives_the_same_bytes() {
+        goes_on(bench()).await;
+    }
+
+    #[tokio::test]
+    async fn the_same_holds_in_an_object_store() {
+        goes_on(bench_at(tempfile::tempdir().unwrap(), "memory:///x")).await;
+    }
+
+    async fn goes_on(bench: Bench) {
+        let texts = texts();
+        let whole = embedded(&self::bench(), &model(usize::MAX), &texts).await.unwrap();
+        let (mut embeddings, mut tries) = (0, 0);
+        let matrix = loop {
+            let model = model(3);
+            tries += 1;
+            let made = embedded(&bench, &model, &texts).await;
+            embeddings += model.texts.lock().unwrap().len();
+            match made {
+                Ok(made) => break made.matrix,
+                Err(error) => assert!(tries < 9, "{error}"),
+            }
+        };
+        assert_eq!(encode_vectors(&matrix).unwrap(), encode_vectors(&whole.matrix).unwrap());
+        assert_eq!(embeddings, texts.len(), "nothing was embedded twice");
+        let key = Key::of_bytes(b"task");
+        assert!(!bench.cx.store.list("partial").await.unwrap().is_empty());
+        remove(&bench.cx, &key).await;
+        assert_eq!(bench.cx.store.list("partial").await.unwrap(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn parts_that_are_damaged_or_of_other_calls_are_embedded_again() {
+        let texts = texts();
+        let whole = embedded(&bench(), &model(usize::MAX), &texts).await.unwrap();
+        let bench = bench();
+        embedded(&bench, &model(5), &texts).await.map(|_| ()).unwrap_err();
+        let store = &bench.cx.store;
+        let names = store.list("partial").await.unwrap();
+        assert!(names.len() >= 3, "{names:?}");
+        store.replace(&names[1], "damaged").await.unwrap();
+        // Ends within a call, has another content than its name says, is no part.
+        let folder = names[0].rsplit_once('/').unwrap().0.to_owned();
+        let odd = encode_vectors(&Matrix { columns: 2, data: vec![9.0; 14] }).unwrap();
+        let digest = Key::of_bytes(&odd).short();
+        store.put(&format!("{folder}/000000000-000000007-{digest}.parquet"), odd.clone()).await.unwrap();
+        store.put(&format!("{folder}/000000064-000000071-0123456789ab.parquet"), odd).await.unwrap();
+        store.put(&format!("{folder}/note.txt"), "x").await.unwrap();
+        let again = model(usize::MAX);
+        let made = embedded(&bench, &again, &texts).await.unwrap();
+        assert_eq!(made.matrix, whole.matrix);
+        assert_eq!(made.resumed, range(&names[0]).unwrap().1, "up to the damaged part");
+    }
+}

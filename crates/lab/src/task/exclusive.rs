@@ -1,0 +1,169 @@
+//! Two runs that do the same task at the same time: one does it, the other
+//! waits and takes what the first made.
+//!
+//! Who does a task holds a lock on a file beside the store's scratch files. The
+//! system gives it back when its holder ends, however it ends. It joins the
+//! processes of one folder; machines that share an object store only find what others
+//! have finished.
+
+use super::Execution;
+use crate::{
+    plan::{Operator, Task},
+    progress::Progress,
+};
+use std::{
+    fs::{File, OpenOptions, TryLockError},
+    io::{Read, Seek, Write},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How often a lock that another run holds is tried.
+const TRY: Duration = Duration::from_millis(100);
+
+/// The right to do a task alone; given back when it is dropped.
+pub(super) struct Exclusive {
+    /// Keeps the lock.
+    _file: File,
+    path: PathBuf,
+}
+
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        // While the lock is held: who opened the file before finds it gone.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// What became of a try.
+enum Tried {
+    Taken(Exclusive),
+    /// Another run has it, and says who it is.
+    Held(String),
+    /// This file system has no locks.
+    Impossible,
+}
+
+/// Whether a task is long or dear enough to be done once only.
+pub(super) fn applies(task: &Task) -> bool {
+    !matches!(task.operator, Operator::Retrieve | Operator::Score)
+}
+
+/// Waits until no other run does this task. `None` where the file system has
+/// no locks: then two runs may do it twice.
+pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
+    let path = cx.scratch.join("tasks").join(format!("{}.lock", task.key.hex()));
+    let mut waits = Waits { progress, operator: task.operator, told: false };
+    loop {
+        match attempt(&path) {
+            Tried::Taken(right) => return Some(right),
+            Tried::Impossible => return None,
+            Tried::Held(holder) => {
+                if !waits.told {
+                    cx.log("task_held", serde_json::json!({ "task": task.key, "label": task.label, "by": holder }));
+                    waits.told = true;
+                    progress.held(task.operator, Some(holder));
+                }
+            }
+        }
+        tokio::time::sleep(TRY).await;
+    }
+}
+
+/// Takes the note away when the waiting ends, by whatever.
+struct Waits<'a> {
+    progress: &'a Progress,
+    operator: Operator,
+    told: bool,
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        if self.told {
+            self.progress.held(self.operator, None);
+        }
+    }
+}
+
+fn attempt(path: &Path) -> Tried {
+    let open = || {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    };
+    loop {
+        let Ok(mut file) = open() else { return Tried::Impossible };
+        match file.try_lock() {
+            // Its holder removed it after it was opened here.
+            Ok(()) if !is_at(&file, path) => {}
+            Ok(()) => {
+                let _ = file.set_len(0).and_then(|()| file.write_all(holder().as_bytes()));
+                return Tried::Taken(Exclusive { _file: file, path: path.to_owned() });
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let _ = file.rewind().and_then(|()| file.read_to_string(&mut holder));
+                let who = if holder.is_empty() { String::new() } else { format!(" ({holder})") };
+                return Tried::Held(format!("another run{who}"));
+            }
+            Err(TryLockError::Error(_)) => return Tried::Impossible,
+        }
+    }
+}
+
+/// Whether this is still the file of that name: whoever held it removes it.
+#[cfg(unix)]
+fn is_at(file: &File, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let of = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata(), std::fs::metadata(path)) {
+        (Ok(opened), Ok(named)) => of(opened) == of(named),
+        _ => false,
+    }
+}
+
+#[cfg(not(unix))]
+fn is_at(_file: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+/// Who this process is, for people.
+fn holder() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    match host.trim() {
+        "" => format!("process {}", std::process::id()),
+        host => format!("process {} on {host}", std::process::id()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_has_it_and_the_next_gets_it_when_it_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tasks/task.lock");
+        let Tried::Taken(first) = attempt(&path) else { panic!("nobody has it") };
+        let Tried::Held(by) = attempt(&path) else { panic!("it is held") };
+        assert!(by.contains(&format!("process {}", std::process::id())), "{by}");
+        drop(first);
+        assert!(!path.exists());
+        let Tried::Taken(_second) = attempt(&path) else { panic!("it was given back") };
+    }
+
+    #[test]
+    fn what_a_dead_process_left_is_free_and_a_file_that_was_removed_gives_no_right() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("task.lock");
+        std::fs::write(&path, "process 1 on nowhere").unwrap();
+        let Tried::Taken(first) = attempt(&path) else { panic!("nobody holds the lock") };
+        // Somebody opened it before it was given back.
+        let opened = File::open(&path).unwrap();
+        drop(first);
+        opened.try_lock().unwrap();
+        assert!(!is_at(&opened, &path), "another may hold the file of that name");
+        let Tried::Taken(_) = attempt(&path) else { panic!("a new file is free") };
+    }
+}

@@ -1,0 +1,208 @@
+//! Arrow batches as pandas, Polars and others make them of what our stages
+//! gave: with other types for the same texts and numbers, without the flags of
+//! what may be missing, and without columns that are not needed.
+
+use arrow_array::{
+    Array, ArrayRef, BinaryArray, BooleanArray, Float32Array, RecordBatch, RecordBatchReader, StringArray, UInt8Array,
+    UInt32Array, UInt64Array,
+    cast::AsArray,
+    ffi_stream::RecordBatchStreamReader,
+    new_null_array,
+    types::{
+        ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
+        UInt32Type, UInt64Type,
+    },
+};
+use arrow_pyarrow::FromPyArrow;
+use arrow_schema::{DataType, Schema};
+use arrow_select::{concat::concat_batches, take::take};
+use pyo3::{exceptions::PyValueError, prelude::*};
+use std::{fmt::Display, sync::Arc};
+
+pub(crate) fn wrong(reason: impl Display) -> PyErr {
+    PyValueError::new_err(reason.to_string())
+}
+
+/// A batch that Python gave: a record batch, or whatever streams batches, such
+/// as a table or a data frame.
+pub(crate) struct Given(pub(crate) RecordBatch);
+
+impl<'py> FromPyObject<'_, 'py> for Given {
+    type Error = PyErr;
+
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let value: &Bound<'py, PyAny> = &object;
+        if value.hasattr("__arrow_c_array__")? || !value.hasattr("__arrow_c_stream__")? {
+            return RecordBatch::from_pyarrow_bound(value).map(Self);
+        }
+        let reader = RecordBatchStreamReader::from_pyarrow_bound(value)?;
+        let schema = reader.schema();
+        let batches: Vec<RecordBatch> = reader.collect::<Result<_, _>>().map_err(wrong)?;
+        concat_batches(&schema, &batches).map(Self).map_err(wrong)
+    }
+}
+
+/// The batch with exactly these columns. One that is missing is made by
+/// `fill`, or is empty where its values may be missing.
+pub(crate) fn with_columns(
+    batch: &RecordBatch,
+    schema: &Arc<Schema>,
+    fill: impl Fn(&str) -> Option<ArrayRef>,
+) -> PyResult<RecordBatch> {
+    let column = |name: &str, to: &DataType, nullable: bool| {
+        let Some(array) = batch.column_by_name(name).filter(|array| *array.data_type() != DataType::Null) else {
+            let missing = || nullable.then(|| new_null_array(to, batch.num_rows()));
+            return fill(name).or_else(missing).ok_or_else(|| missing_column(batch, name));
+        };
+        let array = converted(name, array, to)?;
+        match array.null_count() {
+            1.. if !nullable => Err(wrong(format!(
+                "the column `{name}` has no value in row {}",
+                (0..array.len()).find(|&row| array.is_null(row)).unwrap_or_default()
+            ))),
+            _ => Ok(array),
+        }
+    };
+    let columns = schema.fields().iter().map(|field| column(field.name(), field.data_type(), field.is_nullable()));
+    RecordBatch::try_new(schema.clone(), columns.collect::<PyResult<_>>()?).map_err(wrong)
+}
+
+/// A column by its name.
+pub(crate) fn column<'a>(batch: &'a RecordBatch, name: &str) -> PyResult<&'a ArrayRef> {
+    batch.column_by_name(name).ok_or_else(|| missing_column(batch, name))
+}
+
+fn missing_column(batch: &RecordBatch, name: &str) -> PyErr {
+    let schema = batch.schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    wrong(format!("the column `{name}` is missing; there are {}", names.join(", ")))
+}
+
+/// A column of texts.
+pub(crate) fn texts(batch: &RecordBatch, name: &str) -> PyResult<StringArray> {
+    Ok(converted(name, column(batch, name)?, &DataType::Utf8)?.as_string::<i32>().clone())
+}
+
+/// A column of bytes.
+pub(crate) fn bytes(batch: &RecordBatch, name: &str) -> PyResult<BinaryArray> {
+    Ok(converted(name, column(batch, name)?, &DataType::Binary)?.as_binary::<i32>().clone())
+}
+
+/// A column of yes and no; all yes where it is missing.
+pub(crate) fn truths(batch: &RecordBatch, name: &str) -> PyResult<BooleanArray> {
+    match batch.column_by_name(name) {
+        None => Ok(BooleanArray::from(vec![true; batch.num_rows()])),
+        Some(array) => Ok(converted(name, array, &DataType::Boolean)?.as_boolean().clone()),
+    }
+}
+
+/// Vectors, one after the other, with their length; none where a row has none.
+pub(crate) fn vectors(batch: &RecordBatch, name: &str) -> PyResult<(usize, Vec<Option<ArrayRef>>)> {
+    let array = column(batch, name)?;
+    let is_null = |row: usize| array.is_null(row);
+    let row = |row: usize| match array.data_type() {
+        DataType::FixedSizeList(..) => Some(array.as_fixed_size_list().value(row)),
+        DataType::List(_) => Some(array.as_list::<i32>().value(row)),
+        DataType::LargeList(_) => Some(array.as_list::<i64>().value(row)),
+        _ => None,
+    };
+    let mut width = None;
+    let mut found = Vec::with_capacity(array.len());
+    for i in 0..array.len() {
+        if is_null(i) {
+            found.push(None);
+            continue;
+        }
+        let items = row(i).ok_or_else(|| other_type(name, array.data_type(), "lists of numbers"))?;
+        let items = match items.data_type() {
+            DataType::Float32 => items,
+            DataType::Float64 => {
+                let numbers = items.as_primitive::<Float64Type>().iter().map(|number| number.map(|n| n as f32));
+                Arc::new(numbers.collect::<Float32Array>()) as ArrayRef
+            }
+            other => return Err(other_type(name, other, "numbers")),
+        };
+        if *width.get_or_insert(items.len()) != items.len() || items.null_count() > 0 {
+            return Err(wrong(format!("the column `{name}` has vectors of different lengths (row {i})")));
+        }
+        found.push(Some(items));
+    }
+    Ok((width.unwrap_or_default(), found))
+}
+
+fn other_type(name: &str, from: &DataType, wanted: &str) -> PyErr {
+    wrong(format!("the column `{name}` is of the type {from}, and {wanted} are wanted"))
+}
+
+fn converted(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> {
+    if array.data_type() == to {
+        return Ok(array.clone());
+    }
+    if *array.data_type() == DataType::Null {
+        return Ok(new_null_array(to, array.len()));
+    }
+    if let Some(dictionary) = array.as_any_dictionary_opt() {
+        let plain = take(dictionary.values(), dictionary.keys(), None).map_err(wrong)?;
+        return converted(name, &plain, to);
+    }
+    let refused = |wanted: &str| other_type(name, array.data_type(), wanted);
+    Ok(match to {
+        DataType::Utf8 => Arc::new(match array.data_type() {
+            DataType::LargeUtf8 => array.as_string::<i64>().iter().collect::<StringArray>(),
+            DataType::Utf8View => array.as_string_view().iter().collect(),
+            _ => return Err(refused("texts")),
+        }),
+        DataType::Binary => Arc::new(match array.data_type() {
+            DataType::LargeBinary => array.as_binary::<i64>().iter().collect::<BinaryArray>(),
+            DataType::BinaryView => array.as_binary_view().iter().collect(),
+            DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().iter().collect(),
+            _ => return Err(refused("bytes")),
+        }),
+        DataType::UInt8 => Arc::new(fitting::<UInt8Type>(name, array)?.collect::<PyResult<UInt8Array>>()?),
+        DataType::UInt32 => Arc::new(fitting::<UInt32Type>(name, array)?.collect::<PyResult<UInt32Array>>()?),
+        DataType::UInt64 => Arc::new(fitting::<UInt64Type>(name, array)?.collect::<PyResult<UInt64Array>>()?),
+        _ => return Err(refused("values of another type")),
+    })
+}
+
+/// Numbers as those of another type. pandas writes whole numbers as floats
+/// where some are missing.
+fn fitting<To: ArrowPrimitiveType>(
+    name: &str,
+    array: &ArrayRef,
+) -> PyResult<impl Iterator<Item = PyResult<Option<To::Native>>>>
+where
+    To::Native: TryFrom<i128>,
+{
+    fn whole<T: ArrowPrimitiveType<Native: Into<i128>>>(array: &ArrayRef) -> Vec<Option<i128>> {
+        array.as_primitive::<T>().iter().map(|number| number.map(Into::into)).collect()
+    }
+    fn real<T: ArrowPrimitiveType<Native: Into<f64>>>(array: &ArrayRef) -> Vec<Option<i128>> {
+        let number = |number: T::Native| {
+            let number: f64 = number.into();
+            // What has a part behind the point fits nowhere, as -1 does not.
+            if number.is_nan() { None } else { Some(if number.fract() == 0.0 { number as i128 } else { -1 }) }
+        };
+        array.as_primitive::<T>().iter().map(|value| value.and_then(number)).collect()
+    }
+    let numbers = match array.data_type() {
+        DataType::Int8 => whole::<Int8Type>(array),
+        DataType::Int16 => whole::<Int16Type>(array),
+        DataType::Int32 => whole::<Int32Type>(array),
+        DataType::Int64 => whole::<Int64Type>(array),
+        DataType::UInt8 => whole::<UInt8Type>(array),
+        DataType::UInt16 => whole::<UInt16Type>(array),
+        DataType::UInt32 => whole::<UInt32Type>(array),
+        DataType::UInt64 => whole::<UInt64Type>(array),
+        DataType::Float32 => real::<Float32Type>(array),
+        DataType::Float64 => real::<Float64Type>(array),
+        other => return Err(other_type(name, other, "whole numbers")),
+    };
+    let name = name.to_owned();
+    Ok(numbers.into_iter().enumerate().map(move |(row, number)| {
+        number
+            .map(|number| To::Native::try_from(number))
+            .transpose()
+            .map_err(|_| wrong(format!("the column `{name}` has no number of its kind in row {row}")))
+    }))
+}

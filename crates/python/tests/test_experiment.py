@@ -1,0 +1,213 @@
+"""`reverie.Experiment` and `reverie.Pipeline`, on this machine, with a simulated provider for answers."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import reverie
+from workspace import Provider, settings
+
+pyarrow = pytest.importorskip("pyarrow")
+
+
+def test_importing_the_package_imports_nothing_else():
+    code = "import sys, reverie; print(sorted(name for name in sys.modules if name.startswith('reverie')), 'json' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(reverie.__file__).parents[1])},
+        check=True,
+    )
+    assert done.stdout.split() == ["['reverie']", "False"]
+    assert "Experiment" in dir(reverie)
+    with pytest.raises(AttributeError, match="Experimnet"):
+        reverie.Experimnet  # noqa: B018
+
+
+def test_an_experiment_is_planned_run_compared_and_asked(small, provider):
+    experiment = reverie.Experiment(settings(small, provider.url))
+    assert experiment.name == "mills"
+    assert experiment.trials()["trial"] == ["t01", "t02", "t03", "t04"]
+    plan = experiment.plan()
+    chunks = next(row for row in plan.operators().rows() if row["operator"] == "chunk")
+    assert plan.trials == 4 and chunks["planned"] > chunks["unique"] > chunks["stored"] == 0
+    assert "4 trials" in repr(plan) and "<table>" in plan._repr_html_()
+    with pytest.raises(RuntimeError):
+        experiment.results()
+
+    told = []
+    results = experiment.run(progress=told.append)
+    assert all({"operators", "models"} <= now.keys() for now in told)
+    asked = provider.statistics()["requests"]
+    assert asked > 6, "questions are answered"
+    board = results.leaderboard()
+    arrow = pyarrow.table(board)
+    assert arrow.num_rows == 4 and arrow.schema.field("recall_low").type == pyarrow.float64()
+    assert arrow.schema.field("questions_needed").type == pyarrow.int64()
+    assert all(
+        low <= mean <= high for low, mean, high in zip(board["recall_low"], board["recall"], board["recall_high"])
+    )
+    frame = board.to_pandas()
+    assert list(frame["objective"]) == sorted(frame["objective"], reverse=True)
+    questions = results.questions("t02")
+    assert len(questions) == 6 and len(results.questions()) == 24
+    first = questions.rows()[0]
+    assert first["reference"] == "1700" and first["answer"] and len(first["retrieved"]) == 3
+
+    best = experiment.best()
+    assert best.id == board["trial"][0] and best.settings["retriever"]["bm25"]["top_k"] in (1, 3)
+    assert best.is_winner == (results.winner is not None)
+    last = board["trial"][-1]
+    difference = results.compare(best.id, last)
+    row = dict(zip(difference["metric"], difference.rows()))["precision"]
+    assert row["difference"] == pytest.approx(frame["precision"].iloc[0] - frame["precision"].iloc[-1])
+    assert row["low"] <= row["difference"] <= row["high"] and row["n_pairs"] == 6
+    assert experiment.compare(best.id, last).rows() == difference.rows()
+    with pytest.raises(LookupError, match="t01"):
+        results.compare("t01", "t99")
+
+    again = experiment.run(progress=False)
+    assert again.data["executed"] == 0 and provider.statistics()["requests"] == asked
+    assert experiment.results().leaderboard().rows() == again.leaderboard().rows()
+
+    pipeline = experiment.pipeline("t02")
+    answer = pipeline.query("Which mill was built in 1703?")
+    assert answer.trial == pipeline.trial == "t02" and len(answer.passages) == 3
+    assert answer.text and answer.passages[0].document == "03.md" and "03.md" in str(answer)
+    assert "03.md" in answer._repr_html_()
+
+
+def test_many_questions_are_asked_at_once_without_blocking_the_loop(small):
+    slow = Provider(latency={"constant": {"seconds": 1.0}})
+    try:
+        experiment = reverie.Experiment(settings(small, slow.url, dataset=None, evaluate=None))
+        experiment.run()
+        pipeline = reverie.Pipeline.load(experiment, "t01")
+
+        async def ask() -> tuple[list, int, float]:
+            ticks, started = 0, time.monotonic()
+
+            async def tick() -> None:
+                nonlocal ticks
+                while True:
+                    await asyncio.sleep(0.05)
+                    ticks += 1
+
+            ticking = asyncio.create_task(tick())
+            answers = await asyncio.gather(*(pipeline.aquery(f"What is ground for village {i}?") for i in range(8)))
+            ticking.cancel()
+            return answers, ticks, time.monotonic() - started
+
+        answers, ticks, seconds = asyncio.run(ask())
+    finally:
+        slow.stop()
+    assert len({answer.question for answer in answers}) == 8 and all(answer.text for answer in answers)
+    assert ticks >= 5, "the loop went on meanwhile"
+    assert seconds < 6, "one after another they would take eight seconds"
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """An endpoint that is there, and refuses every request for good."""
+
+    def do_GET(self) -> None:
+        """Lists no models."""
+        self.answer(200, {"data": []})
+
+    def do_POST(self) -> None:
+        """Refuses."""
+        self.rfile.read(int(self.headers["content-length"]))
+        self.answer(400, {"error": {"message": "the model has left"}})
+
+    def answer(self, status: int, value: dict) -> None:
+        """Sends JSON."""
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_) -> None:
+        """Says nothing."""
+
+
+def test_what_fails_while_a_question_is_asked_is_raised(small):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://127.0.0.1:{server.server_port}"
+        experiment = reverie.Experiment(settings(small, url, dataset=None, evaluate=None))
+        with pytest.raises(RuntimeError):
+            experiment.pipeline()
+        experiment.run()
+        pipeline = experiment.pipeline("t01")
+        with pytest.raises(RuntimeError, match="the model has left"):
+            asyncio.run(pipeline.aquery("Which mill grinds oats?"))
+        with pytest.raises(RuntimeError, match="the model has left"):
+            pipeline.query("Which mill grinds oats?")
+        with pytest.raises(RuntimeError, match="t99"):
+            experiment.pipeline("t99")
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_all_mistakes_are_told_at_once(small, provider):
+    wrong = settings(small, provider.url, evaluate={"metrics": ["recal"]})
+    wrong["space"]["retriever"] = [{"bm25": {"top": 1}}]
+    with pytest.raises(ValueError) as told:
+        reverie.Experiment(wrong)
+    assert "recal" in str(told.value) and "top" in str(told.value)
+    path = small.experiment("file", provider.url)
+    path.write_text(path.read_text().replace('"recall"', '"recal"'))
+    with pytest.raises(ValueError, match="recal"):
+        reverie.Experiment(path)
+    with pytest.raises(FileNotFoundError):
+        reverie.Experiment(small.folder / "nowhere.toml")
+
+
+def test_a_file_and_a_dictionary_are_the_same_experiment(small, provider):
+    from_dictionary = reverie.Experiment(settings(small, provider.url))
+    path = small.folder / "experiment.toml"
+    path.write_text(from_dictionary.text)
+    from_file = reverie.Experiment(path)
+    assert from_file.trials().rows() == from_dictionary.trials().rows()
+    assert from_dictionary.run().data["executed"] > 0
+    assert from_file.run().data["executed"] == 0
+    assert reverie.Pipeline.load(path).query("Which mill?").passages
+
+
+def test_ctrl_c_ends_a_run_and_keeps_what_is_finished(small):
+    slow = Provider(latency={"constant": {"seconds": 0.5}}, concurrency=2)
+    # A shell starts what it runs in the background with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        experiment = reverie.Experiment(settings(small, slow.url))
+
+        def interrupt() -> None:
+            while slow.statistics()["requests"] < 8:
+                time.sleep(0.05)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            experiment.run()
+        results = experiment.run()
+        answered = slow.statistics()["requests"] - sum(slow.statistics()["rejected"].values())
+    finally:
+        signal.signal(signal.SIGINT, before)
+        slow.stop()
+    assert results.data["provider_errors"] == 0
+    # 24 answers, and what was in flight when it was interrupted.
+    assert answered <= 24 + 4 + 4, answered

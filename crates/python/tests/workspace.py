@@ -1,0 +1,110 @@
+"""What tests of experiments start from: a simulated provider, documents with questions, settings."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+
+
+class Provider:
+    """A simulated provider over HTTP, as a process."""
+
+    def __init__(self, **settings) -> None:
+        program = TARGET / "release" / "simulator"
+        if not program.exists():
+            pytest.skip(f"the simulated provider is not built ({program}): `make build`")
+        flags = [f"--{name.replace('_', '-')}={json.dumps(value)}" for name, value in settings.items()]
+        flags = [part for flag in flags for part in flag.split("=", 1)]
+        self.process = subprocess.Popen([program, *flags], stdout=subprocess.PIPE, text=True)
+        self.url = self.process.stdout.readline().strip()
+
+    def statistics(self) -> dict:
+        """What it was asked."""
+        import urllib.request
+
+        with urllib.request.urlopen(f"{self.url}/stats") as response:
+            return json.load(response)
+
+    def stop(self) -> None:
+        """Ends it."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Workspace:
+    """A folder with documents, golden questions and an experiment."""
+
+    def __init__(self, folder: Path, documents: int = 60) -> None:
+        self.folder = folder
+        (folder / "docs").mkdir(parents=True)
+        golden = []
+        for i in range(documents):
+            fact = f"The mill number {i} was built in {1700 + i}."
+            text = "\n\n".join(
+                [f"# Mill {i}", *(f"{fact} It grinds oats for village {i} in part {j}." for j in range(12))]
+            )
+            (folder / "docs" / f"{i:02}.md").write_text(text)
+            golden.append(
+                {
+                    "id": f"q{i}",
+                    "question": f"When was the mill number {i} built?",
+                    "reference": str(1700 + i),
+                    "evidence": [{"document": f"{i:02}.md", "quote": fact}],
+                }
+            )
+        self.golden = "\n".join(json.dumps(question) for question in golden)
+        (folder / "golden.jsonl").write_text(self.golden)
+
+    def experiment(
+        self, name: str, url: str, *, store: str | None = None, source: str | None = None, rest: str = ""
+    ) -> Path:
+        """Writes an experiment whose models are at this provider."""
+        path = self.folder / f"{name}.toml"
+        path.write_text(
+            f"""name = "mills"
+store = "{store or self.folder / name}"
+[corpus]
+source = "{source or self.folder / "docs"}"
+[dataset]
+path = "golden.jsonl"
+[models.gpt]
+chat.openai = {{ model = "gpt", base_url = "{url}/v1" }}
+[models.emb]
+embedding.openai = {{ model = "emb", base_url = "{url}/v1" }}
+[space]
+chunker = [{{ sentence = {{ chunk_size = 32, chunk_overlap = 0 }} }}, {{ sentence_window = {{ window_size = 1 }} }}]
+embedder = ["emb"]
+retriever = [{{ dense = {{ top_k = 2 }} }}, {{ hybrid = {{ top_k = 2 }} }}]
+generator = [{{ compact = {{ model = "gpt" }} }}]
+[evaluate]
+metrics = ["recall", "ndcg", "token_f1"]
+{rest}
+"""
+        )
+        return path
+
+
+def settings(workspace, url: str, **changes) -> dict:
+    """An experiment on the mills, as a dictionary."""
+    experiment = {
+        "name": "mills",
+        "store": str(workspace.folder / "store"),
+        "corpus": {"source": str(workspace.folder / "docs")},
+        "dataset": {"path": str(workspace.folder / "golden.jsonl")},
+        "models": {"gpt": {"chat": {"openai": {"model": "gpt", "base_url": f"{url}/v1"}}}},
+        "space": {
+            "chunker": [{"sentence": {"chunk_size": 32, "chunk_overlap": 0}}, {"sentence_window": {"window_size": 1}}],
+            "retriever": [{"bm25": {"top_k": 1}}, {"bm25": {"top_k": 3}}],
+            "generator": [{"compact": {"model": "gpt"}}],
+        },
+        "evaluate": {"metrics": ["recall", "precision", "token_f1"], "objective": ["recall", "precision"]},
+        "track": None,
+    }
+    return {**experiment, **changes}

@@ -1,0 +1,305 @@
+//! The file of a token index: 64 bytes of header, then the vectors of all
+//! chunks in order, then for each chunk the number of its vectors (`u32`) and
+//! the first eight bytes of the BLAKE3 of these. Numbers are little-endian.
+//!
+//! The header is the magic, version, dimensions, number of vectors, BLAKE3 of
+//! all that follows, and number of chunks. A vector is a scale (`f32`) and a
+//! signed byte for each dimension: the number at a place is byte times scale.
+//!
+//! One byte instead of four: a chunk of 128 tokens and 384 dimensions takes
+//! 50 kB. The largest number of a vector becomes 127, so each is off by at
+//! most 1/254 of the largest.
+
+use super::{
+    dense_file::bad,
+    kernel::{WORD_COLUMNS, WORD_LIMIT},
+};
+use crate::Error;
+use models::Matrix;
+use std::{
+    fs::File,
+    io::{BufWriter, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+
+const MAGIC: [u8; 8] = *b"RVTOKEN\n";
+const FORMAT: u32 = 1;
+/// The length of the header.
+pub(super) const HEADER_BYTES: usize = 64;
+/// What stands at the end for each chunk.
+pub(super) const CHUNK_BYTES: usize = 4 + CHECK_BYTES;
+const CHECK_BYTES: usize = 8;
+/// A vector's largest number is stored as this.
+const BYTE_LIMIT: f32 = 127.0;
+
+/// What stands before the vectors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The length of a vector; 0 if there are none.
+    pub(super) dimensions: u32,
+    /// How many there are, of all chunks together.
+    pub(super) vectors: u64,
+    /// BLAKE3 of all that follows the header.
+    pub(super) checksum: [u8; 32],
+    /// How many chunks there are.
+    pub(super) chunks: u64,
+}
+
+impl Header {
+    /// The stored length of a vector.
+    pub(super) fn stride(&self) -> usize {
+        self.dimensions as usize + size_of::<f32>()
+    }
+
+    fn bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&FORMAT.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.dimensions.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.vectors.to_le_bytes());
+        bytes[24..56].copy_from_slice(&self.checksum);
+        bytes[56..].copy_from_slice(&self.chunks.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn read(bytes: &[u8], origin: &str) -> Result<Self, Error> {
+        let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else {
+            return Err(bad(origin, "too short for a token index"));
+        };
+        let [dimensions, format] = [12, 8].map(|at| number(head, at));
+        if head[..8] != MAGIC {
+            return Err(bad(origin, "not a token index"));
+        }
+        if format != FORMAT {
+            return Err(bad(origin, format!("format {format} of a token index; this version reads {FORMAT}")));
+        }
+        let mut checksum = [0; 32];
+        checksum.copy_from_slice(&head[24..56]);
+        let long = |at: usize| u64::from(number(head, at)) | u64::from(number(head, at + 4)) << 32;
+        let header = Self { dimensions, vectors: long(16), checksum, chunks: long(56) };
+        let of_vectors = header.vectors.checked_mul(header.stride() as u64);
+        let of_chunks = header.chunks.checked_mul(CHUNK_BYTES as u64);
+        let expected = of_vectors.zip(of_chunks).and_then(|(one, other)| one.checked_add(other));
+        let found = (bytes.len() - HEADER_BYTES) as u64;
+        if expected != Some(found) || header.chunks > u64::from(u32::MAX) || dimensions as usize > WORD_COLUMNS {
+            let Self { vectors, chunks, .. } = header;
+            return Err(bad(
+                origin,
+                format!(
+                    "{found} bytes are not {vectors} vectors of {dimensions} dimensions for {chunks} chunks: the file \
+                     is cut off or damaged"
+                ),
+            ));
+        }
+        Ok(header)
+    }
+}
+
+/// The number of vectors and the check of each chunk, from the end of a file.
+pub(super) fn chunks(trailer: &[u8]) -> impl Iterator<Item = (u32, [u8; CHECK_BYTES])> {
+    trailer.as_chunks::<CHUNK_BYTES>().0.iter().map(|entry| {
+        let mut check = [0; CHECK_BYTES];
+        check.copy_from_slice(&entry[4..]);
+        (number(entry, 0), check)
+    })
+}
+
+/// What a chunk's vectors are checked by.
+pub(super) fn check(vectors: &[u8]) -> [u8; CHECK_BYTES] {
+    let mut check = [0; CHECK_BYTES];
+    check.copy_from_slice(&blake3::hash(vectors).as_bytes()[..CHECK_BYTES]);
+    check
+}
+
+fn number(bytes: &[u8], at: usize) -> u32 {
+    let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk::<4>());
+    bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// The token vectors of some chunks, as a file holds them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TokenBlock {
+    dimensions: u32,
+    vectors: u64,
+    rows: Vec<u8>,
+    trailer: Vec<u8>,
+}
+
+impl TokenBlock {
+    /// Adds chunks: for each a matrix with a row per token.
+    ///
+    /// # Errors
+    /// Rows of another length or of more than 8192 numbers, or numbers that
+    /// are not finite.
+    pub fn push(&mut self, chunks: &[Matrix]) -> Result<(), Error> {
+        let origin = "token index in memory";
+        for chunk in chunks {
+            if chunk.rows() > 0 {
+                self.dimensions = fitting(self.dimensions, chunk.columns, origin)?;
+            }
+            let start = self.rows.len();
+            for row in chunk.iter() {
+                append_row(&mut self.rows, row, origin)?;
+            }
+            self.vectors += chunk.rows() as u64;
+            let rows = u32::try_from(chunk.rows()).map_err(|_| bad(origin, "a chunk has too many vectors"))?;
+            self.trailer.extend(rows.to_le_bytes());
+            self.trailer.extend(check(&self.rows[start..]));
+        }
+        Ok(())
+    }
+
+    /// How many chunks it holds.
+    pub fn chunks(&self) -> usize {
+        self.trailer.len() / CHUNK_BYTES
+    }
+
+    /// How many bytes their vectors take.
+    pub fn bytes(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// A whole file.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&self.rows).update(&self.trailer);
+        let header = self.header(*hasher.finalize().as_bytes());
+        [header.bytes().as_slice(), &self.rows, &self.trailer].concat()
+    }
+
+    /// Reads a whole file, and verifies it.
+    ///
+    /// # Errors
+    /// Bytes that are not a complete, undamaged index of this version.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Error> {
+        let origin = "part of a token index";
+        let header = Header::read(bytes, origin)?;
+        let content = &bytes[HEADER_BYTES..];
+        if *blake3::hash(content).as_bytes() != header.checksum {
+            return Err(bad(origin, "its content does not match its checksum"));
+        }
+        let (rows, trailer) = content.split_at(header.vectors as usize * header.stride());
+        let Header { dimensions, vectors, .. } = header;
+        Ok(Self { dimensions, vectors, rows: rows.to_vec(), trailer: trailer.to_vec() })
+    }
+
+    fn header(&self, checksum: [u8; 32]) -> Header {
+        let Self { dimensions, vectors, .. } = *self;
+        Header { dimensions, vectors, checksum, chunks: self.chunks() as u64 }
+    }
+}
+
+/// Writes a token index block by block: the whole is never in memory.
+#[derive(Debug)]
+pub struct TokenWriter {
+    path: PathBuf,
+    file: BufWriter<File>,
+    hasher: blake3::Hasher,
+    /// What was written, without the vectors.
+    written: TokenBlock,
+}
+
+impl TokenWriter {
+    /// Begins a file. It is a token index once it is finished: whoever wants
+    /// it to appear whole gives it its name then.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn create(path: &Path) -> Result<Self, Error> {
+        let begin = || -> std::io::Result<BufWriter<File>> {
+            let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+            file.write_all(&[0; HEADER_BYTES])?;
+            Ok(file)
+        };
+        let file = begin().map_err(|error| bad(&path.display().to_string(), error))?;
+        Ok(Self { path: path.to_owned(), file, hasher: blake3::Hasher::new(), written: TokenBlock::default() })
+    }
+
+    /// Adds chunks.
+    ///
+    /// # Errors
+    /// Vectors of another length, or a full disk.
+    pub fn push(&mut self, block: &TokenBlock) -> Result<(), Error> {
+        let origin = self.path.display().to_string();
+        if block.vectors > 0 {
+            self.written.dimensions = fitting(self.written.dimensions, block.dimensions as usize, &origin)?;
+        }
+        self.written.vectors += block.vectors;
+        self.written.trailer.extend_from_slice(&block.trailer);
+        self.hasher.update(&block.rows);
+        self.file.write_all(&block.rows).map_err(|error| bad(&origin, error))
+    }
+
+    /// Completes the file, and says how many chunks it holds.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn finish(mut self) -> Result<usize, Error> {
+        self.hasher.update(&self.written.trailer);
+        let header = self.written.header(*self.hasher.finalize().as_bytes());
+        let mut complete = || -> std::io::Result<()> {
+            self.file.write_all(&self.written.trailer)?;
+            self.file.seek(SeekFrom::Start(0))?;
+            self.file.write_all(&header.bytes())?;
+            self.file.flush()?;
+            self.file.get_ref().sync_data()
+        };
+        complete().map_err(|error| bad(&self.path.display().to_string(), error))?;
+        Ok(self.written.chunks())
+    }
+}
+
+/// The dimensions after a vector of `new` dimensions comes to those of `known`;
+/// 0 is not known yet.
+fn fitting(known: u32, new: usize, origin: &str) -> Result<u32, Error> {
+    let fits = u32::try_from(new).ok().filter(|new| *new as usize <= WORD_COLUMNS);
+    let new =
+        fits.ok_or_else(|| bad(origin, format!("vectors of {new} dimensions; at most {WORD_COLUMNS} can be kept")))?;
+    if known != 0 && known != new {
+        return Err(bad(origin, format!("vectors of {new} dimensions after vectors of {known}")));
+    }
+    Ok(new)
+}
+
+fn append_row(rows: &mut Vec<u8>, row: &[f32], origin: &str) -> Result<(), Error> {
+    let scale = scale(row, BYTE_LIMIT, origin)?;
+    rows.extend(scale.to_le_bytes());
+    rows.extend(row.iter().map(|value| (scaled(*value, scale) as i8).cast_unsigned()));
+    Ok(())
+}
+
+/// The words of a question, as they are compared with stored vectors.
+#[derive(Debug)]
+pub(super) struct Words {
+    pub(super) columns: usize,
+    /// Whole words of `columns` values.
+    pub(super) values: Vec<i16>,
+    /// What the values of each word are multiples of.
+    pub(super) scales: Vec<f32>,
+}
+
+impl Words {
+    pub(super) fn new(question: &Matrix) -> Result<Self, Error> {
+        let origin = "token vectors of a question";
+        let mut words = Self { columns: question.columns, values: Vec::new(), scales: Vec::new() };
+        for row in question.iter() {
+            let scale = scale(row, f32::from(WORD_LIMIT), origin)?;
+            words.values.extend(row.iter().map(|value| scaled(*value, scale) as i16));
+            words.scales.push(scale);
+        }
+        Ok(words)
+    }
+}
+
+/// What makes the largest number of a vector `limit`; 0 for one of zeros.
+fn scale(row: &[f32], limit: f32, origin: &str) -> Result<f32, Error> {
+    if !row.iter().all(|value| value.is_finite()) {
+        return Err(bad(origin, "a vector holds a number that is not finite"));
+    }
+    Ok(row.iter().fold(0.0f32, |largest, value| largest.max(value.abs())) / limit)
+}
+
+/// A conversion of the result to an integer keeps within its bounds.
+fn scaled(value: f32, scale: f32) -> f32 {
+    if scale > 0.0 { (value / scale).round() } else { 0.0 }
+}

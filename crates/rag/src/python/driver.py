@@ -1,0 +1,127 @@
+# Runs one function of a user for the program that started this interpreter.
+# It reads lines of JSON from its standard input: first the setup, then a call
+# at a time; it answers a line for each. What the function prints, or a program
+# that it starts, goes to standard error, so that it cannot pass for an answer.
+import json
+import os
+import sys
+
+
+def end_with(parent):
+    """Lets no process from here outlive the program, whatever ends that."""
+    try:
+        # A group of its own: Ctrl-C is for the program, which decides.
+        os.setpgid(0, 0)
+    except OSError:
+        pass
+    # A notebook's interrupt reaches every process that it started.
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    worker = os.getpid()
+    if os.fork() == 0:
+        guard(worker)
+    if sys.platform.startswith("linux"):
+        try:
+            import ctypes
+
+            ctypes.CDLL(None).prctl(1, 9)  # PR_SET_PDEATHSIG, SIGKILL
+        except (ImportError, OSError, AttributeError):
+            pass
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def guard(worker):
+    """A process that computes nothing, so that it always notices: it ends the whole group as soon as the program
+    closed its end of the pipe, or the worker ended."""
+    import select
+    import signal
+
+    try:
+        os.setpgid(0, 0)
+    except OSError:
+        pass
+    for name in ("SIGINT", "SIGHUP", "SIGTERM"):
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, 1)
+    os.dup2(nothing, 2)
+    # Whoever waits for the end of the answers must not wait for this process.
+    os.closerange(3, 64)
+    poll = select.poll()
+    poll.register(0, 0)
+    while not poll.poll(500) and os.getppid() == worker:
+        pass
+    try:
+        os.killpg(worker, signal.SIGKILL)
+    except OSError:
+        pass
+    os._exit(0)
+
+
+def plain(value):
+    """Numbers and arrays of other packages as plain ones."""
+    for method in ("tolist", "item", "__float__"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    return list(value)
+
+
+def told(error, name):
+    """What was raised, where in the function's file, and the traceback below this program."""
+    import traceback
+
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file_name__:
+        trace = trace.tb_next
+    line = None
+    for frame in traceback.extract_tb(trace):
+        if frame.filename == name:
+            line = frame.lineno
+    if isinstance(error, SyntaxError) and error.filename == name:
+        line = error.lineno
+    try:
+        said = str(error)
+    except Exception:
+        said = "an error that cannot be written"
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    if isinstance(error, ModuleNotFoundError):
+        said += f" (it runs in {sys.executable}: install it there, or set `interpreter`)"
+    return {"error": f"{type(error).__name__}: {said}".rstrip(": "), "line": line, "traceback": text[-20000:]}
+
+
+def serve(requests, replies):
+    import linecache
+
+    setup = json.loads(requests.readline())
+    end_with(setup["parent"])
+    # The function may read its standard input: there is nothing in it.
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    source, name = setup["source"], setup["file"] or f"<{setup['function']}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+
+    def reply(value, **arguments):
+        replies.write(json.dumps(value, **arguments).encode() + b"\n")
+        replies.flush()
+
+    space = {"__name__": "function", "__file__": setup["file"]}
+    try:
+        exec(compile(source, name, "exec"), space)
+        function = space[setup["function"]]
+    except BaseException as error:
+        reply({"call": 0, **told(error, name)})
+        return
+    reply({"call": 0})
+    for line in requests:
+        call = json.loads(line)
+        try:
+            value = function(**call["arguments"])
+            reply({"call": call["call"], "value": value}, default=plain, allow_nan=False)
+        except BaseException as error:
+            reply({"call": call["call"], **told(error, name)})
+
+
+__file_name__ = serve.__code__.co_filename
+serve(os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb"))

@@ -1,0 +1,50 @@
+//! How a function of the user's own failed: a kind of its own, beside what
+//! models and providers do.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// In which way it failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It raised, or its file cannot be run.
+    Raised,
+    /// It did not return within its time limit.
+    TimedOut,
+    /// Its interpreter ended, or could not be started.
+    Ended,
+    /// It returned something that cannot be used.
+    Returned,
+}
+
+/// A function of the user's own that failed, with what its author needs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What it is in the experiment: `chunker`, `retriever`, `reranker`,
+    /// `generator` or `metric`.
+    pub stage: String,
+    /// Its name.
+    pub function: String,
+    /// The file that it is from; empty where the experiment holds its source.
+    pub file: String,
+    /// In which way it failed.
+    pub kind: FailureKind,
+    /// What happened, in a line.
+    pub message: String,
+    /// Python's traceback, if it raised.
+    #[serde(default)]
+    pub traceback: Option<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, file, message, .. } = self;
+        match file.as_str() {
+            "" => write!(f, "the function `{function}`: {message}"),
+            file => write!(f, "the function `{function}` of {file}: {message}"),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}

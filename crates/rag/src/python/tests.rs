@@ -1,0 +1,256 @@
+//! Functions of the user's own, tried with a real interpreter: what they give, raise and print, and when they end.
+
+use super::*;
+use std::{path::Path, process::Command};
+
+fn limited(source: &str, timeout_seconds: f64) -> Result<Function, String> {
+    let script = Script { file: "f.py", source, function: "f", interpreter: None, timeout_seconds };
+    Function::new("metric", script, &["a", "b"])
+}
+
+fn function(source: &str) -> Result<Function, String> {
+    limited(source, 60.0)
+}
+
+#[test]
+fn a_function_is_called_by_name_and_its_prints_are_no_answer() {
+    let double =
+        function("def f(b, *, a: list = ()):\n    print('noise')\n    return [2 * x for x in a] + [b]\n").unwrap();
+    assert_eq!(double.parameters(), ["a", "b"]);
+    assert_eq!(double.call(&json!({ "a": [1, 2], "b": "é" })).unwrap(), json!([2, 4, "é"]));
+}
+
+#[test]
+fn a_function_of_the_same_source_is_in_the_same_process_and_a_changed_one_is_not() {
+    let source = "import os\nseen = []\ndef f(a):\n    seen.append(a)\n    return [os.getpid(), len(seen)]\n";
+    let first = function(source).unwrap().call(&json!({ "a": 1 })).unwrap();
+    let again = function(source).unwrap().call(&json!({ "a": 2 })).unwrap();
+    assert_eq!((&again[0], &again[1]), (&first[0], &json!(2)));
+    let other = function(&source.replace("len", "sum")).unwrap().call(&json!({ "a": 1 })).unwrap();
+    assert_ne!(other[0], first[0]);
+}
+
+#[test]
+fn what_it_raises_is_told_and_one_that_ended_the_interpreter_is_called_again() {
+    let moody = function("import os\ndef f(a):\n    if a == 0: os._exit(3)\n    return 1 / (a - 1)\n").unwrap();
+    assert!(moody.call(&json!({ "a": 1 })).unwrap_err().message.contains("ZeroDivisionError"));
+    assert!(moody.call(&json!({ "a": 0 })).unwrap_err().message.contains("its interpreter ended (exit status: 3)"));
+    assert_eq!(moody.call(&json!({ "a": 2 })).unwrap(), json!(1.0));
+    let infinite = function("def f(a):\n    return float('inf')\n").unwrap();
+    assert!(infinite.call(&json!({ "a": 1 })).unwrap_err().message.contains("ValueError"));
+}
+
+#[test]
+fn what_programs_print_is_no_answer_and_an_interpreter_that_died_between_calls_is_none_missed() {
+    let loud = function(
+        "def f(a):\n    import os, subprocess\n    subprocess.run(['echo', '{\"value\": 7}'])\n    return [a, os.getpid()]\n",
+    )
+    .unwrap();
+    let mut first = loud.call(&json!({ "a": 1 })).unwrap();
+    assert_eq!(first[0], 1);
+    let pid = first[1].take().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(loud.call(&json!({ "a": 2 })).unwrap(), json!([2, pid.parse::<u64>().unwrap()]), "Ctrl-C");
+    assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    ends(&pid);
+    assert_eq!(loud.call(&json!({ "a": 3 })).unwrap()[0], 3);
+}
+
+#[test]
+fn signatures_are_read_as_python_reads_them() {
+    let source =
+        "def f(\n    a: dict[str, int] = {},  # first, (of two)\n    /, *,\n    b=(1, ')'),\n) -> int:\n    return 0\n";
+    assert_eq!(function(source).unwrap().parameters(), ["a", "b"]);
+}
+
+#[test]
+fn a_source_without_the_function_or_with_unknown_parameters_is_refused() {
+    let refused = |source: &str| function(source).unwrap_err();
+    assert!(refused("def other(a):\n    return 1\n").contains("has no function `f`"));
+    assert!(refused("async def f(a):\n    return 1\n").contains("has no function `f`"), "nobody awaits it");
+    assert!(refused("def f(a, c):\n    return 1\n").contains("wants `c`: there are a, b"));
+    assert!(refused("def f():\n    return 1\n").contains("wants nothing"));
+    assert!(refused(" ").contains("f.py is empty"));
+}
+
+/// Waits until there is no such process, or it only waits to be looked at.
+fn ends(pid: &str) {
+    let began = Instant::now();
+    while is_there(pid) {
+        assert!(began.elapsed() < Duration::from_secs(2), "process {pid} goes on");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+fn is_there(pid: &str) -> bool {
+    let asked = Command::new("ps").args(["-o", "stat=", "-p", pid]).output().unwrap();
+    let state = String::from_utf8(asked.stdout).unwrap();
+    !matches!(state.trim().chars().next(), None | Some('Z'))
+}
+
+/// The lines of a file that a function wrote, once there are so many.
+fn written(path: &Path, count: usize) -> Vec<String> {
+    let began = Instant::now();
+    loop {
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        if lines.len() >= count {
+            return lines;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "only {lines:?}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn one_that_never_returns_is_ended_with_all_it_started_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pids");
+    // A program that it started, and a C function that keeps the interpreter's lock.
+    for forever in ["while True: pass", "__import__('re').match('(a+)+$', 'a' * 64 + 'b')"] {
+        let source = format!(
+            "import os, subprocess\ndef f(a):\n    if a == 0: return 0\n    with open({path:?}, 'w') as file:\n        \
+             print(os.getpid(), file=file)\n        print(subprocess.Popen(['sleep', '600']).pid, file=file)\n    {forever}\n"
+        );
+        let endless = limited(&source, 1.0).unwrap();
+        let began = Instant::now();
+        let failure = computing_for(&Some("t03".into()), || endless.call(&json!({ "a": 1 }))).unwrap_err();
+        assert!(began.elapsed() < Duration::from_secs(5));
+        assert_eq!(failure.kind, FailureKind::TimedOut);
+        assert!(
+            failure.to_string().starts_with("the function `f` of f.py: did not return within 1 s for t03"),
+            "{failure}"
+        );
+        for pid in written(&path, 2) {
+            ends(&pid);
+        }
+        assert_eq!(endless.call(&json!({ "a": 0 })).unwrap(), 0, "the next call has a process of its own");
+    }
+}
+
+#[test]
+fn one_that_never_returns_three_times_in_a_row_is_left_alone() {
+    let endless = limited("import time\ndef f(a):\n    time.sleep(a)\n    return 7\n", 0.3).unwrap();
+    let call = |seconds: u32| endless.call(&json!({ "a": seconds }));
+    let failed = |seconds: u32| call(seconds).unwrap_err().message;
+    assert!(failed(60).contains("within 0.3 s") && failed(60).contains("within 0.3 s"));
+    assert_eq!(call(0).unwrap(), 7, "one that returns is forgiven");
+    (0..3).for_each(|_| assert!(failed(60).contains("within 0.3 s")));
+    let began = Instant::now();
+    assert!(failed(60).contains("3 times in a row"));
+    assert!(began.elapsed() < Duration::from_millis(100));
+    forgive();
+    assert_eq!(call(0).unwrap(), 7);
+}
+
+#[test]
+fn a_source_that_cannot_be_run_is_tried_again_by_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = format!(
+        "import sys\nsys.path.insert(0, {:?})\nimport oats_of_the_mill\ndef f(a):\n    return oats_of_the_mill.N\n",
+        folder.path()
+    );
+    let needy = limited(&source, 60.0).unwrap();
+    let failure = needy.call(&json!({ "a": 1 })).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Raised);
+    assert!(failure.message.contains("No module named 'oats_of_the_mill' (it runs in /"), "{failure}");
+    assert!(failure.message.ends_with("(line 3)"), "{failure}");
+    assert!(failure.traceback.unwrap().contains("File \"f.py\", line 3"));
+    std::fs::write(folder.path().join("oats_of_the_mill.py"), "N = 12\n").unwrap();
+    assert!(needy.call(&json!({ "a": 1 })).is_err(), "not for each question anew");
+    forgive();
+    assert_eq!(needy.call(&json!({ "a": 1 })).unwrap(), 12);
+}
+
+#[test]
+fn a_traceback_shows_the_users_lines_and_none_of_ours() {
+    let source = "def inner(a):\n    return 1 / a\n\ndef f(a):\n    return inner(a)\n";
+    let failure = function(source).unwrap().call(&json!({ "a": 0 })).unwrap_err();
+    assert_eq!((failure.stage.as_str(), failure.function.as_str()), ("metric", "f"));
+    assert_eq!(failure.message, "ZeroDivisionError: division by zero (line 2)");
+    let traceback = failure.traceback.unwrap();
+    assert!(traceback.contains("return inner(a)") && traceback.contains("return 1 / a"), "{traceback}");
+    assert!(!traceback.contains("<string>"), "{traceback}");
+}
+
+#[test]
+fn what_it_prints_is_told_with_its_name_and_caller() {
+    let (told, heard) = std::sync::mpsc::channel();
+    let told = Mutex::new(told);
+    set_sink(Arc::new(move |printed| drop(told.lock().unwrap().send(printed.to_string()))));
+    let loud = "import os, sys\ndef f(a):\n    print('one')\n    print('two\\rthree', file=sys.stderr)\n    os.system('echo four')\n    return input if a else None\n";
+    let loud = function(loud).unwrap();
+    computing_for(&Some("t01, t02".into()), || loud.call(&json!({ "a": 0 }))).unwrap();
+    let heard: Vec<String> = (0..4).map(|_| heard.recv_timeout(Duration::from_secs(5)).unwrap()).collect();
+    assert_eq!(heard, ["one", "two", "three", "four"].map(|line| format!("[f, t01, t02] {line}")));
+}
+
+/// In a process of its own, since an interruption is for all of one.
+#[test]
+fn an_interruption_ends_what_computes_and_nothing_else() {
+    let test = "python::tests::an_interruption_in_a_process_of_its_own";
+    let program = std::env::current_exe().unwrap();
+    let done = Command::new(program).args(["--ignored", "--exact", test]).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success() && said.contains("1 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "another test runs it"]
+fn an_interruption_in_a_process_of_its_own() {
+    let endless = Arc::new(function("import time\ndef f(a):\n    time.sleep(600)\n").unwrap());
+    let idle = function("import os\ndef f(a):\n    return os.getpid()\n").unwrap();
+    let pid = idle.call(&json!({ "a": 1 })).unwrap();
+    let called = endless.clone();
+    let waiting = std::thread::spawn(move || called.call(&json!({ "a": 1 })));
+    let began = Instant::now();
+    while !waiting.is_finished() {
+        assert!(began.elapsed() < Duration::from_secs(20));
+        interrupt();
+        std::thread::park_timeout(Duration::from_millis(50));
+    }
+    assert_eq!(waiting.join().unwrap().unwrap_err().kind, FailureKind::Ended);
+    assert_eq!(idle.call(&json!({ "a": 1 })).unwrap(), pid);
+}
+
+#[test]
+fn a_large_request_to_one_that_does_not_read_is_ended_in_time_too() {
+    let stubborn = limited("import time\ntime.sleep(600)\ndef f(a):\n    return 1\n", 1.0).unwrap();
+    let began = Instant::now();
+    let failure = stubborn.call(&json!({ "a": "x".repeat(4 << 20) })).unwrap_err();
+    assert!(failure.message.contains("was not there") && began.elapsed() < Duration::from_secs(5), "{failure}");
+}
+
+/// What [`nothing_outlives_a_program_that_is_killed`] kills: run by it, in a
+/// process of its own.
+#[test]
+#[ignore = "another test runs it"]
+fn a_program_that_waits_for_a_function() {
+    let path = std::env::var("REVERIE_TEST_PIDS").unwrap();
+    let source = format!(
+        "import os, subprocess\ndef f(a):\n    with open({path:?}, 'w') as file:\n        \
+         print(os.getpid(), file=file)\n        print(subprocess.Popen(['sleep', '600']).pid, file=file)\n    {}\n",
+        std::env::var("REVERIE_TEST_BODY").unwrap()
+    );
+    let _ = limited(&source, 600.0).unwrap().call(&json!({ "a": 1 }));
+}
+
+#[test]
+fn nothing_outlives_a_program_that_is_killed() {
+    for body in ["while True: pass", "__import__('re').match('(a+)+$', 'a' * 64 + 'b')"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pids");
+        let mut program = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "python::tests::a_program_that_waits_for_a_function"])
+            .env("REVERIE_TEST_PIDS", &path)
+            .env("REVERIE_TEST_BODY", body)
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        let pids = written(&path, 2);
+        assert!(pids.iter().all(|pid| is_there(pid)));
+        program.kill().unwrap();
+        program.wait().unwrap();
+        pids.iter().for_each(|pid| ends(pid));
+    }
+}

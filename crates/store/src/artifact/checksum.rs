@@ -1,0 +1,192 @@
+//! Checksums of objects. That of `artifacts/ab/x.parquet` is the name of an
+//! empty object, `checksums/artifacts/ab/x.parquet.<BLAKE3>`, written before
+//! the object itself.
+//!
+//! So whatever moment a writer is killed in, an object without a checksum is
+//! one of an older version, and of two writers of one name, whose bytes may
+//! differ, each has noted its own: an object is intact if its own checksum is
+//! among those of its name. No bit of the object can say otherwise, and the
+//! object stays a file that other programs read.
+
+use super::{ArtifactStore, StoredObject, object_path};
+use crate::{Error, access::patiently, staged::file_error};
+use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path as ObjectPath};
+use std::{
+    fmt,
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// Where checksums are.
+pub(crate) const FOLDER: &str = "checksums";
+
+/// Bytes from which on hashing gets a thread of its own: less takes 0.1 ms.
+const MANY: usize = 256 << 10;
+/// A file is hashed in pieces of so many bytes.
+const PIECE: usize = 1 << 20;
+
+/// The BLAKE3 of an object's bytes, as hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Checksum(String);
+
+impl fmt::Display for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Checksum {
+    /// Of bytes in memory.
+    pub(crate) async fn of(bytes: &bytes::Bytes) -> Result<Self, Error> {
+        if bytes.len() < MANY {
+            return Ok(Self::from(blake3::hash(bytes)));
+        }
+        let bytes = bytes.clone();
+        let hashed = tokio::task::spawn_blocking(move || Self::from(blake3::hash(&bytes))).await;
+        hashed.map_err(|error| file_error("hash", Path::new("an object"), std::io::Error::other(error)))
+    }
+
+    /// Of a file, which is read piece by piece.
+    pub(crate) async fn of_file(path: &Path) -> Result<Self, Error> {
+        let file = path.to_owned();
+        let hash = move || {
+            let (mut file, mut hasher, mut piece) = (File::open(&file)?, blake3::Hasher::new(), vec![0; PIECE]);
+            loop {
+                match file.read(&mut piece)? {
+                    0 => return Ok(Self::from(hasher.finalize())),
+                    n => _ = hasher.update(&piece[..n]),
+                }
+            }
+        };
+        let hashed = tokio::task::spawn_blocking(hash).await.map_err(std::io::Error::other);
+        hashed.and_then(|hashed| hashed).map_err(|source| file_error("read", path, source))
+    }
+
+    /// The name of the object that holds it, for an object of this name.
+    fn name(&self, of: &str) -> String {
+        format!("{FOLDER}/{of}.{}", self.0)
+    }
+
+    /// The object that a checksum's object is of, and the checksum.
+    pub(crate) fn parse(name: &str) -> Option<(&str, Self)> {
+        let (of, digits) = name.strip_prefix(FOLDER)?.strip_prefix('/')?.rsplit_once('.')?;
+        let whole = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        whole.then(|| (of, Self(digits.to_owned())))
+    }
+}
+
+impl From<blake3::Hash> for Checksum {
+    fn from(hash: blake3::Hash) -> Self {
+        Self(hash.to_hex().to_string())
+    }
+}
+
+/// What an object's checksum says of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// It is what was written.
+    Intact,
+    /// It is not.
+    Damaged,
+    /// Nobody noted its checksum: an older version wrote it.
+    Unknown,
+}
+
+/// Whether objects of this name have checksums: outputs of tasks, the files of
+/// runs but for the log, which grows, and the questions that a cluster's
+/// workers are sent. Calls carry their own.
+pub(crate) fn is_covered(name: &str) -> bool {
+    match name.split_once('/') {
+        Some(("artifacts" | "partial" | "questions", _)) => true,
+        Some(("runs", file)) => file.contains('/') && !file.ends_with(".jsonl"),
+        _ => false,
+    }
+}
+
+impl ArtifactStore {
+    /// Notes the checksum of an object that is about to be written.
+    pub(super) async fn note(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
+        if !is_covered(name) {
+            return Ok(());
+        }
+        let noted = checksum.name(name);
+        if let Some(file) = self.local_path(&noted) {
+            // The name says all, so there is nothing to flush.
+            let create = || {
+                match File::create(&file) {
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                    other => return other,
+                }
+                std::fs::create_dir_all(file.parent().unwrap_or(&file))?;
+                File::create(&file)
+            };
+            return create().map(drop).map_err(|source| file_error("write", &file, source));
+        }
+        let path = object_path(&noted)?;
+        let put = || self.objects.put_opts(&path, PutPayload::new(), PutMode::Overwrite.into());
+        patiently(put).await.map(drop).map_err(|source| self.error("write", &noted, source))
+    }
+
+    /// Whether an object with this checksum is what was written.
+    pub(crate) async fn judge(&self, name: &str, checksum: &Checksum) -> Result<Verdict, Error> {
+        if !is_covered(name) {
+            return Ok(Verdict::Unknown);
+        }
+        let noted = checksum.name(name);
+        let there = match self.local_path(&noted) {
+            Some(file) => file.exists(),
+            None => self.size(&noted).await?.is_some(),
+        };
+        if there {
+            return Ok(Verdict::Intact);
+        }
+        Ok(if self.noted(name).await?.is_empty() { Verdict::Unknown } else { Verdict::Damaged })
+    }
+
+    /// All checksums that were noted for a name, with their objects.
+    pub(super) async fn noted(&self, name: &str) -> Result<Vec<(StoredObject, Checksum)>, Error> {
+        let folder = format!("{FOLDER}/{}", name.rsplit_once('/').map_or("", |(folder, _)| folder));
+        let path = object_path(folder.trim_end_matches('/'))?;
+        let listed = patiently(|| self.objects.list_with_delimiter(Some(&path))).await;
+        let listed = listed.map_err(|source| self.error("list", &folder, source))?;
+        let of_name = listed.objects.into_iter().map(StoredObject::from).filter_map(|object| {
+            let checksum = Checksum::parse(&object.name).filter(|(of, _)| *of == name)?.1;
+            Some((object, checksum))
+        });
+        Ok(of_name.collect())
+    }
+
+    /// Forgets the checksums of a name.
+    pub(super) async fn forget_checksums(&self, name: &str) -> Result<(), Error> {
+        if is_covered(name) {
+            for (object, _) in self.noted(name).await? {
+                self.delete(&object.name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) async fn delete(&self, name: &str) -> Result<(), Error> {
+        let path = object_path(name)?;
+        let removed = patiently(|| self.objects.delete(&path)).await;
+        self.if_there("remove", name, removed).map(drop)
+    }
+
+    /// Where an object goes that is set aside.
+    pub(super) fn place_aside(name: &str) -> String {
+        format!("{}/{name}.{}", super::DAMAGED, crate::staged::unique_token())
+    }
+
+    /// Moves an object; a folder's file is renamed.
+    pub(super) async fn rename(&self, from: &str, to: &str) -> Result<(), Error> {
+        if let (Some(file), Some(place)) = (self.local_path(from), self.local_path(to)) {
+            let folder: PathBuf = place.parent().map(Path::to_owned).unwrap_or_default();
+            let moved = std::fs::create_dir_all(folder).and_then(|()| std::fs::rename(&file, &place));
+            return moved.map_err(|source| file_error("set aside", &file, source));
+        }
+        let paths: [ObjectPath; 2] = [object_path(from)?, object_path(to)?];
+        let moved = patiently(|| self.objects.rename(&paths[0], &paths[1])).await;
+        moved.map_err(|source| self.error("set aside", from, source))
+    }
+}

@@ -1,0 +1,196 @@
+//! Objects as files of this machine, and on their way between stores.
+
+use super::{
+    ArtifactStore, Checked, Location, MISMATCH,
+    checksum::{self, Checksum, Verdict},
+    object_path, transfer,
+    transfer::Content,
+};
+use crate::{
+    Error,
+    staged::{Staged, file_error},
+};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+impl ArtifactStore {
+    /// [`ArtifactStore::put`] of a file's content, which is not read into
+    /// memory as a whole.
+    ///
+    /// # Errors
+    /// If the file cannot be read or the object cannot be written.
+    pub async fn put_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
+        self.writable()?;
+        if checksum::is_covered(name) {
+            self.note(name, &Checksum::of_file(file).await?).await?;
+        }
+        self.put_file_noted(name, file).await
+    }
+
+    /// [`ArtifactStore::put_file`] of a file that nobody needs afterwards. It
+    /// is moved where the store is a folder of the same disk.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn take_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
+        self.writable()?;
+        if checksum::is_covered(name) {
+            self.note(name, &Checksum::of_file(file).await?).await?;
+        }
+        let staged = Staged(file.to_owned());
+        let Some(target) = self.local_path(name) else { return self.put_file_noted(name, &staged.0).await };
+        if let Some(folder) = target.parent() {
+            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+        }
+        match std::fs::hard_link(&staged.0, &target) {
+            Ok(()) => {
+                let flushed = std::fs::File::open(&target).and_then(|file| file.sync_all());
+                flushed.map(|()| true).map_err(|source| file_error("write", &target, source))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(_) => self.put_file_noted(name, &staged.0).await,
+        }
+    }
+
+    async fn put_file_noted(&self, name: &str, file: &Path) -> Result<bool, Error> {
+        self.writable()?;
+        let read_error = |source| file_error("read", file, source);
+        if let Some(target) = self.local_path(name) {
+            let staged = Staged::beside(&target)?;
+            tokio::fs::copy(file, &staged.0).await.map_err(read_error)?;
+            return staged.arrive(&target).await;
+        }
+        let open = std::fs::File::open(file).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes, opened) = open.map_err(read_error)?;
+        let content = Content::File(Arc::new(opened), bytes);
+        if bytes <= transfer::LARGE {
+            return self.put_noted(name, content.part(0, bytes).await.map_err(read_error)?).await;
+        }
+        let put = transfer::upload(&*self.objects, &object_path(name)?, &content).await;
+        put.map_err(|source| self.error("write", name, source))
+    }
+
+    /// Copies an object to another store under the same name, with its
+    /// checksum if it has one. Returns `false` if the name is taken there.
+    ///
+    /// # Errors
+    /// If there is no such object, or it cannot be read or written.
+    /// [`Error::Damaged`] if it is not what was written: then it is not copied.
+    pub async fn copy_to(&self, name: &str, target: &Self, scratch: &Path) -> Result<bool, Error> {
+        target.writable()?;
+        if let Some(file) = self.local_path(name) {
+            self.agree(name, &Checksum::of_file(&file).await?, target).await?;
+            return target.put_file_noted(name, &file).await;
+        }
+        let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
+        if target.is_remote() && bytes <= transfer::LARGE {
+            let content = self.fetch(name).await?.ok_or_else(|| self.missing(name))?;
+            self.agree(name, &Checksum::of(&content).await?, target).await?;
+            return target.put_noted(name, content).await;
+        }
+        let place = target.local_path(name);
+        let staged = Staged::beside(place.as_deref().unwrap_or(&scratch.join("object")))?;
+        let fetched = transfer::download(&*self.objects, &object_path(name)?, bytes, &staged.0).await;
+        fetched.map_err(|source| self.error("read", name, source))?;
+        self.agree(name, &Checksum::of_file(&staged.0).await?, target).await?;
+        match place {
+            Some(place) => staged.arrive(&place).await,
+            None => target.put_file_noted(name, &staged.0).await,
+        }
+    }
+
+    /// Whether what was read to be copied is what was written; if that is
+    /// known, the target will know it too.
+    async fn agree(&self, name: &str, checksum: &Checksum, target: &Self) -> Result<(), Error> {
+        match self.judge(name, checksum).await? {
+            Verdict::Intact => target.note(name, checksum).await,
+            Verdict::Unknown => Ok(()),
+            Verdict::Damaged => {
+                let reason = format!("{MISMATCH}; it was not copied");
+                Err(Error::Damaged { path: name.to_owned(), reason })
+            }
+        }
+    }
+
+    /// Compares an object with its checksum, without keeping it in memory.
+    /// `false` if there is no such object, or none to compare it with.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] as for [`ArtifactStore::read`], or if it cannot be read.
+    pub async fn check(&self, name: &str) -> Result<bool, Error> {
+        if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
+            return Box::pin(under.check(name)).await;
+        }
+        for _ in 0..2 {
+            let mut hasher = blake3::Hasher::new();
+            if !self.scan(name, |piece| _ = hasher.update(piece)).await? {
+                return Ok(false);
+            }
+            match self.judge(name, &Checksum::from(hasher.finalize())).await? {
+                Verdict::Damaged => {}
+                verdict => return Ok(verdict == Verdict::Intact),
+            }
+        }
+        Err(self.set_aside(name, MISMATCH).await)
+    }
+
+    /// The file that holds an object, or would hold it, if the store is a
+    /// folder. It must not be changed, and is not compared with its checksum.
+    pub fn local_path(&self, name: &str) -> Option<PathBuf> {
+        let Location::Folder(folder) = &*self.location else { return None };
+        let path = object_path(name).ok()?;
+        Some(folder.join(path.as_ref()))
+    }
+
+    /// A file on this machine that holds an object, to be memory-mapped: the
+    /// object itself if the store is a folder, else a copy in the cache,
+    /// fetched when it is not there yet. All of it is read and compared with
+    /// its checksum. A copy is complete once it has its name.
+    ///
+    /// # Errors
+    /// If there is no such object, or it cannot be read or copied.
+    /// [`Error::Damaged`] as for [`ArtifactStore::read`].
+    pub async fn local_copy(&self, name: &str, cache_dir: &Path) -> Result<PathBuf, Error> {
+        Ok(self.local_file(name, cache_dir).await?.content)
+    }
+
+    /// [`ArtifactStore::local_copy`], and whether there was a checksum.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn local_file(&self, name: &str, cache_dir: &Path) -> Result<Checked<PathBuf>, Error> {
+        if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
+            return Box::pin(under.local_file(name, cache_dir)).await;
+        }
+        if let Some(path) = self.local_path(name) {
+            let checksum = Checksum::of_file(&path).await?;
+            return match self.judge(name, &checksum).await? {
+                Verdict::Damaged => Err(self.set_aside(name, MISMATCH).await),
+                verdict => Ok(Checked { content: path, is_checked: verdict == Verdict::Intact }),
+            };
+        }
+        let object = object_path(name)?;
+        let path = cache_dir.join(object.as_ref());
+        let cached = tokio::fs::try_exists(&path).await.map_err(|source| file_error("read", &path, source))?;
+        // The copy may be what is damaged: the object is fetched once more.
+        for fetch in [!cached, true] {
+            if fetch {
+                let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;
+                let staged = Staged::beside(&path)?;
+                let fetched = transfer::download(&*self.objects, &object, bytes, &staged.0).await;
+                fetched.map_err(|source| self.error("read", name, source))?;
+                let moved = tokio::fs::rename(&staged.0, &path).await;
+                moved.map_err(|source| file_error("write", &path, source))?;
+            }
+            match self.judge(name, &Checksum::of_file(&path).await?).await? {
+                Verdict::Damaged => {}
+                verdict => return Ok(Checked { content: path, is_checked: verdict == Verdict::Intact }),
+            }
+        }
+        let removed = tokio::fs::remove_file(&path).await;
+        removed.map_err(|source| file_error("remove", &path, source))?;
+        Err(self.set_aside(name, MISMATCH).await)
+    }
+}

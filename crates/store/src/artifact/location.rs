@@ -1,0 +1,62 @@
+//! Where a store is.
+
+use crate::Error;
+use object_store::ObjectStoreScheme;
+use std::{fmt, path::PathBuf};
+use url::Url;
+
+/// Where a store is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Location {
+    /// A folder on this machine.
+    Folder(PathBuf),
+    /// A prefix on an object store.
+    Url(Url),
+}
+
+impl Location {
+    /// Reads an address: the path of a folder, or a URL such as
+    /// `s3://bucket/prefix` or `file:///folder`.
+    ///
+    /// # Errors
+    /// If the address is empty, has `://` but is no URL of a known kind, or holds
+    /// a user name or password: secrets are passed as options, because addresses
+    /// are written to logs.
+    pub fn parse(address: &str) -> Result<Self, Error> {
+        let refuse =
+            |shown: &str, reason: &str| Error::Address { address: shown.to_owned(), reason: reason.to_owned() };
+        let address = address.trim();
+        if address.is_empty() {
+            return Err(refuse(address, "it is empty"));
+        }
+        if !address.contains("://") && !address.starts_with("file:") {
+            return Ok(Self::Folder(PathBuf::from(address)));
+        }
+        // What cannot be parsed may still hold a password, so only the part
+        // before it is ever shown.
+        let scheme = address.split(':').next().unwrap_or_default();
+        let mut url = Url::parse(address).map_err(|error| refuse(&format!("{scheme}:…"), &error.to_string()))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            let cleaned = url.set_username("").and_then(|()| url.set_password(None));
+            let shown = cleaned.map_or_else(|()| format!("{scheme}:…"), |()| url.to_string());
+            return Err(refuse(&shown, "a user name or password does not belong in an address"));
+        }
+        if url.scheme() == "file" {
+            let folder = url.to_file_path().map_err(|()| refuse(address, "it names no folder of this machine"))?;
+            return Ok(Self::Folder(folder));
+        }
+        // Found out here, before a run does any work.
+        let known = ObjectStoreScheme::parse(&url);
+        known.map_err(|_| refuse(address, "no object store has such a URL; S3's is s3://bucket/prefix"))?;
+        Ok(Self::Url(url))
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Folder(folder) => write!(f, "{}", folder.display()),
+            Self::Url(url) => write!(f, "{url}"),
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! A journal whose file is damaged: a new one is built of what can still be
+//! read, and takes its place.
+//!
+//! A kill at any moment loses nothing, since at each moment there is a file
+//! from which all can be had:
+//!
+//! 1. `journal.salvaging#…` is built. Until it is complete, the damaged file
+//!    is untouched.
+//! 2. It becomes `journal.replacement`. From then on that is the journal: who
+//!    opens the journal next does the rest first.
+//! 3. The damaged file gets a second name, `journal.damaged-1`, and its log
+//!    goes with it.
+//! 4. `journal.replacement` becomes `journal.db`, in one step.
+//!
+//! No file that holds entries is ever deleted.
+
+use super::{Connection, Error, Journal, SELECT, Stored, file_error, hex, intact, journal_error, lock, write_if_new};
+use crate::{Key, staged::unique_token};
+use rusqlite::{ErrorCode, OpenFlags, TransactionBehavior, config::DbConfig, params};
+use serde::Serialize;
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How long to wait for another process that closes the journal.
+const CLOSING: Duration = Duration::from_secs(2);
+/// What earlier versions called a journal that they had built, or were building.
+const OF_EARLIER_VERSIONS: &str = "salvaged";
+
+/// What could be saved of a damaged journal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Salvage {
+    /// Entries that are intact, and in the new journal.
+    pub kept: u64,
+    /// How many of them still have to be sent to a shared store. All of them,
+    /// where the list of those could not be read.
+    pub unsent: u64,
+    /// Where the damaged file lies now.
+    pub damaged_file: PathBuf,
+}
+
+/// The moments in which a salvage may be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Building,
+    Built,
+    Committed,
+    Linked,
+    LogMoved,
+    Cleared,
+    Replaced,
+}
+
+/// Told at each step; an error ends the work there, as a kill would.
+pub(super) type Watch<'a> = &'a mut dyn FnMut(Step) -> Result<(), Error>;
+
+impl Journal {
+    /// Builds a journal of all entries of a damaged one that are intact, with
+    /// those that still have to be sent, and puts it in its place. The damaged
+    /// file stays beside it.
+    ///
+    /// # Errors
+    /// [`Error::JournalInUse`] if somebody has the journal open. If the file
+    /// cannot be opened, or the new one cannot be written; then everything is
+    /// still there, and the next call goes on.
+    pub fn salvage(path: impl AsRef<Path>) -> Result<Salvage, Error> {
+        salvage(path.as_ref(), &mut |_| Ok(()))
+    }
+}
+
+pub(super) fn salvage(path: &Path, watch: Watch<'_>) -> Result<Salvage, Error> {
+    let _lock = lock(path)?;
+    // One that was begun before: what it built is complete.
+    if let Some(damaged_file) = finish(path, watch)? {
+        let journal = Journal::open_file(path)?;
+        let statistics = journal.statistics()?;
+        return Ok(Salvage { kept: statistics.entries, unsent: statistics.unsent, damaged_file });
+    }
+    let building = path.with_extension(format!("salvaging#{}", unique_token()));
+    let (kept, unsent) = build(path, &building, watch)?;
+    watch(Step::Built)?;
+    let replacement = replacement(path);
+    std::fs::rename(&building, &replacement).map_err(|source| file_error("write", &replacement, source))?;
+    flush_folder(path)?;
+    watch(Step::Committed)?;
+    let aside = finish(path, watch)?;
+    Ok(Salvage { kept, unsent, damaged_file: aside.unwrap_or_else(|| path.to_owned()) })
+}
+
+/// The journal that is to take the place of a damaged one.
+pub(super) fn replacement(path: &Path) -> PathBuf {
+    path.with_extension("replacement")
+}
+
+/// Does what is left of a salvage whose new journal is complete. Returns where
+/// the damaged file lies then; none if there is nothing to do. Whoever calls it
+/// holds the lock.
+pub(super) fn finish(path: &Path, watch: Watch<'_>) -> Result<Option<PathBuf>, Error> {
+    let replacement = replacement(path);
+    if !replacement.exists() {
+        return Ok(None);
+    }
+    let failed = |source| file_error("replace", path, source);
+    let aside = place_aside(path);
+    if path.exists() && !is_same(path, &aside) {
+        second_name(path, &aside).map_err(failed)?;
+    }
+    watch(Step::Linked)?;
+    // SQLite would apply it to whatever file has the name.
+    rename_if_there(&with_suffix(path, "-wal"), &with_suffix(&aside, "-wal")).map_err(failed)?;
+    watch(Step::LogMoved)?;
+    remove_if_there(&with_suffix(path, "-shm")).map_err(failed)?;
+    watch(Step::Cleared)?;
+    std::fs::rename(&replacement, path).map_err(failed)?;
+    flush_folder(path)?;
+    watch(Step::Replaced)?;
+    Ok(Some(aside))
+}
+
+/// Takes over what earlier versions left when they were killed: a journal that
+/// they had built and not put into its place. Whoever calls it holds the lock.
+pub(super) fn take_over(journal: &Journal) -> Result<(), Error> {
+    let path = journal.path();
+    let left = path.with_extension(OF_EARLIER_VERSIONS);
+    if !left.exists() {
+        return Ok(());
+    }
+    let source = open_damaged(&left)?;
+    journal.with(|connection| {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        copy(&source, &transaction)?;
+        transaction.commit()
+    })?;
+    drop(source);
+    let failed = |source| file_error("set aside", &left, source);
+    let aside = place_aside(path);
+    rename_if_there(&with_suffix(&left, "-wal"), &with_suffix(&aside, "-wal")).map_err(failed)?;
+    std::fs::rename(&left, &aside).map_err(failed)?;
+    remove_if_there(&with_suffix(&left, "-shm")).map_err(failed)
+}
+
+/// Builds a whole journal in a file of its own. Returns how many entries it
+/// has, and how many of them have to be sent.
+fn build(path: &Path, building: &Path, watch: Watch<'_>) -> Result<(u64, u64), Error> {
+    let damaged = open_damaged(path)?;
+    let fresh = Journal::open_file(building)?;
+    watch(Step::Building)?;
+    fresh.with(|connection| {
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        copy(&damaged, &transaction)?;
+        transaction.commit()?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))
+    })?;
+    let statistics = fresh.statistics()?;
+    drop(fresh);
+    let log = with_suffix(building, "-wal");
+    if std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+        let source = io::Error::other("SQLite left a part of it in its log; try again");
+        return Err(file_error("write", building, source));
+    }
+    let flushed = File::open(building).and_then(|file| file.sync_all());
+    flushed.map_err(|source| file_error("write", building, source))?;
+    Ok((statistics.entries, statistics.unsent))
+}
+
+/// Opens a file as far as that goes, for this process alone, and so that
+/// closing it changes nothing.
+fn open_damaged(path: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(CLOSING)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
+        // Else SQLite refuses all of a file that is shorter than it says.
+        connection.pragma_update(None, "writable_schema", true)?;
+        match connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(())) {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Err(error),
+            // What else is wrong shows when it is read.
+            _ => Ok(connection),
+        }
+    };
+    open().map_err(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy) => Error::JournalInUse { path: path.display().to_string() },
+        _ => journal_error(path, error),
+    })
+}
+
+/// Copies what is intact and not there yet, what has to be sent, and what was saved.
+fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
+    let mut kept = Vec::new();
+    // From both ends, each as far as it goes: damage is mostly one place.
+    for order in ["ASC", "DESC"] {
+        let sql = format!("{SELECT} ORDER BY rowid {order}");
+        let Ok(mut statement) = from.prepare(&sql) else { continue };
+        let Ok(mut rows) = statement.query([]) else { continue };
+        while let Ok(Some(row)) = rows.next() {
+            let key = Key::from_hex(&hex(&row.get::<_, Vec<u8>>(0).unwrap_or_default()));
+            if let (Some(key), Ok(entry)) = (key, intact(row))
+                && write_if_new(to, &key, &Stored::new(&key, &entry))?
+            {
+                kept.push(key);
+            }
+        }
+    }
+    let listed = outbox(from);
+    let mut note = to.prepare("INSERT OR IGNORE INTO outbox VALUES (?1)")?;
+    for key in kept {
+        // Where the list cannot be read, everything is sent: what a store has
+        // already is only looked at.
+        if listed.as_ref().is_none_or(|listed| listed.contains(&key.bytes()[..])) {
+            note.execute([key.bytes()])?;
+        }
+    }
+    drop(note);
+    // Numbers for people: as far as they can be read.
+    if let Ok(mut statement) = from.prepare("SELECT model, answers, saved_usd FROM reuse")
+        && let Ok(mut rows) = statement.query([])
+    {
+        while let Ok(Some(row)) = rows.next() {
+            let read = || Ok::<_, rusqlite::Error>((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get(2)?));
+            let Ok((model, answers, saved)) = read() else { continue };
+            let (answers, saved): (i64, f64) = (answers, saved);
+            to.execute("INSERT OR IGNORE INTO reuse VALUES (?1, ?2, ?3)", params![model, answers, saved])?;
+        }
+    }
+    Ok(())
+}
+
+/// The keys of entries that have to be sent; none if they cannot be told.
+fn outbox(connection: &Connection) -> Option<BTreeSet<Vec<u8>>> {
+    let table = "SELECT count(*) FROM sqlite_master WHERE name = 'outbox'";
+    if connection.query_row(table, [], |row| row.get::<_, i64>(0)).ok()? == 0 {
+        // A journal of a version that had none.
+        return Some(BTreeSet::new());
+    }
+    let (mut keys, mut is_whole) = (BTreeSet::new(), false);
+    // The table and its index, each from both ends.
+    for order in ["rowid ASC", "rowid DESC", "key ASC", "key DESC"] {
+        let Ok(mut statement) = connection.prepare(&format!("SELECT key FROM outbox ORDER BY {order}")) else {
+            continue;
+        };
+        let Ok(mut rows) = statement.query([]) else { continue };
+        loop {
+            match rows.next() {
+                Ok(Some(row)) => keys.extend(row.get::<_, Vec<u8>>(0)),
+                Ok(None) => break is_whole = true,
+                Err(_) => break,
+            }
+        }
+    }
+    is_whole.then_some(keys)
+}
+
+/// Where a damaged file goes: beside it, under the first number that is free,
+/// or that it has already.
+fn place_aside(path: &Path) -> PathBuf {
+    let places = (1..).map(|i: u32| path.with_extension(format!("damaged-{i}")));
+    let free = |aside: &PathBuf| is_same(path, aside) || (!aside.exists() && !with_suffix(aside, "-wal").exists());
+    places.into_iter().find(free).unwrap_or_else(|| path.with_extension("damaged"))
+}
+
+/// Whether two names are of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
+    identity(one).is_some_and(|one| identity(other) == Some(one))
+}
+
+/// A second name for a file, or a copy where the disk knows no second names.
+fn second_name(path: &Path, name: &Path) -> io::Result<()> {
+    if std::fs::hard_link(path, name).is_ok() {
+        return Ok(());
+    }
+    let staged = crate::staged::staged_path(name);
+    std::fs::copy(path, &staged)?;
+    File::open(&staged)?.sync_all()?;
+    std::fs::rename(&staged, name)
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn if_there(done: io::Result<()>) -> io::Result<()> {
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+fn rename_if_there(from: &Path, to: &Path) -> io::Result<()> {
+    if_there(std::fs::rename(from, to))
+}
+
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    if_there(std::fs::remove_file(path))
+}
+
+/// So that a power cut undoes no step that a later one relies on.
+fn flush_folder(path: &Path) -> Result<(), Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let flushed = File::open(folder).and_then(|folder| folder.sync_all());
+    flushed.map_err(|source| file_error("flush", folder, source))
+}
+
+#[cfg(test)]
+#[path = "salvage_tests.rs"]
+mod tests;

@@ -1,0 +1,121 @@
+//! Files on their way to their place: written beside it under a name that
+//! nobody else has, and then moved, so that nobody reads half of one.
+
+use crate::Error;
+use std::{
+    fmt::Write,
+    hash::{BuildHasher, RandomState},
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+/// What stands between a file's name and the rest while it is being written.
+const MARK: char = '#';
+
+/// A part of a name that nobody else has: neither another process of this
+/// machine, nor one of another machine or container that sees the same folder
+/// (where process ids are the same again and again), nor a fork of this one.
+/// Letters `a` to `f`, digits and `-`.
+pub fn unique_token() -> String {
+    // From the operating system's randomness, once for each process.
+    static RANDOM: OnceLock<u64> = OnceLock::new();
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let random = RANDOM.get_or_init(|| RandomState::new().hash_one("process"));
+    // A fork has the same random number and another id.
+    format!("{random:016x}-{:x}-{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The name of a file that is to become `path` when it is complete: in the
+/// same folder, with a [`unique_token`] after a `#`. What a killed writer
+/// leaves under such a name is seen by no reader of a store, and
+/// `upkeep::litter` finds it.
+pub fn staged_path(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    let _ = write!(name, "{MARK}{}", unique_token());
+    path.with_file_name(name)
+}
+
+/// Whether a file has such a name, of this or an earlier version.
+pub(crate) fn is_staged(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let token = name.rsplit_once(MARK).map(|(_, token)| token);
+    token.is_some_and(|token| !token.is_empty() && token.chars().all(|c| c.is_ascii_hexdigit() || c == '-'))
+}
+
+/// A file on its way to its name; what did not arrive is removed.
+pub(crate) struct Staged(pub(crate) PathBuf);
+
+impl Staged {
+    /// A free name in a place's folder, which is made if it is missing.
+    pub(crate) fn beside(path: &Path) -> Result<Self, Error> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
+        }
+        Ok(Self(staged_path(path)))
+    }
+
+    /// Gives the file its name, flushed to the disk, unless the name is taken.
+    pub(crate) async fn arrive(self, path: &Path) -> Result<bool, Error> {
+        let linked = async {
+            tokio::fs::File::open(&self.0).await?.sync_all().await?;
+            tokio::fs::hard_link(&self.0, path).await
+        };
+        match linked.await {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(source) => Err(file_error("write", path, source)),
+        }
+    }
+}
+
+impl Drop for Staged {
+    fn drop(&mut self) {
+        // After a rename there is nothing here, and that is no error.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+pub(crate) fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error {
+    Error::File { operation, path: path.display().to_string(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn no_two_names_are_the_same_also_for_processes_with_the_same_id() -> Result<(), Box<dyn std::error::Error>> {
+        let path = Path::new("folder/index.dense");
+        let names: HashSet<PathBuf> = (0..1000).map(|_| staged_path(path)).collect();
+        assert_eq!(names.len(), 1000);
+        assert!(names.iter().all(|name| is_staged(name) && name.parent() == path.parent()));
+        // What is left of the process id is not what tells processes apart:
+        // two containers have the same ids and count from 0.
+        let own = unique_token();
+        let other = std::process::Command::new(std::env::current_exe()?)
+            .args(["--exact", "staged::tests::tells_its_token", "--ignored", "--nocapture"])
+            .output()?;
+        let other = String::from_utf8(other.stdout)?;
+        let other = other.lines().find_map(|line| line.strip_prefix("token ")).ok_or("no token")?;
+        assert_ne!(own.split('-').next(), other.split('-').next());
+        Ok(())
+    }
+
+    #[test]
+    #[ignore = "a process of another test"]
+    fn tells_its_token() {
+        println!("\ntoken {}", unique_token());
+    }
+
+    #[test]
+    fn names_of_earlier_versions_are_known() {
+        for (name, expected) in [("a.parquet#3", true), ("a#12-7", true), ("a.parquet", false), ("a#", false)] {
+            assert_eq!(is_staged(Path::new(name)), expected, "{name}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! For the tests of all crates: what components give for a fixed input is
+//! pinned in a file, so that no output changes without a new `VERSION`, and
+//! no artifact of an old version is taken for one of a new version. Not for
+//! users.
+
+use crate::KeyBuilder;
+use serde::Serialize;
+use serde_json::Value;
+use std::{collections::BTreeMap, fmt::Write, path::Path};
+
+/// Numbers are compared after so many decimals: the last bits of a sum or of a
+/// logarithm may differ between processors and C libraries.
+const DECIMALS: f64 = 1e4;
+/// Of a digest, so many digits are written.
+const DIGITS: usize = 16;
+const HEAD: &str = "# Made by tests; the test `…_are_pinned` of the crate says how to write it anew.\n\
+                    # component, VERSION, digest of the input, digest of the output\n";
+
+/// What a component gave for a fixed input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pin {
+    /// The component.
+    pub component: String,
+    /// Its `VERSION`.
+    pub version: u32,
+    /// The digest of its settings and of what it was given.
+    pub input: String,
+    /// The digest of what it gave.
+    pub output: String,
+}
+
+impl Pin {
+    /// The pin of a component.
+    ///
+    /// # Errors
+    /// If the input or the output cannot be written as JSON.
+    pub fn new(
+        component: &str,
+        version: u32,
+        input: &impl Serialize,
+        output: &impl Serialize,
+    ) -> Result<Self, serde_json::Error> {
+        let digest = |value: Value| {
+            let hex = KeyBuilder::new("pin").field("value", &rounded(value)).finish().hex();
+            hex.chars().take(DIGITS).collect::<String>()
+        };
+        Ok(Self {
+            component: component.to_owned(),
+            version,
+            input: digest(serde_json::to_value(input)?),
+            output: digest(serde_json::to_value(output)?),
+        })
+    }
+}
+
+fn rounded(value: Value) -> Value {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            // Adding 0 makes 0 of -0.
+            number.as_f64().map_or(Value::Null, |number| ((number * DECIMALS).round() / DECIMALS + 0.0).into())
+        }
+        Value::Array(items) => items.into_iter().map(rounded).collect(),
+        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, rounded(value))).collect(),
+        other => other,
+    }
+}
+
+/// Compares what all components of a registry gave with the pins in a file;
+/// with `rewrite`, writes the file anew instead. Components that could not be
+/// tried here are `skipped`: their pins stay as they are.
+///
+/// An output that changed for the same input and the same `VERSION` is refused
+/// either way.
+///
+/// # Errors
+/// What changed and what to do, all of it at once.
+pub fn check_pins(file: &Path, pins: &[Pin], skipped: &[&str], rewrite: bool) -> Result<(), String> {
+    let text = match std::fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        text => text.map_err(|error| format!("{}: {error}", file.display()))?,
+    };
+    let mut known = BTreeMap::new();
+    for (line, number) in text.lines().zip(1..).filter(|(line, _)| !line.starts_with('#')) {
+        let pin = parse(line).ok_or_else(|| format!("{}:{number}: this is no pin: {line}", file.display()))?;
+        known.insert(pin.component.clone(), pin);
+    }
+    let (mut changed, mut open) = (Vec::new(), Vec::new());
+    for pin in pins {
+        let Pin { component, version, .. } = pin;
+        match known.get(component) {
+            None => open.push(format!("`{component}` has no pin")),
+            Some(old) if old == pin => {}
+            Some(old) if version < &old.version => {
+                changed.push(format!("`{component}`: VERSION is {version}, but {} was pinned", old.version));
+            }
+            Some(old) if *version == old.version && pin.input == old.input => changed.push(format!(
+                "`{component}`: its output changed, and its VERSION is still {version}: artifacts of before would be \
+                 taken for new ones. Raise VERSION in its file (also where the code it shares with others changed)"
+            )),
+            Some(old) if pin.input != old.input => {
+                open.push(format!("`{component}`: what it is tried with is not what was pinned"));
+            }
+            Some(old) => open.push(format!("`{component}`: VERSION {version} is not pinned; {} is", old.version)),
+        }
+    }
+    let tried = |component: &str| pins.iter().any(|pin| pin.component == component) || skipped.contains(&component);
+    open.extend(known.keys().filter(|name| !tried(name)).map(|name| format!("`{name}` is pinned, and is no more")));
+    if rewrite && changed.is_empty() {
+        let kept = known.into_values().filter(|pin| skipped.contains(&pin.component.as_str()));
+        return write(file, kept.chain(pins.iter().cloned()));
+    }
+    if !open.is_empty() {
+        open.push("to write the pins anew: `make pins`".to_owned());
+    }
+    changed.extend(open);
+    if changed.is_empty() { Ok(()) } else { Err(format!("{}:\n{}", file.display(), changed.join("\n"))) }
+}
+
+fn parse(line: &str) -> Option<Pin> {
+    let mut words = line.split_whitespace().map(str::to_owned);
+    let (component, version) = (words.next()?, words.next()?.parse().ok()?);
+    let (input, output) = (words.next()?, words.next()?);
+    words.next().is_none().then_some(Pin { component, version, input, output })
+}
+
+fn write(file: &Path, pins: impl Iterator<Item = Pin>) -> Result<(), String> {
+    let mut text = HEAD.to_owned();
+    let pins: BTreeMap<String, Pin> = pins.map(|pin| (pin.component.clone(), pin)).collect();
+    for Pin { component, version, input, output } in pins.values() {
+        let _ = writeln!(text, "{component} {version} {input} {output}");
+    }
+    let folder = file.parent().unwrap_or(file);
+    let written = std::fs::create_dir_all(folder).and_then(|()| std::fs::write(file, text));
+    written.map_err(|error| format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pin(version: u32, input: &str, output: f64) -> Pin {
+        Pin::new("sentence", version, &input, &output).unwrap()
+    }
+
+    #[test]
+    fn an_output_changes_only_with_a_new_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pins/chunk.txt");
+        let check = |pins: &[Pin], rewrite| check_pins(&file, pins, &[], rewrite);
+        let refused = |pins: &[Pin], rewrite| check(pins, rewrite).unwrap_err();
+        assert!(refused(&[pin(1, "a", 0.5)], false).contains("`sentence` has no pin"));
+        check(&[pin(1, "a", 0.5)], true).unwrap();
+        check(&[pin(1, "a", 0.5)], false).unwrap();
+        check(&[pin(1, "a", 0.500001)], false).unwrap();
+        let before = std::fs::read_to_string(&file).unwrap();
+        for rewrite in [false, true] {
+            let reason = refused(&[pin(1, "a", 0.6)], rewrite);
+            assert!(reason.contains("Raise VERSION") && reason.contains("`sentence`"), "{reason}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
+        assert!(refused(&[pin(2, "a", 0.6)], false).contains("VERSION 2 is not pinned"));
+        check(&[pin(2, "a", 0.6)], true).unwrap();
+        check(&[pin(2, "a", 0.6)], false).unwrap();
+        assert!(refused(&[pin(1, "a", 0.5)], true).contains("VERSION is 1, but 2 was pinned"));
+        // Another input says nothing about the output.
+        assert!(refused(&[pin(2, "b", 0.9)], false).contains("not what was pinned"));
+        check(&[pin(2, "b", 0.9)], true).unwrap();
+    }
+
+    #[test]
+    fn a_component_that_cannot_be_tried_keeps_its_pin_and_one_that_is_gone_loses_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("load.txt");
+        let other = Pin::new("pdf", 1, &"a", &"b").unwrap();
+        check_pins(&file, &[pin(1, "a", 0.5), other.clone()], &[], true).unwrap();
+        check_pins(&file, &[pin(1, "a", 0.5)], &["pdf"], false).unwrap();
+        check_pins(&file, &[pin(1, "a", 0.5)], &["pdf"], true).unwrap();
+        check_pins(&file, &[pin(1, "a", 0.5), other], &[], false).unwrap();
+        let reason = check_pins(&file, &[pin(1, "a", 0.5)], &[], false).unwrap_err();
+        assert!(reason.contains("`pdf` is pinned, and is no more"), "{reason}");
+        check_pins(&file, &[pin(1, "a", 0.5)], &[], true).unwrap();
+        check_pins(&file, &[pin(1, "a", 0.5)], &[], false).unwrap();
+        std::fs::write(&file, "sentence one\n").unwrap();
+        assert!(check_pins(&file, &[], &[], false).unwrap_err().contains(":1: this is no pin"));
+    }
+}

@@ -1,0 +1,221 @@
+//! What runs that go on now use: `leases/<id>/`, an object that is written
+//! again each minute, and lists of artifacts. Whoever removes artifacts looks
+//! there, and a run says what it uses before it looks whether that is there.
+//!
+//! The two cannot miss each other. A run writes its list, then looks for a
+//! removal that has begun, and waits for its end; a removal says that it
+//! begins, then reads the lists. Whichever comes second sees the other.
+
+use crate::{ArtifactStore, Error, staged::unique_token};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+use tokio::task::AbortHandle;
+
+/// How often a run says that it goes on.
+const REFRESH: Duration = Duration::from_secs(60);
+/// A run that has not said so for so long is dead. The clock of whoever
+/// removes must be right to a few minutes.
+pub const LEASE_LIFETIME: Duration = Duration::from_secs(600);
+/// How often a removal says that it goes on.
+const REMOVAL_REFRESH: Duration = Duration::from_secs(5);
+/// One that has not said so for so long is dead, by the clock of who waits.
+const REMOVAL_LIFETIME: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(200);
+
+const FOLDER: &str = "leases";
+const REMOVALS: &str = "removals";
+const ALIVE: &str = "alive.json";
+
+/// What a run uses.
+#[derive(Serialize, Deserialize)]
+struct Claim {
+    run: String,
+    artifacts: BTreeSet<String>,
+}
+
+/// A run's claim to artifacts, for as long as it lives.
+#[derive(Debug)]
+pub struct Lease {
+    store: ArtifactStore,
+    id: String,
+    lists: AtomicU64,
+    refresher: AbortHandle,
+}
+
+impl Lease {
+    /// Begins a claim that holds nothing yet. It must be called within a
+    /// runtime, which also renews it.
+    ///
+    /// # Errors
+    /// If the store cannot be written.
+    pub async fn begin(store: &ArtifactStore) -> Result<Self, Error> {
+        let id = unique_token();
+        let name = format!("{FOLDER}/{id}/{ALIVE}");
+        store.replace(&name, "").await?;
+        let renewed = store.clone();
+        let refresher = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(REFRESH).await;
+                // A store that is away now may be there the next time.
+                let _ = renewed.replace(&name, "").await;
+            }
+        });
+        Ok(Self { store: store.clone(), id, lists: AtomicU64::new(0), refresher: refresher.abort_handle() })
+    }
+
+    /// Holds artifacts of a run, whether they are there or not, and its partial
+    /// outputs. Once this returns, a removal leaves them, so who looks for them
+    /// afterwards may use what is found.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn hold(&self, run: &str, artifacts: impl IntoIterator<Item = String>) -> Result<(), Error> {
+        let claim = Claim { run: run.to_owned(), artifacts: artifacts.into_iter().collect() };
+        let name = format!("{FOLDER}/{}/{}.json", self.id, self.lists.fetch_add(1, Ordering::Relaxed));
+        let bytes = serde_json::to_vec(&claim);
+        let bytes = bytes.map_err(|error| Error::Damaged { path: name.clone(), reason: error.to_string() })?;
+        self.store.replace(&name, bytes).await?;
+        wait_for_removals(&self.store).await
+    }
+
+    /// Ends the claim.
+    ///
+    /// # Errors
+    /// If it cannot be removed; it ends by itself later then.
+    pub async fn end(self) -> Result<(), Error> {
+        self.refresher.abort();
+        for name in self.store.list(&format!("{FOLDER}/{}", self.id)).await? {
+            self.store.remove(&name).await?;
+        }
+        if let Some(folder) = self.store.local_path(&format!("{FOLDER}/{}", self.id)) {
+            let _ = std::fs::remove_dir(folder);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.refresher.abort();
+        // Where that takes no waiting; else it ends by itself.
+        if let Some(folder) = self.store.local_path(&format!("{FOLDER}/{}", self.id))
+            && !self.store.is_reading()
+        {
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
+
+/// What runs that go on now hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// The runs.
+    pub(super) runs: BTreeSet<String>,
+    /// The artifacts.
+    pub(super) artifacts: BTreeSet<String>,
+    /// Objects of claims that ended without saying so.
+    pub(super) dead: Vec<String>,
+}
+
+/// Reads all claims.
+pub(super) async fn held(store: &ArtifactStore) -> Result<Held, Error> {
+    let mut claims: BTreeMap<String, (i64, Vec<String>)> = BTreeMap::new();
+    for object in store.objects(FOLDER).await? {
+        let mut parts = object.name.split('/').skip(1);
+        let (Some(id), Some(_)) = (parts.next(), parts.next()) else { continue };
+        let (newest, objects) = claims.entry(id.to_owned()).or_default();
+        *newest = object.modified_unix_ms.max(*newest);
+        objects.push(object.name);
+    }
+    let mut held = Held::default();
+    let since = now_ms().saturating_sub(i64::try_from(LEASE_LIFETIME.as_millis()).unwrap_or(i64::MAX));
+    for (newest, objects) in claims.into_values() {
+        if newest < since {
+            held.dead.extend(objects);
+            continue;
+        }
+        for name in objects {
+            // It may have ended meanwhile.
+            let Some(bytes) = store.get(&name).await?.filter(|_| !name.ends_with(ALIVE)) else { continue };
+            let damaged = |error: serde_json::Error| Error::Damaged {
+                path: name.clone(),
+                reason: format!("{error}; nobody can tell what the run needs that wrote it"),
+            };
+            let Claim { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
+            held.runs.insert(run);
+            held.artifacts.extend(artifacts);
+        }
+    }
+    Ok(held)
+}
+
+/// A removal that has begun: who wants to use artifacts waits for its end.
+pub(super) struct Removal {
+    store: ArtifactStore,
+    name: String,
+    refresher: AbortHandle,
+}
+
+impl Removal {
+    pub(super) async fn begin(store: &ArtifactStore) -> Result<Self, Error> {
+        let name = format!("{REMOVALS}/{}", unique_token());
+        store.replace(&name, "0").await?;
+        let (renewed, marked) = (store.clone(), name.clone());
+        let refresher = tokio::spawn(async move {
+            for n in 1u64.. {
+                tokio::time::sleep(REMOVAL_REFRESH).await;
+                let _ = renewed.replace(&marked, n.to_string()).await;
+            }
+        });
+        Ok(Self { store: store.clone(), name, refresher: refresher.abort_handle() })
+    }
+
+    pub(super) async fn end(self) -> Result<(), Error> {
+        self.refresher.abort();
+        self.store.remove(&self.name).await
+    }
+}
+
+impl Drop for Removal {
+    fn drop(&mut self) {
+        self.refresher.abort();
+        if let Some(file) = self.store.local_path(&self.name) {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// Waits until no removal goes on. One that does not say so any more is dead:
+/// it is not the clocks of two machines that are compared, but whether its
+/// object changes.
+async fn wait_for_removals(store: &ArtifactStore) -> Result<(), Error> {
+    let mut seen: BTreeMap<String, (Vec<u8>, Instant)> = BTreeMap::new();
+    loop {
+        let mut goes_on = false;
+        for name in store.list(REMOVALS).await? {
+            let Some(mark) = store.get(&name).await? else { continue };
+            let (last, since) = seen.entry(name.clone()).or_insert_with(|| (mark.to_vec(), Instant::now()));
+            if *last != *mark {
+                (*last, *since) = (mark.to_vec(), Instant::now());
+            }
+            if since.elapsed() < REMOVAL_LIFETIME {
+                goes_on = true;
+            } else {
+                store.remove(&name).await?;
+            }
+        }
+        if !goes_on {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+fn now_ms() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_millis()).unwrap_or(i64::MAX)
+}
