@@ -27,8 +27,8 @@ demo: build
 build: $(TOOLS)
 	cargo build --release --workspace
 
-## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk). Tests that are skipped are
-## named at the end. `make python` and `make check` are apart.
+## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk), those of the Python package,
+## and lints. Tests that are skipped are named at the end.
 SKIPS := $(CURDIR)/target/skipped-tests.txt
 test: build services
 	target/release/reverie models pull onnxruntime pdfium
@@ -37,6 +37,8 @@ test: build services
 	cargo xtask tidy
 	rm -f $(SKIPS)
 	REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) $(TEST)
+	$(MAKE) python
+	cargo clippy --release --workspace --all-targets --features python/python -- -D warnings
 	cargo xtask skips $(SKIPS)
 
 ## What each component gives for a fixed input, written anew after its VERSION was raised: `crates/*/pins`.

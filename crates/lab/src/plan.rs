@@ -166,6 +166,10 @@ pub struct Task {
 }
 
 impl Task {
+    fn new(key: Key, operator: Operator, work: Work, inputs: Vec<TaskId>, label: String) -> Self {
+        Self { key, operator, work, inputs, rows: None, label, trials: Vec::new() }
+    }
+
     /// Whether it calls a function of the user's own.
     pub(crate) fn runs_function(&self) -> bool {
         match &self.work {
@@ -451,15 +455,7 @@ impl Plan {
                 };
                 let rows = Some(shard.len());
                 let files = shard.into_iter().cloned().collect();
-                self.add(Task {
-                    key,
-                    operator: Operator::Load,
-                    work: Work::Load(files),
-                    inputs: vec![],
-                    rows,
-                    label,
-                    trials: vec![],
-                })
+                self.add(Task { rows, ..Task::new(key, Operator::Load, Work::Load(files), vec![], label) })
             })
             .collect()
     }
@@ -489,15 +485,7 @@ impl Plan {
                 let key = component(self.builder("chunk", &[shard]), chunker.version(), chunker).finish();
                 let label = format!("chunk with {}", trial.labels["chunker"]);
                 let work = Work::Chunk(chunker.clone(), shard);
-                self.add(Task {
-                    key,
-                    operator: Operator::Chunk,
-                    work,
-                    inputs: vec![shard],
-                    rows: None,
-                    label,
-                    trials: vec![],
-                })
+                self.add(Task::new(key, Operator::Chunk, work, vec![shard], label))
             })
             .collect();
         let dense = trial.embedder.as_ref().filter(|_| needs.dense).map(|embedder| {
@@ -508,35 +496,19 @@ impl Plan {
                     let key = self.builder("embed", &[shard]).field("model", &inputs.identities[embedder]).finish();
                     let work = Work::Embed(embedder.clone(), shard);
                     let label = format!("embed {label}");
-                    self.add(Task {
-                        key,
-                        operator: Operator::Embed,
-                        work,
-                        inputs: vec![shard],
-                        rows: None,
-                        label,
-                        trials: vec![],
-                    })
+                    self.add(Task::new(key, Operator::Embed, work, vec![shard], label))
                 })
                 .collect();
             let key = self.builder("index_dense", &vectors).field("version", &DENSE_VERSION).finish();
             let work = Work::IndexDense(vectors.clone());
             let label = format!("dense index of {label}");
-            self.add(Task { key, operator: Operator::Index, work, inputs: vectors, rows: None, label, trials: vec![] })
+            self.add(Task::new(key, Operator::Index, work, vectors, label))
         });
         let bm25 = needs.bm25.then(|| {
             let key = self.builder("index_bm25", &chunks).field("version", &BM25_VERSION).finish();
             let work = Work::IndexBm25(chunks.clone());
             let label = format!("BM25 index of {}", trial.labels["chunker"]);
-            self.add(Task {
-                key,
-                operator: Operator::Index,
-                work,
-                inputs: chunks.clone(),
-                rows: None,
-                label,
-                trials: vec![],
-            })
+            self.add(Task::new(key, Operator::Index, work, chunks.clone(), label))
         });
         let queries = trial.embedder.as_ref().filter(|_| needs.dense && !inputs.questions.is_empty()).map(|embedder| {
             let texts: Vec<_> = inputs.questions.iter().map(|question| &question.question).collect();
@@ -547,7 +519,7 @@ impl Plan {
                 .finish();
             let work = Work::EmbedQueries(embedder.clone());
             let (rows, label) = (Some(texts.len()), format!("embed questions with {embedder}"));
-            self.add(Task { key, operator: Operator::EmbedQueries, work, inputs: vec![], rows, label, trials: vec![] })
+            self.add(Task { rows, ..Task::new(key, Operator::EmbedQueries, work, vec![], label) })
         });
         let embedder = trial.embedder.as_ref().filter(|_| needs.tokens);
         let tokens = embedder.map(|embedder| self.tokens(inputs, trial, embedder, &chunks)).unwrap_or_default();
@@ -562,15 +534,7 @@ impl Plan {
             let key = builder.field("model", &inputs.identities[embedder]).finish();
             let work = Work::EmbedTokens(embedder.to_owned(), shard);
             let label = format!("embed tokens with {embedder} on {}", trial.labels["chunker"]);
-            self.add(Task {
-                key,
-                operator: Operator::Embed,
-                work,
-                inputs: vec![shard],
-                rows: None,
-                label,
-                trials: vec![],
-            })
+            self.add(Task::new(key, Operator::Embed, work, vec![shard], label))
         };
         chunks.iter().map(shard).collect()
     }
@@ -594,7 +558,7 @@ impl Plan {
         let label = format!("retrieve {}", trial.labels["retriever"]);
         let work = Work::Retrieve(chunker.clone(), retriever.clone(), corpus);
         let rows = Some(questions.len());
-        self.add(Task { key, operator: Operator::Retrieve, work, inputs: input_ids, rows, label, trials: vec![] })
+        self.add(Task { rows, ..Task::new(key, Operator::Retrieve, work, input_ids, label) })
     }
 
     fn rerank(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, corpus: &CorpusInputs) -> TaskId {
@@ -612,7 +576,7 @@ impl Plan {
         let label = format!("rerank {}", trial.labels["reranker"]);
         let work = Work::Rerank(reranker.clone(), trial.embedder.clone(), passages, corpus.clone());
         let rows = Some(questions.len());
-        self.add(Task { key, operator: Operator::Rerank, work, inputs: input_ids, rows, label, trials: vec![] })
+        self.add(Task { rows, ..Task::new(key, Operator::Rerank, work, input_ids, label) })
     }
 
     fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, asked: &[usize]) -> Vec<TaskId> {
@@ -628,15 +592,7 @@ impl Plan {
                 let label = format!("generate {} for {}", trial.labels["generator"], trial.id);
                 let rows = Some(shard.len());
                 let work = Work::Generate(generator.clone(), passages, shard.to_vec());
-                self.add(Task {
-                    key,
-                    operator: Operator::Generate,
-                    work,
-                    inputs: vec![passages],
-                    rows,
-                    label,
-                    trials: vec![],
-                })
+                self.add(Task { rows, ..Task::new(key, Operator::Generate, work, vec![passages], label) })
             })
             .collect()
     }
@@ -667,7 +623,7 @@ impl Plan {
         let operator = if needs.judge { Operator::Judge } else { Operator::Score };
         let (count, work) = (asked.len(), Work::Score(metric.clone(), passages, answers, asked));
         let label = format!("score {}", metric.label());
-        self.add(Task { key, operator, work, inputs: input_ids, rows: Some(count), label, trials: vec![] })
+        self.add(Task { rows: Some(count), ..Task::new(key, operator, work, input_ids, label) })
     }
 }
 

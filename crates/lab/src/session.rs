@@ -125,6 +125,9 @@ pub struct Prepared {
     /// What the file of questions holds, and which of its columns are not used;
     /// none where there is no dataset.
     pub dataset: Option<DatasetReport>,
+    /// Other runs that use the same object store now: what each of them
+    /// finishes is shared, what it is doing is not.
+    pub alongside: usize,
     /// The run's id: that of its plan.
     pub run: String,
     /// What tasks share.
@@ -289,6 +292,12 @@ impl Session {
     /// # Errors
     /// [`Error::Refused`] with all mistakes.
     pub async fn prepare(&self) -> Result<Prepared, Error> {
+        let prepared = self.check_and_plan().await;
+        self.let_go().await;
+        prepared
+    }
+
+    async fn check_and_plan(&self) -> Result<Prepared, Error> {
         self.reach_store().await?;
         let experiment = &self.experiment;
         let mut mistakes = budget::unpriced(&self.budget.caps(), &experiment.models, &self.used_models());
@@ -347,6 +356,7 @@ impl Session {
         rejected.extend(found.rejected);
         let sources = Arc::new(Sources { identities, files: found.files, unread: found.absent, pdf_library, read_ms });
         let dataset = experiment.dataset.as_ref().map(|_| report);
+        let alongside = self.alongside().await;
         Ok(Prepared {
             trials,
             plan,
@@ -357,6 +367,7 @@ impl Session {
             unread,
             left_out,
             dataset,
+            alongside,
             run,
             execution,
             sources,
@@ -368,6 +379,13 @@ impl Session {
     /// # Errors
     /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
     pub async fn run(&self, prepared: &Prepared) -> Result<Results, Error> {
+        let results = self.run_to_end(prepared).await;
+        // The list of its artifacts says now what a run needs that came to its end.
+        self.let_go().await;
+        results
+    }
+
+    async fn run_to_end(&self, prepared: &Prepared) -> Result<Results, Error> {
         self.write_run_file(&prepared.run, "experiment.toml", self.experiment.text.as_bytes()).await?;
         let execution = &prepared.execution;
         execution.log(
@@ -416,8 +434,6 @@ impl Session {
             }),
         );
         self.publish(prepared, &outcome).await?;
-        // Now the list of its artifacts says what the run needs.
-        self.let_go().await;
         Ok(results)
     }
 

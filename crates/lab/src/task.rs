@@ -234,7 +234,12 @@ pub(crate) async fn execute(
     progress: &Progress,
 ) -> Result<Output, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
-    on_behalf_of(caller, alone(task, inputs, partial, turn, cx, progress)).await
+    let made = make(task, inputs, partial, turn, cx, progress);
+    // What is made of partial inputs is this run's own.
+    if partial || !exclusive::applies(task) {
+        return on_behalf_of(caller, made).await;
+    }
+    on_behalf_of(caller, alone(task, made, cx, progress)).await
 }
 
 /// A list of trials that stays short.
@@ -245,26 +250,20 @@ fn trials(trials: &[String]) -> String {
     }
 }
 
-/// Executes a task, unless another run does so or has done so meanwhile.
+/// Makes a task's output, unless another run does so or has done so meanwhile.
 async fn alone(
     task: &Task,
-    inputs: &Outputs,
-    partial: bool,
-    turn: Turn,
+    made: impl Future<Output = Result<Output, Error>>,
     cx: &Execution,
     progress: &Progress,
 ) -> Result<Output, Error> {
-    // What is made of partial inputs is this run's own.
-    if partial || !exclusive::applies(task) {
-        return make(task, inputs, partial, turn, cx, progress).await;
-    }
     let _alone = exclusive::take(task, cx, progress).await;
     let artifact = task.artifact();
     if cx.store.exists(&artifact).await? {
         let rows = task.rows.unwrap_or_default();
         return Ok(Output { artifact, rows, shared: true, ..Output::default() });
     }
-    make(task, inputs, partial, turn, cx, progress).await
+    made.await
 }
 
 async fn make(

@@ -161,18 +161,22 @@ impl Context {
     /// Prints a result. What documents, models and servers put into it cannot
     /// speak to the terminal.
     pub fn print(&self, text: impl Display) {
-        if let Some(marked) = &self.marked {
-            return marked.print(&format!("{text}\n"));
-        }
-        // A closed pipe (`reverie leaderboard | head`) is no error of ours.
-        let _ = writeln!(std::io::stdout(), "{}", render::visible(&text.to_string()));
+        self.write(&render::visible(&text.to_string()));
     }
 
     /// Prints a result as JSON.
     pub fn print_json(&self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(Failure::work)?;
-        let _ = writeln!(std::io::stdout(), "{}", render::visible_json(&text));
+        self.write(&render::visible_json(&text));
         Ok(())
+    }
+
+    fn write(&self, result: &str) {
+        match &self.marked {
+            Some(marked) => marked.print(&format!("{result}\n")),
+            // A closed pipe (`reverie leaderboard | head`) is no error of ours.
+            None => drop(writeln!(std::io::stdout(), "{result}")),
+        }
     }
 
     /// Gives this command so long to end by itself after Ctrl-C; a second one

@@ -64,6 +64,13 @@ pub fn inputs(prepared: &Prepared) -> Vec<String> {
         let ids: Vec<_> = prepared.left_out.iter().map(|id| visible_line(id)).collect();
         lines.push(format!("left out, since their evidence stands in what was not read: {}", ids.join(", ")));
     }
+    if prepared.alongside > 0 {
+        let runs = if prepared.alongside == 1 { "another run uses" } else { "other runs use" };
+        lines.push(format!(
+            "{runs} this store now, or did in the last 10 minutes: of what runs on several machines do at the same \
+             time, each does its own, so some work may be done and paid twice"
+        ));
+    }
     lines
 }
 

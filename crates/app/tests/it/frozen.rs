@@ -127,8 +127,8 @@ fn a_model_that_changed_does_not_search_the_index_of_another() {
     assert!(told.err.contains("`reverie run` makes the index anew"), "{}", told.err);
 }
 
-#[test]
-fn a_run_of_before_and_what_is_gone_are_told_with_what_to_do() {
+#[tokio::test]
+async fn a_run_of_before_and_what_is_gone_are_told_with_what_to_do() {
     let (workspace, results) = finished();
     let (id, run) = (results["winner"]["trial"].as_str().unwrap(), results["run"].as_str().unwrap());
     let frozen = workspace.file(&format!("store/runs/{run}/frozen.json"));
@@ -142,7 +142,14 @@ fn a_run_of_before_and_what_is_gone_are_told_with_what_to_do() {
     assert_eq!(std::fs::read(&frozen).unwrap().len(), kept.len());
     workspace.run(&["query", QUESTION]).succeeds();
     let text = String::from_utf8(kept).unwrap();
-    std::fs::write(&frozen, text.replacen("\"formats\":[", "\"formats\":[9", 1)).unwrap();
+    let other = text.replacen("\"formats\":[", "\"formats\":[9", 1);
+    // As another version would write it, with a checksum.
+    let store = store::ArtifactStore::open(&workspace.file("store").display().to_string(), &[]).unwrap();
+    store.replace(&format!("runs/{run}/frozen.json"), other.clone()).await.unwrap();
+    let told = workspace.run(&["query", QUESTION]).ends_with(1);
+    assert!(told.err.contains("another version of reverie wrote it in another format"), "{}", told.err);
+    store.replace(&format!("runs/{run}/frozen.json"), text.clone()).await.unwrap();
+    std::fs::write(&frozen, other.replacen("\"formats\":[", "\"formats\":[8", 1)).unwrap();
     let told = workspace.run(&["query", QUESTION]).ends_with(1);
     assert!(told.err.contains("frozen.json is damaged") && told.err.contains("`reverie run`"), "{}", told.err);
     std::fs::write(&frozen, text).unwrap();

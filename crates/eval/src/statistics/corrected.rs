@@ -16,7 +16,7 @@
 //! 382 (2023); A. N. Angelopoulos, J. C. Duchi, T. Zrnic, "PPI++: Efficient
 //! Prediction-Powered Inference", 2023, for λ.
 
-use super::{Interval, mean};
+use super::{Interval, mean, variance};
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
@@ -69,11 +69,6 @@ pub fn corrected_mean(labelled: &[(f64, f64)], unlabelled: &[f64]) -> Option<Cor
         n_labelled: n,
         n_judged: unlabelled.len(),
     })
-}
-
-fn variance(values: &[f64]) -> f64 {
-    let center = mean(values).unwrap_or_default();
-    values.iter().map(|x| (x - center).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)
 }
 
 #[cfg(test)]

@@ -32,3 +32,9 @@ pub use summary::{Summary, missing_could_change_order};
 pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
+
+/// The variance of what the values were drawn from, by n − 1; 0 of one value.
+fn variance(values: &[f64]) -> f64 {
+    let center = mean(values).unwrap_or_default();
+    values.iter().map(|x| (x - center).powi(2)).sum::<f64>() / (values.len() as f64 - 1.0).max(1.0)
+}

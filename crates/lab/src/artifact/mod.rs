@@ -174,6 +174,7 @@ pub fn problem(name: &str, bytes: Bytes) -> Option<String> {
     let looked = match name.rsplit('.').next() {
         Some("parquet") => read(bytes).map(drop),
         Some("dense") => rag::index::DenseIndex::from_bytes(&bytes).map(drop).map_err(Error::from),
+        Some("tokens") => rag::index::TokenBlock::from_bytes(&bytes).map(drop).map_err(Error::from),
         Some("bm25") => rag::index::Bm25Index::from_bytes(&bytes).map(drop).map_err(Error::from),
         _ => return None,
     };

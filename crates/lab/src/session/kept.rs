@@ -213,6 +213,17 @@ impl Session {
         }
     }
 
+    /// How many other runs use the store now, where it is one whose runs do not
+    /// wait for each other: machines that share an object store only find what
+    /// others have finished.
+    pub(super) async fn alongside(&self) -> usize {
+        match &*self.lease.lock().await {
+            // Nothing depends on it: a store that cannot be listed fails elsewhere.
+            Some(lease) if self.store.local_path("leases").is_none() => lease.others().await.unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
     /// Says that this run uses nothing any more.
     pub(super) async fn let_go(&self) {
         if let Some(lease) = self.lease.lock().await.take() {

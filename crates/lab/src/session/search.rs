@@ -174,6 +174,7 @@ impl Session {
             unread: prepared.unread.clone(),
             left_out: prepared.left_out.clone(),
             dataset: prepared.dataset.clone(),
+            alongside: prepared.alongside,
             run: prepared.run.clone(),
             execution: prepared.execution.clone(),
             sources: prepared.sources.clone(),

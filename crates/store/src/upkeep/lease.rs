@@ -82,6 +82,19 @@ impl Lease {
         wait_for_removals(&self.store).await
     }
 
+    /// How many others claim artifacts of this store now, or did within
+    /// [`LEASE_LIFETIME`] and were killed.
+    ///
+    /// # Errors
+    /// If the store cannot be listed.
+    pub async fn others(&self) -> Result<usize, Error> {
+        let since = alive_since();
+        let objects = self.store.objects(FOLDER).await?;
+        let alive = objects.iter().filter(|object| object.modified_unix_ms >= since);
+        let ids: BTreeSet<&str> = alive.filter_map(|object| object.name.split('/').nth(1)).collect();
+        Ok(ids.into_iter().filter(|id| *id != self.id).count())
+    }
+
     /// Ends the claim.
     ///
     /// # Errors
@@ -132,7 +145,7 @@ pub(super) async fn held(store: &ArtifactStore) -> Result<Held, Error> {
         objects.push(object.name);
     }
     let mut held = Held::default();
-    let since = now_ms().saturating_sub(i64::try_from(LEASE_LIFETIME.as_millis()).unwrap_or(i64::MAX));
+    let since = alive_since();
     for (newest, objects) in claims.into_values() {
         if newest < since {
             held.dead.extend(objects);
@@ -151,6 +164,12 @@ pub(super) async fn held(store: &ArtifactStore) -> Result<Held, Error> {
         }
     }
     Ok(held)
+}
+
+/// When a claim that is not dead was renewed at the earliest, in milliseconds
+/// since 1970.
+fn alive_since() -> i64 {
+    now_ms().saturating_sub(i64::try_from(LEASE_LIFETIME.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A removal that has begun: who wants to use artifacts waits for its end.

@@ -139,6 +139,10 @@ async fn what_a_run_that_goes_on_uses_is_never_litter() -> TestResult {
         // A run begins after somebody has looked, and finds what it needs.
         let lease = Lease::begin(&store).await?;
         lease.hold("one", [artifact(3), artifact(9)]).await?;
+        let other = Lease::begin(&store).await?;
+        assert_eq!((lease.others().await?, other.others().await?), (1, 1));
+        other.end().await?;
+        assert_eq!(lease.others().await?, 0);
         remove(&store, &before, |_| {}).await?;
         assert!(store.exists(&artifact(3)).await?, "it was about to be removed");
         assert!(store.exists("partial/one/5-artifacts-00-x.parquet").await?, "of the same run");
