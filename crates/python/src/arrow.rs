@@ -201,7 +201,7 @@ where
     let name = name.to_owned();
     Ok(numbers.into_iter().enumerate().map(move |(row, number)| {
         number
-            .map(|number| To::Native::try_from(number))
+            .map(To::Native::try_from)
             .transpose()
             .map_err(|_| wrong(format!("the column `{name}` has no number of its kind in row {row}")))
     }))

@@ -97,10 +97,12 @@ impl Cluster for PythonCluster {
     }
 }
 
+type Sender = oneshot::Sender<Result<Vec<u8>, CallError>>;
+
 /// How a call to a worker ended; Python calls it once, from any thread.
 #[pyclass(module = "reverie._core", frozen)]
 pub(crate) struct Done {
-    sender: Mutex<Option<oneshot::Sender<Result<Vec<u8>, CallError>>>>,
+    sender: Mutex<Option<Sender>>,
 }
 
 #[pymethods]

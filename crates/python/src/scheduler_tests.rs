@@ -121,7 +121,7 @@ fn workers_leave_when_the_target_falls_and_are_hired_when_it_rises() {
     assert_eq!(start(&mut scheduler, workers[1], 2, seconds(1)), None);
     done(&mut scheduler, workers[2]);
     assert_eq!(start(&mut scheduler, workers[2], 2, seconds(1)), Some(4));
-    assert_eq!(hire_all(&mut scheduler, 2), []);
+    assert!(hire_all(&mut scheduler, 2).is_empty());
     assert_eq!(hire_all(&mut scheduler, 5).len(), 3);
 }
 
@@ -132,10 +132,10 @@ fn an_overdue_attempt_is_cut_once_and_its_result_is_not_wanted() {
     start(&mut scheduler, workers[0], 2, seconds(0));
     assert_eq!(scheduler.next_deadline(seconds(0)), seconds(60));
     start(&mut scheduler, workers[1], 2, seconds(10));
-    assert_eq!(scheduler.overdue(seconds(59)), []);
+    assert!(scheduler.overdue(seconds(59)).is_empty());
     assert_eq!(scheduler.next_deadline(seconds(59)), seconds(1));
     assert_eq!(scheduler.overdue(seconds(60)), [workers[0]]);
-    assert_eq!(scheduler.overdue(seconds(61)), []);
+    assert!(scheduler.overdue(seconds(61)).is_empty());
     assert_eq!(scheduler.next_deadline(seconds(61)), seconds(9));
     assert_eq!(scheduler.flight(workers[0]), Some(Some(Cut::TimedOut)));
     assert_eq!(scheduler.complete(workers[0], seconds(61)), None);
@@ -155,7 +155,7 @@ fn after_a_stop_nothing_begins_and_cut_attempts_leave_no_trace() {
     start(&mut scheduler, workers[1], 3, seconds(0));
     scheduler.fail(workers[0], "no", true, seconds(1));
     assert_eq!(scheduler.stop(), [workers[1]]);
-    assert_eq!(scheduler.stop(), []);
+    assert!(scheduler.stop().is_empty());
     assert_eq!(scheduler.complete(workers[1], seconds(2)), None);
     scheduler.let_go(workers[1]);
     assert_eq!(scheduler.hire(3), None);

@@ -3,6 +3,8 @@
 //!
 //! `cargo run --release -p rag --example chunk_memory -- [MEGABYTES]` (Linux)
 
+#![allow(clippy::print_stdout)]
+
 use rag::{ChunkTable, chunk::ChunkerConfig, load};
 use std::error::Error;
 

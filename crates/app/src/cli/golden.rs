@@ -409,13 +409,15 @@ pub fn open(path: &Path) -> Result<DatasetFile, Failure> {
 /// Writes what was changed back into the file that it was read from.
 fn write(path: &Path, opened: &DatasetFile) -> Result<(), Failure> {
     let bytes = opened.to_bytes().map_err(Failure::work)?;
-    Ok(lab::write_whole(path, &bytes)?)
+    lab::write_whole(path, &bytes)?;
+    Ok(())
 }
 
 /// Writes a file of its own; one that came to be in the meantime stays, unless
 /// it was to be replaced.
 fn put(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
-    Ok(if force { lab::write_whole(path, bytes)? } else { lab::write_new(path, bytes)? })
+    if force { lab::write_whole(path, bytes) } else { lab::write_new(path, bytes) }?;
+    Ok(())
 }
 
 fn tell_ignored(cx: &Context, opened: &DatasetFile) {

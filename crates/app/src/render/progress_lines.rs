@@ -64,11 +64,11 @@ impl ProgressLines {
                     }
                     self.told.insert(operator.operator, if is_known { Told::Going(now) } else { Told::Nothing(since) });
                 }
-                (OperatorStatus::Finished | OperatorStatus::Failed, _) if n_ended > 0 => {
-                    if !matches!(told, Some(Told::Ended(n)) if n == n_ended) {
-                        say(ended(operator));
-                        self.told.insert(operator.operator, Told::Ended(n_ended));
-                    }
+                (OperatorStatus::Finished | OperatorStatus::Failed, told)
+                    if n_ended > 0 && !matches!(told, Some(Told::Ended(n)) if n == n_ended) =>
+                {
+                    say(ended(operator));
+                    self.told.insert(operator.operator, Told::Ended(n_ended));
                 }
                 (OperatorStatus::Pending, _) => _ = self.told.remove(&operator.operator),
                 _ => {}

@@ -51,8 +51,8 @@ fn a_trial_answers_as_in_its_run_though_its_components_were_removed_from_the_fil
     for (id, before) in ids.iter().zip(&before) {
         let (after, outcome) = query(&workspace, id);
         assert_eq!(essence(&after), essence(before), "{id}");
-        let told = format!("since that run: chunker `sentence` was removed from the experiment file");
-        assert!(outcome.err.contains(&told), "{}", outcome.err);
+        let told = "since that run: chunker `sentence` was removed from the experiment file";
+        assert!(outcome.err.contains(told), "{}", outcome.err);
         assert!(outcome.err.contains("the values of `retriever` are in another order"), "{}", outcome.err);
         assert_eq!(after["changed_since"].as_array().unwrap().len(), 2, "{after}");
     }

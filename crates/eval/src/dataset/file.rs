@@ -15,6 +15,10 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// A question to be written: its row in the file, if it has one, and the
+/// fields that are not what the row says.
+type Changed = (Option<usize>, Vec<(String, Value)>);
+
 /// A file of questions, to be changed and written again.
 #[derive(Debug)]
 pub struct DatasetFile {
@@ -112,7 +116,7 @@ impl DatasetFile {
         changes
     }
 
-    fn jsonl(&self, changed: &[(Option<usize>, Vec<(String, Value)>)]) -> Result<Vec<u8>, String> {
+    fn jsonl(&self, changed: &[Changed]) -> Result<Vec<u8>, String> {
         let mut out = self.layout.mark().to_vec();
         for (row, changes) in changed {
             let line = match row.map(|i| &self.rows[i].raw) {
@@ -125,7 +129,7 @@ impl DatasetFile {
         Ok(out)
     }
 
-    fn csv(&self, changed: &[(Option<usize>, Vec<(String, Value)>)]) -> Result<Vec<u8>, csv::Error> {
+    fn csv(&self, changed: &[Changed]) -> Result<Vec<u8>, csv::Error> {
         let mut header = self.layout.header.clone();
         for (name, _) in changed.iter().flat_map(|(_, changes)| changes) {
             if !header.iter().any(|known| known.trim() == name) {

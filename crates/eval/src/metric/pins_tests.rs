@@ -30,7 +30,7 @@ fn output(config: &MetricConfig) -> Value {
         Question { evidence: Vec::new(), ..full.clone() },
         Question { answerable: false, ..full },
     ];
-    let mut passages = vec![passage("a.txt", 0, 40), passage("b.txt", 0, 10), passage("a.txt", 45, 95)];
+    let mut passages = [passage("a.txt", 0, 40), passage("b.txt", 0, 10), passage("a.txt", 45, 95)];
     passages[0].text = "The red fox jumps over three lazy dogs.".to_owned();
     passages[1].heading = Some("Mills > Rye".to_owned());
     let mut said = Vec::new();

@@ -43,14 +43,15 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, String> {
             continue;
         }
         let path = below(root, entry.path());
-        if entry.path_is_symlink() && entry.depth() > 0 {
-            if let Err(reason) = stays_below(&real_root, entry.path(), links) {
-                if is_folder {
-                    walk.skip_current_dir();
-                }
-                seen.rejected.push(Rejected { path, reason });
-                continue;
+        if entry.path_is_symlink()
+            && entry.depth() > 0
+            && let Err(reason) = stays_below(&real_root, entry.path(), links)
+        {
+            if is_folder {
+                walk.skip_current_dir();
             }
+            seen.rejected.push(Rejected { path, reason });
+            continue;
         }
         if !entry.file_type().is_file() {
             continue;

@@ -236,8 +236,7 @@ fn lines(mut stream: impl BufRead, mut line: impl FnMut(&str)) {
             text.clear();
         }
     };
-    loop {
-        let Ok(new) = stream.fill_buf() else { break };
+    while let Ok(new) = stream.fill_buf() {
         let count = new.len();
         if count == 0 {
             break;

@@ -181,8 +181,8 @@ fn damage(store: &ArtifactStore, name: &str, change: impl Fn(&mut Vec<u8>)) -> T
 async fn what_is_damaged_is_never_read_but_named_set_aside_and_can_be_written_again() -> TestResult {
     let (_folder, store) = folder_store()?;
     let cache = tempfile::tempdir()?;
-    let changes: [&dyn Fn(&mut Vec<u8>); 3] =
-        [&|bytes| bytes[40] ^= 1, &|bytes| bytes.truncate(10), &|bytes| bytes.clear()];
+    type Change<'a> = &'a dyn Fn(&mut Vec<u8>);
+    let changes: [Change<'_>; 3] = [&|bytes| bytes[40] ^= 1, &|bytes| bytes.truncate(10), &|bytes| bytes.clear()];
     for (i, change) in changes.into_iter().enumerate() {
         for (name, is_mapped) in [("artifacts/aa/table.parquet", false), ("artifacts/aa/index.dense", true)] {
             let good = vec![3; 2 << 20];

@@ -81,7 +81,7 @@ fn an_outage_is_no_evidence() {
 fn a_trial_without_scores_is_in_no_group_and_harms_nobody() {
     let mut scores = trials(&[0.0, 0.0, -3.0], 40, 1);
     scores.push(vec![None; 40]);
-    let standings = confidence_sets(&[scores.clone()], LEVEL, 1);
+    let standings = confidence_sets(std::slice::from_ref(&scores), LEVEL, 1);
     assert_eq!(standings[3], Standing::default());
     scores.pop();
     assert_eq!(standings[..3], confidence_sets(&[scores], LEVEL, 1));
@@ -129,7 +129,7 @@ fn so_many_questions_do_exclude_a_trial() {
     let mut excluded = 0;
     for seed in 0..20 {
         let scores = trials(&[0.0, -0.25], 60, seed);
-        let standings = confidence_sets(&[scores.clone()], LEVEL, 1);
+        let standings = confidence_sets(std::slice::from_ref(&scores), LEVEL, 1);
         let Some((worse, needed)) =
             standings.iter().enumerate().find_map(|(trial, standing)| Some((trial, standing.questions_needed?)))
         else {
