@@ -56,12 +56,12 @@ $(SERVICES)/ready: crates/app/tests/services.txt
 	@touch $@
 
 ## The Python package, with the code that `make build` compiled: its tests beside Phoenix's executors, its stubs
-## and its types (500 MB). A test that is skipped is a failure here.
+## and its types (500 MB). A test that is skipped for an unexpected reason is a failure here.
 PYTHON := .tools/python-test
 BUILT := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 python: $(TOOLS) $(PYTHON)/ready
 	cargo build --release --workspace --features python/python
-	REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps --no-build-isolation .
+	PATH="$(CURDIR)/$(PYTHON)/bin:$$PATH" REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps --no-build-isolation .
 	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster --no-skips
 	$(PYTHON)/bin/stubtest --mypy-config-file pyproject.toml reverie._core
 	$(PYTHON)/bin/mypy

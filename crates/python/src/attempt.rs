@@ -144,11 +144,12 @@ impl Attempt {
         self.advance(py)
     }
 
+    #[pyo3(signature = (_value, /))]
     fn send(&mut self, py: Python<'_>, _value: Py<PyAny>) -> PyResult<Py<PyAny>> {
         waits(self.advance(py)?)
     }
 
-    #[pyo3(signature = (kind, value=None, _traceback=None))]
+    #[pyo3(signature = (kind, value=None, _traceback=None, /))]
     fn throw(
         &mut self,
         py: Python<'_>,

@@ -39,7 +39,7 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
     let schema = schema::<DocumentRow>().map_err(|error| failed(&error))?;
     let batch = with_columns(batch, &schema, |name| match name {
         "format" => Some(same("\"text\"")),
-        "pages" => Some(same("[]")),
+        "pages" | "headings" => Some(same("[]")),
         "rejected" => Some(same("null")),
         _ => None,
     })?;

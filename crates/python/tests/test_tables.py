@@ -97,7 +97,8 @@ def test_there_is_no_minus_before_zero():
 def test_a_plan_that_costs_nothing_says_so(small, provider):
     from workspace import settings
 
-    plan = reverie.Experiment(settings(small, provider.url)).plan()
+    free = {"model": "gpt", "base_url": f"{provider.url}/v1", "price": {"input": 0, "output": 0}}
+    plan = reverie.Experiment(settings(small, provider.url, models={"gpt": {"chat": {"openai": free}}})).plan()
     assert "-0" not in repr(plan) and "-0" not in plan._repr_html_() and "$ 0.0000" in repr(plan)
     assert str(plan.cost["cost_usd"]) == "0.0"
 

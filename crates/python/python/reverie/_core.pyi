@@ -1,9 +1,29 @@
 """The part of `reverie` that is written in Rust."""
 
 from collections.abc import Awaitable, Callable, Generator, Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, final
 
 import pyarrow
+
+__all__ = [
+    "Attempt",
+    "Chunker",
+    "Done",
+    "Embedding",
+    "Experiment",
+    "IndexWriter",
+    "Limits",
+    "Parser",
+    "Pipeline",
+    "Scheduler",
+    "Windows",
+    "Worker",
+    "compare",
+    "function_failures",
+    "home",
+    "main",
+    "report",
+]
 
 _Connect = Callable[[str, list[str]], Any]
 
@@ -16,6 +36,7 @@ class _Stream(Protocol):
 # A record batch, or what streams some: a table, a data frame.
 _Given = _Arrays | _Stream
 
+@final
 class Windows:
     """Phoenix's AIMD rule for how many calls may be in flight."""
 
@@ -43,11 +64,16 @@ class Windows:
     def record_timeout(self) -> None: ...
     def record_error(self) -> None: ...
 
+@final
 class Attempt(Awaitable[bool | None]):
     """One attempt. Awaiting it gives nothing if its result was kept, and `False` if that was not wanted any more."""
 
     def __await__(self) -> Generator[Any, Any, bool | None]: ...
+    def send(self, value: Any, /) -> Any: ...
+    def throw(self, kind: Any, value: Any = None, traceback: Any = None, /) -> Any: ...
+    def close(self) -> None: ...
 
+@final
 class Scheduler:
     """The state of one run: which task is next, and what becomes of it."""
 
@@ -80,6 +106,7 @@ class Scheduler:
     def finished(self) -> bool: ...
     def records(self) -> list[tuple[int, float, list[BaseException]]]: ...
 
+@final
 class Experiment:
     """An experiment; `reverie.Experiment` makes tables and pages of what it gives."""
 
@@ -113,6 +140,7 @@ class Experiment:
     def pipeline(self, trial: str | None = None) -> Pipeline:
         """This trial, else the winner, else the first of the leaderboard."""
 
+@final
 class Pipeline:
     """A trial whose indexes are in the store."""
 
@@ -138,6 +166,7 @@ def function_failures(results: str) -> str | None:
 def compare(results: str, first: str, second: str) -> str:
     """Two trials, metric by metric, as JSON; differences are first minus second."""
 
+@final
 class Parser:
     """Files to documents."""
 
@@ -147,6 +176,7 @@ class Parser:
         """From `path` (string) and `bytes` (binary), a row per file: `path`, `content`, `format`, `title`, `author`,
         `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON."""
 
+@final
 class Chunker:
     """Documents to chunks."""
 
@@ -156,6 +186,7 @@ class Chunker:
         """From what `Parser.parse` gives, or texts with a `path`, a row per chunk: `document`, `number`, `start`, `end`, `text`, `searchable`,
         `level`, `parent`, `previous`, `next`, `page`, `book`, `heading`."""
 
+@final
 class Embedding:
     """Chunks to vectors."""
 
@@ -168,6 +199,7 @@ class Embedding:
     def embed(self, batch: _Given) -> pyarrow.RecordBatch:
         """The batch with a column `vector` (a fixed-size list of float32), null where a chunk is not searched."""
 
+@final
 class IndexWriter:
     """The index of a corpus at an address: `chunks.parquet`, `index.dense`, `index.bm25`, byte for byte what the
     engines make of the same rows in the same order."""
@@ -179,6 +211,7 @@ class IndexWriter:
     def finish(self) -> str:
         """Writes the index: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""
 
+@final
 class Worker:
     """A worker of the engine `ray`."""
 
@@ -188,6 +221,7 @@ class Worker:
     def run(self, unit: bytes, done: Callable[[bytes | None, str | None], Any]) -> None:
         """Executes a unit of tasks, at once: `done(reply, error)` is called from another thread."""
 
+@final
 class Limits:
     """The limits of all models that a cluster's workers call, and the budgets of its runs."""
 
@@ -199,6 +233,7 @@ class Limits:
     def targets(self) -> dict[str, int]:
         """Calls that may be in flight at each limit."""
 
+@final
 class Done:
     """What an engine is told with when a call to a worker has ended."""
 
