@@ -27,6 +27,9 @@ enum Kind {
     Skewed,
     /// Gaussian, with difficulty.
     Correlated,
+    /// The same, and trials are of three kinds: those of one kind are alike, and
+    /// differ by a third of what the kinds differ by.
+    Alike,
     /// Right or wrong, with difficulty.
     ZeroOrOne,
     /// Standard deviations from 0.3 to 2, with difficulty.
@@ -39,10 +42,11 @@ enum Kind {
     Gaps,
 }
 
-const KINDS: [(&str, Kind); 8] = [
+const KINDS: [(&str, Kind); 9] = [
     ("Gaussian", Kind::Gaussian),
     ("skewed", Kind::Skewed),
     ("correlated", Kind::Correlated),
+    ("three kinds", Kind::Alike),
     ("0/1", Kind::ZeroOrOne),
     ("sd 0.3 to 2", Kind::Spread),
     ("the same, skewed", Kind::SkewedSpread),
@@ -61,6 +65,10 @@ fn skewed(random: &mut Random) -> f64 {
 
 fn equal_trials(kind: Kind, trials: usize, questions: usize, random: &mut Random) -> Vec<Scores> {
     let hard: Vec<f64> = (0..questions).map(|_| normal(random)).collect();
+    let of_kind: Vec<[f64; 3]> = match kind {
+        Kind::Alike => (0..questions).map(|_| [(); 3].map(|()| normal(random))).collect(),
+        _ => vec![[0.0; 3]; questions],
+    };
     let right =
         |hard: f64, random: &mut Random| f64::from(u8::from(random.open_unit() < 1.0 / (1.0 + (1.5 * hard).exp())));
     let spread = |trial: usize| 0.3 + 1.7 * trial as f64 / (trials.max(2) - 1) as f64;
@@ -68,17 +76,18 @@ fn equal_trials(kind: Kind, trials: usize, questions: usize, random: &mut Random
         Kind::Gaussian => normal(random),
         Kind::Skewed => skewed(random),
         Kind::Correlated | Kind::Gaps | Kind::TwoMetrics => hard + normal(random),
+        Kind::Alike => hard + normal(random) / 3.0,
         Kind::ZeroOrOne => right(hard, random),
         Kind::Spread => hard + spread(trial) * normal(random),
         Kind::SkewedSpread => hard + spread(trial) * skewed(random),
     };
     let row = |trial: usize, random: &mut Random| -> Vec<Option<f64>> {
-        let mut one = |hard: &f64| {
-            let score = score(trial, *hard, random);
+        let mut one = |(hard, of_kind): (&f64, &[f64; 3])| {
+            let score = of_kind[trial % 3] + score(trial, *hard, random);
             let missing = matches!(kind, Kind::Gaps) && random.open_unit() < 0.2;
             Some(score).filter(|_| !missing)
         };
-        hard.iter().map(&mut one).collect()
+        hard.iter().zip(&of_kind).map(&mut one).collect()
     };
     let first: Scores = (0..trials).map(|trial| row(trial, random)).collect();
     if !matches!(kind, Kind::TwoMetrics) {

@@ -4,8 +4,8 @@
 //!     cargo run --release --example race_errors [-- SAMPLES]
 //!
 //! All trials have the same true mean; the best one is that with the highest
-//! mean over all scores, those included that failed later. `before` is how
-//! races used to fill gaps: with the trial's own mean.
+//! mean over all scores, those included that failed and that the race never
+//! saw. `before` is how races used to fill gaps: with the trial's own mean.
 
 #![allow(clippy::print_stdout)]
 

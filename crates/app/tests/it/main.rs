@@ -31,4 +31,5 @@ mod score;
 mod secrets;
 mod services;
 mod stores;
+mod surroundings;
 mod workspace;

@@ -27,13 +27,13 @@ pub struct LocalEngineSpec {
     /// Model calls or questions in flight per model; the model's own limit holds too. Default 16.
     pub tasks: usize,
     /// How often a long embedding is kept in the store, in seconds: an
-    /// interrupted one goes on from there. Default 10.
+    /// interrupted one goes on from there. Default 2.
     pub checkpoint_seconds: f64,
 }
 
 impl Default for LocalEngineSpec {
     fn default() -> Self {
-        Self { cores: None, tasks: 16, checkpoint_seconds: 10.0 }
+        Self { cores: None, tasks: 16, checkpoint_seconds: 2.0 }
     }
 }
 
