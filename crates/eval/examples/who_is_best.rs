@@ -1,6 +1,6 @@
 //! What `eval::statistics::confidence_sets` is measured to do.
 //!
-//!     cargo run --release --example who_is_best -- errors [SAMPLES]
+//!     cargo run --release --example who_is_best -- errors [SAMPLES] [KIND OF SCORES]
 //!     cargo run --release --example who_is_best -- power [SAMPLES]
 //!     cargo run --release --example who_is_best -- time
 //!
@@ -145,12 +145,12 @@ fn all_pairs(scores: &Scores) -> Vec<bool> {
     worse
 }
 
-fn errors(samples: u64) {
+fn errors(samples: u64, only: Option<&str>) {
     println!(
         "equal trials: experiments of 100 in which one is called worse ({samples} samples a cell; before: against the observed best)"
     );
     println!("{:<18}{:>6}{:>8}{:>10}{:>10}", "scores", "n", "trials", "set", "before");
-    for (name, kind) in KINDS {
+    for (name, kind) in KINDS.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)) {
         for questions in [20, 60, 500] {
             for trials in [2, 5, 12, 24, 100] {
                 let one = |seed: u64| {
@@ -243,6 +243,6 @@ fn main() {
     match arguments.first().map(String::as_str) {
         Some("power") => power(samples),
         Some("time") => time(),
-        _ => errors(samples),
+        _ => errors(samples, arguments.get(2).map(String::as_str)),
     }
 }
