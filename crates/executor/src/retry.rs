@@ -3,6 +3,9 @@
 use crate::ErrorClass;
 use std::time::Duration;
 
+/// A shorter `Retry-After` is none.
+const SHORTEST_WISH: Duration = Duration::from_millis(10);
+
 /// What is tried again, how often, and after which time.
 ///
 /// The wait is drawn evenly from zero to a bound that doubles with each
@@ -70,7 +73,9 @@ impl RetryPolicy {
         if attempts >= self.max_attempts && (!is_refusal || self.max_attempts <= 1) {
             return None;
         }
-        if let Some(wait) = retry_after.filter(|wait| *wait <= self.longest_wish()) {
+        // To be asked again at once by everybody is no wish that can be meant.
+        let is_meant = |wait: &Duration| (SHORTEST_WISH..=self.longest_wish()).contains(wait);
+        if let Some(wait) = retry_after.filter(is_meant) {
             return Some(wait);
         }
         let doubled = 2u32.saturating_pow(attempts.saturating_sub(1));

@@ -609,7 +609,8 @@ impl Plan {
         let needs = metric.needs();
         let mut asked: Vec<usize> = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
         if needs.judge {
-            asked.truncate(evaluate.judged.unwrap_or(usize::MAX));
+            // The same questions, whatever the order that a search asks in.
+            asked.retain(|&i| i < evaluate.judged.unwrap_or(usize::MAX));
         }
         let questions: Vec<&Question> = asked.iter().map(|&i| &inputs.questions[i]).collect();
         let answers = if needs.answer { answers.to_vec() } else { Vec::new() };

@@ -225,10 +225,10 @@ impl Results {
 
     /// Each trial's scores by its id: per question, in the order of the
     /// dataset, what it adds to the objective, on a scale from 0 to 1 where the
-    /// metrics have the weight 1, as they have if none is given by their name.
-    /// None where a question was not asked, and where a score that should be
-    /// there is missing.
-    pub fn contributions(&self, weights: &BTreeMap<String, f64>) -> BTreeMap<String, Vec<Option<f64>>> {
+    /// metrics have the weight 1, as they have if no weights, one for each
+    /// question, are given by their name. None where a metric that has a weight
+    /// has no score.
+    pub fn contributions(&self, weights: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, Vec<Option<f64>>> {
         let scores = |trial: &TrialResult| objective::question_scores(trial, &self.metrics, weights);
         self.trials.iter().map(|trial| (trial.trial.id.clone(), scores(trial))).collect()
     }
@@ -238,9 +238,9 @@ impl Results {
         for trial in &mut self.trials {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();
         }
+        self.search = Some(search);
         self.winner = choose(&mut self.trials, &self.metrics, &self.objective, &self.questions);
         self.verdict = self.describe();
-        self.search = Some(search);
     }
 
     /// One trial by its id.

@@ -335,7 +335,7 @@ impl Session {
         } else {
             imported.unwrap_or_default().questions
         };
-        mistakes.extend(self.check_search(questions.len()));
+        mistakes.extend(self.check_search(&questions));
         if !mistakes.is_empty() {
             return Err(Error::Refused(mistakes));
         }
@@ -386,7 +386,7 @@ impl Session {
     }
 
     async fn run_to_end(&self, prepared: &Prepared) -> Result<Results, Error> {
-        self.write_run_file(&prepared.run, "experiment.toml", self.experiment.text.as_bytes()).await?;
+        self.write_run_file(&prepared.run, "experiment.toml", self.experiment.kept()).await?;
         let execution = &prepared.execution;
         execution.log(
             "run_started",

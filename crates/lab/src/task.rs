@@ -279,6 +279,8 @@ async fn make(
     let begun = |count: usize| progress.expect(task.operator, count);
     let (mut resumed, mut has_parts, mut read) = (0, false, 0);
     let mut function_errors = 0;
+    // Of inputs that lack something other texts would be kept under the task's key.
+    let kept = (!partial).then_some(&task.key);
     let (bytes, count, errors) = match &task.work {
         Work::Load(files) => {
             let mut made = Vec::with_capacity(files.len());
@@ -332,22 +334,20 @@ async fn make(
             let texts: Vec<String> =
                 chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect();
             let embedder = cx.models.embedder(model)?;
-            let made = checkpoint::embed(cx, &task.key, &embedder, &texts, InputKind::Document, begun, rows).await?;
+            let made = checkpoint::embed(cx, kept, &embedder, &texts, InputKind::Document, begun, rows).await?;
             (resumed, has_parts) = (made.resumed, made.has_parts);
             read = texts[resumed..].iter().map(|text| text.len() as u64).sum();
             (encode_vectors(&made.matrix)?, texts.len(), 0)
         }
         Work::EmbedTokens(model, chunks) => {
             let artifact = cx.name(task, partial);
-            // What lacks something is not what others would put aside.
-            let aside = (!partial).then_some(task.key);
-            let count = tokens::embed_tokens(cx, inputs, (model, *chunks), &artifact, aside, rows).await?;
+            let count = tokens::embed_tokens(cx, inputs, (model, *chunks), &artifact, kept.copied(), rows).await?;
             return Ok(Output { artifact, rows: count, partial, ..Output::default() });
         }
         Work::EmbedQueries(model) => {
             let texts: Vec<String> = cx.questions.iter().map(|question| question.question.clone()).collect();
             let embedder = cx.models.embedder(model)?;
-            let made = checkpoint::embed(cx, &task.key, &embedder, &texts, InputKind::Query, |_| {}, rows).await?;
+            let made = checkpoint::embed(cx, kept, &embedder, &texts, InputKind::Query, |_| {}, rows).await?;
             (resumed, has_parts) = (made.resumed, made.has_parts);
             (encode_vectors(&made.matrix)?, texts.len(), 0)
         }

@@ -406,6 +406,7 @@ impl Caller {
             }
             let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
             if answer.as_ref().err().is_some_and(is_refusal) {
+                reservation.was_refused();
                 self.client.shared.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
             let mut answer = answer?;

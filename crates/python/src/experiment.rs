@@ -1,7 +1,10 @@
 //! Experiments and pipelines for Python programs. What goes in and out is
 //! JSON; the package's `experiment.py` makes tables and pages of it.
 
-use crate::remote::{PythonCluster, runtime};
+use crate::{
+    process::check,
+    remote::{PythonCluster, runtime},
+};
 use app::Place;
 use lab::{Error, Progress, Results, Session, Setup};
 use pyo3::{
@@ -287,6 +290,7 @@ fn read(results: &str) -> PyResult<Results> {
 /// The report page of results.
 #[pyfunction]
 pub(crate) fn report(results: &str) -> PyResult<String> {
+    check()?;
     app::library::report(&read(results)?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
@@ -299,6 +303,8 @@ pub(crate) fn function_failures(results: &str) -> PyResult<Option<String>> {
 
 /// Two trials, metric by metric, with paired tests.
 #[pyfunction]
-pub(crate) fn compare(results: &str, first: &str, second: &str) -> PyResult<String> {
-    app::library::compare(&read(results)?, first, second).map_err(error)
+pub(crate) fn compare(py: Python<'_>, results: &str, first: &str, second: &str) -> PyResult<String> {
+    check()?;
+    let results = read(results)?;
+    py.detach(|| app::library::compare(&results, first, second)).map_err(error)
 }

@@ -50,6 +50,12 @@ def test_after_its_first_use_a_forked_process_is_refused_with_the_way_out(small,
     assert pipeline.query("Which mill?").passages, "here it goes on"
 
 
+def test_a_comparison_of_trials_is_refused_in_a_fork_too(small, provider):
+    results = reverie.Experiment(settings(small, provider.url)).run(progress=False)
+    assert results.compare("t01", "t02")
+    assert "spawn" in in_a_fork(lambda: results.compare("t01", "t02"))
+
+
 def test_stages_are_refused_in_a_fork_too():
     pyarrow = pytest.importorskip("pyarrow")
     batch = pyarrow.record_batch({"path": ["a.txt"], "text": ["Some oats."]})

@@ -276,7 +276,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         golden.generated.dataset.split(share, spec.options.seed).map_err(Failure::work)?;
         golden.manifest.version = golden.generated.dataset.version();
     }
-    let paths = golden.write(&output)?;
+    let paths = golden.write(&output, arguments.force)?;
     if cx.json {
         cx.print_json(&json!({ "files": paths, "manifest": golden.manifest }))?;
     } else {
@@ -319,6 +319,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     };
     let path = session.experiment.path(&spec.path);
     let mut opened = open(&path)?;
+    let read = std::fs::read(&path).ok();
     let before = opened.dataset.clone();
     let corpus = session.corpus().await?;
     tell_unread(cx, &corpus);
@@ -334,6 +335,10 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     let difference = DatasetDifference::between(&before, &opened.dataset);
     if yes && !difference.is_empty() {
         tell_ignored(cx, &opened);
+        if std::fs::read(&path).ok() != read {
+            let reason = "was changed while the documents were read, and is left as it is: anchor again";
+            return Err(Failure::work(format!("{} {reason}", path.display())));
+        }
         write(&path, &opened)?;
     }
     let dataset = &opened.dataset;
@@ -384,7 +389,11 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, force: bo
         }
         put(path, &bytes, force)?;
     }
-    cx.print(format_args!("{to}: {} questions", dataset.questions.len()));
+    if cx.json {
+        cx.print_json(&json!({ "file": to, "questions": dataset.questions.len() }))?;
+    } else {
+        cx.print(format_args!("{to}: {} questions", dataset.questions.len()));
+    }
     Ok(0)
 }
 

@@ -204,7 +204,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
     let arguments = Arguments::parse_from(arguments);
     let marked = Marked::from_environment();
     let cx = Context { json: arguments.json, cancel: CancellationToken::new(), connect, marked };
-    rag::python::set_sink(Arc::new(|printed| drop(writeln!(std::io::stderr(), "{printed}"))));
+    rag::python::set_sink(Arc::new(|printed| {
+        let printed = printed.to_string();
+        let _ = writeln!(std::io::stderr(), "{}", render::visible(&printed));
+    }));
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {

@@ -29,9 +29,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         .iter()
         .filter(|result| arguments.question.as_ref().is_none_or(|id| *id == result.question))
         .collect();
-    if chosen.is_empty() {
+    if let Some(id) = arguments.question.as_ref().filter(|_| chosen.is_empty()) {
         let known: Vec<_> = results.questions.iter().map(|question| question.id.as_str()).collect();
-        let id = arguments.question.unwrap_or_default();
         return Err(Failure::usage(format!("there is no question `{id}`; there are {}", known.join(", "))));
     }
     if cx.json {

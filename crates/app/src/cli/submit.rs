@@ -28,6 +28,10 @@ use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a stopped job may take to end.
 const STOP: Duration = Duration::from_secs(20);
+/// How long a cluster may take to answer that it has taken a job.
+const SUBMISSION: Duration = Duration::from_secs(60);
+/// A cluster that has not answered for so long is given up; the job is not.
+const SILENCE: Duration = Duration::from_secs(300);
 /// The experiment's name in the job's folder.
 const EXPERIMENT: &str = "experiment.toml";
 
@@ -64,10 +68,11 @@ pub async fn run(
         environment,
         metadata: BTreeMap::from([("reverie.experiment".to_owned(), experiment.name.clone())]),
     };
+    // A job that is left behind would go on, and pay: it may have been taken
+    // before its answer is here.
+    cx.may_take_to_end(STOP + SUBMISSION + LOOK * 10);
     jobs.submit(&submission).await.map_err(Failure::work)?;
     cx.note(format_args!("job {id} at {}", ray.address));
-    // A job that is left behind would go on, and pay.
-    cx.may_take_to_end(STOP + LOOK * 10);
     let job = follow(cx, &jobs, &id, Reader::new(mark)).await?;
     match (job.status.as_str(), job.driver_exit_code) {
         ("SUCCEEDED", _) => Ok(0),
@@ -83,9 +88,28 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
     let mut shown = 0;
     let mut result = String::new();
     let mut stopping: Option<tokio::time::Instant> = None;
+    let mut silent: Option<tokio::time::Instant> = None;
     loop {
-        let job = jobs.job(id).await.map_err(Failure::work)?;
-        let log = jobs.log(id).await.map_err(Failure::work)?;
+        let looked = async { Ok::<_, String>((jobs.job(id).await?, jobs.log(id).await?)) };
+        let (job, log) = match looked.await {
+            Ok(found) => found,
+            Err(error) => {
+                if silent.is_none() {
+                    cx.note(format_args!("the job goes on, but cannot be looked at now: {}", error));
+                }
+                if cx.cancel.is_cancelled() || silent.get_or_insert_with(tokio::time::Instant::now).elapsed() > SILENCE
+                {
+                    return Err(Failure::work(format!(
+                        "job {id} may still go on: its cluster does not answer ({}); look at it there, or stop it with \
+                         `ray job stop {id}`",
+                        error
+                    )));
+                }
+                tokio::time::sleep(LOOK).await;
+                continue;
+            }
+        };
+        silent = None;
         // Half a line waits for its end.
         let end = if job.is_over() { log.len() } else { log.rfind('\n').map_or(0, |at| at + 1) };
         if let Some(new) = log.get(shown..end).filter(|new| !new.is_empty()) {

@@ -3,7 +3,7 @@
 
 use crate::{endpoint, judge::Words, workspace::Workspace};
 use serde_json::{Value, json};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{collections::HashMap, sync::Mutex};
 use wiremock::{Request, Respond, ResponseTemplate};
 
 #[test]
@@ -40,8 +40,10 @@ fn models_are_listed_and_described_and_an_unknown_one_is_refused() {
     workspace.run(&["models", "show", "gpt-9"]).refused_with(&["no model `gpt-9`", "`reverie models` lists it"]);
 }
 
-/// Judges by words; two of four answers say what stands nowhere.
-struct Moody(AtomicUsize);
+/// Judges by words. Asked the same again, it answers by turns what stands in
+/// every context, which is a letter, and what stands in none.
+#[derive(Default)]
+struct Moody(Mutex<HashMap<Vec<u8>, usize>>);
 
 impl Respond for Moody {
     fn respond(&self, request: &Request) -> ResponseTemplate {
@@ -49,10 +51,10 @@ impl Respond for Moody {
         if body.get("response_format").is_some() {
             return Words.respond(request);
         }
-        let content = match self.0.fetch_add(1, Ordering::SeqCst) % 4 {
-            0 | 1 => "Zebras vote on Tuesdays.",
-            _ => "Barn owls swallow mice whole.",
-        };
+        let mut asked = self.0.lock().unwrap();
+        let times = asked.entry(request.body.clone()).or_default();
+        *times += 1;
+        let content = if *times % 2 == 1 { "A." } else { "Zebras vote on Tuesdays." };
         ResponseTemplate::new(200).set_body_json(json!({
             "choices": [{ "message": { "role": "assistant", "content": content }, "finish_reason": "stop" }],
             "usage": { "prompt_tokens": 40, "completion_tokens": 10 },
@@ -62,7 +64,7 @@ impl Respond for Moody {
 
 /// A finished run of two trials, and its questions' ids.
 async fn judged() -> (wiremock::MockServer, Workspace, Vec<String>) {
-    let server = endpoint::start_with(Moody(AtomicUsize::new(0))).await;
+    let server = endpoint::start_with(Moody::default()).await;
     let workspace = Workspace::new();
     workspace.multiply_questions(3);
     workspace.experiment(
@@ -121,4 +123,63 @@ async fn noise_of_answers_that_differ_is_told_from_that_of_a_judge_that_does_not
     refused.refused_with(&["at least 2 questions"]);
     let told = workspace.run(&["noise", "t77", "--metric", "faithfulness"]);
     assert!(told.code != Some(0) && told.err.contains("t77"), "{told:?}");
+}
+
+#[test]
+fn a_trial_that_leads_because_a_metric_spares_it_the_hard_questions_is_no_winner() {
+    let workspace = Workspace::new();
+    workspace.multiply_questions(12);
+    let short = "{ sentence = { chunk_size = 24, chunk_overlap = 0 } }";
+    workspace.experiment(
+        &format!("chunker = [{short}, {{ sentence = {{ chunk_size = 512, chunk_overlap = 0 }} }}]\nretriever = {{ bm25 = {{ top_k = 1 }} }}"),
+        "[dataset]\npath = \"golden.jsonl\"\n\n[evaluate]\nmetrics = [{ python = { name = \"own\", file = \"own.py\" } }]\nobjective = [\"own\"]",
+    );
+    workspace.write(
+        "own.py",
+        "def score(question, passages):\n    hard = int(question.split('(')[-1].rstrip(')')) < 6\n    short = len(passages[0]) < 130\n    noise = len(question) % 7 / 100\n    if hard:\n        return None if short else 0.1 + noise\n    return 0.7 + noise if short else 0.9 - noise\n",
+    );
+    let results = workspace.run(&["run", "--json"]).succeeds().json();
+    let refused = results["winner"]["refused"].as_str().unwrap_or_default();
+    let means: Vec<&Value> = results["trials"].as_array().unwrap().iter().map(|trial| &trial["objective"]).collect();
+    assert!(refused.contains("not on the same questions"), "{means:?} {} {}", results["winner"], results["verdict"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_chooses_by_no_question_that_is_held_back_and_asks_these_at_the_end() {
+    let server = endpoint::start(std::time::Duration::ZERO).await;
+    let workspace = Workspace::new();
+    workspace.multiply_questions(10);
+    workspace.experiment(
+        "chunker = [\"sentence\", { sentence = { chunk_size = 24, chunk_overlap = 0 } }]\nretriever = [{ bm25 = { top_k = 1 } }, { bm25 = { top_k = 3 } }]\ngenerator = { compact = { model = \"gpt\", max_tokens = 40 } }",
+        &format!(
+            "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{}/v1\" }}\n\n[dataset]\npath = \"golden.jsonl\"\n\n[search]\nrace = {{ share = 0.4, finalists = 1 }}\n\n[evaluate]\nmetrics = [\"token_f1\"]\nobjective = [\"token_f1\"]",
+            server.uri()
+        ),
+    );
+    workspace.run(&["golden", "split", "golden.jsonl", "--test-share", "0.5"]).succeeds();
+    let outcome = workspace.run(&["run", "--json"]).succeeds();
+    let results = outcome.json();
+    let is_test: Vec<bool> =
+        results["questions"].as_array().unwrap().iter().map(|question| question["split"] == "test").collect();
+    assert!(is_test.contains(&true) && is_test.contains(&false));
+    let (mut stopped, mut whole) = (0, 0);
+    for trial in results["trials"].as_array().unwrap() {
+        let scored = |question: &Value| question["scores"]["token_f1"]["score"].get("value").is_some();
+        let of_test = trial["questions"].as_array().unwrap().iter().zip(&is_test).filter(|(_, test)| **test);
+        let scored: Vec<bool> = of_test.map(|(question, _)| scored(question)).collect();
+        if trial["stopped"].is_null() {
+            assert!(
+                !scored.contains(&false),
+                "{}: asked everything, and at last what was held back",
+                trial["trial"]["id"]
+            );
+            whole += 1;
+        } else {
+            assert!(!scored.contains(&true), "{}: stopped by what is to report by", trial["trial"]["id"]);
+            stopped += 1;
+        }
+    }
+    assert!(stopped > 0 && whole > 0, "{stopped} {whole}");
+    let verdict = results["verdict"].to_string();
+    assert!(verdict.contains("asked everything"), "{verdict}");
 }

@@ -223,13 +223,17 @@ impl<'a> Anchoring<'a> {
     /// Looks into one document.
     pub fn visit(&mut self, path: &str, text: &str) {
         let haystack = Haystack::new(text);
+        let mut suggestions = 0;
         for &place in self.by_document.get(path).into_iter().flatten() {
             let evidence = &self.dataset.questions[place.0].evidence[place.1];
             if let Some(span) = haystack.find(&evidence.quote, evidence.span) {
                 self.seen.insert(place, Seen::Document(None));
                 self.found.insert(place, (path.to_owned(), span));
             } else {
-                self.seen.insert(place, Seen::Document(nearest_words(text, &evidence.quote)));
+                suggestions += 1;
+                let is_worth_it = suggestions <= MOST_SUGGESTIONS && text.len() <= MOST_SEARCHED;
+                let nearest = if is_worth_it { nearest_words(text, &evidence.quote) } else { None };
+                self.seen.insert(place, Seen::Document(nearest));
             }
         }
         for &place in self.by_file_name.get(file_name(path)).into_iter().flatten() {
@@ -278,6 +282,11 @@ impl<'a> Anchoring<'a> {
         unanchored
     }
 }
+
+/// For so many quotes of a document something similar is looked for, and in
+/// documents of so many bytes at most: it takes a second for 100 MB.
+const MOST_SUGGESTIONS: usize = 20;
+const MOST_SEARCHED: usize = 8 << 20;
 
 /// The words of a text that have most words in common with a quote, at least
 /// half of them: what somebody who quoted from memory may have meant.

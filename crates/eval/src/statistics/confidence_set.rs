@@ -79,10 +79,10 @@ pub struct Standing {
     /// those of group 1. Of a trial in group 1: that of differences as large as
     /// those within the group if all of its trials were equal.
     pub p_value: Option<f64>,
-    /// For a trial of group 1: the number of questions that would exclude it if
-    /// differences and their spread stay as they are. None if that takes more
-    /// than [`MOST_QUESTIONS`], and for the trial that leads.
-    pub questions_needed: Option<usize>,
+    /// For a trial of group 1: how many more questions that tell something would
+    /// exclude it, if differences and their spread stay as they are. None if
+    /// that takes more than [`MOST_QUESTIONS`], and for the trial that leads.
+    pub more_questions: Option<usize>,
 }
 
 /// What is known of each trial from its scores for one or several metrics, each
@@ -175,7 +175,8 @@ fn question_numbers(table: &Table, members: &[usize], level: f64, standings: &mu
         let asked = field.questions as f64;
         most = most.max(asked * (critical / observed).powi(2)).max(asked + 1.0);
         let trial = left.remove(worst);
-        standings[trial].questions_needed = Some(most.ceil() as usize).filter(|_| most <= MOST_QUESTIONS as f64);
+        let more = (most - asked).ceil().max(1.0) as usize;
+        standings[trial].more_questions = Some(more).filter(|_| most <= MOST_QUESTIONS as f64);
     }
 }
 

@@ -12,6 +12,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// twice as many calls; one more may be counted at its end.
 const PASSES: f64 = 2.0;
 const MARGIN: f64 = 1.0;
+/// How many times more tokens a call is thought to take than it surely does.
+const ESTIMATED: f64 = 4.0;
 /// The weight of the newest call in the share of those that were refused for
 /// want of a rate though they were held back by it, and the share from which
 /// something else refuses them.
@@ -31,6 +33,9 @@ pub(super) struct Credence {
     told: Option<f64>,
     /// Limits on calls up to this are known not to hold.
     refuted: Option<f64>,
+    /// The same of tokens.
+    told_tokens: Option<f64>,
+    refuted_tokens: Option<f64>,
     /// When a rate was first blamed: calls that started later were held back.
     blamed: Option<Instant>,
     /// Of those, the share for which it was blamed again.
@@ -45,6 +50,7 @@ impl Credence {
     pub(super) fn hear(&mut self, hints: &RateHints) -> RateHints {
         let believed = self.believed(hints);
         self.told = believed.requests.per_minute.or(self.told);
+        self.told_tokens = believed.tokens.per_minute.or(self.told_tokens);
         believed
     }
 
@@ -59,7 +65,11 @@ impl Credence {
                 _ => RateHint { remaining: hint.remaining.filter(possible), ..*hint },
             }
         };
-        RateHints { requests: believed(&hints.requests, self.refuted), tokens: believed(&hints.tokens, None), ..*hints }
+        RateHints {
+            requests: believed(&hints.requests, self.refuted),
+            tokens: believed(&hints.tokens, self.refuted_tokens),
+            ..*hints
+        }
     }
 
     /// A call was accepted. Whether that refutes the limit that was told.
@@ -78,6 +88,15 @@ impl Credence {
         }
         let refuted = self.told.take_if(|limit| f64::from(self.total) > PASSES * *limit + MARGIN);
         self.refuted = refuted.or(self.refuted);
+        refuted.is_some()
+    }
+
+    /// A call that was thought to take so many tokens was accepted. Whether that
+    /// refutes the limit on tokens that was told: of an estimate, which counts
+    /// the longest answer, a quarter was surely taken.
+    pub(super) fn took(&mut self, tokens: f64) -> bool {
+        let refuted = self.told_tokens.take_if(|limit| tokens / ESTIMATED > PASSES * *limit + MARGIN);
+        self.refuted_tokens = refuted.or(self.refuted_tokens);
         refuted.is_some()
     }
 

@@ -331,6 +331,10 @@ impl Controller for Adaptive {
                     state.requests = Bucket::new(state.declared.0, now);
                     state.hints = state.hints.map(|hints| state.credence.believed(&hints));
                 }
+                if state.credence.took(outcome.cost as f64) {
+                    state.tokens = Bucket::new(state.declared.1, now).estimated();
+                    state.hints = state.hints.map(|hints| state.credence.believed(&hints));
+                }
             }
             kind if kind.is_refusal() => state.refuse(outcome, now),
             OutcomeKind::Failed(_) | OutcomeKind::TimedOut => {}

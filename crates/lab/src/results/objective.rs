@@ -7,7 +7,7 @@
 
 use super::{MetricResult, QuestionResult, TrialResult, winner::SEED};
 use eval::{
-    Missing, Question, Score,
+    Question,
     dataset::Split,
     statistics::{self, Summary, bootstrap_mean_of_means},
 };
@@ -29,11 +29,6 @@ impl Part<'_> {
         let belongs = move |question: &Question| (question.split == Some(Split::Test)) == self.test;
         trial.questions.iter().zip(self.questions).filter(move |(_, question)| belongs(question)).map(|(own, _)| own)
     }
-}
-
-/// Whether a score was asked for, whatever became of it.
-fn is_asked(score: &Score) -> bool {
-    !matches!(score, Score::Missing(Missing::NotAsked(_) | Missing::NotApplicable(_)))
 }
 
 /// One metric's scores of a trial, scaled; none where there is no score.
@@ -73,27 +68,31 @@ pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Part
     })
 }
 
-/// Per question, what it adds to the objective if each metric counts with its
-/// weight, 1 where none is given: the sum over metrics, divided by their
-/// number. None where a score that was asked for is missing, and where nothing
-/// was asked. With the weight (all questions) / (questions that the metric is
-/// asked of), the mean of these over all questions is the objective.
+/// Per question, what it adds to the objective if each metric counts there with
+/// its weight, 1 where none is given: the sum over metrics, divided by their
+/// number. None where a metric of a weight above 0 has no score, for whatever
+/// reason: a metric that does not apply to one trial's answer is no reason to
+/// call it worse or better than another's. With the weight (all questions) /
+/// (questions that the metric is asked of) at these and 0 at the others, the
+/// mean of these over all questions is the objective.
 pub(super) fn question_scores(
     trial: &TrialResult,
     metrics: &[MetricResult],
-    weights: &BTreeMap<String, f64>,
+    weights: &BTreeMap<String, Vec<f64>>,
 ) -> Vec<Option<f64>> {
     let metrics: Vec<&MetricResult> = metrics.iter().filter(|metric| metric.objective).collect();
-    let value = |question: &QuestionResult| {
-        let asked = metrics.iter().filter(|metric| is_asked(&question.scores[&metric.name].score));
-        let part = |metric: &&MetricResult| {
-            let weight = weights.get(&metric.name).copied().unwrap_or(1.0);
+    let value = |(number, question): (usize, &QuestionResult)| {
+        let weight = |metric: &MetricResult| {
+            weights.get(&metric.name).map_or(1.0, |weights| weights.get(number).copied().unwrap_or_default())
+        };
+        let part = |(metric, weight): (&MetricResult, f64)| {
             Some(weight * scaled(metric, question.scores[&metric.name].score.value()?))
         };
-        let parts: Vec<f64> = asked.map(part).collect::<Option<_>>()?;
+        let counted = metrics.iter().map(|metric| (*metric, weight(metric))).filter(|(_, weight)| *weight > 0.0);
+        let parts: Vec<f64> = counted.map(part).collect::<Option<_>>()?;
         Some(parts.iter().sum::<f64>() / metrics.len() as f64).filter(|_| !parts.is_empty())
     };
-    trial.questions.iter().map(value).collect()
+    trial.questions.iter().enumerate().map(value).collect()
 }
 
 /// A value on a scale where 0 is worst and 1 is best.

@@ -17,21 +17,24 @@ impl Results {
         };
         let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).collect();
         let others = self.trials.iter().filter(|trial| trial.stopped.is_none()).count();
+        // What a search stopped early, or never tried, was compared by less or by nothing.
+        let whole = if self.search.is_none() { "" } else { " that was asked everything" };
+        let wholes = whole.replace("was", "were");
         let by = format!("by the mean of {}", self.objective.join(", "));
         let mut said = Vec::new();
         if others == 1 {
             said.push(format!("{id} is the only trial that was asked everything, {by}"));
         } else if tied.is_empty() {
-            said.push(format!("winner: {id}, {by}; all other trials are worse (95 % confidence set)"));
+            said.push(format!("winner: {id}, {by}; all other trials{wholes} are worse (95 % confidence set)"));
         } else if tied.len() + 1 == others {
-            said.push(format!("no clear winner: {id} leads, {by}, but no trial can be told from another"));
+            said.push(format!("no clear winner: {id} leads, {by}, but no trial{whole} can be told from another"));
         } else {
             said.push(format!(
                 "{id} is best or tied with {}, {by}; the other {} worse (95 % confidence set)",
                 names(&tied),
                 match others - tied.len() - 1 {
-                    1 => "trial is".to_owned(),
-                    n => format!("{n} trials are"),
+                    1 => format!("trial{whole} is"),
+                    n => format!("{n} trials{wholes} are"),
                 }
             ));
         }

@@ -59,6 +59,13 @@ pub(super) fn choose(
         ));
     }
     compare(trials, &choosing, part);
+    if let Some(better) = leads_by_other_questions(trials) {
+        let first = &trials[0].trial.id;
+        return Winner::Refused(format!(
+            "`{first}` has the highest mean, but not on the same questions as the others: on those that both have scores \
+             for, `{better}` is better; see `compare {better} {first}`"
+        ));
+    }
     match overtaken(trials) {
         Some(other) => Winner::Refused(format!(
             "scores are missing, and with them `{other}` could be better than `{}`: run again to ask for them, or see `show {other}`",
@@ -66,6 +73,15 @@ pub(super) fn choose(
         )),
         None => Winner::Trial(trials[0].trial.id.clone()),
     }
+}
+
+/// The trial that is best by the questions that trials share, where that is
+/// not the one with the highest mean: a metric may not apply to some answers,
+/// and these may be those that are hard for everybody.
+fn leads_by_other_questions(trials: &[TrialResult]) -> Option<String> {
+    let (first, others) = trials.split_first()?;
+    let is_best = |trial: &&TrialResult| trial.group == Some(1);
+    if is_best(&first) { None } else { others.iter().find(is_best).map(|trial| trial.trial.id.clone()) }
 }
 
 /// Fills in groups, p-values and the questions needed. Trials are in order,
@@ -77,13 +93,13 @@ fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: Part<'_>
     let asked = columns.iter().flatten().map(Vec::len).max().unwrap_or_default();
     for (number, (trial, standing)) in trials.iter_mut().zip(standings).enumerate() {
         // A trial that lacks a metric has no objective, so it has no place.
-        let Standing { group, p_value, questions_needed } =
+        let Standing { group, p_value, more_questions } =
             if trial.objective.is_some() { standing } else { Standing::default() };
         trial.group = group;
         if number > 0 {
             trial.p_value = p_value;
             trial.tied = group == Some(1);
-            trial.questions_needed = questions_needed.filter(|needed| *needed > asked);
+            trial.questions_needed = more_questions.map(|more| asked + more);
             trial.effect_size = statistics::effect_size(&differences(&columns, number));
         }
     }

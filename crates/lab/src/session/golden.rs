@@ -12,7 +12,7 @@ use crate::{
     Error,
     artifact::{self, DocumentRow},
     engine::{Outputs, Turn},
-    files::write_whole,
+    files::{write_new, write_whole},
     plan::{Inputs, Plan, TaskId},
     progress::Progress,
     spec::GenerateSpec,
@@ -165,11 +165,13 @@ pub struct Golden {
 
 impl Golden {
     /// Writes questions, manifest and rejections; each file is whole or not
-    /// there. Returns the paths.
+    /// there. Returns the paths. Questions that are there already, and a
+    /// manifest that nobody generated, are replaced only where that is asked
+    /// for.
     ///
     /// # Errors
-    /// If a file cannot be written.
-    pub fn write(&mut self, path: &Path) -> Result<[PathBuf; 3], Error> {
+    /// If a file is there or cannot be written.
+    pub fn write(&mut self, path: &Path, replace: bool) -> Result<[PathBuf; 3], Error> {
         self.manifest.previous = std::fs::read(path).ok().and_then(|bytes| {
             let name = path.file_name()?.to_str()?;
             Some(eval::dataset::import(name, &bytes).ok()?.version())
@@ -190,7 +192,16 @@ impl Golden {
         let questions = self.generated.dataset.export(format, Columns::Reverie).map_err(Error::table)?;
         let manifest = serde_json::to_vec_pretty(&self.manifest).map_err(Error::table)?;
         let paths = [path.to_owned(), path.with_extension("manifest.json"), path.with_extension("rejected.jsonl")];
-        for (path, bytes) in paths.iter().zip([&questions, &manifest, &rejections]) {
+        if !replace {
+            let other = std::fs::read(&paths[1]).is_ok_and(|bytes| serde_json::from_slice::<Manifest>(&bytes).is_err());
+            if other {
+                let reason = "it is there already, and is no manifest of generated questions";
+                let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, reason);
+                return Err(Error::file("write", &paths[1], taken));
+            }
+            write_new(&paths[0], &questions)?;
+        }
+        for (path, bytes) in paths.iter().zip([&questions, &manifest, &rejections]).skip(usize::from(!replace)) {
             write_whole(path, bytes)?;
         }
         Ok(paths)
@@ -285,12 +296,16 @@ impl Session {
         }
         if generated.dataset.questions.is_empty() {
             let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name}: {n}")).collect();
-            return Err(Error::Refused(vec![format!(
-                "the model `{}` wrote no usable question in {} tries ({}); try a larger model, or write questions by hand",
-                spec.model,
-                generated.attempts,
-                counts.join(", ")
-            )]));
+            return Err(Error::Task {
+                label: "generating questions".to_owned(),
+                reason: format!(
+                    "the model `{}` wrote no usable question in {} tries ({}); try a larger model, or write questions \
+                     by hand",
+                    spec.model,
+                    generated.attempts,
+                    counts.join(", ")
+                ),
+            });
         }
         let mut digest = KeyBuilder::new("corpus");
         corpus

@@ -80,6 +80,15 @@ impl Session {
         let pointer = format!("runs/{}.latest", self.experiment.name);
         let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
         let run = String::from_utf8_lossy(&run).trim().to_owned();
+        // A run of this machine that could not be copied there is the newer one.
+        let theirs = self.store.get(&format!("runs/{run}/results.json")).await?;
+        if let Some(ours) = self.local.get(&pointer).await? {
+            let ours = format!("runs/{}/results.json", String::from_utf8_lossy(&ours).trim());
+            let ours = self.local.get(&ours).await?;
+            if finished_ms(ours.as_deref()) > finished_ms(theirs.as_deref()) {
+                return Ok(());
+            }
+        }
         for file in ["experiment.toml", Frozen::FILE, "results.json"] {
             if let Some(bytes) = self.store.get(&format!("runs/{run}/{file}")).await? {
                 self.write_run_file(&run, file, bytes).await?;
@@ -87,4 +96,13 @@ impl Session {
         }
         Ok(self.local.replace(&pointer, run).await?)
     }
+}
+
+/// When a run finished, by its results; none of what cannot be read.
+fn finished_ms(results: Option<&[u8]>) -> Option<i64> {
+    #[derive(serde::Deserialize)]
+    struct Finished {
+        time_ms: i64,
+    }
+    serde_json::from_slice::<Finished>(results?).ok().map(|finished| finished.time_ms)
 }

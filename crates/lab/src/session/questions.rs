@@ -71,7 +71,7 @@ impl Session {
         };
         let passages = corpus.passages().await?;
         let mut golden = self.golden(corpus, &passages, generate, |_| {}).await?;
-        golden.write(&self.experiment.path(&spec.path))?;
+        golden.write(&self.experiment.path(&spec.path), false)?;
         Ok(golden.generated.dataset.questions)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     track::StepLog,
     trial::Trial,
 };
-use eval::{MetricConfig, Question, statistics::Random};
+use eval::{MetricConfig, Question, dataset::Split, statistics::Random};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The order of the questions: the same for every search over them.
@@ -23,53 +23,73 @@ const SEED: u64 = 0x0DE2;
 /// mean over all questions is the mean over metrics of their means, also where
 /// they are asked of different numbers of questions.
 struct Weights {
-    by_metric: BTreeMap<String, f64>,
+    /// By the metric's name, for each question of the dataset; 0 where the
+    /// metric is not asked, and at questions that nothing is chosen by.
+    by_metric: BTreeMap<String, Vec<f64>>,
     /// The largest difference that two trials can have at one question.
     width: f64,
 }
 
 impl Weights {
-    fn of(evaluate: &EvaluateSpec, questions: &[Question]) -> Self {
-        let chosen = || evaluate.metrics.iter().filter(|metric| evaluate.objective.contains(&metric.label()));
-        let asked = |metric: &MetricConfig| -> Vec<bool> {
+    fn of(evaluate: &EvaluateSpec, questions: &[Question], compared: &[usize]) -> Self {
+        let is_asked = |metric: &MetricConfig, i: usize| {
             let most = if metric.judged() { evaluate.judged.unwrap_or(usize::MAX) } else { usize::MAX };
-            let has_evidence = |question: &Question| !metric.needs().evidence || !question.evidence.is_empty();
-            let is_asked = |(i, question): (usize, &Question)| {
-                i < most && has_evidence(question) && metric.applies(question).is_ok()
-            };
-            questions.iter().enumerate().map(is_asked).collect()
+            let has_evidence = !metric.needs().evidence || !questions[i].evidence.is_empty();
+            i < most && has_evidence && metric.applies(&questions[i]).is_ok()
         };
-        let asked: Vec<(String, Vec<bool>)> = chosen().map(|metric| (metric.label(), asked(metric))).collect();
-        let weight = |asked: &[bool]| match asked.iter().filter(|asked| **asked).count() {
-            0 => 0.0,
-            count => asked.len() as f64 / count as f64,
+        let weights = |metric: &MetricConfig| {
+            let asked: Vec<usize> = compared.iter().copied().filter(|&i| is_asked(metric, i)).collect();
+            let mut weights = vec![0.0; questions.len()];
+            for &i in &asked {
+                weights[i] = compared.len() as f64 / asked.len() as f64;
+            }
+            (metric.label(), weights)
         };
-        let by_metric: BTreeMap<String, f64> =
-            asked.iter().map(|(name, asked)| (name.clone(), weight(asked))).collect();
+        let chosen = evaluate.metrics.iter().filter(|metric| evaluate.objective.contains(&metric.label()));
+        let by_metric: BTreeMap<String, Vec<f64>> = chosen.map(weights).collect();
         // At a question that every metric is asked of.
-        let widest = by_metric.values().sum::<f64>() / asked.len().max(1) as f64;
+        let largest = by_metric.values().map(|weights| weights.iter().copied().fold(0.0, f64::max));
+        let widest = largest.sum::<f64>() / by_metric.len().max(1) as f64;
         Self { by_metric, width: if widest > 0.0 { widest } else { 1.0 } }
     }
 }
 
+/// Questions by their place in the dataset.
+struct Places {
+    /// Those that trials are compared by.
+    compared: Vec<usize>,
+    /// Those that nothing may be chosen by: who was asked all others is asked
+    /// these at the end.
+    held_back: Vec<usize>,
+}
+
 impl Session {
+    fn places(&self, questions: &[Question]) -> Places {
+        let answered = self.experiment.evaluate.answered.unwrap_or(usize::MAX).min(questions.len());
+        let is_test = |i: &usize| questions[*i].split == Some(Split::Test);
+        let (held_back, compared) = (0..answered).partition(is_test);
+        Places { compared, held_back }
+    }
+
     /// What the experiment's search will look at.
     pub(super) fn problem(&self, prepared: &Prepared) -> Problem {
-        let questions = self.experiment.evaluate.answered.unwrap_or(usize::MAX).min(prepared.questions.len());
+        let compared = self.places(&prepared.questions).compared;
         Problem {
             trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
-            questions,
-            width: Weights::of(&self.experiment.evaluate, &prepared.questions[..questions]).width,
+            questions: compared.len(),
+            width: Weights::of(&self.experiment.evaluate, &prepared.questions, &compared).width,
         }
     }
 
     /// Why a search cannot work here, before anything is spent.
-    pub(super) fn check_search(&self, questions: usize) -> Option<String> {
+    pub(super) fn check_search(&self, questions: &[Question]) -> Option<String> {
         let search = &self.experiment.search;
         let reason = if search.is_exhaustive() {
             return None;
-        } else if questions == 0 {
+        } else if questions.is_empty() {
             "needs golden questions to compare trials by"
+        } else if self.places(questions).compared.is_empty() {
+            "needs golden questions to compare trials by, and all that are answered are of the split `test`"
         } else if self.experiment.evaluate.objective.is_empty() {
             "needs metrics to compare trials by: see `objective` under [evaluate]"
         } else {
@@ -86,10 +106,9 @@ impl Session {
         }
         let problem = self.problem(prepared);
         let mut strategy = search.build(&problem).map_err(|reason| Error::Refused(vec![reason]))?;
-        let mut order: Vec<usize> = (0..problem.questions).collect();
+        let Places { compared: mut order, held_back } = self.places(&prepared.questions);
+        let weights = Weights::of(&self.experiment.evaluate, &prepared.questions, &order);
         Random::new(SEED).shuffle(&mut order);
-
-        let weights = Weights::of(&self.experiment.evaluate, &prepared.questions[..problem.questions]);
         let mut seen: Vec<Seen> = vec![Vec::new(); problem.trials.len()];
         let (mut executed, mut last) = (0, None);
         let mut steps = StepLog::default();
@@ -98,7 +117,7 @@ impl Session {
             if asked.iter().zip(&seen).all(|(asked, seen)| *asked <= seen.len()) {
                 break;
             }
-            let part = self.part(prepared, &asked, &order);
+            let part = self.part(prepared, &asked, &order, &[]);
             prepared.execution.log(
                 "search_step",
                 serde_json::json!({
@@ -120,6 +139,14 @@ impl Session {
             if ended {
                 break;
             }
+        }
+        let asked: Vec<usize> = seen.iter().map(Vec::len).collect();
+        let is_over = last.as_ref().is_some_and(|(_, results)| results.partial.is_none());
+        if is_over && !held_back.is_empty() {
+            let part = self.part(prepared, &asked, &order, &held_back);
+            let (outcome, results) = self.execute_and_gather(&part).await?;
+            executed += outcome.executed;
+            last = Some((outcome, results));
         }
         let Some((mut outcome, mut results)) = last else {
             return Err(Error::Refused(vec![format!("search.{} asked for nothing", search.name())]));
@@ -148,11 +175,15 @@ impl Session {
         }
     }
 
-    /// The trials that are asked anything, and a plan for what they are asked.
-    fn part(&self, prepared: &Prepared, asked: &[usize], order: &[usize]) -> Prepared {
+    /// The trials that are asked anything, and a plan for what they are asked:
+    /// so many of the questions in this order, and who is asked all of them is
+    /// asked the last ones too.
+    fn part(&self, prepared: &Prepared, asked: &[usize], order: &[usize], last: &[usize]) -> Prepared {
         let chosen = || prepared.trials.iter().zip(asked).filter(|(_, asked)| **asked > 0);
         let trials: Vec<Trial> = chosen().map(|(trial, _)| trial.clone()).collect();
-        let questions: Vec<Vec<usize>> = chosen().map(|(_, &n)| order[..n].to_vec()).collect();
+        let questions =
+            chosen().map(|(_, &n)| if n < order.len() { order[..n].to_vec() } else { [order, last].concat() });
+        let questions: Vec<Vec<usize>> = questions.collect();
         let inputs = Inputs {
             experiment: &self.experiment,
             trials: &trials,

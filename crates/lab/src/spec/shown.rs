@@ -20,6 +20,13 @@ impl Experiment {
         text(root)
     }
 
+    /// What is kept with a run: the file as it was written, or, where that
+    /// holds what may be a secret, the resolved experiment without it.
+    pub(crate) fn kept(&self) -> String {
+        let shown = self.shown();
+        if shown.contains(WITHHELD) { shown } else { self.text.clone() }
+    }
+
     /// The resolved experiment as an experiment file that needs no others
     /// beside it, for machines that do not have them. What is a secret is in it.
     pub fn portable(&self) -> String {

@@ -36,11 +36,12 @@ pub(super) struct Embedded {
     pub(super) has_parts: bool,
 }
 
-/// Embeds texts for a task. `begun` is told how many are left to be embedded,
-/// `rows` each time how many were.
+/// Embeds texts for a task, and keeps what is done under its key; nothing is
+/// kept without one. `begun` is told how many are left to be embedded, `rows`
+/// each time how many were.
 pub(super) async fn embed(
     cx: &Execution,
-    task: &Key,
+    task: Option<&Key>,
     embedder: &Embedder,
     texts: &[String],
     kind: InputKind,
@@ -53,8 +54,11 @@ pub(super) async fn embed(
         size if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
         _ => (TEXTS_PER_SPLIT_CALL, true),
     };
-    let parts = Parts { cx, folder: format!("partial/parts/{}", task.hex()) };
-    let (mut all, mut has_parts) = parts.resume(texts.len(), per_call).await;
+    let parts = task.map(|task| Parts::of(cx, task));
+    let (mut all, mut has_parts) = match &parts {
+        Some(parts) => parts.resume(texts.len(), per_call).await,
+        None => (Matrix::default(), false),
+    };
     let resumed = all.rows();
     if resumed > 0 {
         cx.log("task_resumed", serde_json::json!({ "task": task, "rows": resumed, "of": texts.len() }));
@@ -93,7 +97,11 @@ pub(super) async fn embed(
             at_once = if took < SHORT { 2 } else { 1 };
         }
         let is_due = kept_at.elapsed() >= interval || failure.is_some();
-        if is_due && kept < done && done < texts.len() {
+        if let Some(parts) = &parts
+            && is_due
+            && kept < done
+            && done < texts.len()
+        {
             parts.keep(&all, kept, done).await;
             has_parts = true;
             (kept, kept_at) = (done, Instant::now());
@@ -107,7 +115,7 @@ pub(super) async fn embed(
 
 /// Removes a task's parts: its artifact is there.
 pub(super) async fn remove(cx: &Execution, task: &Key) {
-    Parts { cx, folder: format!("partial/parts/{}", task.hex()) }.remove().await;
+    Parts::of(cx, task).remove().await;
 }
 
 struct Parts<'a> {
@@ -115,7 +123,11 @@ struct Parts<'a> {
     folder: String,
 }
 
-impl Parts<'_> {
+impl<'a> Parts<'a> {
+    fn of(cx: &'a Execution, task: &Key) -> Self {
+        Self { cx, folder: format!("partial/parts/{}", task.hex()) }
+    }
+
     /// The vectors of as many of the first texts as there are whole parts of,
     /// and whether there are any parts. What cannot be read is embedded again.
     async fn resume(&self, n_texts: usize, per_call: usize) -> (Matrix, bool) {
@@ -286,7 +298,7 @@ mod tests {
     async fn embedded(bench: &Bench, model: &Arc<Counting>, texts: &[String]) -> Result<Embedded, Error> {
         let key = Key::of_bytes(b"task");
         let embedder = bench.client.embedder(model.clone());
-        embed(&bench.cx, &key, &embedder, texts, InputKind::Document, |_| {}, |_| {}).await
+        embed(&bench.cx, Some(&key), &embedder, texts, InputKind::Document, |_| {}, |_| {}).await
     }
 
     fn texts() -> Vec<String> {
@@ -346,5 +358,13 @@ mod tests {
         let made = embedded(&bench, &again, &texts).await.unwrap();
         assert_eq!(made.matrix, whole.matrix);
         assert_eq!(made.resumed, range(&names[0]).unwrap().1, "up to the damaged part");
+    }
+
+    #[tokio::test]
+    async fn texts_of_an_input_that_lacks_something_are_kept_under_nobodys_key() {
+        let (texts, bench) = (texts(), bench());
+        let embedder = bench.client.embedder(model(3));
+        let made = embed(&bench.cx, None, &embedder, &texts, InputKind::Document, |_| {}, |_| {}).await;
+        assert!(made.is_err() && bench.cx.store.list("partial").await.unwrap().is_empty());
     }
 }

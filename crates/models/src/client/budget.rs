@@ -45,7 +45,8 @@ pub struct Caps {
     /// Tokens read and written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Calls, each retry counted.
+    /// Calls, each retry counted, but not what was refused for want of a rate:
+    /// nobody pays for that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
     /// Minutes since the start, by the clock on the wall.
@@ -446,6 +447,15 @@ pub(super) struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
+    /// The call was refused for want of a rate, so it was none. Calls of a share
+    /// that was granted are told already, and count.
+    pub(super) fn was_refused(&self) {
+        if self.budget.0.leased.is_none() {
+            let mut state = self.budget.state();
+            state.spent.calls = state.spent.calls.saturating_sub(1);
+        }
+    }
+
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
         let cost = Share::cost(usd, usage.total());

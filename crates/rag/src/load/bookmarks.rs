@@ -10,6 +10,8 @@ use pdfium_render::prelude::{PdfBookmark, PdfDestinationViewSettings, PdfDocumen
 
 /// The most bookmarks that are looked at: a file can hold millions, or a circle.
 const MOST: usize = 20_000;
+/// So many bytes of text are searched for their titles: books take a thousandth.
+const MOST_SEARCHED: usize = 256 << 20;
 /// Deeper bookmarks say nothing that anybody cites.
 const DEEPEST: u32 = 8;
 
@@ -54,14 +56,17 @@ fn one(bookmark: &PdfBookmark<'_>, level: u32) -> Option<Bookmark> {
 pub(super) fn headings(bookmarks: &[Bookmark], text: &str, pages: &[Page]) -> Vec<Heading> {
     let mut headings: Vec<Heading> = Vec::new();
     // On a page, titles come in the order of the bookmarks.
-    let (mut page_before, mut after) = (0, 0);
+    let (mut page_before, mut after, mut searched) = (0, 0, 0);
     for (i, bookmark) in bookmarks.iter().enumerate() {
         let Some(page) = pages.get(bookmark.page as usize - 1) else { continue };
         if bookmark.page != page_before {
             (page_before, after) = (bookmark.page, page.span.start);
         }
         let named = |start: usize| Heading { start, level: bookmark.level, title: clipped(bookmark.title.clone()) };
-        if let Some(start) = line_with(text, after, page.span.end, &bookmark.title) {
+        searched += page.span.end.saturating_sub(after);
+        let found =
+            if searched <= MOST_SEARCHED { line_with(text, after, page.span.end, &bookmark.title) } else { None };
+        if let Some(start) = found {
             after = start + text[start..].find('\n').map_or(0, |length| length + 1);
             headings.push(named(start));
         } else if bookmark.is_top && after == page.span.start {

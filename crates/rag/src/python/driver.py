@@ -103,7 +103,8 @@ def serve(requests, replies):
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
 
     def reply(value, **arguments):
-        replies.write(json.dumps(value, **arguments).encode() + b"\n")
+        # File names that are not UTF-8 hold halves of characters, which no JSON can.
+        replies.write(json.dumps(value, ensure_ascii=False, **arguments).encode("utf-8", "replace") + b"\n")
         replies.flush()
 
     space = {"__name__": "function", "__file__": setup["file"]}

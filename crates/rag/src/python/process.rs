@@ -168,7 +168,7 @@ impl Running {
         match answer {
             Ok(Ok(line)) => match serde_json::from_str(&line) {
                 Ok(Value::Object(reply)) if reply.get("call") == Some(&json!(self.calls)) => Asked::Reply(reply),
-                _ => Asked::Ended(format!("its interpreter answered `{}`, which is no reply", line.trim())),
+                _ => Asked::Ended(format!("its interpreter answered `{}`, which is no reply", beginning(line.trim()))),
             },
             Ok(Err(reason)) => Asked::Ended(reason),
             Err(RecvTimeoutError::Disconnected) => Asked::Ended("its interpreter ended".to_owned()),
@@ -252,4 +252,13 @@ fn lines(mut stream: impl BufRead, mut line: impl FnMut(&str)) {
         stream.consume(count);
     }
     show(&mut text);
+}
+
+/// The first characters of a text that may be long.
+fn beginning(text: &str) -> String {
+    const MOST: usize = 200;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }

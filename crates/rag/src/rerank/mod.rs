@@ -73,9 +73,9 @@ pub trait Reranker: Send + Sync {
 }
 
 /// The passages with these scores, best first; equal scores keep their order.
-/// A score that is not a number is the worst.
+/// A score that is not a finite number is the worst.
 fn by_score(passages: Vec<Passage>, scores: &[f32], top_n: usize) -> Vec<Passage> {
-    let score = |i: usize| scores.get(i).copied().filter(|score| !score.is_nan()).unwrap_or(f32::MIN);
+    let score = |i: usize| scores.get(i).copied().filter(|score| score.is_finite()).unwrap_or(f32::MIN);
     let mut passages: Vec<Passage> =
         passages.into_iter().enumerate().map(|(i, passage)| Passage { score: score(i), ..passage }).collect();
     passages.sort_by(|a, b| b.score.total_cmp(&a.score));

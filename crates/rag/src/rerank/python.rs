@@ -103,8 +103,9 @@ impl Reranker for Python {
         });
         let failed = |failure| Error::Function { component: NAME, subject: None, failure };
         let reply = self.function.call_beside(Value::Object(wanted.collect())).await.map_err(failed)?;
-        let scores: Option<Vec<f32>> =
-            reply.as_array().and_then(|scores| scores.iter().map(|score| Some(score.as_f64()? as f32)).collect());
+        // A number too large for 32 bits could be written into results, but not read again.
+        let score = |score: &Value| score.as_f64().map(|score| score as f32).filter(|score| score.is_finite());
+        let scores: Option<Vec<f32>> = reply.as_array().and_then(|scores| scores.iter().map(score).collect());
         match scores {
             Some(scores) if scores.len() == passages.len() => Ok(by_score(passages, &scores, self.top_n)),
             _ => Err(failed(self.function.returned(format!(
@@ -136,5 +137,7 @@ mod tests {
     async fn a_list_of_another_length_is_refused() {
         let error = reranked("def rerank(passages):\n    return [1.0]\n").await.unwrap_err().to_string();
         assert!(error.contains("reranker python") && error.contains("a list of 3 numbers"), "{error}");
+        let error = reranked("def rerank(passages):\n    return [1, -1e300, 0]\n").await.unwrap_err().to_string();
+        assert!(error.contains("a list of 3 numbers"), "{error}");
     }
 }

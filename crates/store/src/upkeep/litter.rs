@@ -45,6 +45,9 @@ pub struct Litter {
     pub leftovers: Vec<StoredObject>,
     /// All of it.
     pub all: Amount,
+    /// The finished runs that were looked at, and when they finished.
+    #[serde(skip)]
+    finished: BTreeSet<(String, i64)>,
 }
 
 impl Litter {
@@ -63,8 +66,9 @@ fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Resul
 /// If the store fails; a run to be kept is not there; or it has no list of
 /// its artifacts, so that nobody can tell what it needs.
 pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Error> {
-    let objects = store.objects("").await?;
+    // First: a run that ends from here on is among the claims or the finished ones.
     let held = held(store).await?;
+    let objects = store.objects("").await?;
     let old = |object: &&StoredObject| object.modified_unix_ms < wanted.since_unix_ms;
     let of = |kind: fn(&Kind) -> bool| objects.iter().filter(old).filter(move |object| kind(&Kind::of(&object.name)));
     let there: BTreeSet<&str> = objects.iter().map(|object| object.name.as_str()).collect();
@@ -81,7 +85,9 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
         ..Litter::default()
     };
     if wanted.only_used {
-        let used = used(finished(store, &objects).await?, wanted)?;
+        let finished = finished(store, &objects).await?;
+        litter.finished = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
+        let used = used(finished, wanted)?;
         let artifacts = of(|kind| matches!(kind, Kind::Artifact(_)));
         let unused = artifacts.filter(|object| !used.contains(&object.name) && !held.holds(&object.name));
         litter.unused = unused.cloned().collect();
@@ -100,6 +106,9 @@ impl Held {
         let run = of_run.and_then(|name| name.split('/').next());
         // Parts of a task that is not finished, whichever run does it.
         let is_part = matches!(run, Some("parts" | "tokens")) && !self.runs.is_empty();
+        if let Some((of, _)) = Checksum::parse(name) {
+            return self.holds(of);
+        }
         self.artifacts.contains(name) || is_part || run.is_some_and(|run| self.runs.contains(run))
     }
 }
@@ -111,7 +120,13 @@ impl Held {
 /// If something cannot be removed; what comes after it is still there then.
 pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl FnMut(u64)) -> Result<(), Error> {
     let removal = Removal::begin(store).await?;
-    let held = held(store).await?;
+    let mut held = held(store).await?;
+    if !litter.unused.is_empty() {
+        // Runs that began and ended since somebody looked claim nothing any more.
+        let ended = finished(store, &store.objects("runs").await?).await?;
+        let is_new = |run: &Finished| !litter.finished.contains(&(run.run.clone(), run.finished_unix_ms));
+        held.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());
+    }
     let names = litter.objects().map(|object| &object.name).filter(|name| !held.holds(name));
     let mut removed = stream::iter(names.map(|name| store.remove(name))).buffer_unordered(AT_ONCE);
     let mut n = 0;

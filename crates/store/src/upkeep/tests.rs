@@ -202,11 +202,26 @@ async fn a_run_waits_for_the_end_of_a_removal_before_it_looks() -> TestResult {
 }
 
 #[tokio::test]
+async fn what_a_run_used_that_began_and_ended_since_is_no_litter() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let store = filled(folder.path()).await?;
+    let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
+    let before = litter(&store, &all).await?;
+    assert!(before.unused.iter().any(|object| object.name == artifact(3)));
+    let list = serde_json::to_vec(&RunArtifacts::new([artifact(3)]))?;
+    store.replace(&format!("runs/new/{}", RunArtifacts::FILE), list).await?;
+    store.replace("runs/new/results.json", "{}").await?;
+    remove(&store, &before, |_| {}).await?;
+    assert!(store.exists(&artifact(3)).await?);
+    Ok(())
+}
+
+#[tokio::test]
 async fn only_what_is_old_and_wanted_by_nobody_is_litter() -> TestResult {
     let folder = tempfile::tempdir()?;
     let store = filled(folder.path()).await?;
     let now = Wanted { only_used: true, ..Wanted::default() };
-    assert_eq!(litter(&store, &now).await?, Litter::default(), "nothing is old");
+    assert_eq!(litter(&store, &now).await?.all, Amount::default(), "nothing is old");
     let old = Wanted { since_unix_ms: SOON, ..Wanted::default() };
     let leftovers = litter(&store, &old).await?;
     assert_eq!((leftovers.partial.len(), leftovers.staged.len(), leftovers.unused.len()), (1, 1, 0));

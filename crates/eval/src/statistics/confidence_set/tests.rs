@@ -130,24 +130,36 @@ fn so_many_questions_do_exclude_a_trial() {
     for seed in 0..20 {
         let scores = trials(&[0.0, -0.25], 60, seed);
         let standings = confidence_sets(std::slice::from_ref(&scores), LEVEL, 1);
-        let Some((worse, needed)) =
-            standings.iter().enumerate().find_map(|(trial, standing)| Some((trial, standing.questions_needed?)))
+        let Some((worse, more)) =
+            standings.iter().enumerate().find_map(|(trial, standing)| Some((trial, standing.more_questions?)))
         else {
             excluded += 1;
             continue;
         };
-        assert!(needed > 60, "{needed}");
-        let more: Scores = scores.iter().map(|row| row.iter().copied().cycle().take(needed + 60).collect()).collect();
+        assert!(more > 0, "{more}");
+        let more: Scores = scores.iter().map(|row| row.iter().copied().cycle().take(more + 120).collect()).collect();
         excluded += usize::from(groups(&[more])[worse] == Some(2));
     }
     assert!(excluded >= 15, "{excluded} of 20");
 }
 
 #[test]
+fn questions_that_tell_nothing_are_not_among_those_that_are_needed() {
+    let scores = trials(&[0.0, -0.25], 60, 3);
+    let more = |scores: Scores| {
+        let standings = confidence_sets(&[scores], LEVEL, 1);
+        standings.iter().filter_map(|standing| standing.more_questions).max()
+    };
+    let with_others = scores.iter().map(|row| [row.clone(), vec![None; 300]].concat()).collect();
+    assert!(more(scores.clone()).is_some());
+    assert_eq!(more(with_others), more(scores));
+}
+
+#[test]
 fn trials_that_cannot_be_told_apart_need_no_practical_number_of_questions() {
     let row = |shift: f64| (0..42).map(|i| Some(f64::from(i % 2) + shift * f64::from(i % 3 - 1))).collect::<Vec<_>>();
     let standings = confidence_sets(&[vec![row(1.0), row(-1.0)]], LEVEL, 1);
-    assert!(standings.iter().all(|standing| standing.group == Some(1) && standing.questions_needed.is_none()));
+    assert!(standings.iter().all(|standing| standing.group == Some(1) && standing.more_questions.is_none()));
 }
 
 #[test]
