@@ -1,6 +1,7 @@
 """What the tests share."""
 
 import importlib.util
+import signal
 
 import pytest
 
@@ -8,6 +9,10 @@ from workspace import Provider, Workspace
 
 # Why a test may be skipped all the same: what this version of Python does not have, no program has there.
 ALLOWED = ("eager tasks came with Python 3.12",)
+
+# A shell starts what it puts into the background with interrupts ignored; tests send some.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
