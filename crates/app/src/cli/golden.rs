@@ -7,13 +7,13 @@ use super::{Context, Failure, run::dollars};
 use crate::{environment, render};
 use eval::{
     Dataset, GenerateEstimate, Kind, Length, Style,
-    dataset::{ChangedQuestion, Columns, DatasetDifference, DatasetFile, DatasetStatistics, Format},
+    dataset::{ChangedQuestion, Columns, DatasetDifference, DatasetFile, Format},
 };
 use lab::{GenerateSpec, Session};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use store::ArtifactStore;
+use store::{ArtifactStore, Key};
 
 /// Make, look through, count, compare, part and export golden questions.
 #[derive(clap::Args)]
@@ -188,7 +188,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         Verb::Review { file, all } => review::run(cx, &file, all),
         Verb::Stats { file } => {
             let opened = open(&file)?;
-            let statistics = DatasetStatistics { ignored_columns: opened.ignored, ..opened.dataset.statistics() };
+            let mut statistics = opened.dataset.statistics();
+            statistics.report.ignored_columns = opened.ignored;
             if cx.json {
                 cx.print_json(&statistics)?;
             } else {
@@ -318,8 +319,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
         return Err(Failure::usage(format!("{} has no [dataset]", experiment.display())));
     };
     let path = session.experiment.path(&spec.path);
-    let mut opened = open(&path)?;
-    let read = std::fs::read(&path).ok();
+    let (mut opened, held) = open_to_change(&path)?;
     let before = opened.dataset.clone();
     let corpus = session.corpus().await?;
     tell_unread(cx, &corpus);
@@ -335,7 +335,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     let difference = DatasetDifference::between(&before, &opened.dataset);
     if yes && !difference.is_empty() {
         tell_ignored(cx, &opened);
-        if std::fs::read(&path).ok() != read {
+        if key_of(&path)? != held {
             let reason = "was changed while the documents were read, and is left as it is: anchor again";
             return Err(Failure::work(format!("{} {reason}", path.display())));
         }
@@ -404,15 +404,28 @@ pub fn read(path: &Path) -> Result<Dataset, Failure> {
 
 /// Reads a dataset to change it, or to tell of its columns.
 pub fn open(path: &Path) -> Result<DatasetFile, Failure> {
+    Ok(open_to_change(path)?.0)
+}
+
+/// The same, and the key of what was read: who writes the file later finds out
+/// by that whether somebody else did meanwhile.
+fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
     if path.to_string_lossy().contains("://") {
         let reason = "only runs read questions from an object store: copy the file here first";
         return Err(Failure::usage(format!("{}: {reason}", path.display())));
     }
     let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
+    let read = DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
         let list: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Failure::usage(list.join("\n"))
-    })
+    });
+    Ok((read?, Key::of_bytes(&bytes)))
+}
+
+/// The key of what a file holds now.
+fn key_of(path: &Path) -> Result<Key, Failure> {
+    let bytes = std::fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
+    Ok(Key::of_bytes(&bytes))
 }
 
 /// Writes what was changed back into the file that it was read from.

@@ -104,19 +104,19 @@ pub fn dataset(path: &Path, statistics: &DatasetStatistics) -> String {
     let mut text = format!(
         "{}: {} questions, version {}\n{} with a reference answer, {} with evidence, {} without an answer in the documents\n",
         path.display(),
-        found.questions,
+        found.report.questions,
         found.version,
-        found.with_reference,
-        found.with_evidence,
-        found.unanswerable
+        found.report.with_reference,
+        found.report.with_evidence,
+        found.report.unanswerable
     );
-    if found.without_evidence > 0 {
+    if found.report.without_evidence > 0 {
         text.push_str(&format!(
             "{} are answered by the documents but have no evidence: what is retrieved for them cannot be scored\n",
-            found.without_evidence
+            found.report.without_evidence
         ));
     }
-    for line in ignored_columns(&found.ignored_columns) {
+    for line in ignored_columns(&found.report.ignored_columns) {
         text.push_str(&line);
         text.push('\n');
     }

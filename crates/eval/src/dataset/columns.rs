@@ -3,6 +3,7 @@
 
 use super::cells::{is_blank, nearly};
 use super::{Dataset, rows::Row};
+use crate::Question;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -112,15 +113,13 @@ pub struct DatasetReport {
 impl DatasetReport {
     /// Counts.
     pub fn of(dataset: &Dataset, ignored_columns: Vec<IgnoredColumn>) -> Self {
-        let questions = &dataset.questions;
-        let with_evidence = questions.iter().filter(|question| !question.evidence.is_empty()).count();
-        let unanswerable = questions.iter().filter(|question| !question.answerable).count();
+        let count = |holds: fn(&Question) -> bool| dataset.questions.iter().filter(|question| holds(question)).count();
         Self {
-            questions: questions.len(),
-            with_reference: questions.iter().filter(|question| question.reference.is_some()).count(),
-            with_evidence,
-            without_evidence: questions.len() - with_evidence - unanswerable,
-            unanswerable,
+            questions: dataset.questions.len(),
+            with_reference: count(|question| question.reference.is_some()),
+            with_evidence: count(|question| !question.evidence.is_empty()),
+            without_evidence: count(|question| question.answerable && question.evidence.is_empty()),
+            unanswerable: count(|question| !question.answerable),
             ignored_columns,
         }
     }

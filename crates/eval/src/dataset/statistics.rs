@@ -1,6 +1,6 @@
 //! What is in a dataset, in numbers.
 
-use super::{Dataset, IgnoredColumn, Review, Split};
+use super::{Dataset, DatasetReport, Review, Split};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -9,20 +9,10 @@ use std::collections::BTreeMap;
 pub struct DatasetStatistics {
     /// The digest that names this version of the questions.
     pub version: String,
-    /// All questions.
-    pub questions: usize,
-    /// Those with a reference answer.
-    pub with_reference: usize,
-    /// Those with evidence.
-    pub with_evidence: usize,
-    /// Those that the documents answer, but that have no evidence: what is
-    /// retrieved for them cannot be scored.
-    pub without_evidence: usize,
-    /// Those that the documents do not answer.
-    pub unanswerable: usize,
-    /// Columns of the file that are no part of the questions; filled by whoever
-    /// read the file.
-    pub ignored_columns: Vec<IgnoredColumn>,
+    /// What a run is told of it. Columns that are no part of the questions are
+    /// filled in by whoever read the file.
+    #[serde(flatten)]
+    pub report: DatasetReport,
     /// By kind; `written` for those that were not generated.
     pub kinds: BTreeMap<String, usize>,
     /// By style, of those that were generated.
@@ -57,13 +47,9 @@ impl Dataset {
 
     /// Counts what is in it.
     pub fn statistics(&self) -> DatasetStatistics {
-        let mut found =
-            DatasetStatistics { version: self.version(), questions: self.questions.len(), ..Default::default() };
+        let report = DatasetReport::of(self, Vec::new());
+        let mut found = DatasetStatistics { version: self.version(), report, ..Default::default() };
         for question in &self.questions {
-            found.with_reference += usize::from(question.reference.is_some());
-            found.with_evidence += usize::from(!question.evidence.is_empty());
-            found.without_evidence += usize::from(question.answerable && question.evidence.is_empty());
-            found.unanswerable += usize::from(!question.answerable);
             let kind = question.origin.as_ref().map_or("written", |origin| origin.kind.name());
             *found.kinds.entry(kind.to_owned()).or_default() += 1;
             if let Some(origin) = &question.origin {
@@ -97,7 +83,7 @@ fn median(values: impl Iterator<Item = usize>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Question;
+    use crate::{Evidence, Question};
 
     #[test]
     fn a_changed_word_is_another_version() {
@@ -124,8 +110,16 @@ mod tests {
             },
         ];
         let found = Dataset { questions }.statistics();
-        assert_eq!((found.questions, found.with_reference, found.unanswerable), (2, 1, 1));
+        assert_eq!((found.report.questions, found.report.with_reference, found.report.unanswerable), (2, 1, 1));
         assert_eq!((found.test, found.edited, found.question_words), (1, 1, 4));
         assert_eq!(found.kinds["written"], 2);
+    }
+
+    #[test]
+    fn a_question_without_an_answer_may_have_evidence() {
+        let evidence = vec![Evidence { document: "a.txt".into(), quote: "It is not said.".into(), span: None }];
+        let questions = vec![Question { question: "Who?".into(), answerable: false, evidence, ..Question::default() }];
+        let report = Dataset { questions }.statistics().report;
+        assert_eq!((report.with_evidence, report.without_evidence, report.unanswerable), (1, 0, 1));
     }
 }

@@ -89,10 +89,13 @@ impl Session {
                 return Ok(());
             }
         }
-        for file in ["experiment.toml", Frozen::FILE, "results.json"] {
+        for file in ["experiment.toml", Frozen::FILE] {
             if let Some(bytes) = self.store.get(&format!("runs/{run}/{file}")).await? {
                 self.write_run_file(&run, file, bytes).await?;
             }
+        }
+        if let Some(bytes) = theirs {
+            self.write_run_file(&run, "results.json", bytes).await?;
         }
         Ok(self.local.replace(&pointer, run).await?)
     }

@@ -71,16 +71,6 @@ impl Session {
         Places { compared, held_back }
     }
 
-    /// What the experiment's search will look at.
-    pub(super) fn problem(&self, prepared: &Prepared) -> Problem {
-        let compared = self.places(&prepared.questions).compared;
-        Problem {
-            trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
-            questions: compared.len(),
-            width: Weights::of(&self.experiment.evaluate, &prepared.questions, &compared).width,
-        }
-    }
-
     /// Why a search cannot work here, before anything is spent.
     pub(super) fn check_search(&self, questions: &[Question]) -> Option<String> {
         let search = &self.experiment.search;
@@ -104,10 +94,14 @@ impl Session {
         if search.is_exhaustive() {
             return self.execute_and_gather(prepared).await;
         }
-        let problem = self.problem(prepared);
-        let mut strategy = search.build(&problem).map_err(|reason| Error::Refused(vec![reason]))?;
         let Places { compared: mut order, held_back } = self.places(&prepared.questions);
         let weights = Weights::of(&self.experiment.evaluate, &prepared.questions, &order);
+        let problem = Problem {
+            trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
+            questions: order.len(),
+            width: weights.width,
+        };
+        let mut strategy = search.build(&problem).map_err(|reason| Error::Refused(vec![reason]))?;
         Random::new(SEED).shuffle(&mut order);
         let mut seen: Vec<Seen> = vec![Vec::new(); problem.trials.len()];
         let (mut executed, mut last) = (0, None);

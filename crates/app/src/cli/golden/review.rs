@@ -6,7 +6,7 @@
 //! comes back into the dataset before it leaves those, so that between the two
 //! it is in both and never in neither.
 
-use super::{Context, Failure, open};
+use super::{Context, Failure, key_of, open_to_change};
 use eval::{
     Question,
     dataset::{DatasetFile, Review},
@@ -97,9 +97,8 @@ struct Reviewing {
 
 impl Reviewing {
     fn start(path: &Path) -> Result<Self, Failure> {
-        let file = open(path)?;
+        let (file, written) = open_to_change(path)?;
         let questions = file.dataset.questions.iter().map(|question| (question.clone(), State::Kept)).collect();
-        let written = key_of(path)?;
         Ok(Self { path: path.to_owned(), written, file, questions })
     }
 
@@ -197,11 +196,6 @@ impl Reviewing {
         }
         text
     }
-}
-
-fn key_of(path: &Path) -> Result<Key, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
-    Ok(Key::of_bytes(&bytes))
 }
 
 fn rejected_path(path: &Path) -> PathBuf {
