@@ -8,12 +8,14 @@
 //! so a run mostly costs less.
 
 use crate::{
-    plan::{TaskId, Work},
+    operator::Operator,
+    plan::TaskId,
     session::Prepared,
     spec::{EvaluateSpec, Experiment},
 };
-use eval::{MetricConfig, Sample};
+use eval::{MetricConfig, Question, Sample};
 use models::{Cap, Caps, ModelConfig};
+use rag::{Ask, Component, INSTRUCTION_TOKENS, Item};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -25,13 +27,9 @@ const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;
 /// `context_tokens` says less.
 const PASSAGES: u64 = 4;
 const CONTEXT_TOKENS: u64 = 1024;
-/// Instructions around passages and question.
-const INSTRUCTION_TOKENS: u64 = 200;
 /// Tokens of a call of a judge.
 const JUDGE_TOKENS: u64 = 700;
 const VERDICT_TOKENS: u64 = 60;
-/// What a chat model writes to order passages.
-const RANKING_TOKENS: u64 = 40;
 
 /// What is left to run should cost.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,12 +75,62 @@ impl Load {
     fn new(calls: u64, read: u64, written: u64) -> Self {
         Self { calls, read, written }
     }
+
+    /// What a component asks.
+    pub(crate) fn of(ask: &Ask<'_>) -> Self {
+        Self::new(ask.calls, ask.prompt_tokens, ask.completion_tokens)
+    }
+
+    /// What embedding texts of so many tokens asks.
+    pub(crate) fn embedding(tokens: u64) -> Self {
+        Self::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0)
+    }
+}
+
+/// What is known of the sizes of a run before it ran.
+pub(crate) struct Sizes<'a> {
+    pub(crate) experiment: &'a Experiment,
+    pub(crate) questions: &'a [Question],
+    /// Tokens of all documents.
+    pub(crate) text_tokens: u64,
+    /// Shards that the documents are in; at least one.
+    pub(crate) shards: u64,
+}
+
+impl<'a> Sizes<'a> {
+    fn of(prepared: &'a Prepared, experiment: &'a Experiment) -> Self {
+        let loads = prepared.plan.tasks.iter().filter(|task| task.operator() == Operator::Load).count();
+        let text_tokens = prepared.text_bytes as u64 / BYTES_PER_TOKEN;
+        Self { experiment, questions: &prepared.questions, text_tokens, shards: loads.max(1) as u64 }
+    }
+
+    fn question(&self, i: usize) -> u64 {
+        self.questions[i].question.len() as u64 / BYTES_PER_TOKEN + 1
+    }
+
+    /// Tokens of all questions.
+    pub(crate) fn all_questions(&self) -> u64 {
+        (0..self.questions.len()).map(|i| self.question(i)).sum()
+    }
+
+    /// What a component asks for some questions.
+    pub(crate) fn of_questions<'b, C: Component + ?Sized>(
+        &self,
+        component: &'b C,
+        questions: impl Iterator<Item = usize>,
+    ) -> Vec<(&'b str, Load)> {
+        // A small corpus fills no context.
+        let passage_tokens = CONTEXT_TOKENS.min(self.text_tokens);
+        let item = |i| Item { text_tokens: self.question(i), passages: PASSAGES, passage_tokens };
+        questions.flat_map(|i| component.asks(item(i))).map(|ask| (ask.model, Load::of(&ask))).collect()
+    }
 }
 
 impl CostEstimate {
     pub(crate) fn of(experiment: &Experiment, budget: Caps, prepared: &Prepared, to_run: &[TaskId]) -> Self {
-        let works = to_run.iter().map(|&id| &prepared.plan.tasks[id].work);
-        Self::sum(&experiment.models, budget, works.flat_map(|work| loads_of(experiment, prepared, work)))
+        let sizes = Sizes::of(prepared, experiment);
+        let tasks = to_run.iter().map(|&id| &prepared.plan.tasks[id]);
+        Self::sum(&experiment.models, budget, tasks.flat_map(|task| task.work.kind().asks(&sizes)))
     }
 
     /// The sum of what models are asked.
@@ -125,9 +173,13 @@ impl CostEstimate {
     }
 }
 
-/// What is asked for so many scores, with so many passages and so many tokens
-/// for a call of a judge.
-fn scores<'a>(
+/// What is asked for so many scores, before there are passages.
+pub(crate) fn scores<'a>(evaluate: &'a EvaluateSpec, metric: &MetricConfig, n: u64) -> Vec<(&'a str, Load)> {
+    scores_with(evaluate, metric, n, PASSAGES, JUDGE_TOKENS)
+}
+
+/// The same with so many passages and so many tokens for a call of a judge.
+fn scores_with<'a>(
     evaluate: &'a EvaluateSpec,
     metric: &MetricConfig,
     n: u64,
@@ -156,46 +208,5 @@ pub(crate) fn score_of<'a>(
     let passages: usize = sample.passages.iter().map(|passage| passage.text.len()).sum();
     let bytes = sample.question.question.len() + reference.len() + answer.len() + passages;
     let tokens = INSTRUCTION_TOKENS + bytes as u64 / BYTES_PER_TOKEN;
-    scores(evaluate, metric, 1, sample.passages.len() as u64, tokens)
-}
-
-/// The models that a task asks, and how much.
-fn loads_of<'a>(experiment: &'a Experiment, prepared: &Prepared, work: &'a Work) -> Vec<(&'a str, Load)> {
-    let tokens_of = |text: &str| text.len() as u64 / BYTES_PER_TOKEN + 1;
-    let all_questions = || prepared.questions.iter().map(|question| tokens_of(&question.question)).sum::<u64>();
-    let n_questions = prepared.questions.len() as u64;
-    // A small corpus fills no context.
-    let context = CONTEXT_TOKENS.min(prepared.text_bytes as u64 / BYTES_PER_TOKEN);
-    match work {
-        Work::Embed(model, _) | Work::EmbedTokens(model, _) => {
-            let n_shards = prepared.plan.tasks.iter().filter(|task| matches!(task.work, Work::Load(_))).count();
-            let tokens = prepared.text_bytes as u64 / BYTES_PER_TOKEN / n_shards.max(1) as u64 + 1;
-            vec![(model.as_str(), Load::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0))]
-        }
-        Work::EmbedQueries(model) => {
-            let tokens = all_questions();
-            vec![(model.as_str(), Load::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0))]
-        }
-        Work::Rerank(config, ..) => {
-            let read = n_questions * (context + INSTRUCTION_TOKENS) + all_questions();
-            let load = Load::new(n_questions, read, n_questions * RANKING_TOKENS);
-            config.model().into_iter().map(|model| (model, load)).collect()
-        }
-        Work::Generate(config, _, questions) => {
-            let settings = config.settings();
-            let calls = config.calls(PASSAGES as usize) as u64;
-            let context = settings.context_tokens.map_or(context, |limit| context.min(limit as u64));
-            let asked = questions.iter().map(|&i| tokens_of(&prepared.questions[i].question)).sum::<u64>();
-            let n = questions.len() as u64;
-            // The passages are shared out among the calls of an answer; each
-            // has the instructions and the question.
-            let read = n * context + calls * (n * INSTRUCTION_TOKENS + asked);
-            vec![(config.model(), Load::new(n * calls, read, n * calls * u64::from(settings.max_tokens)))]
-        }
-        Work::Score(metric, _, _, questions) => {
-            let n = questions.iter().filter(|&&i| metric.applies(&prepared.questions[i]).is_ok()).count();
-            scores(&experiment.evaluate, metric, n as u64, PASSAGES, JUDGE_TOKENS)
-        }
-        Work::Load(_) | Work::Chunk(..) | Work::IndexDense(_) | Work::IndexBm25(_) | Work::Retrieve(..) => Vec::new(),
-    }
+    scores_with(evaluate, metric, 1, sample.passages.len() as u64, tokens)
 }

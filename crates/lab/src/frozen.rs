@@ -8,7 +8,7 @@ mod changes;
 use crate::{
     Error, artifact,
     engine::Outcome,
-    plan::{CorpusInputs, Plan, TaskId, Work},
+    plan::{CorpusInputs, TaskId, TrialTasks},
     results::Results,
     session::{Prepared, Session},
     spec::Experiment,
@@ -94,7 +94,7 @@ impl Frozen {
         let mut artifacts = BTreeMap::new();
         let mut trials = Vec::new();
         for (trial, tasks) in prepared.trials.iter().zip(&plan.trials) {
-            let Some(inputs) = searched(plan, tasks.passages) else { continue };
+            let inputs = searched(tasks);
             artifacts.extend(
                 inputs.all().into_iter().map(|id| (id, made(&id).unwrap_or_else(|| plan.tasks[id].artifact()))),
             );
@@ -142,13 +142,8 @@ fn formats() -> [u32; 4] {
 
 /// What the retrieval behind a trial's passages looks at; no questions, since
 /// others will be asked.
-fn searched(plan: &Plan, passages: TaskId) -> Option<CorpusInputs> {
-    match &plan.tasks[passages].work {
-        Work::Retrieve(_, _, corpus) | Work::Rerank(_, _, _, corpus) => {
-            Some(CorpusInputs { queries: None, ..corpus.clone() })
-        }
-        _ => None,
-    }
+fn searched(tasks: &TrialTasks) -> CorpusInputs {
+    CorpusInputs { queries: None, ..tasks.corpus.clone() }
 }
 
 impl RunRecord {

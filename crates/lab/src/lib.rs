@@ -10,6 +10,7 @@ mod estimate;
 mod files;
 mod frozen;
 mod noise;
+mod operator;
 mod plan;
 mod progress;
 mod qualification;
@@ -23,6 +24,7 @@ mod task;
 mod timing;
 pub mod track;
 mod trial;
+mod work;
 
 pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
@@ -30,17 +32,20 @@ pub use estimate::{CostEstimate, ModelEstimate};
 pub use files::{write_new, write_whole};
 pub use frozen::{Answering, Frozen, FrozenDocument, RunRecord, utc};
 pub use noise::{NoiseDesign, NoiseResult};
-pub use plan::{Operator, Plan, PlanSummary, PlannedTrial, Task, TaskId, Work};
+pub use operator::Operator;
+pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use qualification::{JudgeResult, QualificationRecord};
 pub use query::{Answered, RunPipeline};
+pub use rag::{Axis, PipelineConfig, Space};
 pub use results::{FunctionFailure, MetricResult, QuestionResult, Results, TrialResult, Winner};
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
 pub use session::{Connect, Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
-    RayEngineSpec, ScoringSpec, Space, SpecError, StageSpec,
+    RayEngineSpec, ScoringSpec, SpecError, StageSpec,
 };
+pub use task::Task;
 pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
 

@@ -65,10 +65,10 @@ impl Session {
             Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
         })?;
         let found = results.trial(trial)?;
-        let Some(generator) = &found.trial.generator else {
+        let Some(generator) = &found.trial.pipeline.generator else {
             return Err(Error::NotFound(format!("trial `{trial}` generates no answers: nothing of it varies")));
         };
-        for model in std::iter::once(generator.model()).chain(evaluate.judges.iter().map(String::as_str)) {
+        for model in generator.model().into_iter().chain(evaluate.judges.iter().map(String::as_str)) {
             self.ready_in(&experiment, model).await?;
         }
         let models = self.models_of(&experiment);
@@ -84,7 +84,8 @@ impl Session {
             async move {
                 let mut rows = Vec::new();
                 for a in 0..design.answers {
-                    let generator = generator.build(models.chat(generator.model())?.with_repeat(repeat(a)))?;
+                    let repeated = models.repeated(repeat(a));
+                    let generator = generator.build(&repeated.context(None))?;
                     let answer = generator.generate(&question.question, passages).await?;
                     let sample = Sample { question, passages, answer: Some(&answer) };
                     let mut row = Vec::new();

@@ -5,17 +5,20 @@
 //! inputs. Equal keys are the same task, so a prefix that trials share is
 //! planned once.
 
-use crate::{artifact, estimate::CostEstimate, spec::Experiment, timing::TimeEstimate, trial::Trial};
+use crate::{
+    estimate::CostEstimate,
+    operator::Operator,
+    spec::Experiment,
+    task::Task,
+    timing::TimeEstimate,
+    trial::Trial,
+    work::{self, Keys, Work, Written},
+};
 use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
-    chunk::ChunkerConfig,
-    generate::GeneratorConfig,
-    index::{BM25_VERSION, DENSE_VERSION, TOKENS_VERSION},
-    load,
+    Axis, Choice, Component, Indexes,
     load::{Rejected, SourceFile, Unread},
-    rerank::RerankerConfig,
-    retrieve::RetrieverConfig,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
@@ -29,74 +32,11 @@ const FILES_PER_TASK: usize = 64;
 /// Bytes of files parsed by one task, unless one file is larger.
 const BYTES_PER_TASK: u64 = 1 << 20;
 
-/// The kind of work a task does: the rows of the live table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Operator {
-    /// Files to documents.
-    Load,
-    /// Documents to chunks.
-    Chunk,
-    /// Chunks to vectors.
-    Embed,
-    /// Questions to vectors.
-    EmbedQueries,
-    /// Vectors and words to indexes.
-    Index,
-    /// Questions to passages.
-    Retrieve,
-    /// Passages to better ordered passages.
-    Rerank,
-    /// Passages to answers.
-    Generate,
-    /// Everything to scores.
-    Score,
-    /// The same, by a judge.
-    Judge,
-}
-
-impl Operator {
-    /// All, from upstream to downstream.
-    pub const ALL: [Self; 10] = [
-        Self::Load,
-        Self::Chunk,
-        Self::Embed,
-        Self::EmbedQueries,
-        Self::Index,
-        Self::Retrieve,
-        Self::Rerank,
-        Self::Generate,
-        Self::Score,
-        Self::Judge,
-    ];
-
-    /// Whether its tasks mostly wait for models.
-    pub(crate) fn waits(self) -> bool {
-        matches!(self, Self::Generate | Self::Judge | Self::Rerank)
-    }
-
-    /// The name people read.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Load => "load",
-            Self::Chunk => "chunk",
-            Self::Embed => "embed",
-            Self::EmbedQueries => "embed queries",
-            Self::Index => "index",
-            Self::Retrieve => "retrieve",
-            Self::Rerank => "rerank",
-            Self::Generate => "generate",
-            Self::Score => "score",
-            Self::Judge => "judge",
-        }
-    }
-}
-
 /// A task's place in its plan. Inputs always come before the tasks that use them.
 pub type TaskId = usize;
 
 /// What a retrieval looks at.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CorpusInputs {
     /// The chunks of all documents.
     pub chunks: Vec<TaskId>,
@@ -117,87 +57,11 @@ impl CorpusInputs {
     }
 }
 
-/// What a task does. Questions are given by their position in the dataset.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// Parse files, which must still have the contents of these keys.
-    Load(Vec<(SourceFile, Key)>),
-    /// Cut one shard of documents.
-    Chunk(ChunkerConfig, TaskId),
-    /// Embed one shard of chunks with the named model.
-    Embed(String, TaskId),
-    /// Embed each token of one shard of chunks with the named model.
-    EmbedTokens(String, TaskId),
-    /// Embed all questions with the named model.
-    EmbedQueries(String),
-    /// Put vectors into a dense index.
-    IndexDense(Vec<TaskId>),
-    /// Put chunks into a BM25 index.
-    IndexBm25(Vec<TaskId>),
-    /// Retrieve for all questions.
-    Retrieve(ChunkerConfig, RetrieverConfig, CorpusInputs),
-    /// Rerank for all questions; the name is the trial's embedder.
-    Rerank(RerankerConfig, Option<String>, TaskId, CorpusInputs),
-    /// Answer some questions.
-    Generate(GeneratorConfig, TaskId, Vec<usize>),
-    /// Score some questions.
-    Score(MetricConfig, TaskId, Vec<TaskId>, Vec<usize>),
-}
-
-/// One stage call on one shard.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Task {
-    /// What it is, for ever.
-    pub key: Key,
-    /// The kind of work.
-    pub operator: Operator,
-    /// The work.
-    pub work: Work,
-    /// What it needs, each before it in the plan.
-    pub inputs: Vec<TaskId>,
-    /// How many rows it will make, where that is known.
-    pub rows: Option<usize>,
-    /// What people read in errors and in the event log.
-    pub label: String,
-    /// The trials that it is for, where it runs a function of the user's own.
-    #[serde(default)]
-    pub trials: Vec<String>,
-}
-
-impl Task {
-    fn new(key: Key, operator: Operator, work: Work, inputs: Vec<TaskId>, label: String) -> Self {
-        Self { key, operator, work, inputs, rows: None, label, trials: Vec::new() }
-    }
-
-    /// Whether it calls a function of the user's own.
-    pub(crate) fn runs_function(&self) -> bool {
-        match &self.work {
-            Work::Chunk(chunker, _) => matches!(chunker, ChunkerConfig::Python(_)),
-            Work::Retrieve(_, retriever, _) => matches!(retriever, RetrieverConfig::Python(_)),
-            Work::Rerank(reranker, ..) => matches!(reranker, RerankerConfig::Python(_)),
-            Work::Generate(generator, ..) => matches!(generator, GeneratorConfig::Python(_)),
-            Work::Score(metric, ..) => matches!(metric, MetricConfig::Python(_)),
-            _ => false,
-        }
-    }
-
-    /// The name of its artifact in the store.
-    pub fn artifact(&self) -> String {
-        let hex = self.key.hex();
-        let extension = match self.work {
-            Work::IndexDense(_) => "dense",
-            Work::IndexBm25(_) => "bm25",
-            Work::EmbedTokens(..) => "tokens",
-            _ => "parquet",
-        };
-        format!("artifacts/{}/{hex}.{extension}", &hex[..2])
-    }
-}
-
 /// Where a trial's results are in the plan.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct TrialTasks {
+    /// What its stages look at.
+    pub corpus: CorpusInputs,
     /// Its passages.
     pub passages: TaskId,
     /// Its answers, in shards.
@@ -333,13 +197,13 @@ impl Plan {
 
     /// Notes for each function of the user's own which trials it is for.
     fn name_trials(&mut self, trials: &[Trial]) {
-        if !self.tasks.iter().any(Task::runs_function) {
+        if !self.tasks.iter().any(|task| task.work.kind().runs_function()) {
             return;
         }
         for (tasks, trial) in std::mem::take(&mut self.trials).into_iter().zip(trials) {
             for id in self.reached(&tasks) {
                 let task = &mut self.tasks[id];
-                if task.runs_function() {
+                if task.work.kind().runs_function() {
                     task.trials.push(trial.id.clone());
                 }
             }
@@ -356,7 +220,7 @@ impl Plan {
         while let Some(id) = open.pop() {
             if !std::mem::replace(&mut seen[id], true) {
                 reached.push(id);
-                open.extend(&self.tasks[id].inputs);
+                open.extend(self.tasks[id].inputs());
             }
         }
         reached
@@ -373,13 +237,12 @@ impl Plan {
         let mut planned: BTreeMap<Operator, usize> = BTreeMap::new();
         for trial in &self.trials {
             for id in self.reached(trial) {
-                *planned.entry(self.tasks[id].operator).or_default() += 1;
+                *planned.entry(self.tasks[id].operator()).or_default() += 1;
             }
         }
-        let operators = Operator::ALL
-            .into_iter()
+        let operators = Operator::all()
             .filter_map(|operator| {
-                let ids: Vec<_> = (0..self.tasks.len()).filter(|&id| self.tasks[id].operator == operator).collect();
+                let ids: Vec<_> = (0..self.tasks.len()).filter(|&id| self.tasks[id].operator() == operator).collect();
                 let mut detail: Vec<String> = ids.iter().map(|&id| self.tasks[id].label.clone()).collect();
                 detail.sort();
                 detail.dedup();
@@ -406,17 +269,16 @@ impl Plan {
         }
     }
 
-    fn add(&mut self, task: Task) -> TaskId {
+    /// Adds a task, unless it is there already.
+    fn add(&mut self, inputs: &Inputs<'_>, work: impl Into<Work>, label: impl FnOnce() -> String) -> TaskId {
         self.unshared += 1;
-        *self.seen.entry(task.key).or_insert_with(|| {
-            self.tasks.push(task);
+        let work = work.into();
+        let key = work.kind().key(&Keys { tasks: &self.tasks, inputs });
+        *self.seen.entry(key).or_insert_with(|| {
+            let rows = work.kind().rows(inputs);
+            self.tasks.push(Task { key, work, rows, label: label(), trials: Vec::new() });
             self.tasks.len() - 1
         })
-    }
-
-    fn builder(&self, kind: &str, inputs: &[TaskId]) -> KeyBuilder {
-        let keys: Vec<_> = inputs.iter().map(|&id| self.tasks[id].key).collect();
-        KeyBuilder::new(kind).field("tables", &artifact::VERSION).field("inputs", &keys)
     }
 
     fn load(&mut self, inputs: &Inputs<'_>) -> Vec<TaskId> {
@@ -438,163 +300,115 @@ impl Plan {
             }
         }
         shards.retain(|shard| !shard.is_empty());
-        shards
-            .into_iter()
-            .map(|shard| {
-                let names: Vec<_> = shard.iter().map(|(file, key)| (&file.path, key)).collect();
-                let key = self
-                    .builder("load", &[])
-                    .field("version", &load::VERSION)
-                    .field("limits", &inputs.experiment.corpus.limits)
-                    .field("pdf", inputs.pdf_library)
-                    .field("files", &names)
-                    .finish();
-                let label = match names.as_slice() {
-                    [(path, _)] => format!("load {path}"),
-                    many => format!("load {} files", many.len()),
-                };
-                let rows = Some(shard.len());
-                let files = shard.into_iter().cloned().collect();
-                self.add(Task { rows, ..Task::new(key, Operator::Load, Work::Load(files), vec![], label) })
-            })
-            .collect()
+        let load = |shard: Vec<&(SourceFile, Key)>| {
+            let label = match shard.as_slice() {
+                [(file, _)] => format!("load {}", file.path),
+                many => format!("load {} files", many.len()),
+            };
+            self.add(inputs, work::Load { files: shard.into_iter().cloned().collect() }, || label)
+        };
+        shards.into_iter().map(load).collect()
     }
 
     fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
         let corpus = self.corpus(inputs, trial, documents);
         let mut passages = self.retrieve(inputs, trial, &corpus);
-        if trial.reranker != none() {
-            passages = self.rerank(inputs, trial, passages, &corpus);
+        for (axis, _) in trial.pipeline.passage_stages() {
+            let (pipeline, corpus) = (trial.pipeline.clone(), corpus.clone());
+            let label = || format!("{} {}", axis.stage(), trial.label(axis));
+            passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus }, label);
         }
         let answers = self.generate(inputs, trial, passages, asked);
-        let metrics = &inputs.experiment.evaluate.metrics;
-        let scores = metrics
-            .iter()
-            .filter(|_| !inputs.questions.is_empty())
-            .map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, asked)))
-            .collect();
-        TrialTasks { passages, answers, scores }
+        let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
+        let scores =
+            metrics.map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, asked))).collect();
+        TrialTasks { corpus, passages, answers, scores }
     }
 
     fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> CorpusInputs {
-        let needs = searched(trial).and(trial.reranker.needs());
-        let chunker = &trial.chunker;
-        let chunks: Vec<_> = documents
-            .iter()
-            .map(|&shard| {
-                let key = component(self.builder("chunk", &[shard]), chunker.version(), chunker).finish();
-                let label = format!("chunk with {}", trial.labels["chunker"]);
-                let work = Work::Chunk(chunker.clone(), shard);
-                self.add(Task::new(key, Operator::Chunk, work, vec![shard], label))
-            })
-            .collect();
-        let dense = trial.embedder.as_ref().filter(|_| needs.dense).map(|embedder| {
-            let label = format!("{embedder} on {}", trial.labels["chunker"]);
-            let vectors: Vec<_> = chunks
-                .iter()
-                .map(|&shard| {
-                    let key = self.builder("embed", &[shard]).field("model", &inputs.identities[embedder]).finish();
-                    let work = Work::Embed(embedder.clone(), shard);
-                    let label = format!("embed {label}");
-                    self.add(Task::new(key, Operator::Embed, work, vec![shard], label))
-                })
-                .collect();
-            let key = self.builder("index_dense", &vectors).field("version", &DENSE_VERSION).finish();
-            let work = Work::IndexDense(vectors.clone());
-            let label = format!("dense index of {label}");
-            self.add(Task::new(key, Operator::Index, work, vectors, label))
-        });
-        let bm25 = needs.bm25.then(|| {
-            let key = self.builder("index_bm25", &chunks).field("version", &BM25_VERSION).finish();
-            let work = Work::IndexBm25(chunks.clone());
-            let label = format!("BM25 index of {}", trial.labels["chunker"]);
-            self.add(Task::new(key, Operator::Index, work, chunks.clone(), label))
-        });
-        let queries = trial.embedder.as_ref().filter(|_| needs.dense && !inputs.questions.is_empty()).map(|embedder| {
-            let texts: Vec<_> = inputs.questions.iter().map(|question| &question.question).collect();
-            let key = self
-                .builder("embed_queries", &[])
-                .field("model", &inputs.identities[embedder])
-                .field("texts", &texts)
-                .finish();
-            let work = Work::EmbedQueries(embedder.clone());
-            let (rows, label) = (Some(texts.len()), format!("embed questions with {embedder}"));
-            self.add(Task { rows, ..Task::new(key, Operator::EmbedQueries, work, vec![], label) })
-        });
-        let embedder = trial.embedder.as_ref().filter(|_| needs.tokens);
-        let tokens = embedder.map(|embedder| self.tokens(inputs, trial, embedder, &chunks)).unwrap_or_default();
-        CorpusInputs { chunks, dense, bm25, tokens, queries }
-    }
-
-    /// The token vectors of all chunks, in shards of their own: of a run that
-    /// is killed, those that are done stay.
-    fn tokens(&mut self, inputs: &Inputs<'_>, trial: &Trial, embedder: &str, chunks: &[TaskId]) -> Vec<TaskId> {
-        let shard = |&shard: &TaskId| {
-            let builder = self.builder("embed_tokens", &[shard]).field("version", &TOKENS_VERSION);
-            let key = builder.field("model", &inputs.identities[embedder]).finish();
-            let work = Work::EmbedTokens(embedder.to_owned(), shard);
-            let label = format!("embed tokens with {embedder} on {}", trial.labels["chunker"]);
-            self.add(Task::new(key, Operator::Embed, work, vec![shard], label))
+        let pipeline = &trial.pipeline;
+        let indexes = pipeline.values().fold(Indexes::default(), |all, (_, value)| all.and(value.indexes()));
+        let chunker = trial.label(Axis::Chunker);
+        let embedder = pipeline.embedder.as_deref();
+        let chunk = |&documents: &TaskId| {
+            let embedder = trial.embedder_of(&pipeline.chunker);
+            let work = work::Chunk { chunker: pipeline.chunker.clone(), embedder, documents };
+            self.add(inputs, work, || format!("chunk with {chunker}"))
         };
-        chunks.iter().map(shard).collect()
+        let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
+        let dense = embedder.filter(|_| indexes.dense).map(|model| {
+            let embed = |&chunks: &TaskId| {
+                let work = work::Embed { model: model.to_owned(), chunks };
+                self.add(inputs, work, || format!("embed {model} on {chunker}"))
+            };
+            let vectors = chunks.iter().map(embed).collect();
+            self.add(inputs, work::IndexDense { vectors }, || format!("dense index of {model} on {chunker}"))
+        });
+        let bm25 = indexes.bm25.then(|| {
+            let work = work::IndexBm25 { chunks: chunks.clone() };
+            self.add(inputs, work, || format!("BM25 index of {chunker}"))
+        });
+        let queries = embedder.filter(|_| indexes.dense && !inputs.questions.is_empty()).map(|model| {
+            let work = work::EmbedQueries { model: model.to_owned(), queries: None };
+            self.add(inputs, work, || format!("embed questions with {model}"))
+        });
+        let tokens = embedder.filter(|_| indexes.tokens).map(|model| {
+            // In shards of their own: of a run that is killed, those that are done stay.
+            let embed = |&chunks: &TaskId| {
+                let work = work::EmbedTokens { model: model.to_owned(), chunks };
+                self.add(inputs, work, || format!("embed tokens with {model} on {chunker}"))
+            };
+            chunks.iter().map(embed).collect()
+        });
+        CorpusInputs { chunks, dense, bm25, tokens: tokens.unwrap_or_default(), queries }
     }
 
     fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> TaskId {
-        let (chunker, retriever) = (&trial.chunker, &trial.retriever);
-        let questions: Vec<_> = inputs.questions.iter().map(|question| (&question.id, &question.question)).collect();
+        let pipeline = &trial.pipeline;
         // A retriever is keyed by what it searches, and by nothing else that
         // other trials happen to need.
-        let needs = searched(trial);
+        let indexes = pipeline.retriever.indexes();
+        let written = self.write_queries(inputs, trial, indexes);
         let corpus = CorpusInputs {
             chunks: corpus.chunks.clone(),
-            dense: corpus.dense.filter(|_| needs.dense),
-            bm25: corpus.bm25.filter(|_| needs.bm25),
-            tokens: if needs.tokens { corpus.tokens.clone() } else { Vec::new() },
-            queries: corpus.queries.filter(|_| needs.dense),
+            dense: corpus.dense.filter(|_| indexes.dense),
+            bm25: corpus.bm25.filter(|_| indexes.bm25),
+            tokens: if indexes.tokens { corpus.tokens.clone() } else { Vec::new() },
+            queries: corpus.queries.filter(|_| indexes.dense && written.is_none()),
         };
-        let input_ids = corpus.all();
-        let builder = component(self.builder("retrieve", &input_ids), retriever.version(), retriever);
-        let key = component(builder, chunker.version(), chunker).field("questions", &questions).finish();
-        let label = format!("retrieve {}", trial.labels["retriever"]);
-        let work = Work::Retrieve(chunker.clone(), retriever.clone(), corpus);
-        let rows = Some(questions.len());
-        self.add(Task { rows, ..Task::new(key, Operator::Retrieve, work, input_ids, label) })
+        let work = work::Retrieve {
+            chunker: pipeline.chunker.clone(),
+            retriever: pipeline.retriever.clone(),
+            embedder: trial.embedder_of(&pipeline.retriever).or_else(|| trial.embedder_of(&pipeline.chunker)),
+            corpus,
+            written,
+        };
+        self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever)))
     }
 
-    fn rerank(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, corpus: &CorpusInputs) -> TaskId {
-        let reranker = &trial.reranker;
-        let models: Vec<_> = [reranker.model(), trial.embedder.as_deref().filter(|_| reranker.needs().embedder())]
-            .into_iter()
-            .flatten()
-            .map(|model| &inputs.identities[model])
-            .collect();
-        let questions: Vec<_> = inputs.questions.iter().map(|question| &question.question).collect();
-        let mut input_ids = corpus.all();
-        input_ids.push(passages);
-        let builder = component(self.builder("rerank", &input_ids), reranker.version(), reranker);
-        let key = builder.field("models", &models).field("questions", &questions).finish();
-        let label = format!("rerank {}", trial.labels["reranker"]);
-        let work = Work::Rerank(reranker.clone(), trial.embedder.clone(), passages, corpus.clone());
-        let rows = Some(questions.len());
-        self.add(Task { rows, ..Task::new(key, Operator::Rerank, work, input_ids, label) })
+    /// What is searched, where that is not the questions themselves.
+    fn write_queries(&mut self, inputs: &Inputs<'_>, trial: &Trial, indexes: Indexes) -> Option<Written> {
+        let writer = &trial.pipeline.query;
+        if writer.is_nothing() || inputs.questions.is_empty() {
+            return None;
+        }
+        let label = trial.label(Axis::Query);
+        let work = work::WriteQueries { writer: writer.clone(), embedder: trial.embedder_of(writer) };
+        let queries = self.add(inputs, work, || format!("write queries with {label}"));
+        let vectors = trial.pipeline.embedder.as_deref().filter(|_| indexes.dense).map(|model| {
+            let work = work::EmbedQueries { model: model.to_owned(), queries: Some(queries) };
+            self.add(inputs, work, || format!("embed queries of {label} with {model}"))
+        });
+        Some(Written { queries, vectors })
     }
 
     fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, asked: &[usize]) -> Vec<TaskId> {
-        let Some(generator) = &trial.generator else { return Vec::new() };
-        let identity = &inputs.identities[generator.model()];
-        asked
-            .chunks(QUESTIONS_PER_TASK)
-            .map(|shard| {
-                let questions: Vec<_> =
-                    shard.iter().map(|&i| (&inputs.questions[i].id, &inputs.questions[i].question)).collect();
-                let builder = component(self.builder("generate", &[passages]), generator.version(), generator);
-                let key = builder.field("model", identity).field("questions", &questions).finish();
-                let label = format!("generate {} for {}", trial.labels["generator"], trial.id);
-                let rows = Some(shard.len());
-                let work = Work::Generate(generator.clone(), passages, shard.to_vec());
-                self.add(Task { rows, ..Task::new(key, Operator::Generate, work, vec![passages], label) })
-            })
-            .collect()
+        let Some(generator) = &trial.pipeline.generator else { return Vec::new() };
+        let answer = |shard: &[usize]| {
+            let work = work::Generate { generator: generator.clone(), passages, questions: shard.to_vec() };
+            self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id))
+        };
+        asked.chunks(QUESTIONS_PER_TASK).map(answer).collect()
     }
 
     fn score(
@@ -607,44 +421,13 @@ impl Plan {
     ) -> TaskId {
         let evaluate = &inputs.experiment.evaluate;
         let needs = metric.needs();
-        let mut asked: Vec<usize> = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
+        let mut questions = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
         if needs.judge {
             // The same questions, whatever the order that a search asks in.
-            asked.retain(|&i| i < evaluate.judged.unwrap_or(usize::MAX));
+            questions.retain(|&i: &usize| i < evaluate.judged.unwrap_or(usize::MAX));
         }
-        let questions: Vec<&Question> = asked.iter().map(|&i| &inputs.questions[i]).collect();
         let answers = if needs.answer { answers.to_vec() } else { Vec::new() };
-        let judges = evaluate.judges.iter().filter(|_| needs.judge);
-        let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
-        let models: Vec<_> = judges.chain(embedder).map(|model| &inputs.identities[model]).collect();
-        let mut input_ids = answers.clone();
-        input_ids.push(passages);
-        let builder = component(self.builder("score", &input_ids), metric.version(), metric);
-        let key = builder.field("models", &models).field("questions", &questions).finish();
-        let operator = if needs.judge { Operator::Judge } else { Operator::Score };
-        let (count, work) = (asked.len(), Work::Score(metric.clone(), passages, answers, asked));
-        let label = format!("score {}", metric.label());
-        self.add(Task { rows: Some(count), ..Task::new(key, operator, work, input_ids, label) })
+        let work = work::Score { metric: metric.clone(), passages, answers, questions };
+        self.add(inputs, work, || format!("score {}", metric.label()))
     }
-}
-
-/// What a trial's retriever searches.
-fn searched(trial: &Trial) -> rag::retrieve::Needs {
-    trial.retriever.build(()).map(|retriever| retriever.needs()).unwrap_or_default()
-}
-
-fn component(builder: KeyBuilder, version: u32, config: &impl Serialize) -> KeyBuilder {
-    let builder = builder.field("version", &version);
-    match serde_json::to_value(config) {
-        // How long a function may take changes nothing of what it gives.
-        Ok(mut value) if value.get("python").is_some() => {
-            value["python"].as_object_mut().map(|settings| settings.remove("timeout_seconds"));
-            builder.field("config", &value)
-        }
-        _ => builder.field("config", config),
-    }
-}
-
-fn none() -> RerankerConfig {
-    RerankerConfig::None(Default::default())
 }

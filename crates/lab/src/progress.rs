@@ -5,7 +5,10 @@ mod traffic;
 
 pub use traffic::ModelTraffic;
 
-use crate::plan::{Operator, Plan, TaskId};
+use crate::{
+    operator::Operator,
+    plan::{Plan, TaskId},
+};
 use models::Client;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -163,12 +166,12 @@ impl Progress {
         for &id in to_run {
             let task = &plan.tasks[id];
             let state =
-                states.entry(task.operator).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
+                states.entry(task.operator()).or_insert_with(|| State { known_rows: Some(0), ..State::default() });
             state.queued += 1;
             state.known_rows = state.known_rows.zip(task.rows).map(|(sum, rows)| sum + rows);
         }
         for &id in reused {
-            states.entry(plan.tasks[id].operator).or_default().reused += 1;
+            states.entry(plan.tasks[id].operator()).or_default().reused += 1;
         }
     }
 
@@ -330,19 +333,19 @@ mod tests {
     #[test]
     fn rows_that_a_running_task_tells_are_the_estimate_from_its_first_second() {
         let progress = Progress::default();
-        progress.begin_tasks([(Operator::Embed, 0), (Operator::Embed, 0)]);
-        progress.lock().get_mut(&Operator::Embed).unwrap().known_rows = None;
+        progress.begin_tasks([(Operator::EMBED, 0), (Operator::EMBED, 0)]);
+        progress.lock().get_mut(&Operator::EMBED).unwrap().known_rows = None;
         assert_eq!(table(&progress).rows_estimated, None);
-        progress.start(Operator::Embed);
-        progress.expect(Operator::Embed, 300);
+        progress.start(Operator::EMBED);
+        progress.expect(Operator::EMBED, 300);
         assert_eq!((table(&progress).rows_done, table(&progress).rows_estimated), (0, Some(600)));
-        progress.rows(Operator::Embed, 300);
-        progress.finish(Operator::Embed, 300);
-        progress.start(Operator::Embed);
-        progress.expect(Operator::Embed, 100);
+        progress.rows(Operator::EMBED, 300);
+        progress.finish(Operator::EMBED, 300);
+        progress.start(Operator::EMBED);
+        progress.expect(Operator::EMBED, 100);
         assert_eq!((table(&progress).rows_done, table(&progress).rows_estimated), (300, Some(400)));
         let told = progress.take_expected();
-        assert_eq!(told[&Operator::Embed], Expected { tasks: 2, rows: 400 });
+        assert_eq!(told[&Operator::EMBED], Expected { tasks: 2, rows: 400 });
         assert!(progress.take_expected().is_empty());
     }
 

@@ -2,21 +2,20 @@
 
 use crate::{
     Error,
-    engine::Outputs,
+    engine::{Outputs, Turn},
     frozen::RunRecord,
     plan::CorpusInputs,
     session::Session,
     spec::Experiment,
-    task::{Execution, compute, open_corpus},
+    task::{Execution, open_corpus},
     trial::Trial,
 };
-use models::{InputKind, Piece, Unfolding};
-use rag::{Answer, Passage, generate::Generator, load::Source, retrieve::Query};
+use futures::StreamExt;
+use models::Piece;
+use rag::{Answer, Item, Passage, Pipeline, load::Source, pipeline::Event};
 use serde::Serialize;
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, pin::pin, sync::Arc};
+use tokio::sync::OnceCell;
 
 /// A question, what was found, and what was answered.
 #[derive(Debug, Clone, Serialize)]
@@ -45,6 +44,8 @@ pub struct RunPipeline {
     run: String,
     run_time_ms: i64,
     notes: Vec<String>,
+    /// Its stages, once a question was asked.
+    pipeline: OnceCell<Pipeline>,
 }
 
 impl Session {
@@ -87,6 +88,7 @@ impl Session {
             run,
             run_time_ms: record.results.time_ms,
             notes,
+            pipeline: OnceCell::new(),
         })
     }
 
@@ -95,16 +97,16 @@ impl Session {
     /// answers is told.
     fn check_models(&self, record: &RunRecord, experiment: &Experiment, trial: &Trial) -> Result<Vec<String>, Error> {
         let known = &record.frozen()?.identities;
-        let others =
-            trial.reranker.model().into_iter().chain(trial.generator.as_ref().map(|generator| generator.model()));
-        let used: BTreeSet<&str> = trial.embedder.as_deref().into_iter().chain(others).collect();
+        let embedder = trial.pipeline.embedder.as_deref();
+        let others = trial.pipeline.asks(Item::default()).into_iter().map(|ask| ask.model);
+        let used: BTreeSet<&str> = embedder.into_iter().chain(others).collect();
         let mut notes = Vec::new();
         for name in used {
             let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
             if config.identity(self.context())? == *then {
                 continue;
             }
-            if trial.embedder.as_deref() == Some(name) {
+            if embedder == Some(name) {
                 return Err(Error::NotFound(format!(
                     "models.{name} is not what it was in {} (other files, or another version of reverie), so that its \
                      vectors do not fit those in the index: `reverie run` makes the index anew",
@@ -163,111 +165,30 @@ impl RunPipeline {
         question: &str,
         on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
     ) -> Result<Answered, Error> {
-        let Self { execution, trial, inputs, outputs, .. } = self;
-        let corpus = open_corpus(execution, outputs, inputs).await?;
-        let models = execution.models();
-        let vectors = match &trial.embedder {
-            Some(embedder) if corpus.dense.is_some() => {
-                Some(models.embedder(embedder)?.embed(&[question.to_owned()], InputKind::Query).await?)
+        let pipeline = self.pipeline.get_or_try_init(|| self.open()).await?;
+        let (mut passages, mut answer) = (Vec::new(), None);
+        let mut events = pin!(pipeline.answer(question, &[]));
+        while let Some(event) = events.next().await {
+            match event? {
+                Event::Found(found) => passages = found,
+                Event::Piece(piece) => on_piece.into_iter().for_each(|on_piece| on_piece(piece.clone())),
+                Event::Answered(whole) => answer = Some(whole),
             }
-            _ => None,
-        };
-        let (retriever, chunker) = (trial.retriever.build(())?, trial.chunker.build(())?);
-        let asked = question.to_owned();
-        // A function of the user's own may take its time.
-        let caller = rag::python::caller();
-        let (corpus, vectors, mut passages) = compute(move || {
-            let query = Query { text: &asked, embedding: vectors.as_ref().map(|matrix| matrix.row(0)), tokens: None };
-            let hits = rag::python::computing_for(&caller, || retriever.retrieve(&[query], &corpus.corpus()))?;
-            let passages = chunker.context(hits.into_iter().next().unwrap_or_default(), &corpus.table);
-            Ok::<_, rag::Error>((corpus, vectors, passages))
-        })
-        .await??;
-        let query = Query { text: question, embedding: vectors.as_ref().map(|matrix| matrix.row(0)), tokens: None };
-        let reranker = trial.reranker.build(&models.rerank_context(&trial.reranker, trial.embedder.as_deref())?)?;
-        passages = reranker.rerank(query, corpus.corpus(), passages).await?;
-        let answer = match &trial.generator {
-            Some(generator) => {
-                let generator = generator.build(models.chat(generator.model())?)?;
-                Some(answer(&*generator, question, &passages, on_piece).await?)
-            }
-            None => None,
-        };
+        }
         Ok(Answered {
             run: self.run.clone(),
             run_time_ms: self.run_time_ms,
-            trial: trial.clone(),
+            trial: self.trial.clone(),
             question: question.to_owned(),
             passages,
             answer,
         })
     }
-}
 
-/// The answer of a generator, with its text in pieces for whoever wants them.
-async fn answer(
-    generator: &dyn Generator,
-    question: &str,
-    passages: &[Passage],
-    on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
-) -> Result<Answer, Error> {
-    let Some(on_piece) = on_piece else { return Ok(generator.generate(question, passages).await?) };
-    let unfolding = Mutex::new(Unfolding::default());
-    let unfolding = || unfolding.lock().unwrap_or_else(PoisonError::into_inner);
-    let onlooker = |text: &str| unfolding().grow(text).into_iter().for_each(on_piece);
-    let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
-    unfolding().end(&answer.text).into_iter().for_each(on_piece);
-    Ok(answer)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use async_trait::async_trait;
-    use rag::generate::Onlooker;
-
-    /// Tells texts on the way to its answer.
-    struct Teller {
-        told: &'static [&'static str],
-        answer: &'static str,
-    }
-
-    #[async_trait]
-    impl Generator for Teller {
-        async fn generate_watched(
-            &self,
-            _question: &str,
-            _passages: &[Passage],
-            onlooker: Option<Onlooker<'_>>,
-        ) -> Result<Answer, rag::Error> {
-            for text in self.told {
-                onlooker.inspect(|onlooker| onlooker(text));
-            }
-            let (text, usage) = (self.answer.to_owned(), models::Usage::default());
-            Ok(Answer { text, citations: Vec::new(), dropped_passages: 0, calls: 1, usage, seconds: 0.0 })
-        }
-    }
-
-    async fn told(told: &'static [&'static str], answer: &'static str) -> Vec<Piece> {
-        let pieces = Mutex::new(Vec::new());
-        let on_piece = |piece| pieces.lock().unwrap().push(piece);
-        let answered = super::answer(&Teller { told, answer }, "q", &[], Some(&on_piece)).await.unwrap();
-        assert_eq!(answered.text, answer);
-        pieces.into_inner().unwrap()
-    }
-
-    fn text(text: &str) -> Piece {
-        Piece::Text(text.to_owned())
-    }
-
-    #[tokio::test]
-    async fn pieces_end_with_the_answer_whatever_was_told_on_the_way() {
-        let grown = told(&["The mill", "The mill", "The mill is old"], "The mill is old [2].").await;
-        assert_eq!(grown, [text("The mill"), text(" is old"), text(" [2].")]);
-        assert_eq!(told(&[], "The mill is old.").await, [text("The mill is old.")]);
-        let other = told(&["The mill"], "It is old.").await;
-        assert_eq!(other, [text("The mill"), Piece::Restart, text("It is old.")]);
-        let cut = told(&["The mill is"], "The mill").await;
-        assert_eq!(cut, [text("The mill is"), Piece::Restart, text("The mill")]);
+    /// Opens what is searched and makes the stages, once.
+    async fn open(&self) -> Result<Pipeline, Error> {
+        let Self { execution, trial, inputs, outputs, .. } = self;
+        let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
+        Ok(Pipeline::new(&trial.pipeline, corpus, &execution.models().in_turn(Turn::default()))?)
     }
 }

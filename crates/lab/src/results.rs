@@ -378,11 +378,8 @@ async fn gather_trial(
     let mut seconds: Vec<f64> = given.iter().map(|answer| answer.seconds).collect();
     seconds.sort_by(f64::total_cmp);
     let tokens: f64 = given.iter().map(|answer| answer.usage.total() as f64).sum();
-    let price = trial
-        .generator
-        .as_ref()
-        .and_then(|generator| execution.models().chat(generator.model()).ok())
-        .map_or((0.0, 0.0), |chat| chat.price());
+    let model = trial.pipeline.generator.as_ref().and_then(rag::generate::GeneratorConfig::model);
+    let price = model.and_then(|model| execution.models().chat(model).ok()).map_or((0.0, 0.0), |chat| chat.price());
     let cost = |answer: &&Answer| {
         answer.usage.prompt_tokens as f64 * price.0 + answer.usage.completion_tokens as f64 * price.1
     };
@@ -411,7 +408,7 @@ async fn gather_trial(
 
 fn asked(prepared: &Prepared, id: usize) -> &[usize] {
     match &prepared.plan.tasks[id].work {
-        crate::plan::Work::Score(_, _, _, questions) => questions,
+        crate::work::Work::Score(score) => &score.questions,
         _ => &[],
     }
 }

@@ -16,6 +16,7 @@ mod parquet;
 use crate::{
     Error, Operator, Setup,
     budget::{self, BudgetResult},
+    engine::Turn,
     error_chain,
     estimate::{CostEstimate, score_of},
     results::FunctionFailure,
@@ -165,7 +166,7 @@ impl Scoring {
         let models = Models::new(spec.models.clone(), context, client);
         let mut metrics = Vec::new();
         for config in &spec.evaluate.metrics {
-            metrics.push(config.build(&models.metric_context(&spec.evaluate, config.needs())?)?);
+            metrics.push(config.build(&models.metric_context(&spec.evaluate, config.needs(), Turn::default())?)?);
         }
         Ok(Self { spec, file: name, rows, models, metrics, budget, journal, setup })
     }

@@ -29,7 +29,10 @@ pub use golden::{Golden, LoadedCorpus, Manifest};
 use kept::Kept;
 use models::{Budget, Caps, Client, CpuBudget, Identity, Lessor, Library, ModelDirectory, PullOptions, provider};
 use questions::{Corpus, read_corpus};
-use rag::load::{self, Rejected, Source, SourceFile, Unread};
+use rag::{
+    Axis, Item,
+    load::{self, Rejected, Source, SourceFile, Unread},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -499,13 +502,13 @@ impl Session {
         let experiment = &self.experiment;
         let space = &experiment.space;
         let generate = experiment.dataset.as_ref().and_then(|dataset| dataset.generate.as_ref());
-        let named = space
-            .reranker
-            .iter()
-            .filter_map(|reranker| reranker.model())
-            .chain(space.generator.iter().map(|generator| generator.model()))
-            .chain(space.embedder.iter().map(String::as_str))
-            .chain(generate.map(|generate| generate.model.as_str()));
+        let values = Axis::ALL.iter().flat_map(|&axis| space.on(axis));
+        let asked: Vec<String> = values
+            .flat_map(|value| {
+                value.asks(Item::default()).into_iter().map(|ask| ask.model.to_owned()).collect::<Vec<_>>()
+            })
+            .collect();
+        let named = asked.iter().map(String::as_str).chain(generate.map(|generate| generate.model.as_str()));
         let needs: Vec<_> = experiment.evaluate.metrics.iter().map(eval::MetricConfig::needs).collect();
         let judged = needs.iter().any(|needs| needs.judge);
         let judges = experiment.evaluate.judges.iter().filter(|_| judged).map(String::as_str);

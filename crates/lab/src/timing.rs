@@ -4,10 +4,12 @@
 
 use crate::{
     Error,
-    plan::{Operator, Plan, TaskId, Work},
+    operator::Operator,
+    plan::{Plan, TaskId},
     session::{Prepared, Session},
     spec::Experiment,
     task::compute,
+    work::{MadeOf, Work},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -65,45 +67,13 @@ impl Components {
         }
     }
 
-    /// What people call a task's component.
-    fn words(work: &Work) -> String {
-        match work {
-            Work::Load(_) => "files".to_owned(),
-            Work::Chunk(chunker, _) => chunker.name().to_owned(),
-            Work::Embed(model, _) | Work::EmbedQueries(model) => model.clone(),
-            Work::EmbedTokens(model, _) => format!("tokens of {model}"),
-            Work::IndexDense(_) => "dense".to_owned(),
-            Work::IndexBm25(_) => "bm25".to_owned(),
-            Work::Retrieve(_, retriever, _) => retriever.name().to_owned(),
-            Work::Rerank(reranker, ..) => reranker.name().to_owned(),
-            Work::Generate(generator, ..) => format!("{} with {}", generator.name(), generator.model()),
-            Work::Score(metric, ..) => metric.label(),
-        }
-    }
-
     /// The name under which the event log tells how long a task took.
     pub(crate) fn name(&self, work: &Work) -> String {
-        let settings = match work {
-            Work::Chunk(chunker, _) => serde_json::to_value(chunker),
-            Work::Retrieve(_, retriever, _) => serde_json::to_value(retriever),
-            Work::Rerank(reranker, ..) => serde_json::to_value(reranker),
-            Work::Generate(generator, ..) => serde_json::to_value(generator),
-            Work::Score(metric, ..) => serde_json::to_value(metric),
-            _ => Ok(Value::Null),
-        };
-        let models: Vec<&str> = match work {
-            Work::Embed(model, _) | Work::EmbedTokens(model, _) | Work::EmbedQueries(model) => vec![model],
-            Work::Rerank(reranker, embedder, ..) => {
-                let embedder = embedder.as_deref().filter(|_| reranker.needs().tokens);
-                reranker.model().into_iter().chain(embedder).collect()
-            }
-            Work::Generate(generator, ..) => vec![generator.model()],
-            Work::Score(..) => self.evaluate.iter().map(String::as_str).collect(),
-            _ => Vec::new(),
-        };
-        let models: Vec<_> = models.into_iter().map(|model| self.models.get(model)).collect();
-        let digest = KeyBuilder::new("component").field("settings", &settings.unwrap_or_default());
-        format!("{} {}", Self::words(work), digest.field("models", &models).finish().short())
+        let MadeOf { words, settings, models, evaluates } = work.kind().made_of();
+        let evaluate = self.evaluate.iter().filter(|_| evaluates).map(String::as_str);
+        let models: Vec<_> = models.into_iter().chain(evaluate).map(|model| self.models.get(model)).collect();
+        let digest = KeyBuilder::new("component").field("settings", &settings);
+        format!("{words} {}", digest.field("models", &models).finish().short())
     }
 }
 
@@ -124,8 +94,8 @@ impl Amount {
     /// where they are asked, else tasks.
     fn of(self, operator: Operator, has_bytes: bool) -> f64 {
         match operator {
-            Operator::Chunk | Operator::Embed if has_bytes => self.bytes,
-            Operator::Chunk | Operator::Embed | Operator::Load | Operator::Index => self.tasks,
+            Operator::CHUNK | Operator::EMBED if has_bytes => self.bytes,
+            Operator::CHUNK | Operator::EMBED | Operator::Load | Operator::Index => self.tasks,
             _ => self.rows,
         }
     }
@@ -209,13 +179,13 @@ fn estimate(
     to_run: &[TaskId],
     history: &History,
 ) -> TimeEstimate {
-    let shards = plan.tasks.iter().filter(|task| task.operator == Operator::Load).count().max(1);
+    let shards = plan.tasks.iter().filter(|task| task.operator() == Operator::Load).count().max(1);
     let mut left: BTreeMap<(Operator, String), (String, Amount)> = BTreeMap::new();
     for task in to_run.iter().map(|&id| &plan.tasks[id]) {
         let amount =
             Amount { tasks: 1.0, rows: task.rows.unwrap_or_default() as f64, bytes: text_bytes as f64 / shards as f64 };
-        let name = (task.operator, components.name(&task.work));
-        left.entry(name).or_insert_with(|| (Components::words(&task.work), Amount::default())).1.add(amount);
+        let name = (task.operator(), components.name(&task.work));
+        left.entry(name).or_insert_with(|| (task.work.kind().made_of().words, Amount::default())).1.add(amount);
     }
     let components: Vec<ComponentTime> = left
         .into_iter()
@@ -239,6 +209,7 @@ fn estimate(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::EmbedQueries;
     use serde_json::json;
     use store::EventLog;
 
@@ -260,7 +231,7 @@ mod tests {
         told(20_000, json!({ "operator": "embed", "component": "m 1", "seconds": 6.0, "rows": 60, "bytes": 1200 }));
         told(20_000, json!({ "operator": "embed", "seconds": 6.0, "rows": 60 }));
         let history = history(runs.path());
-        let done = &history[&(Operator::Embed, "m 1".to_owned())];
+        let done = &history[&(Operator::EMBED, "m 1".to_owned())];
         assert_eq!(done.amount, Amount { tasks: 2.0, rows: 100.0, bytes: 2000.0 });
         assert_eq!((done.seconds(), history.len()), (10.0, 1));
     }
@@ -275,7 +246,8 @@ mod tests {
             );
             Components::of(&Experiment::parse(&text, ".").unwrap())
         };
-        let name = |components: Components| components.name(&Work::EmbedQueries("m".to_owned()));
+        let name =
+            |components: Components| components.name(&EmbedQueries { model: "m".to_owned(), queries: None }.into());
         assert_eq!(name(components("secret", 1)), name(components("renewed", 1)));
         assert_ne!(name(components("secret", 1)), name(components("secret", 2)));
     }

@@ -1,7 +1,7 @@
 //! A trial: one point of the search space, fully resolved.
 
-use crate::spec::{Experiment, Space};
-use rag::{chunk::ChunkerConfig, generate::GeneratorConfig, rerank::RerankerConfig, retrieve::RetrieverConfig};
+use crate::spec::Experiment;
+use rag::{Axis, Choice, PipelineConfig};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -12,66 +12,48 @@ use store::Key;
 pub struct Trial {
     /// `t01`, `t02`, … in the order of the grid.
     pub id: String,
-    /// The chunker.
-    pub chunker: ChunkerConfig,
-    /// The embedding model's name, if anything needs vectors.
-    pub embedder: Option<String>,
-    /// The retriever.
-    pub retriever: RetrieverConfig,
-    /// The reranker.
-    pub reranker: RerankerConfig,
-    /// The generator, if answers are wanted.
-    pub generator: Option<GeneratorConfig>,
+    /// A value on each axis.
+    #[serde(flatten)]
+    pub pipeline: PipelineConfig,
     /// For each axis, what stands for this trial's value: short and unique on the axis.
     pub labels: BTreeMap<String, String>,
 }
 
+impl Trial {
+    /// What stands for its value on an axis; `none` where it has none.
+    pub fn label(&self, axis: Axis) -> &str {
+        self.labels.get(axis.name()).map_or(NONE, String::as_str)
+    }
+
+    /// The name of its embedder, if a component of it needs that.
+    pub(crate) fn embedder_of(&self, component: &dyn Choice) -> Option<String> {
+        self.pipeline.embedder.as_deref().filter(|_| component.embedder()).map(str::to_owned)
+    }
+}
+
+/// The label of a trial that has nothing on an axis.
+const NONE: &str = "none";
+
 /// The full product of the axes: the last axis varies fastest.
 pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
-    let Space { chunker, embedder, retriever, reranker, generator } = &experiment.space;
-    let chunker_labels = labels(chunker);
-    let retriever_labels = labels(retriever);
-    let reranker_labels = labels(reranker);
-    let generator_labels = labels(generator);
-    let embedders: Vec<Option<&String>> = none_if_empty(embedder);
-    let generators: Vec<Option<(usize, &GeneratorConfig)>> = match generator.len() {
-        0 => vec![None],
-        _ => generator.iter().enumerate().map(Some).collect(),
+    let space = &experiment.space;
+    let labels_of = |&axis: &Axis| {
+        let values: Vec<Value> = space.on(axis).into_iter().map(Choice::value).collect();
+        let labels = labels(&values);
+        (axis, values, labels)
     };
+    let axes: Vec<(Axis, Vec<Value>, Vec<String>)> = Axis::ALL.iter().map(labels_of).collect();
     let mut trials: Vec<Trial> = Vec::new();
-    for (c, chunker) in chunker.iter().enumerate() {
-        for embedder in &embedders {
-            for (r, retriever) in retriever.iter().enumerate() {
-                for (k, reranker) in reranker.iter().enumerate() {
-                    for generator in &generators {
-                        // Only what needs vectors distinguishes embedders: BM25
-                        // alone would run once per embedder for nothing.
-                        let searched = retriever.build(()).map(|built| built.needs()).unwrap_or_default();
-                        let vectors = searched.and(reranker.needs()).embedder();
-                        let embedder = embedder.filter(|_| vectors).cloned();
-                        let mut labels = BTreeMap::from([
-                            ("chunker".to_owned(), chunker_labels[c].clone()),
-                            ("embedder".to_owned(), embedder.clone().unwrap_or_else(|| "none".to_owned())),
-                            ("retriever".to_owned(), retriever_labels[r].clone()),
-                            ("reranker".to_owned(), reranker_labels[k].clone()),
-                        ]);
-                        let label = generator.map_or_else(|| "none".to_owned(), |(g, _)| generator_labels[g].clone());
-                        labels.insert("generator".to_owned(), label);
-                        let trial = Trial {
-                            id: String::new(),
-                            chunker: chunker.clone(),
-                            embedder,
-                            retriever: retriever.clone(),
-                            reranker: reranker.clone(),
-                            generator: generator.map(|(_, generator)| generator.clone()),
-                            labels,
-                        };
-                        if !trials.contains(&trial) {
-                            trials.push(trial);
-                        }
-                    }
-                }
-            }
+    for pipeline in space.combinations() {
+        let label = |(axis, values, labels): &(Axis, Vec<Value>, Vec<String>)| {
+            let value = pipeline.on(*axis).map(Choice::value);
+            let at = value.and_then(|value| values.iter().position(|listed| *listed == value));
+            (axis.name().to_owned(), at.map_or_else(|| NONE.to_owned(), |at| labels[at].clone()))
+        };
+        let labels = axes.iter().map(label).collect();
+        let trial = Trial { id: String::new(), pipeline, labels };
+        if !trials.contains(&trial) {
+            trials.push(trial);
         }
     }
     let width = trials.len().to_string().len().max(2);
@@ -79,10 +61,6 @@ pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
         trial.id = format!("t{:0width$}", i + 1);
     }
     trials
-}
-
-fn none_if_empty(names: &[String]) -> Vec<Option<&String>> {
-    if names.is_empty() { vec![None] } else { names.iter().map(Some).collect() }
 }
 
 /// A label per value of an axis: the component's name, with the settings that

@@ -111,7 +111,7 @@ impl Chunker {
     #[new]
     fn new(config: &str) -> PyResult<Self> {
         let config: ChunkerConfig = serde_json::from_str(config).map_err(wrong)?;
-        config.build(()).map_err(|error| wrong(lab::error_chain(&error)))?;
+        config.build(&rag::Context::default()).map_err(|error| wrong(lab::error_chain(&error)))?;
         Ok(Self { config })
     }
 
@@ -119,12 +119,12 @@ impl Chunker {
     fn chunk(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
         check()?;
         py.detach(|| {
-            let chunker = self.config.build(()).map_err(|error| failed(&error))?;
+            let chunker = self.config.build(&rag::Context::default()).map_err(|error| failed(&error))?;
             let documents = documents(&batch.0)?;
             let mut chunks: Vec<Chunk> = Vec::new();
             for row in &documents {
                 if let DocumentRow::Document(document) = row {
-                    chunks.extend(chunker.chunk(document).map_err(|error| failed(&lab::Error::from(error)))?);
+                    chunks.extend(chunker.chunk_now(document).map_err(|error| failed(&lab::Error::from(error)))?);
                 }
             }
             to_batch(&chunks).map(PyArrowType).map_err(|error| failed(&error))

@@ -31,10 +31,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let documents = paths.iter().map(|path| read(path, format)).collect::<Result<Vec<_>, _>>()?;
 
     let start = Instant::now();
-    let chunker = config.build(())?;
+    let chunker = config.build(&rag::Context::default())?;
     let build_seconds = start.elapsed().as_secs_f64();
     let all = || -> Result<Vec<Vec<Chunk>>, rag::Error> {
-        documents.par_iter().map(|document| chunker.chunk(document)).collect()
+        documents.par_iter().map(|document| chunker.chunk_now(document)).collect()
     };
 
     let mut out = std::io::stdout().lock();

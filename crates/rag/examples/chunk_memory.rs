@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for name in ["sentence_window", "sentence"] {
         let config: ChunkerConfig = serde_json::from_str(&format!("{{\"{name}\":{{}}}}"))?;
         let before = held()?;
-        let chunks = config.build(())?.chunk(&document)?;
+        let chunks = config.build(&rag::Context::default())?.chunk_now(&document)?;
         let texts: usize = chunks.iter().map(|chunk| chunk.text.len()).sum();
         let table = ChunkTable::new(chunks);
         let held = held()?.saturating_sub(before);

@@ -16,7 +16,7 @@ use rag::{
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseIndex, TokenBlock, TokenIndex, TokenWriter},
     load::{self, Limits, Source},
-    rerank::{self, RerankerConfig},
+    rerank::RerankerConfig,
     retrieve::{Corpus, Query, RetrieverConfig},
 };
 use std::{
@@ -71,10 +71,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let vectors = embedder.embed(&questions, InputKind::Query).await?;
     let corpus = Corpus { table: &table, dense: Some(&dense), bm25: Some(&bm25), tokens: None };
     let retriever = serde_json::json!({ "bm25": { "top_k": n_candidates } });
-    let retriever = serde_json::from_value::<RetrieverConfig>(retriever)?.build(())?;
+    let retriever = serde_json::from_value::<RetrieverConfig>(retriever)?.build(&rag::Context::default())?;
     let asked: Vec<Query<'_>> = questions.iter().map(|text| Query { text, embedding: None, tokens: None }).collect();
     let passages = |hits: Vec<rag::Hit>| hits.into_iter().map(|hit| table.passage(hit)).collect();
-    let found: Vec<Vec<Passage>> = retriever.retrieve(&asked, &corpus)?.into_iter().map(passages).collect();
+    let found: Vec<Vec<Passage>> = retriever.retrieve_now(&asked, &corpus)?.into_iter().map(passages).collect();
     let n_pairs = found.iter().map(Vec::len).sum::<usize>() * n_trials;
 
     let started = Instant::now();
@@ -89,7 +89,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     for trial in 0..n_trials {
         let weights = serde_json::json!({ "maxsim": 1.0 + trial as f64 / 10.0 });
         let config = serde_json::json!({ "late_interaction": { "top_n": 3 + trial % 3, "weights": weights } });
-        let context = rerank::Context { embedder: Some(embedder.clone()), ..rerank::Context::default() };
+        let only = Only(embedder.clone());
+        let context = rag::Context { models: Some(&only), embedder: Some("only") };
         let reranker = serde_json::from_value::<RerankerConfig>(config)?.build(&context)?;
         for (i, text) in questions.iter().enumerate() {
             let query = Query { text, embedding: Some(vectors.row(i)), tokens: tokens.get(i) };
@@ -118,15 +119,30 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+/// The one model that there is.
+struct Only(Embedder);
+
+impl rag::Models for Only {
+    fn chat(&self, _: &str) -> Result<models::Chat, rag::Error> {
+        Err(rag::Error::Needs { component: "this example", part: "no chat model" })
+    }
+    fn embedder(&self, _: &str) -> Result<Embedder, rag::Error> {
+        Ok(self.0.clone())
+    }
+    fn reranker(&self, _: &str) -> Result<models::Reranker, rag::Error> {
+        Err(rag::Error::Needs { component: "this example", part: "no rerank model" })
+    }
+}
+
 /// The first chunks of a folder's files, and these again until there are enough.
 async fn chunks(folder: &str, n_chunks: usize) -> Result<Vec<Chunk>, Box<dyn Error>> {
     let chunker = serde_json::json!({ "sentence": { "chunk_size": 128, "chunk_overlap": 0 } });
-    let chunker = serde_json::from_value::<ChunkerConfig>(chunker)?.build(())?;
+    let chunker = serde_json::from_value::<ChunkerConfig>(chunker)?.build(&rag::Context::default())?;
     let mut found: Vec<Chunk> = Vec::new();
     for file in Source::parse(folder, &[], &[], &[])?.list().await? {
         if found.len() < n_chunks && (file.path.ends_with(".txt") || file.path.ends_with(".md")) {
             let bytes = std::fs::read(Path::new(folder).join(&file.path))?;
-            found.extend(chunker.chunk(&load::parse(&file.path, &bytes, &Limits::default())?)?);
+            found.extend(chunker.chunk_now(&load::parse(&file.path, &bytes, &Limits::default())?)?);
         }
     }
     if found.is_empty() {

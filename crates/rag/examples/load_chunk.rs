@@ -32,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let size = |at: usize, default: u32| sizes.get(at).map_or(Ok(default), |size| size.parse());
     let settings = serde_json::json!({"chunk_size": size(0, 1024)?, "chunk_overlap": size(1, 200)?});
     let config: ChunkerConfig = serde_json::from_value(serde_json::json!({ "sentence": settings }))?;
-    let chunker = config.build(())?;
+    let chunker = config.build(&rag::Context::default())?;
 
     let files = tokio::runtime::Runtime::new()?.block_on(Source::parse(folder, &[], &[], &[])?.list())?;
     let folder = Path::new(folder);
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .with_max_len(1)
             .map(|file| {
                 let document = parse(&file.path).ok()?;
-                Some((file.path.as_str(), document.text.len(), chunker.chunk(&document).ok()?.len()))
+                Some((file.path.as_str(), document.text.len(), chunker.chunk_now(&document).ok()?.len()))
             })
             .collect();
         let seconds = start.elapsed().as_secs_f64();

@@ -69,9 +69,9 @@ impl Pipeline {
     fn answer(&mut self, line: &str) -> Result<Answer<'_>, Box<dyn Error>> {
         match serde_json::from_str(line)? {
             Request::Chunk { chunker, documents } => {
-                let chunker = chunker.build(())?;
+                let chunker = chunker.build(&rag::Context::default())?;
                 let documents: Vec<Document> = documents.into_iter().map(document).collect();
-                let chunks = documents.par_iter().map(|document| chunker.chunk(document));
+                let chunks = documents.par_iter().map(|document| chunker.chunk_now(document));
                 let chunks = chunks.collect::<Result<Vec<Vec<Chunk>>, _>>()?;
                 let table = ChunkTable::new(chunks.into_iter().flatten().collect());
                 *self = Self { chunker: Some(chunker), table, dense: None, bm25: None };
@@ -95,7 +95,7 @@ impl Pipeline {
                     .collect();
                 let corpus =
                     Corpus { table: &self.table, dense: self.dense.as_ref(), bm25: self.bm25.as_ref(), tokens: None };
-                Ok(Answer::Hits(retriever.build(())?.retrieve(&queries, &corpus)?))
+                Ok(Answer::Hits(retriever.build(&rag::Context::default())?.retrieve_now(&queries, &corpus)?))
             }
             Request::Context { hits } => {
                 let chunker = self.chunker.as_ref().ok_or("nothing was chunked yet")?;

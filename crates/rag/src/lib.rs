@@ -1,22 +1,42 @@
-//! The stages of a RAG pipeline, `load → chunk → embed → index → retrieve →
-//! rerank → generate`, and the data that flows between them. It knows nothing
-//! of metrics or experiments.
+//! The stages of a RAG pipeline, `load → chunk → embed → index → query →
+//! retrieve → rerank → generate`, and the data that flows between them. It
+//! knows nothing of metrics or experiments.
 //!
-//! A stage is a folder; a component (a chunker, a retriever, …) is one file
-//! in it and one line in the folder's `mod.rs`.
+//! A stage is a folder and one line in the table below; a component (a
+//! chunker, a retriever, …) is one file in the folder and one line in its
+//! `mod.rs`.
 
-pub mod chunk;
-pub mod generate;
+mod component;
 pub mod index;
 pub mod load;
 #[cfg(test)]
 mod pins_tests;
+pub mod pipeline;
 pub mod python;
-pub mod rerank;
-pub mod retrieve;
+mod stage;
 mod table;
 mod types;
 
+use serde::{Deserialize, Serialize};
+
+stage::stages! {
+    /// How documents become chunks, and hits become context.
+    Chunker chunker: chunk::ChunkerConfig, in chunk, Documents => Chunks;
+    /// The model that makes vectors, by its name in the experiment.
+    Embedder embedder: Option<embed::EmbedderName>, in embed, Chunks => Vectors;
+    /// What is searched for a question.
+    Query query: query::QueryConfig, in query, Questions => Queries;
+    /// How chunks are found.
+    Retriever retriever: retrieve::RetrieverConfig, in retrieve, Queries => Passages;
+    /// How what was found is ordered anew.
+    Reranker reranker: rerank::RerankerConfig, in rerank, Passages => Passages;
+    /// How an answer is written; without one, there is retrieval only.
+    Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
+}
+
+pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Indexes, Item, Models};
+pub use pipeline::Pipeline;
+pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Document, Format, Heading, Hit, Page, Passage, Span};
 

@@ -3,7 +3,7 @@
 //! from their registries, so a new one is tried too, or says what is missing.
 
 use crate::{
-    Answer, Chunk, ChunkTable, Document, Hit, Passage, Span,
+    Answer, Chunk, ChunkTable, Context, Document, Hit, Passage, Span,
     chunk::ChunkerConfig,
     generate::{GeneratorConfig, tests::Script},
     index::{BM25_VERSION, Bm25Index, DENSE_VERSION, DenseIndex, TOKENS_VERSION, TokenBlock, dense_tests::matrix},
@@ -81,8 +81,8 @@ fn chunkers_are_pinned() {
         let as_it_comes = if *name == "python" { settings.clone() } else { json!({}) };
         let configs: Vec<ChunkerConfig> = variants(name, &[as_it_comes, settings]);
         let output = configs.iter().map(|config| {
-            let chunker = config.build(()).unwrap();
-            let chunks = chunker.chunk(&document).unwrap();
+            let chunker = config.build(&Context::default()).unwrap();
+            let chunks = chunker.chunk_now(&document).unwrap();
             let table = ChunkTable::new(chunks.clone());
             // Neighbours, and one that stands alone.
             let rows = table.searchable();
@@ -172,7 +172,9 @@ fn retrievers_are_pinned() {
         };
         let as_it_comes = if *name == "python" { settings.clone() } else { json!({}) };
         let configs: Vec<RetrieverConfig> = variants(name, &[as_it_comes, settings]);
-        let output = configs.iter().map(|config| config.build(()).unwrap().retrieve(&queries, &corpus).unwrap());
+        let output = configs
+            .iter()
+            .map(|config| config.build(&Context::default()).unwrap().retrieve_now(&queries, &corpus).unwrap());
         let output: Vec<Vec<Vec<Hit>>> = output.collect();
         Pin::new(name, configs[0].version(), &(TEXTS, QUESTIONS, INDEXES, &configs), &output).unwrap()
     });
@@ -196,8 +198,8 @@ async fn rerankers_are_pinned() {
         for config in &configs {
             let mut fixture = rerank::tests::Fixture::new();
             let script = Script::new(4096, |_| "{\"ranking\": [3, 1]}".to_owned());
-            fixture.context.chat = Some(script.handle());
-            let reranker = config.build(&fixture.context).unwrap();
+            fixture.models.chat = script.handle();
+            let reranker = config.build(&fixture.context()).unwrap();
             output.push((fixture.rerank(&*reranker).await.unwrap(), script.requests()));
         }
         pins.push(Pin::new(name, configs[0].version(), &(INDEXES, &configs), &output).unwrap());
@@ -235,7 +237,7 @@ async fn generators_are_pinned() {
                 // With little room, what is said takes several calls.
                 for context in [4096, 700] {
                     let script = Script::new(context, move |call| replies[(first + call) % replies.len()].to_owned());
-                    let generator = config.build(script.handle()).unwrap();
+                    let generator = config.build(&script.context()).unwrap();
                     let answer = generator.generate(QUESTIONS[0], &passages).await;
                     let answer =
                         answer.map(|answer| Answer { seconds: 0.0, ..answer }).map_err(|error| error.to_string());

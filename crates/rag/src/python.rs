@@ -115,6 +115,10 @@ pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> 
     }
 }
 
+/// Settings of every function of the user's own that change nothing of what it
+/// gives.
+pub const UNKEYED: &[&str] = &["timeout_seconds"];
+
 /// Checks a time limit.
 ///
 /// # Errors

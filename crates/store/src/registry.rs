@@ -4,20 +4,6 @@
 /// Reads a file that settings name, given its path as it is written there.
 pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
-/// What components do that name no file. Those that name one have a method of
-/// this name of their own, which goes before this one.
-pub trait NamesNoFile {
-    /// Does nothing.
-    ///
-    /// # Errors
-    /// None.
-    fn read_files(&mut self, _: Read<'_>) -> Result<(), String> {
-        Ok(())
-    }
-}
-
-impl<T> NamesNoFile for T {}
-
 /// Declares the components of one kind.
 ///
 /// Expands to a private module per component, the enum of their `Config`s
@@ -28,8 +14,6 @@ impl<T> NamesNoFile for T {}
 /// (`Debug + Clone + PartialEq + Default + Serialize + Deserialize`, with
 /// `#[serde(default, deny_unknown_fields)]`) and
 /// `impl Config { pub(super) fn build(&self, cx: Context) -> Result<Box<dyn Trait>, Error> }`.
-/// One whose settings name files has
-/// `pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String>` too.
 #[macro_export]
 macro_rules! registry {
     (
@@ -68,21 +52,6 @@ macro_rules! registry {
             /// Every component with its default settings.
             $visibility fn defaults() -> Vec<Self> {
                 vec![ $( Self::$Variant($module::Config::default()) ),+ ]
-            }
-
-            /// Reads the files that the settings name, so that what they hold is
-            /// part of them from here on, and of every key.
-            ///
-            /// # Errors
-            /// What `read` says, or what is wrong with a file.
-            #[allow(dead_code, reason = "there are kinds of which no component names a file")]
-            $visibility fn read_files(
-                &mut self,
-                read: $crate::registry::Read<'_>,
-            ) -> ::std::result::Result<(), ::std::string::String> {
-                #[allow(unused_imports, reason = "every component may have its own")]
-                use $crate::registry::NamesNoFile as _;
-                match self { $( Self::$Variant(config) => config.read_files(read), )+ }
             }
 
             /// Makes the component, or says what is wrong with its settings.

@@ -34,7 +34,7 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
     }
     let _ = write!(text, "\n{rows}");
     text.push_str(&time(summary));
-    for operator in summary.operators.iter().filter(|operator| matches!(operator.operator, lab::Operator::Embed)) {
+    for operator in summary.operators.iter().filter(|operator| operator.operator == lab::Operator::EMBED) {
         let _ = write!(text, "\neach (embedder, chunker) pair is embedded once, for all trials that share it:");
         for detail in &operator.detail {
             let _ = write!(text, "\n  {detail}");

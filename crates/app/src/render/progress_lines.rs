@@ -119,31 +119,31 @@ mod tests {
     #[test]
     fn an_operator_is_told_when_it_begins_every_ten_seconds_and_when_it_ends() {
         let progress = Progress::default();
-        progress.begin_tasks([(Operator::Embed, 2000), (Operator::Score, 3)]);
+        progress.begin_tasks([(Operator::EMBED, 2000), (Operator::Score, 3)]);
         let (mut lines, start) = (ProgressLines::default(), Instant::now());
         let mut at = |seconds: f64| lines.next(&progress.snapshot(), seconds, start + Duration::from_secs_f64(seconds));
         assert_eq!(at(0.0), "");
-        progress.start(Operator::Embed);
+        progress.start(Operator::EMBED);
         assert_eq!(at(0.2), "[   0.2s] embed: begins, 1 task, 2,000 rows\n");
-        progress.rows(Operator::Embed, 500);
+        progress.rows(Operator::EMBED, 500);
         assert_eq!(at(9.0), "");
         let told = at(10.3);
         assert!(told.starts_with("[  10.3s] embed: 500 of 2,000 rows, ") && told.contains(" left"), "{told}");
         assert_eq!(at(12.0), "");
-        progress.held(Operator::Embed, Some("another run (process 7 on here)".to_owned()));
+        progress.held(Operator::EMBED, Some("another run (process 7 on here)".to_owned()));
         assert!(at(20.4).contains("waits for another run (process 7 on here)"));
-        progress.held(Operator::Embed, None);
-        progress.rows(Operator::Embed, 1500);
-        progress.finish(Operator::Embed, 2000);
+        progress.held(Operator::EMBED, None);
+        progress.rows(Operator::EMBED, 1500);
+        progress.finish(Operator::EMBED, 2000);
         let told = at(21.0);
         assert!(told.starts_with("[  21.0s] embed: done, 2,000 rows, "), "{told}");
         assert_eq!(at(40.0), "", "what ended is told once");
         // A next step of a search.
-        progress.begin_tasks([(Operator::Embed, 10)]);
+        progress.begin_tasks([(Operator::EMBED, 10)]);
         assert_eq!(at(41.0), "");
-        progress.start(Operator::Embed);
+        progress.start(Operator::EMBED);
         assert!(at(41.2).contains("embed: begins"));
-        progress.fail(Operator::Embed, true);
+        progress.fail(Operator::EMBED, true);
         assert!(at(41.4).contains("embed: ended, 0 rows, 0.0 rows/s, 1 tasks failed"));
     }
 }

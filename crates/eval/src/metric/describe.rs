@@ -21,6 +21,16 @@ pub(super) trait Describe {
         false
     }
 
+    /// Whether it calls a function of the user's own.
+    fn runs_function(&self) -> bool {
+        false
+    }
+
+    /// Settings that change nothing of what it gives: they are no part of keys.
+    fn unkeyed(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Puts what its files hold into the settings.
     fn load(&mut self, _read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
         Ok(())

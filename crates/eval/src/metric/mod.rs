@@ -125,6 +125,21 @@ impl MetricConfig {
         }
     }
 
+    /// Name and settings, without those that change nothing of what it gives:
+    /// what it is in keys.
+    pub fn keyed(&self) -> serde_json::Value {
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let Some(settings) = value.get_mut(self.name()).and_then(serde_json::Value::as_object_mut) {
+            self.description().unkeyed().iter().for_each(|&name| drop(settings.remove(name)));
+        }
+        value
+    }
+
+    /// Whether it calls a function of the user's own.
+    pub fn runs_function(&self) -> bool {
+        self.description().runs_function()
+    }
+
     /// What it looks at.
     pub fn needs(&self) -> Needs {
         self.description().needs()

@@ -109,6 +109,14 @@ impl Describe for Config {
         true
     }
 
+    fn runs_function(&self) -> bool {
+        true
+    }
+
+    fn unkeyed(&self) -> &'static [&'static str] {
+        rag::python::UNKEYED
+    }
+
     fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
         rag::python::load(&self.file, &mut self.source, read)
     }

@@ -5,12 +5,14 @@ mod answers;
 mod chunks;
 mod documents;
 mod passages;
+mod queries;
 mod scores;
 mod vectors;
 
 pub use answers::{AnswerRow, NoAnswer};
 pub use documents::DocumentRow;
 pub use passages::PassageRow;
+pub use queries::QueryRow;
 pub use scores::ScoreRow;
 pub use vectors::{decode_vectors, encode_vectors};
 

@@ -4,7 +4,8 @@
 use super::{Assignment, Engine, Outcome, Runner, schedule};
 use crate::{
     Error,
-    plan::{Operator, Plan},
+    operator::Operator,
+    plan::Plan,
     progress::Progress,
     task::{self, Execution, Output},
 };
@@ -26,7 +27,7 @@ impl Runner for Local {
     fn limit(&self, operator: Operator) -> usize {
         match operator {
             // One embedding task fills the budget: it has its own batches.
-            Operator::Embed => 1,
+            Operator::EMBED => 1,
             operator if operator.waits() => self.tasks,
             _ => self.cores,
         }

@@ -23,7 +23,8 @@ use super::{
 };
 use crate::{
     Error,
-    plan::{Operator, Plan},
+    operator::Operator,
+    plan::Plan,
     progress::Progress,
     spec::{EngineSpec, StageSpec},
     task::{Execution, Output},
@@ -226,7 +227,7 @@ impl Runner for Remote {
     async fn run(&self, assignment: Assignment) -> Result<Output, Error> {
         let questions = self.questions(&assignment.execution).await?;
         let (done, reply) = oneshot::channel();
-        let operator = assignment.task().operator;
+        let operator = assignment.task().operator();
         let queued = Queued { assignment, questions, deaths: 0, done };
         self.shared.state().queues.entry(operator).or_default().push_back(queued);
         self.shared.work.notify_one();

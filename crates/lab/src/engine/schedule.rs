@@ -8,9 +8,10 @@
 use super::{Outcome, Outputs, Turn, Turns};
 use crate::{
     Error, error_chain, failed_function,
-    plan::{Operator, Plan, Task, TaskId},
+    operator::Operator,
+    plan::{Plan, TaskId},
     progress::Progress,
-    task::{Execution, Output},
+    task::{Execution, Output, Task},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -76,7 +77,7 @@ type Ready = BTreeSet<Place>;
 type Place = (Reverse<i32>, Reverse<Operator>, TaskId);
 
 fn place(plan: &Plan, turn: Turn, id: TaskId) -> Place {
-    (Reverse(turn.priority), Reverse(plan.tasks[id].operator), id)
+    (Reverse(turn.priority), Reverse(plan.tasks[id].operator()), id)
 }
 
 fn next(runner: &dyn Runner, ready: &mut Ready, active: &HashMap<Operator, usize>) -> Option<TaskId> {
@@ -122,7 +123,7 @@ pub(super) async fn execute(
     let running: HashSet<TaskId> = to_run.iter().copied().collect();
     for &id in &to_run {
         let open: HashSet<TaskId> =
-            plan.tasks[id].inputs.iter().copied().filter(|input| running.contains(input)).collect();
+            plan.tasks[id].inputs().iter().copied().filter(|input| running.contains(input)).collect();
         for &input in &open {
             users.entry(input).or_default().push(id);
         }
@@ -142,11 +143,12 @@ pub(super) async fn execute(
             && let Some(id) = next(&*runner, &mut ready, &active)
         {
             let task = &plan.tasks[id];
-            *active.entry(task.operator).or_default() += 1;
-            progress.start(task.operator);
+            *active.entry(task.operator()).or_default() += 1;
+            progress.start(task.operator());
+            let needed = task.inputs();
             let inputs: Outputs =
-                task.inputs.iter().filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone()))).collect();
-            let partial = task.inputs.iter().any(|input| tainted.contains(input));
+                needed.iter().filter_map(|input| Some((*input, outcome.outputs.get(input)?.clone()))).collect();
+            let partial = needed.iter().any(|input| tainted.contains(input));
             let turn = turns.of(id);
             let (execution, progress) = (execution.clone(), progress.clone());
             let assignment = Assignment { plan: plan.clone(), id, inputs, partial, turn, execution, progress };
@@ -169,7 +171,7 @@ pub(super) async fn execute(
         let Some(joined) = joined else { break };
         let (id, result) =
             joined.map_err(|error| Error::Task { label: "a task".to_owned(), reason: error.to_string() })?;
-        let operator = plan.tasks[id].operator;
+        let operator = plan.tasks[id].operator();
         active.entry(operator).and_modify(|count| *count -= 1);
         for urgent in turns.end(id) {
             if ready.remove(&place(plan, Turn::default(), urgent)) {
@@ -234,7 +236,7 @@ fn fail(
     outcome.failed_functions.extend(function.map(|failure| (id, (id, failure.clone()))));
     while let Some(user) = open.pop() {
         if waiting.remove(&user).is_some() {
-            progress.fail(plan.tasks[user].operator, false);
+            progress.fail(plan.tasks[user].operator(), false);
             outcome.failed.insert(user, consequence.clone());
             outcome.failed_functions.extend(function.map(|failure| (user, (id, failure.clone()))));
             open.extend(users.get(&user).into_iter().flatten());
@@ -247,7 +249,7 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Erro
     let task = &plan.tasks[assignment.id];
     let started = Instant::now();
     let component = execution.components().name(&task.work);
-    let fields = || serde_json::json!({ "task": task.key, "operator": task.operator, "label": task.label, "component": component });
+    let fields = || serde_json::json!({ "task": task.key, "operator": task.operator(), "label": task.label, "component": component });
     execution.log("task_started", fields());
     let result = runner.run(assignment).await;
     let mut fields = fields();
@@ -324,7 +326,7 @@ pub(crate) fn required(plan: &Plan, stored: &[bool], again: &[TaskId]) -> (Vec<T
             reused.push(id);
         } else {
             to_run.push(id);
-            open.extend(&plan.tasks[id].inputs);
+            open.extend(&plan.tasks[id].inputs());
         }
     }
     to_run.sort_unstable();

@@ -90,7 +90,7 @@ mod tests {
     fn plan(trials: usize) -> Plan {
         let trial = |trial: usize| {
             let own = 1 + trial * 3;
-            TrialTasks { passages: 0, answers: vec![0, own, own + 1, own + 2], scores: Vec::new() }
+            TrialTasks { answers: vec![0, own, own + 1, own + 2], ..TrialTasks::default() }
         };
         let mut plan = Plan::default();
         plan.trials.extend((0..trials).map(trial));

@@ -4,9 +4,10 @@
 use super::Turn;
 use crate::{
     Error, error_chain, failed_function,
-    plan::{Operator, Task, TaskId},
+    operator::Operator,
+    plan::TaskId,
     progress::{Expected, ModelTraffic},
-    task::Output,
+    task::{Output, Task},
 };
 use models::{BudgetReport, Caps, Identity, Spending};
 use rag::python::Failure;

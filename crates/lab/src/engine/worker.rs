@@ -94,7 +94,7 @@ impl Worker {
     pub async fn run(&self, unit: &[u8]) -> Result<Vec<u8>, Error> {
         let unit: Unit = serde_json::from_slice(unit).map_err(Error::table)?;
         let execution = self.execution(&unit).await?;
-        let waits = unit.tasks.first().is_some_and(|task| task.task.operator.waits());
+        let waits = unit.tasks.first().is_some_and(|task| task.task.operator().waits());
         let tasks = if waits {
             futures::future::join_all(unit.tasks.iter().map(|task| self.task(task, &execution))).await
         } else {

@@ -4,7 +4,7 @@ use super::{FrozenDocument, RunRecord};
 use crate::{Error, session::Session, spec::Experiment, trial};
 use eval::Question;
 use futures::{StreamExt, stream};
-use serde::Serialize;
+use rag::{Axis, Choice, Space};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use store::Key;
@@ -122,11 +122,10 @@ fn some_of(names: &[&str]) -> String {
 fn of_experiment(then: &Experiment, now: &Experiment) -> Vec<String> {
     let mut lines = Vec::new();
     let (was, is) = (&then.space, &now.space);
-    axis(&mut lines, "chunker", &was.chunker, &is.chunker);
-    axis(&mut lines, "embedder", &was.embedder, &is.embedder);
-    axis(&mut lines, "retriever", &was.retriever, &is.retriever);
-    axis(&mut lines, "reranker", &was.reranker, &is.reranker);
-    axis(&mut lines, "generator", &was.generator, &is.generator);
+    for &on in Axis::ALL {
+        let values = |space: &Space| space.on(on).into_iter().map(Choice::value).collect::<Vec<Value>>();
+        axis(&mut lines, on.name(), &values(was), &values(is));
+    }
     let (was, is) = (then.comparable(), now.comparable());
     let models = |root: &Value| root["models"].as_object().cloned().unwrap_or_default();
     let (models_then, models_now) = (models(&was), models(&is));
@@ -144,10 +143,10 @@ fn of_experiment(then: &Experiment, now: &Experiment) -> Vec<String> {
 }
 
 /// What became of an axis.
-fn axis<T: Serialize + PartialEq>(lines: &mut Vec<String>, axis: &str, then: &[T], now: &[T]) {
-    let added: Vec<&T> = now.iter().filter(|value| !then.contains(value)).collect();
+fn axis(lines: &mut Vec<String>, axis: &str, then: &[Value], now: &[Value]) {
+    let added: Vec<&Value> = now.iter().filter(|value| !then.contains(value)).collect();
     // All together, so that what differs only in settings is told apart.
-    let all: Vec<&T> = then.iter().chain(added.iter().copied()).collect();
+    let all: Vec<&Value> = then.iter().chain(added.iter().copied()).collect();
     let labels = trial::labels(&all);
     for (value, label) in all.iter().zip(&labels) {
         match (then.contains(value), now.contains(value)) {
@@ -156,8 +155,8 @@ fn axis<T: Serialize + PartialEq>(lines: &mut Vec<String>, axis: &str, then: &[T
             _ => {}
         }
     }
-    let kept_then: Vec<&T> = then.iter().filter(|value| now.contains(value)).collect();
-    let kept_now: Vec<&T> = now.iter().filter(|value| then.contains(value)).collect();
+    let kept_then: Vec<&Value> = then.iter().filter(|value| now.contains(value)).collect();
+    let kept_now: Vec<&Value> = now.iter().filter(|value| then.contains(value)).collect();
     if kept_then != kept_now {
         lines
             .push(format!("the values of `{axis}` are in another order: a next run would number its trials otherwise"));

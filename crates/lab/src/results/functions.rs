@@ -46,7 +46,7 @@ pub(super) fn of_trial(
     let mut rows = Vec::new();
     for (question, answer) in answers {
         if let Err(NoAnswer { function: Some(failure), .. }) = answer {
-            rows.push(told(&trial.labels["generator"], Some(question), failure));
+            rows.push(told(trial.label(rag::Axis::Generator), Some(question), failure));
         }
     }
     for (metric, by_question) in scores {

@@ -25,7 +25,7 @@ use eval::{
 };
 use models::Identity;
 use rag::{
-    Chunk, Document,
+    Chunk, Context, Document,
     chunk::ChunkerConfig,
     load::{Rejected, Source, Unread},
 };
@@ -101,10 +101,11 @@ impl LoadedCorpus {
     /// If the store fails.
     pub async fn passages(&self) -> Result<Vec<Chunk>, Error> {
         let config = serde_json::json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
-        let chunker = serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(())?;
+        let chunker =
+            serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(&Context::default())?;
         let mut chunks = Vec::new();
         let mut failed = None;
-        self.visit(|document| match chunker.chunk(document) {
+        self.visit(|document| match chunker.chunk_now(document) {
             Ok(more) => chunks.extend(more),
             Err(error) => failed = Some(error),
         })

@@ -130,8 +130,8 @@ impl Session {
             }
             execution.log("artifacts_lost", serde_json::json!({ "artifacts": lost }));
             // What lies beside it may be damaged too: all at once, not one each time.
-            for id in outcome.failed.keys().flat_map(|&id| &plan.tasks[id].inputs) {
-                self.look_at(&outcome, *id).await;
+            for id in outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs()) {
+                self.look_at(&outcome, id).await;
             }
             let again = self.execute_once(plan, execution).await?;
             let (executed, repeated) = (outcome.executed + again.executed, outcome.repeated + again.repeated);
@@ -174,8 +174,7 @@ impl Session {
     /// The artifacts that failed tasks needed and that are not there any more:
     /// what is damaged was set aside.
     async fn lost_inputs(&self, plan: &Plan, outcome: &Outcome) -> Result<Vec<String>, Error> {
-        let inputs: HashSet<TaskId> =
-            outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs.iter().copied()).collect();
+        let inputs: HashSet<TaskId> = outcome.failed.keys().flat_map(|&id| plan.tasks[id].inputs()).collect();
         let mut lost = Vec::new();
         for name in inputs.iter().filter_map(|id| outcome.outputs.get(id)) {
             if !self.store.exists(name).await? {
@@ -198,7 +197,7 @@ impl Session {
                 *lease = Some(Lease::begin(&self.store).await?);
             }
             match &*lease {
-                Some(lease) => lease.hold(&execution.run, plan.tasks.iter().map(crate::plan::Task::artifact)).await,
+                Some(lease) => lease.hold(&execution.run, plan.tasks.iter().map(crate::Task::artifact)).await,
                 None => Ok(()),
             }
         };

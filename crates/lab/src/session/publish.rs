@@ -29,7 +29,7 @@ impl Session {
     /// Notes which artifacts a run's results come from, and copies its folder
     /// to the store, if that is elsewhere.
     pub(super) async fn publish(&self, prepared: &Prepared, outcome: &Outcome) -> Result<(), Error> {
-        let planned = prepared.plan.tasks.iter().map(crate::plan::Task::artifact);
+        let planned = prepared.plan.tasks.iter().map(crate::Task::artifact);
         let made = outcome.outputs.values().filter(|name| name.starts_with("artifacts/")).cloned();
         let list = RunArtifacts::new(planned.chain(made));
         let bytes = serde_json::to_vec(&list).map_err(Error::table)?;

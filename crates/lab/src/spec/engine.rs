@@ -4,7 +4,7 @@ use super::{
     reader::Reader,
     resolve::{optional, unknown_keys},
 };
-use crate::plan::Operator;
+use crate::operator::Operator;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use toml::de::DeTable;
@@ -156,7 +156,7 @@ mod tests {
         let ray = engine.ray.unwrap();
         assert_eq!(ray.address, "auto");
         assert!(!ray.is_jobs_address());
-        assert_eq!((ray.stages[&Operator::Embed].gpus, ray.stages[&Operator::Embed].max), (0.5, 8));
+        assert_eq!((ray.stages[&Operator::EMBED].gpus, ray.stages[&Operator::EMBED].max), (0.5, 8));
         assert_eq!(parse("").unwrap(), EngineSpec::default());
     }
 

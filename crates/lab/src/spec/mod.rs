@@ -18,11 +18,8 @@ use crate::{search::SearchConfig, track::TrackerConfig};
 use eval::{GenerateOptions, MetricConfig};
 use models::{Caps, ModelConfig};
 use rag::{
-    chunk::ChunkerConfig,
-    generate::GeneratorConfig,
+    Space,
     load::{Limits, Links},
-    rerank::RerankerConfig,
-    retrieve::RetrieverConfig,
 };
 use serde::{Deserialize, Serialize, de::Error as _};
 use std::{collections::BTreeMap, path::PathBuf};
@@ -126,21 +123,6 @@ pub struct Experiment {
     pub track: Vec<TrackerConfig>,
     /// The file's text, kept with the run.
     pub text: String,
-}
-
-/// The axes of the search space.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Space {
-    /// Chunkers.
-    pub chunker: Vec<ChunkerConfig>,
-    /// Names of embedding models.
-    pub embedder: Vec<String>,
-    /// Retrievers.
-    pub retriever: Vec<RetrieverConfig>,
-    /// Rerankers.
-    pub reranker: Vec<RerankerConfig>,
-    /// Generators; none means retrieval only.
-    pub generator: Vec<GeneratorConfig>,
 }
 
 impl Experiment {

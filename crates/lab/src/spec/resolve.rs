@@ -3,14 +3,14 @@
 use crate::search::{Problem, SearchConfig};
 
 use super::{
-    CorpusSpec, DatasetSpec, Experiment, Space, SpecError, engine,
+    CorpusSpec, DatasetSpec, Experiment, SpecError, engine,
     evaluate::{self, Needed},
     nearest,
     reader::Reader,
     track,
 };
 use models::{Kind, ModelConfig};
-use rag::{rerank::RerankerConfig, retrieve::RetrieverConfig};
+use rag::{Axis, Item, Listed, ReadSpace, Space};
 use serde::de::DeserializeOwned;
 use std::{
     collections::BTreeMap,
@@ -23,7 +23,6 @@ use toml::{
 
 pub(super) const SECTIONS: &[&str] =
     &["name", "store", "corpus", "dataset", "models", "space", "search", "evaluate", "engine", "track"];
-const AXES: &[&str] = &["chunker", "embedder", "retriever", "reranker", "generator"];
 
 type Value<'a> = Spanned<DeValue<'a>>;
 
@@ -209,90 +208,68 @@ fn read_space<'a>(
     references: &mut Vec<(Reference, Kind, &'static str)>,
 ) -> Space {
     let empty = DeTable::new();
-    let space = match root.get("space").map(|value| (value.get_ref().as_table(), value.span().start)) {
-        Some((Some(space), _)) => space,
+    let (space, at) = match root.get("space").map(|value| (value.get_ref().as_table(), value.span().start)) {
+        Some((Some(space), _)) => (space, start(root, "space")),
         Some((None, at)) => {
             reader.error(at, "space: expected a table of axes");
-            &empty
+            (&empty, at)
         }
         None => {
             reader.error(0, "`[space]` is missing: it lists the chunkers, embedders and retrievers to compare");
-            return Space { chunker: vec![], embedder: vec![], retriever: vec![], reranker: vec![], generator: vec![] };
+            return Space::default();
         }
     };
-    unknown_keys(reader, space, AXES, "space");
-    let read = |path: &str| evaluate::read_file(base, path);
-    let mut chunker = read_axis::<rag::chunk::ChunkerConfig>(reader, space, "chunker", true);
-    for (config, at) in &mut chunker {
-        let name = config.name();
-        if let Err(reason) = config.read_files(&read) {
-            reader.error(*at, format!("space.chunker: {name}: {reason}"));
-        } else if let Err(error) = config.build(()) {
-            reader.error(*at, format!("space.chunker: {error}"));
+    unknown_keys(reader, space, Axis::NAMES, "space");
+    for &axis in Axis::ALL.iter().filter(|axis| axis.is_required() && space.get(axis.name()).is_none()) {
+        reader.error(at, format!("space: the axis `{}` is missing", axis.name()));
+    }
+    let read = Space::read(&mut Lists { reader, space, base, references });
+    check_embedder(reader, &read, space, at);
+    read
+}
+
+/// The lists of the axes, as the file has them.
+struct Lists<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    space: &'r DeTable<'a>,
+    base: &'r Path,
+    references: &'r mut Vec<(Reference, Kind, &'static str)>,
+}
+
+impl ReadSpace for Lists<'_, '_> {
+    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
+        let Self { reader, space, base, references } = self;
+        let read = |path: &str| evaluate::read_file(base, path);
+        let mut listed = read_axis::<T>(reader, space, axis.name(), T::HAS_SETTINGS);
+        for (value, at) in &mut listed {
+            let name = value.name().to_owned();
+            if let Err(reason) = value.read_files(&read) {
+                reader.error(*at, format!("space.{}: {name}: {reason}", axis.name()));
+            } else if let Err(error) = value.check() {
+                reader.error(*at, format!("space.{}: {error}", axis.name()));
+            }
+            for ask in value.asks(Item::default()) {
+                references.push(((ask.model.to_owned(), *at), ask.kind, axis.place()));
+            }
         }
+        values(listed)
     }
-    let embedder = read_axis::<String>(reader, space, "embedder", false);
-    let mut retriever = read_axis::<RetrieverConfig>(reader, space, "retriever", true);
-    let mut dense = false;
-    for (config, at) in &mut retriever {
-        let name = config.name();
-        if let Err(reason) = config.read_files(&read) {
-            reader.error(*at, format!("space.retriever: {name}: {reason}"));
-            continue;
+}
+
+/// Whether there is an embedder for whatever needs one.
+fn check_embedder(reader: &mut Reader<'_>, read: &Space, space: &DeTable<'_>, at: usize) {
+    if !read.embedder.is_empty() || space.get(Axis::Embedder.name()).is_some() {
+        return;
+    }
+    for &axis in Axis::ALL {
+        for value in read.on(axis).into_iter().filter(|value| value.embedder()) {
+            let name = value.name();
+            let why = match value.indexes().dense {
+                true => format!("the {} `{name}` searches vectors, but", axis.name()),
+                false => format!("the {} `{name}` needs one, but", axis.name()),
+            };
+            reader.error(at, format!("space: {why} the axis `embedder` is missing"));
         }
-        match config.build(()) {
-            Ok(retriever) => dense |= retriever.needs().dense,
-            Err(error) => reader.error(*at, format!("space.retriever: {error}")),
-        }
-    }
-    let mut reranker = read_axis::<RerankerConfig>(reader, space, "reranker", true);
-    if space.get("reranker").is_none() {
-        reranker.extend(
-            RerankerConfig::defaults().into_iter().find(|config| config.name() == "none").map(|none| (none, 0)),
-        );
-    }
-    for (config, at) in &mut reranker {
-        let name = config.name();
-        if let Err(reason) = config.read_files(&read) {
-            reader.error(*at, format!("space.reranker: {name}: {reason}"));
-        } else if let Err(error) = config.check() {
-            reader.error(*at, format!("space.reranker: {error}"));
-        }
-        if let Some(model) = config.model() {
-            let kind = if matches!(config, RerankerConfig::Listwise(_)) { Kind::Chat } else { Kind::Rerank };
-            references.push(((model.to_owned(), *at), kind, "space.reranker"));
-        }
-    }
-    let mut generator = read_axis::<rag::generate::GeneratorConfig>(reader, space, "generator", true);
-    for (config, at) in &mut generator {
-        let name = config.name();
-        if let Err(reason) = config.read_files(&read).and_then(|()| config.check()) {
-            reader.error(*at, format!("space.generator: {name}: {reason}"));
-        }
-        references.push(((config.model().to_owned(), *at), Kind::Chat, "space.generator"));
-    }
-    for (model, at) in &embedder {
-        references.push(((model.clone(), *at), Kind::Embedding, "space.embedder"));
-    }
-    let space_at = start(root, "space");
-    for (axis, missing) in [("chunker", chunker.is_empty()), ("retriever", retriever.is_empty())] {
-        if missing && space.get(axis).is_none() {
-            reader.error(space_at, format!("space: the axis `{axis}` is missing"));
-        }
-    }
-    if dense && embedder.is_empty() && space.get("embedder").is_none() {
-        reader.error(space_at, "space: a retriever searches vectors, but the axis `embedder` is missing");
-    }
-    let reranks_with_embedder = reranker.iter().find(|(config, _)| config.needs().embedder());
-    if let (Some((config, _)), true) = (reranks_with_embedder, embedder.is_empty()) {
-        reader.error(space_at, format!("space: `{}` needs the axis `embedder`", config.name()));
-    }
-    Space {
-        chunker: values(chunker),
-        embedder: values(embedder),
-        retriever: values(retriever),
-        reranker: values(reranker),
-        generator: values(generator),
     }
 }
 

@@ -70,11 +70,7 @@ impl Experiment {
             "name": self.name, "store": self.store, "corpus": self.corpus, "dataset": self.dataset,
             "models": self.models, "search": self.search, "engine": self.engine,
         });
-        let space = &self.space;
-        root["space"] = json!({
-            "chunker": space.chunker, "embedder": space.embedder, "retriever": space.retriever,
-            "reranker": space.reranker, "generator": space.generator,
-        });
+        root["space"] = json!(self.space);
         let evaluate = &self.evaluate;
         // Without questions there is nothing to evaluate, and no section may say so.
         let asked = self.dataset.is_some();

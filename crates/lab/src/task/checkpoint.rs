@@ -30,16 +30,16 @@ const SHORT: Duration = Duration::from_secs(2);
 
 /// Vectors, how many of them were taken from parts, and whether there are
 /// parts to be removed.
-pub(super) struct Embedded {
-    pub(super) matrix: Matrix,
-    pub(super) resumed: usize,
-    pub(super) has_parts: bool,
+pub(crate) struct Embedded {
+    pub(crate) matrix: Matrix,
+    pub(crate) resumed: usize,
+    pub(crate) has_parts: bool,
 }
 
 /// Embeds texts for a task, and keeps what is done under its key; nothing is
 /// kept without one. `begun` is told how many are left to be embedded, `rows`
 /// each time how many were.
-pub(super) async fn embed(
+pub(crate) async fn embed(
     cx: &Execution,
     task: Option<&Key>,
     embedder: &Embedder,

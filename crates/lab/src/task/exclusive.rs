@@ -6,11 +6,8 @@
 //! processes of one folder; machines that share an object store only find what others
 //! have finished.
 
-use super::Execution;
-use crate::{
-    plan::{Operator, Task},
-    progress::Progress,
-};
+use super::{Execution, Task};
+use crate::{operator::Operator, progress::Progress};
 use std::{
     fs::{File, OpenOptions, TryLockError},
     io::{Read, Seek, Write},
@@ -44,16 +41,11 @@ enum Tried {
     Impossible,
 }
 
-/// Whether a task is long or dear enough to be done once only.
-pub(super) fn applies(task: &Task) -> bool {
-    !matches!(task.operator, Operator::Retrieve | Operator::Score)
-}
-
 /// Waits until no other run does this task. `None` where the file system has
 /// no locks: then two runs may do it twice.
 pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
     let path = cx.scratch.join("tasks").join(format!("{}.lock", task.key.hex()));
-    let mut waits = Waits { progress, operator: task.operator, told: false };
+    let mut waits = Waits { progress, operator: task.operator(), told: false };
     loop {
         match attempt(&path) {
             Tried::Taken(right) => return Some(right),
@@ -62,7 +54,7 @@ pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Op
                 if !waits.told {
                     cx.log("task_held", serde_json::json!({ "task": task.key, "label": task.label, "by": holder }));
                     waits.told = true;
-                    progress.held(task.operator, Some(holder));
+                    progress.held(task.operator(), Some(holder));
                 }
             }
         }

@@ -1,9 +1,9 @@
 //! The handles of an experiment's models.
 
-use crate::{Error, spec::EvaluateSpec};
+use crate::{Error, engine::Turn, spec::EvaluateSpec};
 use eval::metric;
 use models::{Chat, Client, Embedder, ModelConfig, Reranker, provider};
-use rag::rerank;
+use rag::Context;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Mutex, PoisonError},
@@ -62,6 +62,17 @@ impl Models {
         }
     }
 
+    /// A rerank model by its name in the experiment.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be made.
+    pub fn reranker(&self, name: &str) -> Result<Reranker, Error> {
+        match self.get(name)? {
+            Built::Rerank(reranker) => Ok(reranker),
+            _ => Err(Error::NotFound(format!("model `{name}` is not a rerank model"))),
+        }
+    }
+
     /// An embedding model by its name in the experiment.
     ///
     /// # Errors
@@ -73,38 +84,23 @@ impl Models {
         }
     }
 
-    /// What a reranker of a trial needs.
-    ///
-    /// # Errors
-    /// If a model it names cannot be made.
-    pub fn rerank_context(
-        &self,
-        config: &rerank::RerankerConfig,
-        embedder: Option<&str>,
-    ) -> Result<rerank::Context, Error> {
-        let mut context = rerank::Context::default();
-        match config.model().map(|name| self.get(name)).transpose()? {
-            Some(Built::Rerank(reranker)) => context.reranker = Some(reranker),
-            Some(Built::Chat(chat)) => context.chat = Some(chat),
-            _ => {}
-        }
-        context.embedder =
-            embedder.filter(|_| config.needs().embedder()).map(|name| self.embedder(name)).transpose()?;
-        Ok(context)
-    }
-
     /// What a metric needs.
     ///
     /// # Errors
     /// If a model it names cannot be made.
-    pub fn metric_context(&self, evaluate: &EvaluateSpec, needs: metric::Needs) -> Result<metric::Context, Error> {
+    pub(crate) fn metric_context(
+        &self,
+        evaluate: &EvaluateSpec,
+        needs: metric::Needs,
+        turn: Turn,
+    ) -> Result<metric::Context, Error> {
         Ok(metric::Context {
             judges: evaluate
                 .judges
                 .iter()
                 .filter(|_| needs.judge)
-                .map(|name| self.chat(name))
-                .collect::<Result<_, _>>()?,
+                .map(|name| Ok(in_turn(self.chat(name)?, turn)))
+                .collect::<Result<_, Error>>()?,
             embedder: evaluate
                 .embedder
                 .as_ref()
@@ -112,5 +108,56 @@ impl Models {
                 .map(|name| self.embedder(name))
                 .transpose()?,
         })
+    }
+}
+
+/// The experiment's models for the components of a task.
+pub(crate) struct InTurn<'a> {
+    models: &'a Models,
+    turn: Turn,
+    /// Which of several answers to the same request is wanted.
+    repeat: u32,
+}
+
+impl Models {
+    /// The models for a task whose calls stand in line so.
+    pub(crate) fn in_turn(&self, turn: Turn) -> InTurn<'_> {
+        InTurn { models: self, turn, repeat: 0 }
+    }
+
+    /// The models for an answer that is asked for again and again.
+    pub(crate) fn repeated(&self, repeat: u32) -> InTurn<'_> {
+        InTurn { repeat, ..self.in_turn(Turn::default()) }
+    }
+}
+
+impl InTurn<'_> {
+    /// What a component of a trial with this embedder is built from.
+    pub(crate) fn context<'b>(&'b self, embedder: Option<&'b str>) -> Context<'b> {
+        Context { models: Some(self), embedder }
+    }
+}
+
+impl rag::Models for InTurn<'_> {
+    fn chat(&self, name: &str) -> Result<Chat, rag::Error> {
+        Ok(in_turn(self.models.chat(name).map_err(component_error)?, self.turn).with_repeat(self.repeat))
+    }
+    fn embedder(&self, name: &str) -> Result<Embedder, rag::Error> {
+        self.models.embedder(name).map_err(component_error)
+    }
+    fn reranker(&self, name: &str) -> Result<Reranker, rag::Error> {
+        self.models.reranker(name).map_err(component_error)
+    }
+}
+
+/// Trials take turns, so that a large one does not hold up the others.
+fn in_turn(chat: Chat, turn: Turn) -> Chat {
+    chat.with_group(turn.group).with_priority(turn.priority)
+}
+
+fn component_error(error: Error) -> rag::Error {
+    match error {
+        Error::Model(error) => rag::Error::Model(error),
+        other => rag::Error::Failed { component: "model", reason: other.to_string() },
     }
 }

@@ -3,11 +3,12 @@
 use super::Execution;
 use crate::{
     Error,
-    artifact::{self, AnswerRow, NoAnswer, PassageRow, ScoreRow},
+    artifact::{self, AnswerRow, NoAnswer, PassageRow, QueryRow, ScoreRow, decode_vectors},
     engine::Outputs,
     plan::TaskId,
 };
 use eval::Scored;
+use models::Matrix;
 use rag::{Answer, Passage};
 use std::collections::HashMap;
 
@@ -44,4 +45,30 @@ pub(crate) async fn scores_by_question(
 ) -> Result<HashMap<String, Scored>, Error> {
     let rows = artifact::decode::<ScoreRow>(cx.read(inputs, scores).await?)?;
     Ok(rows.into_iter().map(|row| (row.question, row.scored)).collect())
+}
+
+/// The queries that were written for the questions, in the order of the
+/// questions. The rows of a table of their vectors are in this order.
+pub(crate) async fn queries_in_order(
+    cx: &Execution,
+    inputs: &Outputs,
+    queries: TaskId,
+) -> Result<Vec<Vec<String>>, Error> {
+    let mut by_question: HashMap<String, Vec<String>> = HashMap::new();
+    for row in artifact::decode::<QueryRow>(cx.read(inputs, queries).await?)? {
+        by_question.entry(row.question).or_default().push(row.text);
+    }
+    Ok(cx.questions.iter().map(|question| by_question.remove(&question.id).unwrap_or_default()).collect())
+}
+
+/// A table of vectors, if there is one.
+pub(crate) async fn decode_matrix(
+    cx: &Execution,
+    inputs: &Outputs,
+    vectors: Option<TaskId>,
+) -> Result<Option<Matrix>, Error> {
+    match vectors {
+        Some(id) => Ok(Some(decode_vectors(cx.read(inputs, id).await?)?)),
+        None => Ok(None),
+    }
 }

@@ -1,7 +1,7 @@
 //! What every chunker must do with every text, checked over the registry.
 
 use super::{ChunkerConfig, TokenCounter, classes::is_blank};
-use crate::{Chunk, ChunkTable, Document, Format, Hit, Page, Span};
+use crate::{Chunk, ChunkTable, Context, Document, Format, Hit, Page, Span};
 
 /// A document of plain text, for tests.
 pub(super) fn text_document(text: &str) -> Document {
@@ -49,7 +49,7 @@ fn nasty_texts() -> Vec<String> {
 /// Every component as it comes, and with chunks so small that everything is cut.
 fn configs() -> Vec<(ChunkerConfig, Option<usize>)> {
     // A function of the user's own has no default.
-    let complete = ChunkerConfig::defaults().into_iter().filter(|config| config.build(()).is_ok());
+    let complete = ChunkerConfig::defaults().into_iter().filter(|config| config.build(&Context::default()).is_ok());
     let mut configs: Vec<_> = complete.map(|config| (config, None)).collect();
     for (json, size) in [
         (r#"{"sentence":{"chunk_size":16,"chunk_overlap":5}}"#, 16),
@@ -102,7 +102,7 @@ fn check(document: &Document, chunks: &[Chunk], size: Option<usize>, name: &str)
 #[test]
 fn chunks_of_any_text_are_sound() {
     for (config, size) in configs() {
-        let chunker = config.build(()).unwrap();
+        let chunker = config.build(&Context::default()).unwrap();
         for mut text in nasty_texts() {
             // Tiny chunks of a megabyte would only take time.
             if size.is_some() {
@@ -116,7 +116,7 @@ fn chunks_of_any_text_are_sound() {
                     .map(|(number, start, end)| Page { number, span: Span { start, end } })
                     .to_vec();
                 let start: String = text.chars().take(20).collect();
-                check(&document, &chunker.chunk(&document).unwrap(), size, &format!("{config:?} on {start:?}"));
+                check(&document, &chunker.chunk_now(&document).unwrap(), size, &format!("{config:?} on {start:?}"));
             }
         }
     }
@@ -126,9 +126,10 @@ fn chunks_of_any_text_are_sound() {
 fn context_is_text_of_the_document_and_keeps_the_hits() {
     let text = nasty_texts().swap_remove(9);
     for (config, _) in configs() {
-        let chunker = config.build(()).unwrap();
+        let chunker = config.build(&Context::default()).unwrap();
         let document = text_document(&text);
-        let table = ChunkTable::new([chunker.chunk(&document).unwrap(), chunker.chunk(&document).unwrap()].concat());
+        let table =
+            ChunkTable::new([chunker.chunk_now(&document).unwrap(), chunker.chunk_now(&document).unwrap()].concat());
         let rows = table.searchable().iter().step_by(3).take(12).copied();
         let hits: Vec<Hit> = rows.enumerate().map(|(i, row)| Hit { row, score: 1.0 / (i + 1) as f32 }).collect();
         let passages = chunker.context(hits.clone(), &table);

@@ -19,7 +19,8 @@ use super::{
     split::{Cut, Splitter, check_sizes},
     tokens::TokenCounter,
 };
-use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Passage, Span};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -50,8 +51,10 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {}
+
 impl Config {
-    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker hierarchical";
         let refuse = |reason: String| Err(Error::Config { component: COMPONENT, reason });
         if self.chunk_sizes.is_empty() || self.chunk_sizes.len() > 16 {
@@ -84,8 +87,9 @@ struct Hierarchical {
     merge_threshold: f64,
 }
 
+#[async_trait]
 impl Chunker for Hierarchical {
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let outline = Outline::new(document);
         let mut chunks: Vec<Chunk> = Vec::new();
         // The chunks of the level above, by number; the document at first.
@@ -211,7 +215,9 @@ mod tests {
 
     /// One parent (row 0) with four children (rows 1 to 4).
     fn family() -> ChunkTable {
-        let table = ChunkTable::new(small().build(()).unwrap().chunk(&text_document(&sentences(4))).unwrap());
+        let table = ChunkTable::new(
+            small().build(&Context::default()).unwrap().chunk_now(&text_document(&sentences(4))).unwrap(),
+        );
         assert_eq!((table.len(), table.searchable()), (5, &[1, 2, 3, 4][..]));
         table
     }
@@ -219,7 +225,7 @@ mod tests {
     /// What children and scores become; the parent is 9 in the answer.
     fn merged(threshold: f64, hits: &[(u32, f32)]) -> Vec<(u32, f32)> {
         let table = family();
-        let chunker = Config { merge_threshold: threshold, ..small() }.build(()).unwrap();
+        let chunker = Config { merge_threshold: threshold, ..small() }.build(&Context::default()).unwrap();
         let hits = hits.iter().map(|&(child, score)| Hit { row: child + 1, score }).collect();
         let name = |passage: &Passage| {
             let row = table.chunks().iter().position(|chunk| chunk.text == passage.text).unwrap();
@@ -242,7 +248,7 @@ mod tests {
     #[test]
     fn a_merged_passage_names_the_hits_below_it() {
         let hits = vec![Hit { row: 1, score: 0.5 }, Hit { row: 3, score: 0.9 }];
-        let passages = small().build(()).unwrap().context(hits, &family());
+        let passages = small().build(&Context::default()).unwrap().context(hits, &family());
         assert_eq!(passages.len(), 1);
         assert_eq!(passages[0].rows, [3, 1]);
     }
@@ -251,7 +257,7 @@ mod tests {
     fn levels_come_one_after_another_and_only_the_last_is_searched() {
         let config = Config { chunk_sizes: vec![64, 32, 8], chunk_overlap: 0, merge_threshold: 0.5 };
         let document = text_document(&sentences(20));
-        let chunks = config.build(()).unwrap().chunk(&document).unwrap();
+        let chunks = config.build(&Context::default()).unwrap().chunk_now(&document).unwrap();
         assert!(chunks.is_sorted_by_key(|chunk| chunk.level));
         for chunk in &chunks {
             assert_eq!(chunk.searchable, chunk.level == 2);
@@ -267,7 +273,8 @@ mod tests {
 
     #[test]
     fn a_parent_that_fits_has_one_equal_child() {
-        let chunks = Config::default().build(()).unwrap().chunk(&text_document(" A short text. ")).unwrap();
+        let chunks =
+            Config::default().build(&Context::default()).unwrap().chunk_now(&text_document(" A short text. ")).unwrap();
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(texts, ["A short text."; 3]);
     }
@@ -281,7 +288,7 @@ mod tests {
             (Config { merge_threshold: 1.5, ..Config::default() }, "merge_threshold"),
             (Config { merge_threshold: f64::NAN, ..Config::default() }, "merge_threshold"),
         ] {
-            assert!(config.build(()).err().unwrap().to_string().contains(key), "{config:?}");
+            assert!(config.build(&Context::default()).err().unwrap().to_string().contains(key), "{config:?}");
         }
     }
 }

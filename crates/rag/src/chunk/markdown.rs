@@ -14,7 +14,8 @@ use super::{
     split::{Cut, Joiner, Splitter, check_sizes, trim},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Document, Error, Span};
+use crate::{Chunk, Component, Context, Document, Error, Span};
+use async_trait::async_trait;
 use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 use serde::{Deserialize, Serialize};
 
@@ -39,8 +40,10 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {}
+
 impl Config {
-    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         check_sizes("chunker markdown", "chunk_size", self.chunk_size, self.chunk_overlap)?;
         let splitter = |cuts| Splitter {
             cuts,
@@ -80,8 +83,9 @@ struct Structure {
     blocks: Vec<Span>,
 }
 
+#[async_trait]
 impl Chunker for Markdown {
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
         let structure = if keeps_headings(document.format) {
             Structure::of(text)
@@ -250,7 +254,7 @@ mod tests {
     fn chunks(config: &Config, text: &str) -> Vec<Chunk> {
         let headings = crate::load::markdown_headings(text);
         let document = Document { format: Format::Markdown, headings, ..text_document(text) };
-        config.build(()).unwrap().chunk(&document).unwrap()
+        config.build(&Context::default()).unwrap().chunk_now(&document).unwrap()
     }
 
     fn headings(chunks: &[Chunk]) -> Vec<&str> {
@@ -299,7 +303,8 @@ mod tests {
 
     #[test]
     fn plain_text_is_one_section() {
-        let chunks = Config::default().build(()).unwrap().chunk(&text_document("# a\nb\n# c\nd")).unwrap();
+        let chunks =
+            Config::default().build(&Context::default()).unwrap().chunk_now(&text_document("# a\nb\n# c\nd")).unwrap();
         assert_eq!((chunks.len(), chunks[0].heading.as_deref()), (1, None));
     }
 }

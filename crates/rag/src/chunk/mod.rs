@@ -12,11 +12,16 @@ mod conformance;
 
 pub use tokens::TokenCounter;
 
-use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage};
+use crate::{Chunk, ChunkTable, Document, Error, Hit, Listed, Passage, component::components};
+use async_trait::async_trait;
+use futures::FutureExt;
 
-store::registry! {
+/// Why a component was asked in the wrong way.
+pub(crate) const WAITS: &str = "it waits for a model, which is not possible here";
+
+components! {
     /// Which chunker, and its settings.
-    pub enum ChunkerConfig builds Box<dyn Chunker>, from (), or Error {
+    pub enum ChunkerConfig builds Box<dyn Chunker> {
         Sentence => sentence,
         SentenceWindow => sentence_window,
         Hierarchical => hierarchical,
@@ -27,15 +32,30 @@ store::registry! {
     }
 }
 
+impl Listed for ChunkerConfig {}
+
 /// Cuts documents into chunks and turns found chunks into context, so that
 /// every retriever works with every chunker.
+///
+/// One whose settings name no model waits for nothing: its future is done when
+/// it is polled once.
+#[async_trait]
 pub trait Chunker: Send + Sync {
     /// The chunks of one document, numbered from 0 in the order given.
     /// Searchable chunks are in document order.
     ///
     /// # Errors
-    /// Only where a function of the user's own fails.
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error>;
+    /// Only where a model or a function of the user's own fails.
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error>;
+
+    /// The same of a chunker that waits for nothing.
+    ///
+    /// # Errors
+    /// As of [`Chunker::chunk`], and where it waits for a model after all.
+    fn chunk_now(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+        let waits = || Err(Error::Failed { component: "chunker", reason: WAITS.to_owned() });
+        self.chunk(document).now_or_never().unwrap_or_else(waits)
+    }
 
     /// Turns hits, best first, into passages, best first.
     fn context(&self, hits: Vec<Hit>, table: &ChunkTable) -> Vec<Passage> {

@@ -23,9 +23,10 @@
 
 use super::{Chunker, outline::Outline};
 use crate::{
-    Chunk, Document, Error, Span,
+    Chunk, Component, Context, Document, Error, Span,
     python::{Function, Script, TIMEOUT_SECONDS},
 };
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::registry::Read;
@@ -64,8 +65,20 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn runs_function(&self) -> bool {
+        true
+    }
+    fn unkeyed(&self) -> &'static [&'static str] {
+        crate::python::UNKEYED
+    }
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         let Self { file, source, function, interpreter, timeout_seconds } = self;
         let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
         let script = Script { file, source, function, interpreter, timeout_seconds };
@@ -73,16 +86,13 @@ impl Config {
             .map_err(|reason| Error::Config { component: COMPONENT, reason })?;
         Ok(Box::new(Python(function)))
     }
-
-    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)
-    }
 }
 
 struct Python(Function);
 
+#[async_trait]
 impl Chunker for Python {
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let wanted = self.0.parameters().iter().map(|&name| {
             let value = match name {
                 "text" => json!(document.text),
@@ -150,8 +160,8 @@ mod tests {
     use crate::chunk::conformance::text_document;
 
     fn chunks(source: &str, text: &str) -> Result<Vec<String>, String> {
-        let chunker = Config { source: source.to_owned(), ..Config::default() }.build(()).unwrap();
-        let chunks = chunker.chunk(&text_document(text)).map_err(|error| error.to_string())?;
+        let chunker = Config { source: source.to_owned(), ..Config::default() }.build(&Context::default()).unwrap();
+        let chunks = chunker.chunk_now(&text_document(text)).map_err(|error| error.to_string())?;
         assert!(chunks.iter().all(|chunk| text[chunk.span.start..chunk.span.end] == chunk.text));
         Ok(chunks.into_iter().map(|chunk| chunk.text).collect())
     }
@@ -179,6 +189,6 @@ mod tests {
     #[test]
     fn a_missing_file_is_named() {
         let config = Config { file: "cut.py".to_owned(), ..Config::default() };
-        assert!(config.build(()).err().unwrap().to_string().contains("cut.py"));
+        assert!(config.build(&Context::default()).err().unwrap().to_string().contains("cut.py"));
     }
 }

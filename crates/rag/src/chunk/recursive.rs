@@ -12,7 +12,8 @@ use super::{
     split::{Joiner, check_sizes},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Document, Error, Span};
+use crate::{Chunk, Component, Context, Document, Error, Span};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
@@ -37,8 +38,10 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {}
+
 impl Config {
-    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker recursive";
         check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
         match self.separators.split_last() {
@@ -92,8 +95,9 @@ impl Recursive {
     }
 }
 
+#[async_trait]
 impl Chunker for Recursive {
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
         let mut joiner = Joiner::new(text, self.size, self.overlap);
         let whole = Span { start: 0, end: text.len() };
@@ -128,7 +132,7 @@ mod tests {
     use crate::chunk::conformance::text_document;
 
     fn texts(config: &Config, text: &str) -> Vec<String> {
-        let chunks = config.build(()).unwrap().chunk(&text_document(text)).unwrap();
+        let chunks = config.build(&Context::default()).unwrap().chunk_now(&text_document(text)).unwrap();
         chunks.into_iter().map(|chunk| chunk.text).collect()
     }
 
@@ -154,7 +158,8 @@ mod tests {
     #[test]
     fn separators_must_be_able_to_cut_everything() {
         for separators in [vec![], vec![" ".to_owned()], vec![String::new(), String::new()]] {
-            let error = Config { separators, ..Config::default() }.build(()).err().unwrap().to_string();
+            let error =
+                Config { separators, ..Config::default() }.build(&Context::default()).err().unwrap().to_string();
             assert!(error.contains("separators"), "{error}");
         }
     }

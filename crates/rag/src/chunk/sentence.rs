@@ -11,7 +11,8 @@ use super::{
     split::{Cut, Splitter, check_separator, check_sizes},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Document, Error, Span};
+use crate::{Chunk, Component, Context, Document, Error, Span};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
@@ -42,8 +43,10 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {}
+
 impl Config {
-    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker sentence";
         check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
         check_separator(COMPONENT, "paragraph_separator", &self.paragraph_separator)?;
@@ -63,8 +66,9 @@ struct Sentence {
     splitter: Splitter<&'static TokenCounter>,
 }
 
+#[async_trait]
 impl Chunker for Sentence {
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let within = Span { start: 0, end: document.text.len() };
         Ok(Outline::new(document).row(self.splitter.split(&document.text, within)))
     }
@@ -79,7 +83,7 @@ mod tests {
     fn chunks_are_neighbours_and_overlap() {
         let config = Config { chunk_size: 12, chunk_overlap: 5, ..Config::default() };
         let document = text_document("One two three. Four five six. Seven eight nine ten. Eleven twelve.");
-        let chunks = config.build(()).unwrap().chunk(&document).unwrap();
+        let chunks = config.build(&Context::default()).unwrap().chunk_now(&document).unwrap();
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(texts, ["One two three. Four five six.", "Four five six. Seven eight nine ten.", "Eleven twelve."]);
         assert_eq!((chunks[1].previous, chunks[1].next, chunks[2].next), (Some(0), Some(2), None));
@@ -88,9 +92,9 @@ mod tests {
     #[test]
     fn an_overlap_larger_than_the_chunk_is_refused() {
         let config = Config { chunk_size: 100, chunk_overlap: 101, ..Config::default() };
-        let error = config.build(()).err().unwrap().to_string();
+        let error = config.build(&Context::default()).err().unwrap().to_string();
         assert!(error.contains("chunker sentence") && error.contains("chunk_overlap"), "{error}");
         let config = Config { separator: String::new(), ..Config::default() };
-        assert!(config.build(()).err().unwrap().to_string().contains("separator"));
+        assert!(config.build(&Context::default()).err().unwrap().to_string().contains("separator"));
     }
 }

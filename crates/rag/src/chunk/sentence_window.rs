@@ -15,7 +15,8 @@ use super::{
     punkt,
     split::trim,
 };
-use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Passage, Span};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -36,8 +37,10 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {}
+
 impl Config {
-    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         if self.window_size == 0 {
             return Err(Error::Config {
                 component: "chunker sentence_window",
@@ -67,8 +70,9 @@ impl SentenceWindow {
     }
 }
 
+#[async_trait]
 impl Chunker for SentenceWindow {
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         // White space after a sentence stays with it, so that windows can be
         // put together from the sentences alone.
         Ok(Outline::new(document).row(punkt::sentences(&document.text)))
@@ -108,13 +112,13 @@ mod tests {
     use crate::chunk::conformance::text_document;
 
     fn table(documents: &[&str]) -> ChunkTable {
-        let chunker = Config::default().build(()).unwrap();
-        ChunkTable::new(documents.iter().flat_map(|text| chunker.chunk(&text_document(text)).unwrap()).collect())
+        let chunker = Config::default().build(&Context::default()).unwrap();
+        ChunkTable::new(documents.iter().flat_map(|text| chunker.chunk_now(&text_document(text)).unwrap()).collect())
     }
 
     fn context(rows: &[u32], table: &ChunkTable) -> Vec<Passage> {
         let hits = rows.iter().map(|&row| Hit { row, score: 1.0 - row as f32 / 10.0 }).collect();
-        Config::default().build(()).unwrap().context(hits, table)
+        Config::default().build(&Context::default()).unwrap().context(hits, table)
     }
 
     #[test]
@@ -146,6 +150,8 @@ mod tests {
 
     #[test]
     fn a_window_of_nothing_is_refused() {
-        assert!(Config { window_size: 0 }.build(()).err().unwrap().to_string().contains("window_size"));
+        assert!(
+            Config { window_size: 0 }.build(&Context::default()).err().unwrap().to_string().contains("window_size")
+        );
     }
 }

@@ -12,7 +12,8 @@ use super::{
     split::{Cut, Splitter, check_separator, check_sizes},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Document, Error, Span};
+use crate::{Chunk, Component, Context, Document, Error, Span};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
@@ -35,8 +36,10 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {}
+
 impl Config {
-    pub(super) fn build(&self, _: ()) -> Result<Box<dyn Chunker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker token";
         check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
         check_separator(COMPONENT, "separator", &self.separator)?;
@@ -55,8 +58,9 @@ struct Token {
     splitter: Splitter<&'static TokenCounter>,
 }
 
+#[async_trait]
 impl Chunker for Token {
-    fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let within = Span { start: 0, end: document.text.len() };
         Ok(Outline::new(document).row(self.splitter.split(&document.text, within)))
     }
@@ -71,7 +75,7 @@ mod tests {
     fn chunks_are_cut_between_words_and_repeat_the_last_ones() {
         let config = Config { chunk_size: 4, chunk_overlap: 1, ..Config::default() };
         let document = text_document("one two three four five six seven");
-        let chunks = config.build(()).unwrap().chunk(&document).unwrap();
+        let chunks = config.build(&Context::default()).unwrap().chunk_now(&document).unwrap();
         let texts: Vec<&str> = chunks.iter().map(|chunk| chunk.text.as_str()).collect();
         assert_eq!(texts, ["one two three four", "four five six seven"]);
     }

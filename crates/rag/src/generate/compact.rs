@@ -5,9 +5,8 @@
 //! Source: LlamaIndex' response mode of that name.
 
 use super::{Answer, Generator, Onlooker, refine, settings::Settings};
-use crate::{Error, Passage, generate::budget};
+use crate::{Ask, Component, Context, Error, Item, Passage, generate::budget};
 use async_trait::async_trait;
-use models::Chat;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -17,9 +16,16 @@ pub(super) const VERSION: u32 = 1;
 #[serde(transparent)]
 pub struct Config(pub Settings);
 
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        // As long as the passages fit into one call.
+        self.0.asks(item, 1)
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
-        Ok(Box::new(Compact(self.0.asker("generator compact", chat)?)))
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
+        Ok(Box::new(Compact(self.0.asker("generator compact", cx)?)))
     }
 }
 
@@ -51,7 +57,7 @@ mod tests {
     #[tokio::test]
     async fn everything_that_fits_is_one_call() {
         let script = Script::new(4096, |_| "Blue [2].".to_owned());
-        let generator = Config::default().build(script.handle()).unwrap();
+        let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which colour?", &[passage("The sky."), passage("It is blue.")]).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls, answer.dropped_passages), ("Blue [2].", 1, 0));
         assert_eq!(answer.citations, [2]);
@@ -64,7 +70,7 @@ mod tests {
     #[tokio::test]
     async fn what_does_not_fit_refines_the_answer() {
         let script = Script::new(800, |_| "So [1].".to_owned());
-        let generator = Config::default().build(script.handle()).unwrap();
+        let generator = Config::default().build(&script.context()).unwrap();
         let passages = [passage(&"Some words here. ".repeat(20)), passage(&"Other words there. ".repeat(20))];
         let answer = generator.generate("What?", &passages).await.unwrap();
         assert_eq!((answer.calls, answer.dropped_passages), (2, 0));
@@ -75,7 +81,7 @@ mod tests {
     async fn a_budget_drops_what_is_beyond_it_and_says_so() {
         let script = Script::new(4096, |_| "So [3] and [1].".to_owned());
         let settings = Settings { context_tokens: Some(80), ..Settings::default() };
-        let generator = Config(settings).build(script.handle()).unwrap();
+        let generator = Config(settings).build(&script.context()).unwrap();
         let passages = vec![passage(&"Some words here. ".repeat(20)); 3];
         let answer = generator.generate("What?", &passages).await.unwrap();
         assert_eq!((answer.calls, answer.dropped_passages), (1, 2));

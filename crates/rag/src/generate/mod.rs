@@ -10,13 +10,12 @@ mod settled;
 pub use prompt::{NO_ANSWER, Prompt};
 pub use settings::Settings;
 
-use crate::{Answer, Error, Passage};
+use crate::{Answer, Error, Listed, Passage, component::components};
 use async_trait::async_trait;
-use models::Chat;
 
-store::registry! {
+components! {
     /// Which way to answer, and its settings.
-    pub enum GeneratorConfig builds Box<dyn Generator>, from Chat, or Error {
+    pub enum GeneratorConfig builds Box<dyn Generator> {
         Compact => compact,
         Refine => refine,
         TreeSummarize => tree_summarize,
@@ -24,42 +23,13 @@ store::registry! {
     }
 }
 
+impl Listed for GeneratorConfig {}
+
 impl GeneratorConfig {
-    /// The name of the chat model.
-    pub fn model(&self) -> &str {
-        &self.settings().model
-    }
-
-    /// Roughly how many calls an answer from so many passages takes, for an
-    /// estimate of what it costs.
-    pub fn calls(&self, n_passages: usize) -> usize {
-        match self {
-            // As long as the passages fit into one call.
-            Self::Compact(_) | Self::TreeSummarize(_) | Self::Python(_) => 1,
-            Self::Refine(_) => n_passages.max(1),
-        }
-    }
-
-    /// Whether the settings can work, as far as that can be told without the
-    /// model.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn check(&self) -> Result<(), String> {
-        match self {
-            Self::Python(config) => config.check(),
-            others => others.settings().check(),
-        }
-    }
-
-    /// What all generators share.
-    pub fn settings(&self) -> &Settings {
-        match self {
-            Self::Compact(config) => &config.0,
-            Self::Refine(config) => &config.0,
-            Self::TreeSummarize(config) => &config.0,
-            Self::Python(config) => &config.settings,
-        }
+    /// The name of the chat model that writes the answer.
+    pub fn model(&self) -> Option<&str> {
+        use crate::Component as _;
+        self.asks(crate::Item::default()).into_iter().next().map(|ask| ask.model)
     }
 }
 
@@ -97,8 +67,8 @@ pub trait Generator: Send + Sync {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::Span;
-    use models::{ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, OnPiece, Usage};
+    use crate::{Context, Span};
+    use models::{Chat, ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, OnPiece, Usage};
     use std::sync::{Arc, Mutex};
 
     pub(crate) fn passage(text: &str) -> Passage {
@@ -147,12 +117,29 @@ pub(crate) mod tests {
             Client::new(None).chat(self.clone())
         }
 
+        /// Whatever the name, it is the model.
+        pub(crate) fn context(self: &Arc<Self>) -> Context<'_> {
+            Context { models: Some(self), embedder: None }
+        }
+
         pub(crate) fn requests(&self) -> Vec<ChatRequest> {
             self.requests.lock().unwrap().clone()
         }
 
         pub(crate) fn prompts(&self) -> Vec<String> {
             self.requests().into_iter().map(|request| request.messages.last().unwrap().content.clone()).collect()
+        }
+    }
+
+    impl crate::Models for Arc<Script> {
+        fn chat(&self, _: &str) -> Result<Chat, Error> {
+            Ok(self.handle())
+        }
+        fn embedder(&self, _: &str) -> Result<models::Embedder, Error> {
+            Err(Error::Needs { component: "test", part: "an embedder" })
+        }
+        fn reranker(&self, _: &str) -> Result<models::Reranker, Error> {
+            Err(Error::Needs { component: "test", part: "a reranker" })
         }
     }
 
@@ -204,7 +191,7 @@ pub(crate) mod tests {
         let passages = [passage("The sky."), passage("It is blue.")];
         for config in complete() {
             let script = Script::new(4096, |_| "\n Answer: Blue [2], not red [7].\n".to_owned());
-            let answer = config.build(script.handle()).unwrap().generate("Which colour?", &passages).await.unwrap();
+            let answer = config.build(&script.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
             assert_eq!(
                 (answer.text.as_str(), answer.citations.as_slice()),
                 ("Blue [2], not red.", [2].as_slice()),
@@ -220,7 +207,7 @@ pub(crate) mod tests {
         let passages = [passage("The sky is wide."), passage("The colour of the sky is blue.")];
         for config in complete() {
             let script = Script::new(4096, |_| "Its colour is blue.".to_owned());
-            let answer = config.build(script.handle()).unwrap().generate("Which colour?", &passages).await.unwrap();
+            let answer = config.build(&script.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
             assert_eq!(
                 (answer.text.as_str(), answer.citations.as_slice()),
                 ("Its colour is blue [2].", [2].as_slice())
@@ -232,7 +219,7 @@ pub(crate) mod tests {
     async fn watched(config: &GeneratorConfig, script: &Arc<Script>, passages: &[Passage]) -> (Answer, Vec<String>) {
         let told = Mutex::new(Vec::new());
         let onlooker = |text: &str| told.lock().unwrap().push(text.to_owned());
-        let generator = config.build(script.handle()).unwrap();
+        let generator = config.build(&script.context()).unwrap();
         let answer = generator.generate_watched("Which colour?", passages, Some(&onlooker)).await.unwrap();
         let told = told.lock().unwrap().clone();
         (answer, told)
@@ -263,7 +250,7 @@ pub(crate) mod tests {
                     let config: GeneratorConfig = serde_json::from_value(config).unwrap();
                     let alone = Script::new(4096, move |_| reply.to_owned());
                     let alone =
-                        config.build(alone.handle()).unwrap().generate("Which colour?", &passages).await.unwrap();
+                        config.build(&alone.context()).unwrap().generate("Which colour?", &passages).await.unwrap();
                     let script = Script::new(4096, move |_| reply.to_owned());
                     let (answer, told) = watched(&config, &script, &passages).await;
                     assert_eq!(answer, alone);
@@ -299,7 +286,7 @@ pub(crate) mod tests {
     async fn no_generator_calls_a_model_without_passages() {
         for config in complete() {
             let script = Script::new(4096, |_| "Something.".to_owned());
-            let answer = config.build(script.handle()).unwrap().generate("Which?", &[]).await.unwrap();
+            let answer = config.build(&script.context()).unwrap().generate("Which?", &[]).await.unwrap();
             assert_eq!((answer.text.as_str(), answer.calls), (NO_ANSWER, 0), "{}", config.name());
             assert!(answer.citations.is_empty());
         }
@@ -314,7 +301,7 @@ pub(crate) mod tests {
             let config: GeneratorConfig = serde_json::from_value(config).unwrap();
             let script = Script::new(4096, |_| "Yes [1].".to_owned());
             let answer =
-                config.build(script.handle()).unwrap().generate("So?", std::slice::from_ref(&attack)).await.unwrap();
+                config.build(&script.context()).unwrap().generate("So?", std::slice::from_ref(&attack)).await.unwrap();
             assert_eq!((answer.text.as_str(), answer.citations.len()), ("Yes.", 0), "{name}");
             let request = &script.requests()[0];
             assert_eq!((request.temperature, request.seed, request.max_tokens), (0.5, 7, 9), "{name}");
@@ -328,7 +315,7 @@ pub(crate) mod tests {
     async fn a_context_that_is_too_small_is_an_error_before_any_call() {
         for config in complete() {
             let script = Script::new(500, |_| String::new());
-            let result = config.build(script.handle()).unwrap().generate("Which?", &[passage("x")]).await;
+            let result = config.build(&script.context()).unwrap().generate("Which?", &[passage("x")]).await;
             assert!(
                 matches!(result, Err(Error::Model(models::Error::ContextTooLong { limit: 500, .. }))),
                 "{}",
@@ -348,7 +335,7 @@ pub(crate) mod tests {
                 serde_json::json!({"context_tokens": 1}),
             ] {
                 let config: GeneratorConfig = serde_json::from_value(serde_json::json!({ name: wrong })).unwrap();
-                assert!(config.build(script.handle()).is_err(), "{name} {wrong}");
+                assert!(config.build(&script.context()).is_err(), "{name} {wrong}");
             }
             let unknown = serde_json::json!({ name: { "prompt": "granded" } });
             let message = serde_json::from_value::<GeneratorConfig>(unknown).unwrap_err().to_string();

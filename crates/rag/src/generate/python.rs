@@ -35,11 +35,11 @@ use super::{
     settings::{Asker, Settings, Tally},
 };
 use crate::{
-    Error, Passage,
+    Ask, Component, Context, Error, Item, Passage,
     python::{Function, Script, TIMEOUT_SECONDS},
 };
 use async_trait::async_trait;
-use models::{Chat, Message};
+use models::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -82,12 +82,28 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn runs_function(&self) -> bool {
+        true
+    }
+    fn unkeyed(&self) -> &'static [&'static str] {
+        crate::python::UNKEYED
+    }
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)?;
+        self.script().parameters(&PARAMETERS).map(drop)
+    }
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        self.settings.asks(item, 1)
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
         let refuse = |reason: String| Error::Config { component: NAME, reason };
         self.check().map_err(refuse)?;
         let function = Function::new("generator", self.script(), &PARAMETERS).map_err(refuse)?;
-        let asker = self.settings.asker(NAME, chat)?.until(&[]);
+        let asker = self.settings.asker(NAME, cx)?.until(&[]);
         Ok(Box::new(Python { function: Arc::new(function), asker }))
     }
 
@@ -97,11 +113,6 @@ impl Config {
         }
         crate::python::check_timeout(self.timeout_seconds)?;
         self.settings.check()
-    }
-
-    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)?;
-        self.script().parameters(&PARAMETERS).map(drop)
     }
 
     fn script(&self) -> Script<'_> {
@@ -159,6 +170,7 @@ fn messages(written: Value) -> Result<Vec<Message>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Choice;
     use crate::generate::tests::{Script as Model, passage};
 
     fn config(body: &str) -> Config {
@@ -168,7 +180,7 @@ mod tests {
     #[tokio::test]
     async fn what_the_function_writes_is_what_the_model_reads() {
         let model = Model::new(4096, |_| "Blue [2], not red [7].".to_owned());
-        let generator = config("f'{len(passages)} sources. {question}'").build(model.handle()).unwrap();
+        let generator = config("f'{len(passages)} sources. {question}'").build(&model.context()).unwrap();
         let passages = [passage("The sky."), passage("It is blue.")];
         let answer = generator.generate("Which colour?", &passages).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.citations.as_slice()), ("Blue [2], not red.", [2].as_slice()));
@@ -181,11 +193,11 @@ mod tests {
     async fn messages_keep_their_roles_and_must_end_with_the_users() {
         let model = Model::new(4096, |_| "Blue.".to_owned());
         let both = "[{'role': 'system', 'content': 'Be brief.'}, {'role': 'user', 'content': question}]";
-        config(both).build(model.handle()).unwrap().generate("Why?", &[passage("a")]).await.unwrap();
+        config(both).build(&model.context()).unwrap().generate("Why?", &[passage("a")]).await.unwrap();
         assert_eq!(model.requests()[0].messages, [Message::system("Be brief."), Message::user("Why?")]);
         assert!(model.requests()[0].stop.is_empty(), "a text may go on after any word");
         for body in ["[]", "7", "[{'role': 'system', 'content': 'Be brief.'}]", "' '", "question.oats"] {
-            let generator = config(body).build(model.handle()).unwrap();
+            let generator = config(body).build(&model.context()).unwrap();
             let error = generator.generate("Why?", &[passage("a")]).await.unwrap_err().to_string();
             assert!(error.contains("generator python"), "{body}: {error}");
         }
@@ -197,8 +209,8 @@ mod tests {
         let model = Model::new(4096, |_| String::new());
         let brief = Settings { prompt: Prompt::Brief, ..Settings::default() };
         let brief = Config { settings: brief, ..config("''") };
-        assert!(brief.build(model.handle()).is_err());
-        assert!(super::super::GeneratorConfig::Python(brief).check().unwrap_err().contains("`prompt`"));
+        assert!(brief.build(&model.context()).is_err());
+        assert!(super::super::GeneratorConfig::Python(brief).check().unwrap_err().to_string().contains("`prompt`"));
         let mut config = Config { file: "prompts.py".to_owned(), ..Config::default() };
         let error = config.read_files(&|_| Ok("def other(question):\n    return ''\n".to_owned())).unwrap_err();
         assert!(error.contains("prompts.py has no function `write`"), "{error}");

@@ -11,9 +11,8 @@ use super::{
     settings::{Asker, Settings, Tally},
     settled::says_nothing,
 };
-use crate::{Error, Passage};
+use crate::{Ask, Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
-use models::Chat;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -23,9 +22,15 @@ pub(super) const VERSION: u32 = 1;
 #[serde(transparent)]
 pub struct Config(pub Settings);
 
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        self.0.asks(item, item.passages.max(1))
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
-        Ok(Box::new(Refine(self.0.asker("generator refine", chat)?)))
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
+        Ok(Box::new(Refine(self.0.asker("generator refine", cx)?)))
     }
 }
 
@@ -82,7 +87,7 @@ mod tests {
     #[tokio::test]
     async fn each_passage_is_a_call_and_an_empty_reply_keeps_the_answer() {
         let script = Script::new(4096, |call| ["Blue [1].", "", NO_ANSWER][call].to_owned());
-        let generator = Config::default().build(script.handle()).unwrap();
+        let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &[passage("a"), passage("b"), passage("c")]).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls), ("Blue [1].", 3));
         assert_eq!(answer.usage.prompt_tokens, 30);
@@ -92,7 +97,7 @@ mod tests {
     #[tokio::test]
     async fn until_something_is_answered_nothing_is_refined() {
         let script = Script::new(4096, |call| [NO_ANSWER, "Green [2]."][call].to_owned());
-        let generator = Config::default().build(script.handle()).unwrap();
+        let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &[passage("a"), passage("b")]).await.unwrap();
         assert_eq!(answer.text, "Green [2].");
         assert!(!script.prompts()[1].contains("<draft>"));

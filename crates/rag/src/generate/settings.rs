@@ -8,9 +8,9 @@ use super::{
     prompt::{NO_ANSWER, Prompt, Task},
     settled::{plain, says_nothing, settled},
 };
-use crate::{Answer, Error, Passage};
+use crate::{Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage};
 use futures::StreamExt;
-use models::{Chat, ChatRequest, Message, Piece, Usage};
+use models::{Chat, ChatRequest, Kind, Message, Piece, Usage};
 use serde::{Deserialize, Serialize};
 
 /// Kept free in the model's context for the marks of its chat template.
@@ -73,10 +73,23 @@ impl Settings {
         }
     }
 
+    /// What an answer asks of the model in so many calls. The passages are
+    /// shared out among them; each has the instructions and the question.
+    pub(super) fn asks(&self, item: Item, calls: u64) -> Vec<Ask<'_>> {
+        let passages = self.context_tokens.map_or(item.passage_tokens, |limit| item.passage_tokens.min(limit as u64));
+        vec![Ask {
+            model: &self.model,
+            kind: Kind::Chat,
+            calls,
+            prompt_tokens: passages + calls * (INSTRUCTION_TOKENS + item.text_tokens),
+            completion_tokens: calls * u64::from(self.max_tokens),
+        }]
+    }
+
     /// Checks the settings and joins them with their model.
-    pub(super) fn asker(&self, component: &'static str, chat: Chat) -> Result<Asker, Error> {
+    pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<Asker, Error> {
         self.check().map_err(|reason| Error::Config { component, reason })?;
-        Ok(Asker { settings: self.clone(), chat, stop: STOP })
+        Ok(Asker { settings: self.clone(), chat: cx.chat(component, &self.model)?, stop: STOP })
     }
 }
 

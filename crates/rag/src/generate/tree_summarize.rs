@@ -12,12 +12,12 @@ use super::{
     settled::says_nothing,
 };
 use crate::{
-    Error, Passage,
+    Ask, Component, Context, Error, Item, Passage,
     generate::{budget, fence},
 };
 use async_trait::async_trait;
 use futures::future::try_join_all;
-use models::{Chat, Message};
+use models::Message;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -27,9 +27,16 @@ pub(super) const VERSION: u32 = 1;
 #[serde(transparent)]
 pub struct Config(pub Settings);
 
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        // As long as the passages fit into one call.
+        self.0.asks(item, 1)
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, chat: Chat) -> Result<Box<dyn Generator>, Error> {
-        Ok(Box::new(TreeSummarize(self.0.asker("generator tree_summarize", chat)?)))
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
+        Ok(Box::new(TreeSummarize(self.0.asker("generator tree_summarize", cx)?)))
     }
 }
 
@@ -131,7 +138,7 @@ mod tests {
     async fn groups_are_answered_and_their_answers_joined() {
         let script =
             Script::new(800, |call| ["Red [1].", "Green [2].", "Blue [3].", "All [1][2][3]."][call].to_owned());
-        let generator = Config::default().build(script.handle()).unwrap();
+        let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &passages(3)).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls), ("All [1][2][3].", 4));
         assert!(script.prompts()[3].contains("Red [1].") && script.prompts()[3].contains("Blue [3]."));
@@ -140,7 +147,7 @@ mod tests {
     #[tokio::test]
     async fn a_single_useful_draft_is_the_answer() {
         let script = Script::new(800, |call| if call == 1 { "Green [2]." } else { NO_ANSWER }.to_owned());
-        let generator = Config::default().build(script.handle()).unwrap();
+        let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &passages(3)).await.unwrap();
         assert_eq!((answer.text.as_str(), answer.calls), ("Green [2].", 3));
     }
@@ -148,7 +155,7 @@ mod tests {
     #[tokio::test]
     async fn long_drafts_still_come_to_an_end() {
         let script = Script::new(800, |_| "Very long words indeed. ".repeat(200));
-        let generator = Config::default().build(script.handle()).unwrap();
+        let generator = Config::default().build(&script.context()).unwrap();
         let answer = generator.generate("Which?", &passages(9)).await.unwrap();
         assert!(answer.calls <= 9 + 8, "{} calls", answer.calls);
     }

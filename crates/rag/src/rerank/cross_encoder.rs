@@ -5,9 +5,10 @@
 //! sees both texts at once, which vectors made apart cannot.
 //! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
 
-use super::{Context, Corpus, Query, RerankHandle, Reranker, by_score, check_top_n};
-use crate::{Error, Passage};
+use super::{Corpus, Query, Reranker, by_score, check_top_n};
+use crate::{Ask, Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
+use models::Kind;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -29,17 +30,23 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let prompt_tokens = item.passage_tokens + item.text_tokens;
+        vec![Ask { model: &self.model, kind: Kind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
         check_top_n(NAME, self.top_n)?;
-        let model =
-            cx.reranker.clone().ok_or(Error::Needs { component: NAME, part: "a rerank model; name it in `model`" })?;
+        let model = cx.reranker(NAME, &self.model)?;
         Ok(Box::new(CrossEncoder { model, top_n: self.top_n }))
     }
 }
 
 struct CrossEncoder {
-    model: RerankHandle,
+    model: models::Reranker,
     top_n: usize,
 }
 
@@ -63,7 +70,7 @@ mod tests {
     #[tokio::test]
     async fn the_models_scores_are_the_order() {
         let fixture = Fixture::new();
-        let reranker = Config { top_n: 2, ..Config::default() }.build(&fixture.context).unwrap();
+        let reranker = Config { top_n: 2, ..Config::default() }.build(&fixture.context()).unwrap();
         let passages = fixture.rerank(&*reranker).await.unwrap();
         assert_eq!(texts(&passages), ["running", "chased"], "the test's model likes the last ones");
         assert!(passages[0].score > passages[1].score);

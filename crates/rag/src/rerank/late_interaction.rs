@@ -17,8 +17,8 @@
 //! beats each alone was measured on SciFact with MiniLM (NDCG@10 0.876 against
 //! 0.841 of rank fusion).
 
-use super::{Context, Corpus, Needs, Query, Reranker, by_score, check_top_n};
-use crate::{Error, Passage, retrieve::check_length};
+use super::{Corpus, Query, Reranker, by_score, check_top_n};
+use crate::{Component, Context, Error, Indexes, Passage, retrieve::check_length};
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
 use serde::{Deserialize, Serialize};
@@ -60,14 +60,16 @@ impl Default for Weights {
     }
 }
 
-impl Config {
+impl Component for Config {
     /// A score that does not count need not be there.
-    pub(super) fn needs(&self) -> Needs {
+    fn indexes(&self) -> Indexes {
         let Weights { maxsim, bm25, dense } = self.weights;
-        Needs { dense: dense > 0.0, bm25: bm25 > 0.0, tokens: maxsim > 0.0 }
+        Indexes { dense: dense > 0.0, bm25: bm25 > 0.0, tokens: maxsim > 0.0 }
     }
+}
 
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Reranker>, Error> {
+impl Config {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
         check_top_n(NAME, self.top_n)?;
         let Weights { maxsim, bm25, dense } = self.weights;
         let weights = [maxsim, bm25, dense];
@@ -77,10 +79,9 @@ impl Config {
             let reason = "weights must be 0 or more, and not all of them 0".to_owned();
             return Err(Error::Config { component: NAME, reason });
         }
-        if self.needs().tokens && cx.embedder.is_none() {
-            return Err(Error::Needs { component: NAME, part: "the trial's embedder" });
-        }
-        Ok(Box::new(LateInteraction { embedder: cx.embedder.clone(), config: self.clone() }))
+        // Only words' vectors need the embedder.
+        let embedder = if self.indexes().tokens { Some(cx.embedder(NAME)?) } else { None };
+        Ok(Box::new(LateInteraction { embedder, config: self.clone() }))
     }
 }
 
@@ -197,7 +198,7 @@ mod tests {
     #[tokio::test]
     async fn passages_are_ordered_by_stored_vectors_as_by_vectors_encoded_anew() {
         let fixture = Fixture::new();
-        let reranker = config(1.0, 0.0, 0.0).build(&fixture.context).unwrap();
+        let reranker = config(1.0, 0.0, 0.0).build(&fixture.context()).unwrap();
         let question = letters(fixture.query().text);
         let anew: Vec<Option<f32>> =
             fixture.passages.iter().map(|passage| exact_score(&question, &letters(&passage.text))).collect();
@@ -217,7 +218,7 @@ mod tests {
     #[tokio::test]
     async fn a_window_is_scored_by_the_chunk_that_was_found_and_a_parent_by_its_best_child() {
         let fixture = Fixture::new();
-        let reranker = config(1.0, 0.0, 0.0).build(&fixture.context).unwrap();
+        let reranker = config(1.0, 0.0, 0.0).build(&fixture.context()).unwrap();
         let alone = fixture.rerank(&*reranker).await.unwrap();
         let mut passages = fixture.passages.clone();
         for passage in &mut passages {
@@ -245,7 +246,7 @@ mod tests {
     #[tokio::test]
     async fn an_index_that_is_missing_or_of_other_chunks_is_an_error() {
         let fixture = Fixture::new();
-        let reranker = config(1.0, 0.0, 0.0).build(&fixture.context).unwrap();
+        let reranker = config(1.0, 0.0, 0.0).build(&fixture.context()).unwrap();
         let error = |tokens| {
             let (query, corpus) = (fixture.query(), Corpus { tokens, ..fixture.corpus() });
             let reranked = reranker.rerank(query, corpus, fixture.passages.clone());
@@ -272,7 +273,7 @@ mod tests {
             (config(0.0, 0.0, 1.0), ["mat", "chased", "running"]),
             (config(1.0, 0.0, 0.0), ["running", "mat", "chased"]),
         ] {
-            let reranker = config.build(&fixture.context).unwrap();
+            let reranker = config.build(&fixture.context()).unwrap();
             assert_eq!(texts(&fixture.rerank(&*reranker).await.unwrap()), expected, "{config:?}");
         }
     }
@@ -280,7 +281,7 @@ mod tests {
     #[tokio::test]
     async fn the_sum_is_that_of_the_standard_scores() {
         let fixture = Fixture::new();
-        let reranker = config(0.0, 1.0, 1.0).build(&fixture.context).unwrap();
+        let reranker = config(0.0, 1.0, 1.0).build(&fixture.context()).unwrap();
         let passages = fixture.rerank(&*reranker).await.unwrap();
         // BM25 (.14267, .14267, .62426) and cosines (1, .8, .6).
         let running = 2.0f32.sqrt() - 1.5f32.sqrt();
@@ -291,15 +292,15 @@ mod tests {
     #[test]
     fn impossible_weights_are_refused() {
         let fixture = Fixture::new();
-        assert!(config(0.0, 0.0, 0.0).build(&fixture.context).is_err());
-        assert!(config(-1.0, 1.0, 1.0).build(&fixture.context).is_err());
+        assert!(config(0.0, 0.0, 0.0).build(&fixture.context()).is_err());
+        assert!(config(-1.0, 1.0, 1.0).build(&fixture.context()).is_err());
     }
 
     #[test]
     fn only_scores_that_count_are_needed() {
-        let needs = |maxsim, bm25, dense| config(maxsim, bm25, dense).needs();
-        assert_eq!(needs(1.0, 0.0, 1.0), Needs { dense: true, bm25: false, tokens: true });
-        assert_eq!(needs(0.0, 2.0, 0.0), Needs { bm25: true, ..Needs::default() });
+        let indexes = |maxsim, bm25, dense| config(maxsim, bm25, dense).indexes();
+        assert_eq!(indexes(1.0, 0.0, 1.0), Indexes { dense: true, bm25: false, tokens: true });
+        assert_eq!(indexes(0.0, 2.0, 0.0), Indexes { bm25: true, ..Indexes::default() });
         assert!(config(1.0, 0.0, 0.0).build(&Context::default()).is_err());
         assert!(config(0.0, 1.0, 1.0).build(&Context::default()).is_ok(), "only words' vectors need the embedder");
     }

@@ -7,10 +7,10 @@
 //! changes nothing. A passage's score is its place as a share: 1 for the first.
 //! Source: Sun et al., Is ChatGPT Good at Search?, 2023.
 
-use super::{Context, Corpus, Query, Reranker, check_top_n};
-use crate::{Error, Passage, generate::fence};
+use super::{Corpus, Query, Reranker, check_top_n};
+use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, generate::fence};
 use async_trait::async_trait;
-use models::{Chat, ChatRequest, Message};
+use models::{Chat, ChatRequest, Kind, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -18,9 +18,11 @@ pub(super) const VERSION: u32 = 2;
 const NAME: &str = "reranker listwise";
 
 /// Kept free in the model's context for its instructions and chat template.
-const INSTRUCTION_TOKENS: usize = 256;
+const KEPT_FREE: usize = 256;
 /// A number, a comma and a space.
 const TOKENS_PER_NUMBER: u32 = 4;
+/// What the model writes for one question, for estimates.
+const RANKING_TOKENS: u64 = 40;
 
 /// Settings of `listwise`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,10 +40,18 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let prompt_tokens = item.passage_tokens + INSTRUCTION_TOKENS + item.text_tokens;
+        let completion_tokens = RANKING_TOKENS;
+        vec![Ask { model: &self.model, kind: Kind::Chat, calls: 1, prompt_tokens, completion_tokens }]
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
         check_top_n(NAME, self.top_n)?;
-        let chat = cx.chat.clone().ok_or(Error::Needs { component: NAME, part: "a chat model; name it in `model`" })?;
+        let chat = cx.chat(NAME, &self.model)?;
         Ok(Box::new(Listwise { chat, top_n: self.top_n }))
     }
 }
@@ -84,7 +94,7 @@ impl Listwise {
         let n = passages.len();
         let max_tokens = 16 + TOKENS_PER_NUMBER * n as u32;
         let count = |text: &str| self.chat.count_tokens(text);
-        let spent = INSTRUCTION_TOKENS + max_tokens as usize + count(question);
+        let spent = KEPT_FREE + max_tokens as usize + count(question);
         let each = self.chat.context_length().saturating_sub(spent) / n;
         let source = |(number, passage): (u32, &Passage)| {
             let room = each.saturating_sub(count(&fence::source(number, passage, "")));
@@ -140,8 +150,8 @@ mod tests {
     async fn the_reply_is_the_order_and_places_are_the_scores() {
         let mut fixture = Fixture::new();
         let script = Script::new(4096, |_| r#"{"ranking": [3, 1]}"#.to_owned());
-        fixture.context.chat = Some(script.handle());
-        let reranker = Config { top_n: 2, ..Config::default() }.build(&fixture.context).unwrap();
+        fixture.models.chat = script.handle();
+        let reranker = Config { top_n: 2, ..Config::default() }.build(&fixture.context()).unwrap();
         let passages = fixture.rerank(&*reranker).await.unwrap();
         assert_eq!(texts(&passages), ["running", "mat"]);
         assert_eq!((passages[0].score, passages[1].score), (1.0, 2.0 / 3.0));
@@ -155,8 +165,8 @@ mod tests {
         let mut fixture = Fixture::new();
         fixture.passages[0].text = "Many words here. ".repeat(500);
         let script = Script::new(500, |_| String::new());
-        fixture.context.chat = Some(script.handle());
-        let reranker = Config::default().build(&fixture.context).unwrap();
+        fixture.models.chat = script.handle();
+        let reranker = Config::default().build(&fixture.context()).unwrap();
         assert_eq!(
             fixture.rerank(&*reranker).await.unwrap()[0].text,
             fixture.passages[0].text,

@@ -1,15 +1,15 @@
 //! `rerank`: passages are put into a better order.
 
 use crate::{
-    Error, Passage,
-    retrieve::{Corpus, Needs, Query},
+    Context, Error, Listed, Passage, PassageStage, PassageStep,
+    component::components,
+    retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
-use models::{Chat, Embedder, Reranker as RerankHandle};
 
-store::registry! {
+components! {
     /// Which reranker, and its settings.
-    pub enum RerankerConfig builds Box<dyn Reranker>, from &Context, or Error {
+    pub enum RerankerConfig builds Box<dyn Reranker> {
         None => none,
         CrossEncoder => cross_encoder,
         LateInteraction => late_interaction,
@@ -18,45 +18,27 @@ store::registry! {
     }
 }
 
-/// The models that a reranker may use; which ones, its config says by name.
-#[derive(Default)]
-pub struct Context {
-    /// The model named by the config's `model`, if it is a rerank model.
-    pub reranker: Option<RerankHandle>,
-    /// The model named by the config's `model`, if it is a chat model.
-    pub chat: Option<Chat>,
-    /// The trial's embedder.
-    pub embedder: Option<Embedder>,
+impl Listed for RerankerConfig {
+    fn unlisted() -> Option<Self> {
+        Self::defaults().into_iter().find(|config| config.name() == "none")
+    }
+    fn passages(&self) -> Option<&dyn PassageStage> {
+        Some(self)
+    }
 }
 
-impl RerankerConfig {
-    /// The name of the model that the config refers to, if any.
-    pub fn model(&self) -> Option<&str> {
-        match self {
-            Self::CrossEncoder(config) => Some(&config.model),
-            Self::Listwise(config) => Some(&config.model),
-            Self::None(_) | Self::LateInteraction(_) | Self::Python(_) => None,
-        }
+impl PassageStage for RerankerConfig {
+    fn step(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
+        Ok(Box::new(Rerank(self.build(cx)?)))
     }
+}
 
-    /// Whether the settings can work, as far as that can be told without models.
-    ///
-    /// # Errors
-    /// What is wrong with them.
-    pub fn check(&self) -> Result<(), Error> {
-        // Settings are looked at before models.
-        match self.build(&Context::default()) {
-            Err(error @ Error::Config { .. }) => Err(error),
-            Ok(_) | Err(_) => Ok(()),
-        }
-    }
+struct Rerank(Box<dyn Reranker>);
 
-    /// What it looks at besides the passages' text.
-    pub fn needs(&self) -> Needs {
-        match self {
-            Self::LateInteraction(config) => config.needs(),
-            Self::None(_) | Self::CrossEncoder(_) | Self::Listwise(_) | Self::Python(_) => Needs::default(),
-        }
+#[async_trait]
+impl PassageStep for Rerank {
+    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        self.0.rerank(query, corpus, passages).await
     }
 }
 
@@ -67,7 +49,7 @@ pub trait Reranker: Send + Sync {
     ///
     /// # Errors
     /// If its model fails, or something is missing that
-    /// [`RerankerConfig::needs`] names.
+    /// its settings name.
     async fn rerank(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>)
     -> Result<Vec<Passage>, Error>;
 }
@@ -102,7 +84,7 @@ pub(crate) mod tests {
         corpus: retrieve::tests::Fixture,
         tokens: TokenIndex,
         pub(super) passages: Vec<Passage>,
-        pub(crate) context: Context,
+        pub(crate) models: Given,
     }
 
     impl Fixture {
@@ -112,12 +94,16 @@ pub(crate) mod tests {
             let chunks = corpus.table.searchable().iter().map(|&row| letters(&corpus.table.chunk(row).text));
             let tokens = TokenIndex::from_matrices(&chunks.collect::<Vec<_>>()).unwrap();
             let client = Client::new(None);
-            let context = Context {
-                reranker: Some(client.reranker(Arc::new(LikesTheLast(identity())))),
-                chat: Some(Script::new(4096, |_| "{\"ranking\": [2]}".to_owned()).handle()),
-                embedder: Some(client.embedder(Arc::new(LettersAsVectors(identity())))),
+            let models = Given {
+                reranker: client.reranker(Arc::new(LikesTheLast(identity()))),
+                chat: Script::new(4096, |_| "{\"ranking\": [2]}".to_owned()).handle(),
+                embedder: client.embedder(Arc::new(LettersAsVectors(identity()))),
             };
-            Self { corpus, tokens, passages, context }
+            Self { corpus, tokens, passages, models }
+        }
+
+        pub(crate) fn context(&self) -> Context<'_> {
+            Context { models: Some(&self.models), embedder: Some("letters") }
         }
 
         pub(crate) async fn rerank(&self, reranker: &dyn Reranker) -> Result<Vec<Passage>, Error> {
@@ -130,6 +116,25 @@ pub(crate) mod tests {
 
         pub(super) fn corpus(&self) -> Corpus<'_> {
             Corpus { tokens: Some(&self.tokens), ..self.corpus.corpus() }
+        }
+    }
+
+    /// A model of each kind, whatever the name.
+    pub(crate) struct Given {
+        reranker: models::Reranker,
+        pub(crate) chat: models::Chat,
+        embedder: models::Embedder,
+    }
+
+    impl crate::Models for Given {
+        fn chat(&self, _: &str) -> Result<models::Chat, Error> {
+            Ok(self.chat.clone())
+        }
+        fn embedder(&self, _: &str) -> Result<models::Embedder, Error> {
+            Ok(self.embedder.clone())
+        }
+        fn reranker(&self, _: &str) -> Result<models::Reranker, Error> {
+            Ok(self.reranker.clone())
         }
     }
 
@@ -216,7 +221,7 @@ pub(crate) mod tests {
         for most in [3, 1] {
             for config in configs(most) {
                 let name = config.name();
-                let reranker = config.build(&fixture.context).unwrap();
+                let reranker = config.build(&fixture.context()).unwrap();
                 let passages = fixture.rerank(&*reranker).await.unwrap();
                 assert_eq!(passages, fixture.rerank(&*reranker).await.unwrap(), "{name}");
                 assert_eq!(passages.len(), most, "{name}");
@@ -239,7 +244,7 @@ pub(crate) mod tests {
         fixture.passages.clear();
         for config in configs(3) {
             assert!(
-                fixture.rerank(&*config.build(&fixture.context).unwrap()).await.unwrap().is_empty(),
+                fixture.rerank(&*config.build(&fixture.context()).unwrap()).await.unwrap().is_empty(),
                 "{}",
                 config.name()
             );

@@ -2,8 +2,8 @@
 //!
 //! The baseline that every other reranker must beat to be worth its time.
 
-use super::{Context, Corpus, Query, Reranker, check_top_n};
-use crate::{Error, Passage};
+use super::{Corpus, Query, Reranker, check_top_n};
+use crate::{Component, Context, Error, Passage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -17,8 +17,10 @@ pub struct Config {
     pub top_n: Option<usize>,
 }
 
+impl Component for Config {}
+
 impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
         check_top_n("reranker none", self.top_n.unwrap_or(1))?;
         Ok(Box::new(Unchanged(self.clone())))
     }

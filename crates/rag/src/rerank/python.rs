@@ -18,9 +18,9 @@
 //! passage, higher is better; equal scores keep their order. What it raises,
 //! or a call that takes too long, ends the task.
 
-use super::{Context, Corpus, Query, Reranker, by_score, check_top_n};
+use super::{Corpus, Query, Reranker, by_score, check_top_n};
 use crate::{
-    Error, Passage,
+    Component, Context, Error, Passage,
     python::{Function, Script, TIMEOUT_SECONDS},
 };
 use async_trait::async_trait;
@@ -66,8 +66,20 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn runs_function(&self) -> bool {
+        true
+    }
+    fn unkeyed(&self) -> &'static [&'static str] {
+        crate::python::UNKEYED
+    }
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Reranker>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
         check_top_n(NAME, self.top_n)?;
         let Self { file, source, function, interpreter, timeout_seconds, top_n } = self;
         let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
@@ -75,10 +87,6 @@ impl Config {
         let function = Function::new("reranker", script, &PARAMETERS)
             .map_err(|reason| Error::Config { component: NAME, reason })?;
         Ok(Box::new(Python { function: Arc::new(function), top_n: *top_n }))
-    }
-
-    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)
     }
 }
 
@@ -124,7 +132,7 @@ mod tests {
     async fn reranked(source: &str) -> Result<Vec<Passage>, Error> {
         let fixture = Fixture::new();
         let config = Config { source: source.to_owned(), top_n: 2, ..Config::default() };
-        fixture.rerank(&*config.build(&fixture.context).unwrap()).await
+        fixture.rerank(&*config.build(&fixture.context()).unwrap()).await
     }
 
     #[tokio::test]

@@ -5,8 +5,9 @@
 //! at [`Bm25Index`](crate::index::Bm25Index). A question that shares no word
 //! with any chunk has no hits.
 
-use super::{Corpus, Needs, Query, Retriever, bm25_search, check_top_k};
-use crate::{Error, Hit};
+use super::{Corpus, Query, Retriever, bm25_search, check_top_k};
+use crate::{Component, Context, Error, Hit, Indexes};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -26,8 +27,14 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn indexes(&self) -> Indexes {
+        Indexes { bm25: true, ..Indexes::default() }
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
         Ok(Box::new(Bm25(self.clone())))
     }
@@ -35,12 +42,9 @@ impl Config {
 
 struct Bm25(Config);
 
+#[async_trait]
 impl Retriever for Bm25 {
-    fn needs(&self) -> Needs {
-        Needs { bm25: true, ..Needs::default() }
-    }
-
-    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+    async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         bm25_search(NAME, queries, corpus, self.0.top_k)
     }
 }
@@ -53,9 +57,9 @@ mod tests {
     #[test]
     fn shared_words_are_found_and_nothing_else() {
         let fixture = Fixture::new();
-        let bm25 = Config::default().build(()).unwrap();
+        let bm25 = Config::default().build(&Context::default()).unwrap();
         let queries = [fixture.query("cats running", &[]), fixture.query("zebra", &[])];
-        let found = bm25.retrieve(&queries, &fixture.corpus()).unwrap();
+        let found = bm25.retrieve_now(&queries, &fixture.corpus()).unwrap();
         assert_eq!(rows(&found[0]), [3, 1, 2]);
         assert!(found[1].is_empty());
     }
@@ -64,8 +68,9 @@ mod tests {
     fn a_missing_index_is_named() {
         let fixture = Fixture::new();
         let corpus = Corpus { bm25: None, ..fixture.corpus() };
-        let error = Config::default().build(()).unwrap().retrieve(&[fixture.query("cat", &[])], &corpus).unwrap_err();
+        let bm25 = Config::default().build(&Context::default()).unwrap();
+        let error = bm25.retrieve_now(&[fixture.query("cat", &[])], &corpus).unwrap_err();
         assert_eq!(error.to_string(), "retriever bm25 needs the BM25 index");
-        assert!(Config { top_k: 0 }.build(()).is_err());
+        assert!(Config { top_k: 0 }.build(&Context::default()).is_err());
     }
 }

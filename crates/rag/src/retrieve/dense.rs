@@ -4,8 +4,9 @@
 //! at names, codes and rare words; `hybrid` is strong at both.
 //! Source: Karpukhin et al., Dense Passage Retrieval, 2020.
 
-use super::{Corpus, Needs, Query, Retriever, check_top_k, dense_search};
-use crate::{Error, Hit};
+use super::{Corpus, Query, Retriever, check_top_k, dense_search};
+use crate::{Component, Context, Error, Hit, Indexes};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -28,8 +29,14 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn indexes(&self) -> Indexes {
+        Indexes { dense: true, ..Indexes::default() }
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
         if let Some(cutoff) = self.cutoff
             && !(-1.0..=1.0).contains(&cutoff)
@@ -43,12 +50,9 @@ impl Config {
 
 struct Dense(Config);
 
+#[async_trait]
 impl Retriever for Dense {
-    fn needs(&self) -> Needs {
-        Needs { dense: true, ..Needs::default() }
-    }
-
-    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+    async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         let mut found = dense_search(NAME, queries, corpus, self.0.top_k)?;
         if let Some(cutoff) = self.0.cutoff {
             found.iter_mut().for_each(|hits| hits.retain(|hit| hit.score >= cutoff));
@@ -65,32 +69,36 @@ mod tests {
     #[test]
     fn the_nearest_chunks_are_found_and_the_cutoff_is_kept() {
         let fixture = Fixture::new();
-        let all = Config { top_k: 3, cutoff: None }.build(()).unwrap();
-        let found = all.retrieve(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap();
+        let all = Config { top_k: 3, cutoff: None }.build(&Context::default()).unwrap();
+        let found = all.retrieve_now(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap();
         assert_eq!(rows(&found[0]), [1, 2, 3]);
         assert_eq!(found[0][1].score, 0.8);
-        let near = Config { top_k: 3, cutoff: Some(0.8) }.build(()).unwrap();
-        let found = near.retrieve(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap();
+        let near = Config { top_k: 3, cutoff: Some(0.8) }.build(&Context::default()).unwrap();
+        let found = near.retrieve_now(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap();
         assert_eq!(rows(&found[0]), [1, 2], "the cutoff itself is in");
     }
 
     #[test]
     fn missing_parts_are_named() {
         let fixture = Fixture::new();
-        let dense = Config::default().build(()).unwrap();
+        let dense = Config::default().build(&Context::default()).unwrap();
         let no_vector = Query { text: "cat", embedding: None, tokens: None };
         assert!(
-            dense.retrieve(&[no_vector], &fixture.corpus()).unwrap_err().to_string().contains("vector of the question")
+            dense
+                .retrieve_now(&[no_vector], &fixture.corpus())
+                .unwrap_err()
+                .to_string()
+                .contains("vector of the question")
         );
         let no_index = Corpus { dense: None, ..fixture.corpus() };
-        let error = dense.retrieve(&[fixture.query("", &[1.0, 0.0])], &no_index).unwrap_err();
+        let error = dense.retrieve_now(&[fixture.query("", &[1.0, 0.0])], &no_index).unwrap_err();
         assert_eq!(error.to_string(), "retriever dense needs the dense index");
     }
 
     #[test]
     fn impossible_settings_are_refused() {
-        assert!(Config { top_k: 0, cutoff: None }.build(()).is_err());
-        assert!(Config { top_k: 1, cutoff: Some(1.5) }.build(()).is_err());
-        assert!(Config { top_k: 1, cutoff: Some(f32::NAN) }.build(()).is_err());
+        assert!(Config { top_k: 0, cutoff: None }.build(&Context::default()).is_err());
+        assert!(Config { top_k: 1, cutoff: Some(1.5) }.build(&Context::default()).is_err());
+        assert!(Config { top_k: 1, cutoff: Some(f32::NAN) }.build(&Context::default()).is_err());
     }
 }

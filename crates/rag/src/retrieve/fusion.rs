@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Adds `1 / (k + rank)` over the lists, ranks from 0; only the order within a
 /// list counts, so lists of any scale can be joined.
-pub(super) fn reciprocal_rank(lists: &[&[Hit]], k: u32) -> Vec<Hit> {
+pub(crate) fn reciprocal_rank(lists: &[&[Hit]], k: u32) -> Vec<Hit> {
     sum(lists
         .iter()
         .flat_map(|list| (0u32..).zip(*list).map(|(rank, hit)| (hit.row, 1.0 / (f64::from(k) + f64::from(rank))))))

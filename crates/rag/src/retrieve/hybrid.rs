@@ -5,8 +5,9 @@
 //! joins by ranks and has nothing to tune; `weighted` joins by scores, which
 //! pays where one side is known to be better.
 
-use super::{Corpus, Needs, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion};
-use crate::{Error, Hit};
+use super::{Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion};
+use crate::{Component, Context, Error, Hit, Indexes};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -69,8 +70,14 @@ impl Default for Weighted {
     }
 }
 
+impl Component for Config {
+    fn indexes(&self) -> Indexes {
+        Indexes { dense: true, bm25: true, ..Indexes::default() }
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
         let reason = match &self.fusion {
             Fusion::Rrf(Rrf { k: 0 }) => "k must be at least 1".to_owned(),
@@ -92,12 +99,9 @@ struct Hybrid {
     fusion: Fusion,
 }
 
+#[async_trait]
 impl Retriever for Hybrid {
-    fn needs(&self) -> Needs {
-        Needs { dense: true, bm25: true, ..Needs::default() }
-    }
-
-    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+    async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         let dense = dense_search(NAME, queries, corpus, self.candidates)?;
         let bm25 = bm25_search(NAME, queries, corpus, self.candidates)?;
         let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| {
@@ -122,8 +126,8 @@ mod tests {
 
     fn found(fusion: Fusion, text: &str) -> Vec<u32> {
         let fixture = Fixture::new();
-        let hybrid = Config { top_k: 3, candidates: None, fusion }.build(()).unwrap();
-        rows(&hybrid.retrieve(&[fixture.query(text, &[1.0, 0.0])], &fixture.corpus()).unwrap()[0])
+        let hybrid = Config { top_k: 3, candidates: None, fusion }.build(&Context::default()).unwrap();
+        rows(&hybrid.retrieve_now(&[fixture.query(text, &[1.0, 0.0])], &fixture.corpus()).unwrap()[0])
     }
 
     #[test]
@@ -146,7 +150,7 @@ mod tests {
 
     #[test]
     fn impossible_settings_are_refused() {
-        let refused = |config: Config| config.build(()).err().unwrap().to_string();
+        let refused = |config: Config| config.build(&Context::default()).err().unwrap().to_string();
         assert!(refused(Config { candidates: Some(3), ..Config::default() }).contains("candidates"));
         assert!(refused(Config { fusion: Fusion::Rrf(Rrf { k: 0 }), ..Config::default() }).contains("at least 1"));
         let heavy = Fusion::Weighted(Weighted { dense_weight: 2.0 });

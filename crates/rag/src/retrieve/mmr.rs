@@ -8,8 +8,9 @@
 //! nothing can be newer than unrelated, and scores fall from hit to hit.
 //! Source: Carbonell and Goldstein, 1998.
 
-use super::{Corpus, Needs, Query, Retriever, check_candidates, check_top_k, dense_index, dense_search};
-use crate::{Error, Hit, index::DenseIndex};
+use super::{Corpus, Query, Retriever, check_candidates, check_top_k, dense_index, dense_search};
+use crate::{Component, Context, Error, Hit, Indexes, index::DenseIndex};
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -34,8 +35,14 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn indexes(&self) -> Indexes {
+        Indexes { dense: true, ..Indexes::default() }
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
         if !(0.0..=1.0).contains(&self.lambda) {
             let reason = format!("lambda is {}, but must be between 0 and 1", self.lambda);
@@ -52,12 +59,9 @@ struct Mmr {
     lambda: f32,
 }
 
+#[async_trait]
 impl Retriever for Mmr {
-    fn needs(&self) -> Needs {
-        Needs { dense: true, ..Needs::default() }
-    }
-
-    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+    async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         let found = dense_search(NAME, queries, corpus, self.candidates)?;
         let index = dense_index(NAME, corpus)?;
         found.into_iter().map(|candidates| self.choose(candidates, index, corpus)).collect()
@@ -100,8 +104,8 @@ mod tests {
         // From the question: 0.95, 0.95 (a copy), 0.6 to the other side.
         let side = |x: f32, sign: f32| [x, sign * (1.0 - x * x).sqrt()];
         let fixture = Fixture::with_vectors(&[side(0.95, 1.0), side(0.95, 1.0), side(0.6, -1.0), side(-1.0, 1.0)]);
-        let mmr = Config { top_k: 3, candidates: None, lambda }.build(()).unwrap();
-        mmr.retrieve(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap().remove(0)
+        let mmr = Config { top_k: 3, candidates: None, lambda }.build(&Context::default()).unwrap();
+        mmr.retrieve_now(&[fixture.query("", &[1.0, 0.0])], &fixture.corpus()).unwrap().remove(0)
     }
 
     #[test]
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn impossible_settings_are_refused() {
-        assert!(Config { lambda: -0.1, ..Config::default() }.build(()).is_err());
-        assert!(Config { candidates: Some(1), ..Config::default() }.build(()).is_err());
+        assert!(Config { lambda: -0.1, ..Config::default() }.build(&Context::default()).is_err());
+        assert!(Config { candidates: Some(1), ..Config::default() }.build(&Context::default()).is_err());
     }
 }

@@ -2,16 +2,22 @@
 
 mod fusion;
 
+pub(crate) use fusion::reciprocal_rank;
+
 use crate::{
-    ChunkTable, Error, Hit,
+    ChunkTable, Error, Hit, Listed,
+    chunk::WAITS,
+    component::components,
     index::{Bm25Index, DenseIndex, TokenIndex},
 };
+use async_trait::async_trait;
+use futures::FutureExt;
 use models::Matrix;
 use rayon::prelude::*;
 
-store::registry! {
+components! {
     /// Which retriever, and its settings.
-    pub enum RetrieverConfig builds Box<dyn Retriever>, from (), or Error {
+    pub enum RetrieverConfig builds Box<dyn Retriever> {
         Dense => dense,
         Bm25 => bm25,
         Hybrid => hybrid,
@@ -20,18 +26,7 @@ store::registry! {
     }
 }
 
-impl RetrieverConfig {
-    /// The most hits per query.
-    pub fn top_k(&self) -> usize {
-        match self {
-            Self::Dense(config) => config.top_k,
-            Self::Bm25(config) => config.top_k,
-            Self::Hybrid(config) => config.top_k,
-            Self::Mmr(config) => config.top_k,
-            Self::Python(config) => config.top_k,
-        }
-    }
-}
+impl Listed for RetrieverConfig {}
 
 /// A question as retrievers see it.
 #[derive(Debug, Clone, Copy)]
@@ -71,41 +66,25 @@ impl Corpus<'_> {
     }
 }
 
-/// What a component needs to be there.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Needs {
-    /// Query and chunk vectors.
-    pub dense: bool,
-    /// The BM25 index.
-    pub bm25: bool,
-    /// A vector for each token of each chunk.
-    pub tokens: bool,
-}
-
-impl Needs {
-    /// What either of two components needs.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let Self { dense, bm25, tokens } = other;
-        Self { dense: self.dense || dense, bm25: self.bm25 || bm25, tokens: self.tokens || tokens }
-    }
-
-    /// Whether any of it is made by the trial's embedder.
-    pub fn embedder(self) -> bool {
-        self.dense || self.tokens
-    }
-}
-
 /// Finds chunks for queries. Deterministic: equal scores are ordered by row.
+///
+/// What waits for no model computes, and is called where that holds up nobody.
+#[async_trait]
 pub trait Retriever: Send + Sync {
-    /// What it searches.
-    fn needs(&self) -> Needs;
-
     /// For each query at most `top_k` hits, best first.
     ///
     /// # Errors
-    /// If something that [`needs`](Self::needs) names is missing.
-    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error>;
+    /// If an index is missing that its settings name, or a model fails.
+    async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error>;
+
+    /// The same of a retriever that waits for nothing.
+    ///
+    /// # Errors
+    /// As of [`Retriever::retrieve`], and where it waits for a model after all.
+    fn retrieve_now(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+        let waits = || Err(Error::Failed { component: "retriever", reason: WAITS.to_owned() });
+        self.retrieve(queries, corpus).now_or_never().unwrap_or_else(waits)
+    }
 }
 
 /// Best first, equal scores by row.
@@ -178,7 +157,7 @@ fn check_candidates(component: &'static str, top_k: usize, candidates: Option<us
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Chunk, Span};
+    use crate::{Chunk, Context, Span};
 
     /// Five chunks, the first of them a parent that is not searched.
     pub(crate) struct Fixture {
@@ -224,6 +203,16 @@ pub(crate) mod tests {
             Corpus { table: &self.table, dense: Some(&self.dense), bm25: Some(&self.bm25), tokens: None }
         }
 
+        pub(crate) fn open(self) -> crate::pipeline::OpenCorpus {
+            let Self { table, dense, bm25 } = self;
+            crate::pipeline::OpenCorpus {
+                table: table.into(),
+                dense: Some(dense.into()),
+                bm25: Some(bm25.into()),
+                tokens: None,
+            }
+        }
+
         pub(crate) fn query<'a>(&self, text: &'a str, embedding: &'a [f32]) -> Query<'a> {
             Query { text, embedding: Some(embedding), tokens: None }
         }
@@ -238,16 +227,18 @@ pub(crate) mod tests {
         let fixture = Fixture::with_vectors(&[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]);
         let queries = [fixture.query("cat dog fox", &[1.0, 0.0]), fixture.query("zebra", &[0.0, -1.0])];
         // Without a file there is no function.
-        for config in RetrieverConfig::defaults().into_iter().filter(|config| config.build(()).is_ok()) {
+        for config in RetrieverConfig::defaults().into_iter().filter(|config| config.build(&Context::default()).is_ok())
+        {
             let name = config.name();
             let smaller = serde_json::json!({ name: { "top_k": 2 } });
             for config in [config, serde_json::from_value(smaller).unwrap()] {
-                let retriever = config.build(()).unwrap();
-                let found = retriever.retrieve(&queries, &fixture.corpus()).unwrap();
-                assert_eq!(found, retriever.retrieve(&queries, &fixture.corpus()).unwrap(), "{name}");
+                let most = crate::Choice::value(&config)[name]["top_k"].as_u64().unwrap();
+                let retriever = config.build(&Context::default()).unwrap();
+                let found = retriever.retrieve_now(&queries, &fixture.corpus()).unwrap();
+                assert_eq!(found, retriever.retrieve_now(&queries, &fixture.corpus()).unwrap(), "{name}");
                 assert_eq!(found.len(), 2, "{name}");
                 for hits in &found {
-                    assert!(hits.len() <= config.top_k(), "{name}");
+                    assert!(hits.len() as u64 <= most, "{name}");
                     assert!(
                         hits.is_sorted_by(|a, b| a.score > b.score || (a.score == b.score && a.row < b.row)),
                         "{name}: {hits:?}"
@@ -255,9 +246,9 @@ pub(crate) mod tests {
                     assert!(hits.iter().all(|hit| fixture.table.chunk(hit.row).searchable), "{name}");
                     assert!(hits.iter().all(|hit| hit.score.is_finite()), "{name}");
                 }
-                let alone = retriever.retrieve(&queries[1..], &fixture.corpus()).unwrap();
+                let alone = retriever.retrieve_now(&queries[1..], &fixture.corpus()).unwrap();
                 assert_eq!(alone[0], found[1], "{name}: a query does not depend on its batch");
-                assert!(retriever.retrieve(&[], &fixture.corpus()).unwrap().is_empty(), "{name}");
+                assert!(retriever.retrieve_now(&[], &fixture.corpus()).unwrap().is_empty(), "{name}");
             }
         }
     }
@@ -277,8 +268,8 @@ pub(crate) mod tests {
         let fixture = Fixture::new();
         let other = DenseIndex::from_matrix(&Matrix { columns: 2, data: vec![1.0, 0.0] }).unwrap();
         let corpus = Corpus { dense: Some(&other), ..fixture.corpus() };
-        let retriever = RetrieverConfig::defaults()[0].build(()).unwrap();
-        let error = retriever.retrieve(&[fixture.query("cat", &[1.0, 0.0])], &corpus).unwrap_err();
+        let retriever = RetrieverConfig::defaults()[0].build(&Context::default()).unwrap();
+        let error = retriever.retrieve_now(&[fixture.query("cat", &[1.0, 0.0])], &corpus).unwrap_err();
         assert!(error.to_string().contains("other chunks"));
     }
 }

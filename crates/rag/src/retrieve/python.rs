@@ -23,11 +23,12 @@
 //! highest count. A chunk that it does not name is not found. What it raises,
 //! or a call that takes too long, ends the task.
 
-use super::{Corpus, Needs, Query, Retriever, check_top_k, sort};
+use super::{Corpus, Query, Retriever, check_top_k, sort};
 use crate::{
-    Error, Hit,
+    Component, Context, Error, Hit,
     python::{Function, Script, TIMEOUT_SECONDS},
 };
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashSet;
@@ -70,8 +71,20 @@ impl Default for Config {
     }
 }
 
+impl Component for Config {
+    fn runs_function(&self) -> bool {
+        true
+    }
+    fn unkeyed(&self) -> &'static [&'static str] {
+        crate::python::UNKEYED
+    }
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        crate::python::load(&self.file, &mut self.source, read)
+    }
+}
+
 impl Config {
-    pub(super) fn build(&self, (): ()) -> Result<Box<dyn Retriever>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
         let Self { file, source, function, interpreter, timeout_seconds, top_k } = self;
         let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
@@ -80,10 +93,6 @@ impl Config {
             .map_err(|reason| Error::Config { component: NAME, reason })?;
         Ok(Box::new(Python { function, top_k: *top_k }))
     }
-
-    pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)
-    }
 }
 
 struct Python {
@@ -91,12 +100,9 @@ struct Python {
     top_k: usize,
 }
 
+#[async_trait]
 impl Retriever for Python {
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
-    fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+    async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         if queries.is_empty() {
             return Ok(Vec::new());
         }
@@ -159,7 +165,7 @@ mod tests {
         let source = format!("def retrieve(chunks, questions, documents):\n    {body}\n");
         let config = Config { source, top_k: 2, ..Config::default() };
         let queries = [fixture.query("cat dog", &[]), fixture.query("fox", &[])];
-        let found = config.build(()).unwrap().retrieve(&queries, &fixture.corpus());
+        let found = config.build(&Context::default()).unwrap().retrieve_now(&queries, &fixture.corpus());
         Ok(found.map_err(|error| error.to_string())?.iter().map(|hits| rows(hits)).collect())
     }
 

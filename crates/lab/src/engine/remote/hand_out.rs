@@ -8,7 +8,7 @@ use crate::{
         CallError, WorkerId,
         unit::{Look, Reply, TaskReply, Unit, UnitTask},
     },
-    plan::Operator,
+    operator::Operator,
 };
 use std::{
     sync::Arc,

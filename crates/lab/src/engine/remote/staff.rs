@@ -7,7 +7,7 @@ use crate::{
         CallError, ClusterNode, Resources, WorkerId,
         unit::{Look, WorkerSetup},
     },
-    plan::Operator,
+    operator::Operator,
 };
 use std::{
     collections::{BTreeMap, VecDeque},

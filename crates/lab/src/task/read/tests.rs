@@ -3,10 +3,10 @@
 use super::*;
 use crate::{
     engine::{Outputs, Turn},
-    plan::{Operator, Task, Work},
     progress::Progress,
     spec::Experiment,
-    task::{self, Execution, Material, Models},
+    task::{self, Execution, Material, Models, Task},
+    work::{Load, Work},
 };
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -131,9 +131,7 @@ async fn load(execution: &Execution, files: &[SourceFile], keys: &[Key]) -> task
     let files: Vec<_> = files.iter().cloned().zip(keys.iter().copied()).collect();
     let task = Task {
         key: Key::of_bytes(b"the task"),
-        operator: Operator::Load,
-        work: Work::Load(files),
-        inputs: vec![],
+        work: Work::Load(Load { files }),
         rows: None,
         label: "load".to_owned(),
         trials: vec![],

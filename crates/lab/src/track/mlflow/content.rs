@@ -281,10 +281,10 @@ fn params(trial: &Trial, trials: &[Trial]) -> BTreeMap<String, String> {
 /// Numbers, texts and switches of a trial's components: `chunker.chunk_size`.
 fn settings(trial: &Trial) -> BTreeMap<String, Value> {
     let components = [
-        ("chunker", serde_json::to_value(&trial.chunker)),
-        ("retriever", serde_json::to_value(&trial.retriever)),
-        ("reranker", serde_json::to_value(&trial.reranker)),
-        ("generator", serde_json::to_value(&trial.generator)),
+        ("chunker", serde_json::to_value(&trial.pipeline.chunker)),
+        ("retriever", serde_json::to_value(&trial.pipeline.retriever)),
+        ("reranker", serde_json::to_value(&trial.pipeline.reranker)),
+        ("generator", serde_json::to_value(&trial.pipeline.generator)),
     ];
     let mut settings = BTreeMap::new();
     for (axis, component) in components {

@@ -1,0 +1,125 @@
+//! The kinds of work: the rows of the live table.
+
+use rag::{Axis, Data};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use std::cmp::Ordering;
+
+/// The kind of work a task does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// Files to documents.
+    Load,
+    /// What a stage of the pipeline does.
+    Stage(Axis),
+    /// Questions to vectors.
+    EmbedQueries,
+    /// Vectors and words to indexes.
+    Index,
+    /// Everything to scores.
+    Score,
+    /// The same, by a judge.
+    Judge,
+}
+
+impl Operator {
+    /// Documents to chunks.
+    pub const CHUNK: Self = Self::Stage(Axis::Chunker);
+    /// Chunks to vectors.
+    pub const EMBED: Self = Self::Stage(Axis::Embedder);
+    /// Questions to passages.
+    pub const RETRIEVE: Self = Self::Stage(Axis::Retriever);
+    /// Passages to answers.
+    pub const GENERATE: Self = Self::Stage(Axis::Generator);
+
+    /// All, from upstream to downstream.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let (documents, questions): (Vec<Axis>, Vec<Axis>) =
+            Axis::ALL.iter().partition(|axis| matches!(axis.output(), Data::Chunks | Data::Vectors));
+        let documents = documents.into_iter().map(Self::Stage);
+        let questions = questions.into_iter().map(Self::Stage);
+        let middle = [Self::EmbedQueries, Self::Index];
+        std::iter::once(Self::Load).chain(documents).chain(middle).chain(questions).chain([Self::Score, Self::Judge])
+    }
+
+    /// The name people read.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Stage(axis) => axis.stage(),
+            Self::EmbedQueries => "embed queries",
+            Self::Index => "index",
+            Self::Score => "score",
+            Self::Judge => "judge",
+        }
+    }
+
+    /// Whether its tasks mostly wait for models.
+    pub(crate) fn waits(self) -> bool {
+        match self {
+            Self::Stage(axis) => {
+                axis.input() == Data::Passages || matches!(axis.output(), Data::Queries | Data::Answers)
+            }
+            Self::Judge => true,
+            Self::Load | Self::EmbedQueries | Self::Index | Self::Score => false,
+        }
+    }
+
+    fn place(self) -> usize {
+        Self::all().position(|other| other == self).unwrap_or(usize::MAX)
+    }
+}
+
+impl Ord for Operator {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.place().cmp(&other.place())
+    }
+}
+
+impl PartialOrd for Operator {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Serialize for Operator {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.name().replace(' ', "_"))
+    }
+}
+
+impl<'de> Deserialize<'de> for Operator {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = || Self::all().map(|operator| format!("`{}`", operator.name().replace(' ', "_")));
+        Self::all().find(|operator| operator.name().replace(' ', "_") == name).ok_or_else(|| {
+            let list: Vec<String> = known().collect();
+            D::Error::custom(format!("unknown variant `{name}`, expected one of {}", list.join(", ")))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written_and_stand_in_the_order_of_the_work() {
+        let names: Vec<String> = Operator::all()
+            .map(|operator| serde_json::to_value(operator).unwrap().as_str().unwrap().to_owned())
+            .collect();
+        let expected = "load chunk embed embed_queries index query retrieve rerank generate score judge";
+        assert_eq!(names.join(" "), expected);
+        for (name, operator) in names.iter().zip(Operator::all()) {
+            assert_eq!(serde_json::from_value::<Operator>(name.as_str().into()).unwrap(), operator);
+        }
+        assert!(Operator::all().collect::<Vec<_>>().is_sorted());
+        let error = serde_json::from_value::<Operator>("embedding".into()).unwrap_err().to_string();
+        assert!(error.contains("unknown variant `embedding`, expected one of `load`"), "{error}");
+    }
+
+    #[test]
+    fn what_asks_models_for_each_question_waits() {
+        let waiting: Vec<&str> = Operator::all().filter(|operator| operator.waits()).map(Operator::name).collect();
+        assert_eq!(waiting, ["query", "rerank", "generate", "judge"]);
+    }
+}

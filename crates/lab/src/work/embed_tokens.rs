@@ -1,0 +1,152 @@
+//! Chunks to a vector for each of their tokens: made once for a chunk table and
+//! a model. What is done is put aside in the store meanwhile, in parts, so that
+//! whoever does the task after a kill goes on where it was, on any machine.
+
+use super::{Keys, Kind, Made, MadeOf, Making, embed::searchable};
+use crate::{
+    Error,
+    estimate::{Load, Sizes},
+    operator::Operator,
+    plan::TaskId,
+    task::{Execution, compute},
+};
+use async_trait::async_trait;
+use models::{Embedder, InputKind};
+use rag::index::{TOKENS_VERSION, TokenBlock, TokenWriter};
+use serde::{Deserialize, Serialize};
+use std::{
+    hash::{BuildHasher, RandomState},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+use store::Key;
+
+/// Texts encoded between two looks at the progress table.
+const TEXTS_PER_STEP: usize = 256;
+/// Vectors are put aside so often, and whenever there are so many bytes of
+/// them: what a kill loses, and what is held in memory.
+const PUT_ASIDE_AFTER: Duration = Duration::from_secs(5);
+const PUT_ASIDE_BYTES: usize = 16 << 20;
+
+/// Embeds each token of one shard of chunks with the named model.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct EmbedTokens {
+    pub(crate) model: String,
+    pub(crate) chunks: TaskId,
+}
+
+#[async_trait]
+impl Kind for EmbedTokens {
+    fn operator(&self) -> Operator {
+        Operator::EMBED
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        vec![self.chunks]
+    }
+
+    fn key(&self, cx: &Keys<'_>) -> Key {
+        let builder = cx.builder("embed_tokens", &[self.chunks]).field("version", &TOKENS_VERSION);
+        builder.field("model", cx.identity(&self.model)).finish()
+    }
+
+    fn extension(&self) -> &'static str {
+        "tokens"
+    }
+
+    fn made_of(&self) -> MadeOf<'_> {
+        MadeOf { words: format!("tokens of {}", self.model), ..MadeOf::model(&self.model) }
+    }
+
+    fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
+        vec![(&self.model, Load::embedding(sizes.text_tokens / sizes.shards + 1))]
+    }
+
+    async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
+        let texts = searchable(making, self.chunks).await?;
+        let (cx, name, aside) = (making.cx, making.artifact(), making.kept());
+        let rows = |count| making.made(count);
+        let embedder = cx.models().embedder(&self.model)?;
+        let file = Scratch::new(cx)?;
+        let mut writer = TokenWriter::create(&file.0)?;
+        let (mut rest, mut parts) = (texts.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            let first = texts.len() - rest.len();
+            let part = aside.map(|key| format!("partial/tokens/{}/{first:08}.tokens", key.hex()));
+            let found = match &part {
+                Some(part) => match cx.store.get(part).await {
+                    Err(store::Error::Damaged { .. }) => None,
+                    found => found?,
+                },
+                None => None,
+            };
+            let was_there = found.is_some();
+            // A part that is damaged is made anew, as if there were none.
+            let kept = found.and_then(|bytes| TokenBlock::from_bytes(&bytes).ok());
+            let kept = kept.filter(|block| (1..=rest.len()).contains(&block.chunks()));
+            let block = match kept {
+                Some(block) => {
+                    rows(block.chunks());
+                    block
+                }
+                None => {
+                    let block = encode(&embedder, rest, &rows).await?;
+                    // The last part is done with the whole.
+                    if let Some(part) = part.as_ref().filter(|_| block.chunks() < rest.len()) {
+                        cx.store.replace(part, block.to_bytes()).await?;
+                        parts.push(part.clone());
+                    }
+                    block
+                }
+            };
+            parts.extend(part.filter(|_| was_there));
+            writer.push(&block)?;
+            rest = rest.get(block.chunks()..).unwrap_or_default();
+        }
+        let count = writer.finish()?;
+        cx.store.put_file(&name, &file.0).await?;
+        for part in parts {
+            cx.store.remove(&part).await?;
+        }
+        Ok(Made::written(name, count))
+    }
+}
+
+/// The token vectors of as many texts as are put aside together.
+async fn encode(embedder: &Embedder, texts: &[String], rows: &impl Fn(usize)) -> Result<TokenBlock, Error> {
+    let started = Instant::now();
+    let mut block = TokenBlock::default();
+    for step in texts.chunks(TEXTS_PER_STEP) {
+        let vectors = embedder.embed_tokens(step, InputKind::Document).await?;
+        if vectors.len() != step.len() {
+            let reason = format!("{} token matrices for {} texts", vectors.len(), step.len());
+            return Err(models::Error::Malformed { model: embedder.identity().model.clone(), reason }.into());
+        }
+        block = compute(move || block.push(&vectors).map(|()| block)).await??;
+        rows(step.len());
+        if started.elapsed() >= PUT_ASIDE_AFTER || block.bytes() >= PUT_ASIDE_BYTES {
+            break;
+        }
+    }
+    Ok(block)
+}
+
+/// A file that is gone when it is no longer used. What a kill leaves is named
+/// as a store's own staged files are, and removed as they are.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(cx: &Execution) -> Result<Self, Error> {
+        std::fs::create_dir_all(&cx.scratch).map_err(|source| Error::file("create", &cx.scratch, source))?;
+        // Process ids are not unique where containers share a folder.
+        let number = RandomState::new().hash_one(std::process::id());
+        Ok(Self(cx.scratch.join(format!("tokens#{number}"))))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // It is litter at worst.
+        drop(std::fs::remove_file(&self.0));
+    }
+}

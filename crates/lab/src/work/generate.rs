@@ -1,0 +1,96 @@
+//! Passages to answers.
+
+use super::{Keys, Kind, Made, MadeOf, Making, component};
+use crate::{
+    Error,
+    artifact::{self, AnswerRow, NoAnswer},
+    estimate::{Load, Sizes},
+    operator::Operator,
+    plan::{Inputs, TaskId},
+    task::passages_by_question,
+};
+use async_trait::async_trait;
+use futures::future::join_all;
+use rag::{Component, generate::GeneratorConfig};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Answers some questions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Generate {
+    pub(crate) generator: GeneratorConfig,
+    pub(crate) passages: TaskId,
+    pub(crate) questions: Vec<usize>,
+}
+
+#[async_trait]
+impl Kind for Generate {
+    fn operator(&self) -> Operator {
+        Operator::GENERATE
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        vec![self.passages]
+    }
+
+    fn key(&self, cx: &Keys<'_>) -> Key {
+        let question = |&i: &usize| &cx.inputs.questions[i];
+        let questions: Vec<_> = self.questions.iter().map(question).map(|it| (&it.id, &it.question)).collect();
+        let builder = component(cx.builder("generate", &[self.passages]), &self.generator);
+        let builder = match cx.models(&self.generator, None).as_slice() {
+            [model] => builder.field("model", model),
+            models => builder.field("models", models),
+        };
+        builder.field("questions", &questions).finish()
+    }
+
+    fn rows(&self, _: &Inputs<'_>) -> Option<usize> {
+        Some(self.questions.len())
+    }
+
+    fn runs_function(&self) -> bool {
+        self.generator.runs_function()
+    }
+
+    fn made_of(&self) -> MadeOf<'_> {
+        let made_of = MadeOf::component(&self.generator, None);
+        let words = format!("{} with {}", made_of.words, made_of.models.join(" and "));
+        MadeOf { words, ..made_of }
+    }
+
+    fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
+        sizes.of_questions(&self.generator, self.questions.iter().copied())
+    }
+
+    async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
+        let cx = making.cx;
+        let passages = passages_by_question(cx, making.inputs, self.passages).await?;
+        let models = making.models();
+        let generator = self.generator.build(&models.context(None))?;
+        let one = async |i: usize| {
+            let question = &cx.questions[i];
+            let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
+            let answer = generator.generate(&question.question, found).await;
+            making.made(1);
+            (question, answer)
+        };
+        let calls: Vec<_> = self.questions.iter().map(|&i| one(i)).collect();
+        // The model's own limit decides how many of these run at once.
+        let answers = join_all(calls).await;
+        let mut rows = Vec::with_capacity(answers.len());
+        for (question, answer) in answers {
+            if let Err(rag::Error::Model(models::Error::Cancelled)) = answer {
+                return Err(models::Error::Cancelled.into());
+            }
+            let answer = answer.map_err(|error| NoAnswer {
+                reason: crate::error_chain(&error),
+                function: crate::failed_function(&error.into()).cloned().map(Box::new),
+            });
+            rows.push(AnswerRow { question: question.id.clone(), answer });
+        }
+        let failed = rows.iter().filter_map(|row| row.answer.as_ref().err());
+        let function_errors = failed.clone().filter(|no_answer| no_answer.function.is_some()).count();
+        let errors = failed.count() - function_errors;
+        Ok(Made { errors, function_errors, ..Made::of(artifact::encode(&rows)?, rows.len()) })
+    }
+}

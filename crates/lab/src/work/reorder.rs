@@ -1,0 +1,116 @@
+//! Passages to passages: every stage between retrieval and answer, such as
+//! `rerank`.
+
+use super::{Keys, Kind, Made, MadeOf, Making, component, passage_rows};
+use crate::{
+    Error, artifact,
+    estimate::{Load, Sizes},
+    operator::Operator,
+    plan::{CorpusInputs, Inputs, TaskId},
+    task::{of_questions, open_corpus, passages_by_question},
+};
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
+use rag::{Axis, PassageStage, PipelineConfig, retrieve::Query};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Runs a stage on the passages of all questions.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Reorder {
+    /// The stage.
+    pub(crate) axis: Axis,
+    /// The pipeline that it belongs to.
+    pub(crate) pipeline: PipelineConfig,
+    pub(crate) passages: TaskId,
+    pub(crate) corpus: CorpusInputs,
+}
+
+impl Reorder {
+    /// The stage's settings. Plans have no stage that does nothing.
+    fn stage(&self) -> Option<&dyn PassageStage> {
+        self.pipeline.passage_stages().into_iter().find(|(axis, _)| *axis == self.axis).map(|(_, stage)| stage)
+    }
+
+    fn embedder(&self) -> Option<&str> {
+        self.pipeline.embedder.as_deref()
+    }
+}
+
+#[async_trait]
+impl Kind for Reorder {
+    fn operator(&self) -> Operator {
+        Operator::Stage(self.axis)
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        let mut inputs = self.corpus.all();
+        inputs.push(self.passages);
+        inputs
+    }
+
+    fn key(&self, cx: &Keys<'_>) -> Key {
+        let questions: Vec<_> = cx.inputs.questions.iter().map(|question| &question.question).collect();
+        let mut builder = cx.builder(self.axis.stage(), &self.inputs());
+        let mut models = Vec::new();
+        if let Some(stage) = self.stage() {
+            builder = component(builder, stage);
+            models = cx.models(stage, self.embedder());
+        }
+        builder.field("models", &models).field("questions", &questions).finish()
+    }
+
+    fn rows(&self, inputs: &Inputs<'_>) -> Option<usize> {
+        Some(inputs.questions.len())
+    }
+
+    fn runs_function(&self) -> bool {
+        self.stage().is_some_and(|stage| stage.runs_function())
+    }
+
+    fn made_of(&self) -> MadeOf<'_> {
+        self.stage().map(|stage| MadeOf::component(stage, self.embedder())).unwrap_or_default()
+    }
+
+    fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
+        self.stage().map(|stage| sizes.of_questions(stage, 0..sizes.questions.len())).unwrap_or_default()
+    }
+
+    async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
+        let cx = making.cx;
+        let (corpus, vectors) = open_corpus(cx, making.inputs, &self.corpus).await?;
+        let mut passages = passages_by_question(cx, making.inputs, self.passages).await?;
+        let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", making.task.label)))?;
+        let models = making.models();
+        let step = stage.step(&models.context(self.embedder()))?;
+        let tokens = match self.embedder().filter(|_| stage.indexes().tokens) {
+            Some(embedder) => Some(of_questions(cx, embedder).await?),
+            None => None,
+        };
+        let (step, corpus, vectors, tokens) = (&step, corpus.corpus(), &vectors, &tokens);
+        let calls: Vec<_> = cx
+            .questions
+            .iter()
+            .enumerate()
+            .map(|(i, question)| {
+                let found = passages.remove(&question.id).unwrap_or_default();
+                async move {
+                    let query = Query {
+                        text: &question.question,
+                        embedding: vectors.as_ref().map(|matrix| matrix.row(i)),
+                        tokens: tokens.as_ref().and_then(|tokens| tokens.get(i)),
+                    };
+                    let ordered = step.run(query, corpus, found).await?;
+                    making.made(1);
+                    Ok::<_, Error>((question, ordered))
+                }
+            })
+            .collect();
+        // What asks a model of another machine waits for several answers at once.
+        let at_once = if stage.asks(rag::Item::default()).is_empty() { 1 } else { cx.experiment.engine.local.tasks };
+        let made: Vec<_> = stream::iter(calls).buffered(at_once).try_collect().await?;
+        let rows: Vec<_> =
+            made.into_iter().flat_map(|(question, ordered)| passage_rows(&question.id, ordered)).collect();
+        Ok(Made::of(artifact::encode(&rows)?, cx.questions.len()))
+    }
+}

@@ -1,0 +1,108 @@
+//! Everything to scores.
+
+use super::{Keys, Kind, Made, MadeOf, Making};
+use crate::{
+    Error,
+    artifact::{self, ScoreRow},
+    estimate::{Load, Sizes, scores},
+    operator::Operator,
+    plan::{Inputs, TaskId},
+    task::{answers_by_question, passages_by_question},
+};
+use async_trait::async_trait;
+use eval::{MetricConfig, Missing, Question, Sample, Score as Value, Scored};
+use futures::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use store::Key;
+
+/// Scores some questions by one metric.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Score {
+    pub(crate) metric: MetricConfig,
+    pub(crate) passages: TaskId,
+    /// The answers, if the metric looks at them.
+    pub(crate) answers: Vec<TaskId>,
+    pub(crate) questions: Vec<usize>,
+}
+
+#[async_trait]
+impl Kind for Score {
+    fn operator(&self) -> Operator {
+        if self.metric.judged() { Operator::Judge } else { Operator::Score }
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        self.answers.iter().copied().chain([self.passages]).collect()
+    }
+
+    fn key(&self, cx: &Keys<'_>) -> Key {
+        let (evaluate, needs) = (&cx.inputs.experiment.evaluate, self.metric.needs());
+        let questions: Vec<&Question> = self.questions.iter().map(|&i| &cx.inputs.questions[i]).collect();
+        let judges = evaluate.judges.iter().filter(|_| needs.judge);
+        let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
+        let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
+        cx.builder("score", &self.inputs())
+            .field("version", &self.metric.version())
+            .field("config", &self.metric.keyed())
+            .field("models", &models)
+            .field("questions", &questions)
+            .finish()
+    }
+
+    fn rows(&self, _: &Inputs<'_>) -> Option<usize> {
+        Some(self.questions.len())
+    }
+
+    /// Judging is dear; any other score is made again at once.
+    fn is_exclusive(&self) -> bool {
+        self.metric.judged()
+    }
+
+    fn runs_function(&self) -> bool {
+        self.metric.runs_function()
+    }
+
+    fn made_of(&self) -> MadeOf<'_> {
+        let settings = serde_json::to_value(&self.metric).unwrap_or_default();
+        MadeOf { words: self.metric.label(), settings, models: Vec::new(), evaluates: true }
+    }
+
+    fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
+        let applies = |&&i: &&usize| self.metric.applies(&sizes.questions[i]).is_ok();
+        let n = self.questions.iter().filter(applies).count();
+        scores(&sizes.experiment.evaluate, &self.metric, n as u64)
+    }
+
+    async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
+        let (cx, needs) = (making.cx, self.metric.needs());
+        let context = cx.models().metric_context(&cx.experiment.evaluate, needs, making.turn)?;
+        let metric = self.metric.build(&context)?;
+        let passages = passages_by_question(cx, making.inputs, self.passages).await?;
+        let answers = answers_by_question(cx, making.inputs, &self.answers).await?;
+        let one = async |i: usize| {
+            let question = &cx.questions[i];
+            let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
+            let scored = match answers.get(&question.id) {
+                Some(Err(error)) if needs.answer => Scored::missing(error.missing()),
+                answer => {
+                    let answer = answer.and_then(|answer| answer.as_ref().ok());
+                    self.metric.score(&*metric, &Sample { question, passages: found, answer }).await
+                }
+            };
+            making.made(1);
+            ScoreRow { question: question.id.clone(), scored }
+        };
+        let calls: Vec<_> = self.questions.iter().map(|&i| one(i)).collect();
+        let rows: Vec<ScoreRow> = stream::iter(calls).buffered(cx.experiment.engine.local.tasks).collect().await;
+        let count = |holds: fn(&Missing) -> bool| {
+            let missing = |row: &&ScoreRow| matches!(&row.scored.score, Value::Missing(missing) if holds(missing));
+            rows.iter().filter(missing).count()
+        };
+        if count(|missing| matches!(missing, Missing::Cancelled)) > 0 {
+            return Err(models::Error::Cancelled.into());
+        }
+        let errors = count(|missing| matches!(missing, Missing::ProviderError(_)));
+        let function_errors = count(|missing| matches!(missing, Missing::FunctionError(_)));
+        Ok(Made { errors, function_errors, ..Made::of(artifact::encode(&rows)?, rows.len()) })
+    }
+}

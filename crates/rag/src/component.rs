@@ -1,0 +1,255 @@
+//! What the rest of the system may know of a component: not its name, but what
+//! it needs. Plan, keys, estimates, checks of the experiment file and the
+//! context that a component is built from all follow from this.
+
+use crate::Error;
+use models::{Chat, Embedder, Kind, Reranker};
+use serde_json::Value;
+use store::registry::Read;
+
+/// Tokens of the instructions around a question and its passages, for estimates.
+pub const INSTRUCTION_TOKENS: u64 = 200;
+
+/// The size of what a component is given at a time, for estimates: a question
+/// with what was found for it, or a document.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Item {
+    /// Tokens of the question, or of the document's text.
+    pub text_tokens: u64,
+    /// Passages that were found.
+    pub passages: u64,
+    /// Tokens of all passages together.
+    pub passage_tokens: u64,
+}
+
+/// A model that a component asks, and the most that it asks for one item.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ask<'a> {
+    /// The model's name in the experiment.
+    pub model: &'a str,
+    /// What kind of model it must be.
+    pub kind: Kind,
+    /// Calls.
+    pub calls: u64,
+    /// Tokens that the model reads, over all calls.
+    pub prompt_tokens: u64,
+    /// Tokens that it writes, over all calls.
+    pub completion_tokens: u64,
+}
+
+/// Which indexes a component looks at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Indexes {
+    /// Query and chunk vectors.
+    pub dense: bool,
+    /// The BM25 index.
+    pub bm25: bool,
+    /// A vector for each token of each chunk.
+    pub tokens: bool,
+}
+
+impl Indexes {
+    /// What either of two components looks at.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let Self { dense, bm25, tokens } = other;
+        Self { dense: self.dense || dense, bm25: self.bm25 || bm25, tokens: self.tokens || tokens }
+    }
+
+    /// Whether any of them is made by the trial's embedder.
+    pub fn embedder(self) -> bool {
+        self.dense || self.tokens
+    }
+}
+
+/// What a component's settings say of what it needs. Each `Config` implements
+/// it; the defaults are those of a component that needs nothing.
+pub trait Component: Send + Sync {
+    /// The models that it asks by name, and how much for one item at most.
+    fn asks(&self, _: Item) -> Vec<Ask<'_>> {
+        Vec::new()
+    }
+
+    /// The indexes that it looks at.
+    fn indexes(&self) -> Indexes {
+        Indexes::default()
+    }
+
+    /// Whether it needs the trial's embedder.
+    fn embedder(&self) -> bool {
+        self.indexes().embedder()
+    }
+
+    /// Whether it calls a function of the user's own.
+    fn runs_function(&self) -> bool {
+        false
+    }
+
+    /// Settings that change nothing of what it gives: they are no part of keys.
+    fn unkeyed(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Reads the files that the settings name, so that what they hold is part
+    /// of them from here on, and of every key. `read` is given each path as it
+    /// is written.
+    ///
+    /// # Errors
+    /// What `read` says, or what is wrong with a file.
+    fn read_files(&mut self, _: Read<'_>) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// A component as one value of an axis of the search space.
+pub trait Choice: Component {
+    /// The component's name, as it is written in a file.
+    fn name(&self) -> &str;
+
+    /// The version of its algorithm: part of every task key.
+    fn version(&self) -> u32;
+
+    /// Name and settings, as they are written in a file.
+    fn value(&self) -> Value;
+
+    /// Name and settings, without those that change nothing of what it gives.
+    fn keyed(&self) -> Value {
+        let mut value = self.value();
+        if let Some(settings) = value.get_mut(self.name()).and_then(Value::as_object_mut) {
+            self.unkeyed().iter().for_each(|&name| drop(settings.remove(name)));
+        }
+        value
+    }
+
+    /// Whether the settings can work, as far as that can be told without models.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn check(&self) -> Result<(), Error>;
+
+    /// Whether it leaves everything as it is, so that there is nothing to do.
+    fn is_nothing(&self) -> bool {
+        false
+    }
+}
+
+/// Hands out models by their names in the experiment.
+pub trait Models: Send + Sync {
+    /// A chat model.
+    ///
+    /// # Errors
+    /// If there is none of this name, or it cannot be made.
+    fn chat(&self, name: &str) -> Result<Chat, Error>;
+
+    /// An embedding model.
+    ///
+    /// # Errors
+    /// If there is none of this name, or it cannot be made.
+    fn embedder(&self, name: &str) -> Result<Embedder, Error>;
+
+    /// A rerank model.
+    ///
+    /// # Errors
+    /// If there is none of this name, or it cannot be made.
+    fn reranker(&self, name: &str) -> Result<Reranker, Error>;
+}
+
+/// What components are built from. Without models, settings can be checked.
+#[derive(Clone, Copy, Default)]
+pub struct Context<'a> {
+    /// All models of the experiment.
+    pub models: Option<&'a dyn Models>,
+    /// The name of the trial's embedder.
+    pub embedder: Option<&'a str>,
+}
+
+impl Context<'_> {
+    /// The chat model of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn chat(&self, component: &'static str, name: &str) -> Result<Chat, Error> {
+        self.models.ok_or(Error::Needs { component, part: "a chat model; name it in `model`" })?.chat(name)
+    }
+
+    /// The rerank model of this name.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn reranker(&self, component: &'static str, name: &str) -> Result<Reranker, Error> {
+        self.models.ok_or(Error::Needs { component, part: "a rerank model; name it in `model`" })?.reranker(name)
+    }
+
+    /// The trial's embedder.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn embedder(&self, component: &'static str) -> Result<Embedder, Error> {
+        let missing = Error::Needs { component, part: "the trial's embedder" };
+        match (self.models, self.embedder) {
+            (Some(models), Some(name)) => models.embedder(name),
+            _ => Err(missing),
+        }
+    }
+}
+
+/// Declares the components of one stage: the registry of [`store::registry!`],
+/// and what can be told of each from its settings.
+macro_rules! components {
+    (
+        $(#[$meta:meta])*
+        $visibility:vis enum $Enum:ident builds $built:ty { $( $Variant:ident => $module:ident ),+ $(,)? }
+    ) => {
+        store::registry! {
+            $(#[$meta])*
+            $visibility enum $Enum builds $built, from &$crate::Context<'_>, or $crate::Error {
+                $( $Variant => $module ),+
+            }
+        }
+
+        impl $crate::Component for $Enum {
+            fn asks(&self, item: $crate::component::Item) -> Vec<$crate::component::Ask<'_>> {
+                match self { $( Self::$Variant(config) => config.asks(item), )+ }
+            }
+            fn indexes(&self) -> $crate::component::Indexes {
+                match self { $( Self::$Variant(config) => config.indexes(), )+ }
+            }
+            fn embedder(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.embedder(), )+ }
+            }
+            fn runs_function(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.runs_function(), )+ }
+            }
+            fn unkeyed(&self) -> &'static [&'static str] {
+                match self { $( Self::$Variant(config) => config.unkeyed(), )+ }
+            }
+            fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
+                match self { $( Self::$Variant(config) => config.read_files(read), )+ }
+            }
+        }
+
+        impl $crate::Choice for $Enum {
+            fn name(&self) -> &str {
+                Self::name(self)
+            }
+            fn version(&self) -> u32 {
+                Self::version(self)
+            }
+            fn value(&self) -> serde_json::Value {
+                serde_json::to_value(self).unwrap_or_default()
+            }
+            fn check(&self) -> Result<(), $crate::Error> {
+                // Settings are looked at before models.
+                match self.build(&$crate::Context::default()) {
+                    Err($crate::Error::Needs { .. }) | Ok(_) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            fn is_nothing(&self) -> bool {
+                // A stage's component of this name does nothing as it comes.
+                *self.name() == *"none" && Self::defaults().contains(self)
+            }
+        }
+    };
+}
+pub(crate) use components;

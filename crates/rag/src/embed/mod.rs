@@ -1,0 +1,56 @@
+//! `embed`: chunks and queries become vectors, by a model of the experiment.
+//! There are no components: the axis lists names of models.
+
+use crate::{
+    Choice, Component, Error, Listed,
+    component::{Ask, Item},
+};
+use models::Kind;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{fmt, ops::Deref};
+
+/// The name of an embedding model in the experiment.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct EmbedderName(pub String);
+
+impl Deref for EmbedderName {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EmbedderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Component for EmbedderName {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let prompt_tokens = item.text_tokens;
+        vec![Ask { model: &self.0, kind: Kind::Embedding, calls: 1, prompt_tokens, completion_tokens: 0 }]
+    }
+}
+
+impl Listed for EmbedderName {
+    const HAS_SETTINGS: bool = false;
+}
+
+impl Choice for EmbedderName {
+    fn name(&self) -> &str {
+        &self.0
+    }
+    fn version(&self) -> u32 {
+        0
+    }
+    fn value(&self) -> Value {
+        Value::String(self.0.clone())
+    }
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
+}

@@ -1,0 +1,311 @@
+//! One pipeline: a question becomes queries, hits, passages and an answer.
+//! Whoever answers questions calls this and nothing else; tasks of a run that
+//! answer many questions at once call the same steps.
+
+use crate::{
+    Answer, ChunkTable, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
+    chunk::Chunker,
+    generate::Generator,
+    index::{Bm25Index, DenseIndex, TokenIndex},
+    python::{caller, computing_for},
+    query::QueryWriter,
+    retrieve::{Corpus, Query, Retriever, reciprocal_rank},
+};
+use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
+use models::{Embedder, InputKind, Matrix, Message, Piece, Unfolding};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The constant of reciprocal rank fusion, where a question has several queries.
+const FUSION_K: u32 = 60;
+
+/// Everything that can be searched, opened and shared.
+#[derive(Clone)]
+pub struct OpenCorpus {
+    /// The chunks.
+    pub table: Arc<ChunkTable>,
+    /// Vectors of the searchable chunks.
+    pub dense: Option<Arc<DenseIndex>>,
+    /// Words of the searchable chunks.
+    pub bm25: Option<Arc<Bm25Index>>,
+    /// Token vectors of the searchable chunks.
+    pub tokens: Option<Arc<TokenIndex>>,
+}
+
+impl OpenCorpus {
+    /// The same, borrowed.
+    pub fn corpus(&self) -> Corpus<'_> {
+        let Self { table, dense, bm25, tokens } = self;
+        Corpus { table, dense: dense.as_deref(), bm25: bm25.as_deref(), tokens: tokens.as_deref() }
+    }
+}
+
+/// What happens while a question is answered.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// What was found, best first; citation `[1]` is the first. Comes once,
+    /// before anything of the answer.
+    Found(Vec<Passage>),
+    /// A piece of the answer's text. Those since the last [`Piece::Restart`],
+    /// together, are all of the text when the answer comes.
+    Piece(Piece),
+    /// The answer. Comes last, and not where the pipeline has no generator.
+    Answered(Answer),
+}
+
+/// The stages of one pipeline, and what they search.
+pub struct Pipeline {
+    corpus: OpenCorpus,
+    /// Makes vectors of queries, where something compares them.
+    embedder: Option<Embedder>,
+    chunker: Arc<dyn Chunker>,
+    query: Box<dyn QueryWriter>,
+    retriever: Arc<dyn Retriever>,
+    steps: Vec<Box<dyn PassageStep>>,
+    generator: Option<Box<dyn Generator>>,
+}
+
+impl Pipeline {
+    /// Makes the stages.
+    ///
+    /// # Errors
+    /// Settings that cannot work, or a model that is missing.
+    pub fn new(config: &PipelineConfig, corpus: OpenCorpus, models: &dyn Models) -> Result<Self, Error> {
+        let cx = Context { models: Some(models), embedder: config.embedder.as_deref() };
+        let compares_vectors = config.values().any(|(_, value)| value.indexes().dense);
+        let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
+        let steps = config.passage_stages().into_iter().map(|(_, stage)| stage.step(&cx));
+        Ok(Self {
+            corpus,
+            embedder: embedder.map(|name| models.embedder(name)).transpose()?,
+            chunker: config.chunker.build(&cx)?.into(),
+            query: config.query.build(&cx)?,
+            retriever: config.retriever.build(&cx)?.into(),
+            steps: steps.collect::<Result<_, _>>()?,
+            generator: config.generator.as_ref().map(|generator| generator.build(&cx)).transpose()?,
+        })
+    }
+
+    /// What is found for a question, best first.
+    ///
+    /// # Errors
+    /// If a model fails, or an index is missing.
+    pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
+        let mut texts = self.query.write(question, history).await?;
+        let n_queries = texts.len();
+        // What comes after retrieval compares with the question itself.
+        let at = texts.iter().position(|text| text == question).unwrap_or_else(|| {
+            texts.push(question.to_owned());
+            n_queries
+        });
+        let vectors = match &self.embedder {
+            Some(embedder) => Some(embedder.embed(&texts, InputKind::Query).await?),
+            None => None,
+        };
+        let (corpus, chunker, retriever) = (self.corpus.clone(), self.chunker.clone(), self.retriever.clone());
+        let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
+        // A search computes, and a function of the user's own may take its time.
+        let found = tokio::task::spawn_blocking(move || {
+            let queries: Vec<Query<'_>> =
+                (0..).zip(&texts[..n_queries]).map(|(i, text)| query(text, &vectors, i)).collect();
+            let corpus = corpus.corpus();
+            let found = find(&*chunker, &*retriever, &corpus, std::slice::from_ref(&queries));
+            let found = computing_for(&caller, || runtime.block_on(found))?;
+            Ok::<_, Error>((found, vectors))
+        });
+        let failed =
+            |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
+        let (mut found, vectors) = found.await.map_err(failed)??;
+        let mut passages = found.pop().unwrap_or_default();
+        for step in &self.steps {
+            passages = step.run(query(question, &vectors, at), self.corpus.corpus(), passages).await?;
+        }
+        Ok(passages)
+    }
+
+    /// Answers a question; `history` is what was said before it, oldest first.
+    /// The stream ends after an error. Nothing happens unless it is polled.
+    pub fn answer<'a>(
+        &'a self,
+        question: &'a str,
+        history: &'a [Message],
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
+        let (sender, events) = mpsc::unbounded();
+        let work = async move {
+            // Whoever no longer listens is told nothing.
+            let tell = |event: Result<Event, Error>| drop(sender.unbounded_send(event));
+            if let Err(error) = self.run(question, history, &|event| tell(Ok(event))).await {
+                tell(Err(error));
+            }
+        };
+        stream::select(events, work.into_stream().filter_map(|()| future::ready(None)))
+    }
+
+    async fn run(
+        &self,
+        question: &str,
+        history: &[Message],
+        tell: &(dyn Fn(Event) + Send + Sync),
+    ) -> Result<(), Error> {
+        let passages = self.retrieve(question, history).await?;
+        tell(Event::Found(passages.clone()));
+        let Some(generator) = &self.generator else { return Ok(()) };
+        let on_piece = |piece| tell(Event::Piece(piece));
+        tell(Event::Answered(written(&**generator, question, &passages, &on_piece).await?));
+        Ok(())
+    }
+}
+
+fn query<'a>(text: &'a str, vectors: &'a Option<Matrix>, row: usize) -> Query<'a> {
+    Query { text, embedding: vectors.as_ref().map(|matrix| matrix.row(row)), tokens: None }
+}
+
+/// The passages of questions, each searched by one query or more, whose hits
+/// are joined by reciprocal rank fusion.
+///
+/// # Errors
+/// If the retriever fails.
+pub async fn find(
+    chunker: &dyn Chunker,
+    retriever: &dyn Retriever,
+    corpus: &Corpus<'_>,
+    questions: &[Vec<Query<'_>>],
+) -> Result<Vec<Vec<Passage>>, Error> {
+    let mut found = retriever.retrieve(&questions.concat(), corpus).await?.into_iter();
+    let joined = questions.iter().map(|queries| join(found.by_ref().take(queries.len()).collect()));
+    Ok(joined.map(|hits| chunker.context(hits, corpus.table)).collect())
+}
+
+/// One list of hits, as long as the longest.
+fn join(mut lists: Vec<Vec<Hit>>) -> Vec<Hit> {
+    match lists.len() {
+        0 | 1 => lists.pop().unwrap_or_default(),
+        _ => {
+            let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
+            let mut hits = reciprocal_rank(&lists.iter().map(Vec::as_slice).collect::<Vec<_>>(), FUSION_K);
+            hits.truncate(longest);
+            hits
+        }
+    }
+}
+
+/// The answer of a generator, with its text in pieces as it is written.
+async fn written(
+    generator: &dyn Generator,
+    question: &str,
+    passages: &[Passage],
+    on_piece: &(dyn Fn(Piece) + Send + Sync),
+) -> Result<Answer, Error> {
+    let unfolding = Mutex::new(Unfolding::default());
+    let unfolding = || unfolding.lock().unwrap_or_else(PoisonError::into_inner);
+    let onlooker = |text: &str| unfolding().grow(text).into_iter().for_each(on_piece);
+    let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
+    unfolding().end(&answer.text).into_iter().for_each(on_piece);
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{generate::Onlooker, generate::tests::Script, retrieve};
+    use async_trait::async_trait;
+    use serde_json::json;
+
+    /// Tells texts on the way to its answer.
+    struct Teller {
+        told: &'static [&'static str],
+        answer: &'static str,
+    }
+
+    #[async_trait]
+    impl Generator for Teller {
+        async fn generate_watched(
+            &self,
+            _question: &str,
+            _passages: &[Passage],
+            onlooker: Option<Onlooker<'_>>,
+        ) -> Result<Answer, Error> {
+            for text in self.told {
+                onlooker.inspect(|onlooker| onlooker(text));
+            }
+            let (text, usage) = (self.answer.to_owned(), models::Usage::default());
+            Ok(Answer { text, citations: Vec::new(), dropped_passages: 0, calls: 1, usage, seconds: 0.0 })
+        }
+    }
+
+    async fn told(told: &'static [&'static str], answer: &'static str) -> Vec<Piece> {
+        let pieces = Mutex::new(Vec::new());
+        let on_piece = |piece| pieces.lock().unwrap().push(piece);
+        let answered = written(&Teller { told, answer }, "q", &[], &on_piece).await.unwrap();
+        assert_eq!(answered.text, answer);
+        pieces.into_inner().unwrap()
+    }
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    #[tokio::test]
+    async fn pieces_end_with_the_answer_whatever_was_told_on_the_way() {
+        let grown = told(&["The mill", "The mill", "The mill is old"], "The mill is old [2].").await;
+        assert_eq!(grown, [text("The mill"), text(" is old"), text(" [2].")]);
+        assert_eq!(told(&[], "The mill is old.").await, [text("The mill is old.")]);
+        let other = told(&["The mill"], "It is old.").await;
+        assert_eq!(other, [text("The mill"), Piece::Restart, text("It is old.")]);
+        let cut = told(&["The mill is"], "The mill").await;
+        assert_eq!(cut, [text("The mill is"), Piece::Restart, text("The mill")]);
+    }
+
+    fn config(more: serde_json::Value) -> PipelineConfig {
+        let mut config = json!({ "chunker": { "sentence": {} }, "retriever": { "bm25": { "top_k": 2 } } });
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(config).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_question_is_searched_then_ordered_then_answered() {
+        let corpus = retrieve::tests::Fixture::new().open();
+        let more = json!({
+            "reranker": { "none": { "top_n": 1 } }, "generator": { "compact": { "model": "any" } },
+        });
+        let script = Script::new(4096, |_| "It ran [1].".to_owned());
+        let pipeline = Pipeline::new(&config(more), corpus, &script).unwrap();
+        let events: Vec<Event> = pipeline.answer("cats running", &[]).map(Result::unwrap).collect().await;
+        let [Event::Found(passages), pieces @ .., Event::Answered(answer)] = events.as_slice() else {
+            panic!("{events:?}");
+        };
+        assert_eq!(passages.len(), 1);
+        assert_eq!(passages[0].text, "dogs and cats running");
+        assert_eq!((answer.text.as_str(), answer.citations.as_slice()), ("It ran [1].", [1].as_slice()));
+        let told: String = pieces
+            .iter()
+            .map(|piece| match piece {
+                Event::Piece(Piece::Text(text)) => text.as_str(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(told, answer.text);
+        assert_eq!(pipeline.retrieve("cats running", &[]).await.unwrap(), *passages);
+    }
+
+    #[tokio::test]
+    async fn an_error_ends_the_stream_and_without_a_generator_there_is_no_answer() {
+        let corpus = retrieve::tests::Fixture::new().open();
+        let script = Script::new(4096, |_| String::new());
+        let pipeline = Pipeline::new(&config(json!({})), corpus.clone(), &script).unwrap();
+        let events: Vec<_> = pipeline.answer("fox", &[]).collect().await;
+        assert!(matches!(events.as_slice(), [Ok(Event::Found(passages))] if passages.len() == 1), "{events:?}");
+        let without = OpenCorpus { bm25: None, ..corpus };
+        let pipeline = Pipeline::new(&config(json!({})), without, &script).unwrap();
+        let events: Vec<_> = pipeline.answer("fox", &[]).collect().await;
+        assert!(matches!(events.as_slice(), [Err(Error::Needs { .. })]), "{events:?}");
+    }
+
+    #[test]
+    fn hits_of_several_queries_are_joined_and_no_row_comes_twice() {
+        let hits = |rows: &[u32]| rows.iter().map(|&row| Hit { row, score: 1.0 }).collect::<Vec<_>>();
+        let joined: Vec<u32> = join(vec![hits(&[1, 2]), hits(&[2, 3])]).iter().map(|hit| hit.row).collect();
+        assert_eq!(joined, [2, 1]);
+        assert_eq!(join(vec![hits(&[4, 5])]), hits(&[4, 5]));
+        assert!(join(Vec::new()).is_empty());
+    }
+}

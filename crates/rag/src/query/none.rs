@@ -1,0 +1,33 @@
+//! `none`: the question is searched as it was asked.
+//!
+//! The baseline that every other way must beat to be worth its calls.
+
+use super::QueryWriter;
+use crate::{Component, Context, Error};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `none`: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Component for Config {}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
+        Ok(Box::new(AsAsked))
+    }
+}
+
+struct AsAsked;
+
+#[async_trait]
+impl QueryWriter for AsAsked {
+    async fn write(&self, question: &str, _: &[Message]) -> Result<Vec<String>, Error> {
+        Ok(vec![question.to_owned()])
+    }
+}

@@ -1,0 +1,267 @@
+//! The table of stages: the axes of the search space, in the order in which
+//! a document and a question go through them. Experiment file, plan, boards
+//! and trackers read it; nothing else lists the stages.
+
+use crate::{
+    Axis, Choice, Context, Error, Passage, PipelineConfig,
+    component::Item,
+    retrieve::{Corpus, Query},
+};
+use async_trait::async_trait;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::fmt;
+
+/// What goes from stage to stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Data {
+    /// Texts of files.
+    Documents,
+    /// Pieces of documents.
+    Chunks,
+    /// Vectors of chunks and of queries.
+    Vectors,
+    /// What a person asks.
+    Questions,
+    /// What is searched for a question.
+    Queries,
+    /// What was found, best first.
+    Passages,
+    /// What is answered.
+    Answers,
+}
+
+/// Orders, cuts or changes the passages of one question.
+#[async_trait]
+pub trait PassageStep: Send + Sync {
+    /// The passages, best first.
+    ///
+    /// # Errors
+    /// If a model fails, or an index is missing that the settings name.
+    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error>;
+}
+
+/// A stage whose input and output are passages.
+pub trait PassageStage: Choice {
+    /// Makes the component.
+    ///
+    /// # Errors
+    /// Settings that cannot work, or a model that is missing.
+    fn step(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error>;
+}
+
+/// One value of an axis, as lists of the experiment file hold it.
+pub trait Listed: Choice + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static {
+    /// Whether a string in the list names it with its settings as they come.
+    const HAS_SETTINGS: bool = true;
+
+    /// The value where the file does not list the axis, if there may be none.
+    fn unlisted() -> Option<Self> {
+        None
+    }
+
+    /// The same as a stage between retrieval and answer.
+    fn passages(&self) -> Option<&dyn PassageStage> {
+        None
+    }
+}
+
+/// What a pipeline has of an axis: a value, or none where it is optional.
+pub trait Field: Sized {
+    /// What the list of the axis holds.
+    type Value: Listed;
+
+    /// The values among which the list of an axis lets choose.
+    fn all(listed: &[Self::Value]) -> Vec<Self>;
+
+    /// The value, if there is one.
+    fn chosen(&self) -> Option<&Self::Value>;
+}
+
+impl<T: Listed> Field for T {
+    type Value = T;
+
+    fn all(listed: &[T]) -> Vec<T> {
+        if listed.is_empty() { T::unlisted().into_iter().collect() } else { listed.to_vec() }
+    }
+    fn chosen(&self) -> Option<&T> {
+        Some(self)
+    }
+}
+
+impl<T: Listed> Field for Option<T> {
+    type Value = T;
+
+    fn all(listed: &[T]) -> Vec<Option<T>> {
+        if listed.is_empty() { vec![None] } else { listed.iter().cloned().map(Some).collect() }
+    }
+    fn chosen(&self) -> Option<&T> {
+        self.as_ref()
+    }
+}
+
+/// Reads the lists of the experiment file.
+pub trait ReadSpace {
+    /// The values that are listed on an axis.
+    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T>;
+}
+
+macro_rules! stages {
+    ($( $(#[$doc:meta])* $Axis:ident $axis:ident: $field:ty, in $module:ident, $from:ident => $to:ident; )+) => {
+        $( pub mod $module; )+
+
+        /// A dimension of the search space: a stage, by the name of its list in
+        /// the experiment file.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Axis {
+            $( $(#[$doc])* $Axis, )+
+        }
+
+        impl Axis {
+            /// All, in the order of the stages.
+            pub const ALL: &'static [Self] = &[$( Self::$Axis ),+];
+            /// Their names, in that order.
+            pub const NAMES: &'static [&'static str] = &[$( stringify!($axis) ),+];
+
+            /// The name, as it is written in the experiment file.
+            pub fn name(self) -> &'static str {
+                match self { $( Self::$Axis => stringify!($axis), )+ }
+            }
+
+            /// Where its list stands in the experiment file.
+            pub fn place(self) -> &'static str {
+                match self { $( Self::$Axis => concat!("space.", stringify!($axis)), )+ }
+            }
+
+            /// The stage's name: that of its folder.
+            pub fn stage(self) -> &'static str {
+                match self { $( Self::$Axis => stringify!($module), )+ }
+            }
+
+            /// What the stage is given.
+            pub fn input(self) -> Data {
+                match self { $( Self::$Axis => Data::$from, )+ }
+            }
+
+            /// What it makes.
+            pub fn output(self) -> Data {
+                match self { $( Self::$Axis => Data::$to, )+ }
+            }
+
+            /// Whether every experiment must list it.
+            pub fn is_required(self) -> bool {
+                match self { $( Self::$Axis => <$field as $crate::stage::Field>::all(&[]).is_empty(), )+ }
+            }
+        }
+
+        /// The values to choose from, for each axis.
+        #[derive(Debug, Clone, Default, PartialEq, Serialize)]
+        pub struct Space {
+            $( $(#[$doc])* pub $axis: Vec<<$field as $crate::stage::Field>::Value>, )+
+        }
+
+        impl Space {
+            /// Reads the list of each axis. One that the file does not have
+            /// and that has a value then is filled in.
+            pub fn read(reader: &mut impl ReadSpace) -> Self {
+                Self { $( $axis: {
+                    let listed = reader.read(Axis::$Axis);
+                    if listed.is_empty() { <$field as $crate::stage::Field>::Value::unlisted().into_iter().collect() } else { listed }
+                }, )+ }
+            }
+
+            /// The values of an axis.
+            pub fn on(&self, axis: Axis) -> Vec<&dyn Choice> {
+                match axis { $( Axis::$Axis => self.$axis.iter().map(|value| value as &dyn Choice).collect(), )+ }
+            }
+
+            /// Every combination; the last axis varies fastest.
+            pub fn combinations(&self) -> Vec<PipelineConfig> {
+                let sizes = [$( <$field as $crate::stage::Field>::all(&self.$axis).len() ),+];
+                let total: usize = sizes.iter().product();
+                let values = ($( <$field as $crate::stage::Field>::all(&self.$axis), )+);
+                (0..total).filter_map(|combination| {
+                    let mut rest = total;
+                    let mut left = combination;
+                    let mut sizes = sizes.iter();
+                    let mut next = || {
+                        rest /= *sizes.next()?;
+                        let i = left / rest;
+                        left %= rest;
+                        Some(i)
+                    };
+                    let ($( $axis, )+) = &values;
+                    Some(PipelineConfig { $( $axis: $axis.get(next()?)?.clone(), )+ }.normal())
+                }).collect()
+            }
+        }
+
+        /// The settings of one pipeline: a value on each axis.
+        #[derive(Debug, Clone, PartialEq, Serialize)]
+        pub struct PipelineConfig {
+            $( $(#[$doc])* pub $axis: $field, )+
+        }
+
+        impl<'de> Deserialize<'de> for PipelineConfig {
+            // By hand: what was written before there was an axis lacks it.
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let mut fields = serde_json::Map::deserialize(deserializer)?;
+                Ok(Self {
+                    $( $axis: $crate::stage::field(fields.remove(stringify!($axis)), stringify!($axis))?, )+
+                })
+            }
+        }
+
+        impl PipelineConfig {
+            /// The value on an axis, if it has one.
+            pub fn on(&self, axis: Axis) -> Option<&dyn Choice> {
+                match axis { $( Axis::$Axis => $crate::stage::Field::chosen(&self.$axis).map(|value| value as &dyn Choice), )+ }
+            }
+
+            /// The stages between retrieval and answer that do something, in
+            /// their order.
+            pub fn passage_stages(&self) -> Vec<(Axis, &dyn PassageStage)> {
+                let all = [$( (Axis::$Axis, $crate::stage::Field::chosen(&self.$axis).and_then(Listed::passages)) ),+];
+                let present = all.into_iter().filter_map(|(axis, stage)| Some((axis, stage?)));
+                present.filter(|(_, stage)| !stage.is_nothing()).collect()
+            }
+        }
+    };
+}
+pub(crate) use stages;
+
+/// A field of a pipeline's settings as it was written, or as it is where it
+/// was left out.
+pub(crate) fn field<T: Field + DeserializeOwned, E: serde::de::Error>(
+    written: Option<Value>,
+    axis: &'static str,
+) -> Result<T, E> {
+    match written {
+        Some(value) => serde_json::from_value(value).map_err(|error| E::custom(format!("{axis}: {error}"))),
+        None => T::all(&[]).pop().ok_or_else(|| E::missing_field(axis)),
+    }
+}
+
+impl PipelineConfig {
+    /// All values, in the order of the stages.
+    pub fn values(&self) -> impl Iterator<Item = (Axis, &dyn Choice)> {
+        Axis::ALL.iter().filter_map(|&axis| Some((axis, self.on(axis)?)))
+    }
+
+    /// The models that it names, without its embedder, and how much one
+    /// question asks of each.
+    pub fn asks(&self, item: Item) -> Vec<crate::component::Ask<'_>> {
+        let others = self.values().filter(|(axis, _)| *axis != Axis::Embedder);
+        others.flat_map(|(_, value)| value.asks(item)).collect()
+    }
+
+    /// The same with an embedder only where something needs it: BM25 alone
+    /// would run once for each embedder for nothing.
+    pub(crate) fn normal(mut self) -> Self {
+        if !self.values().any(|(_, value)| value.embedder()) {
+            self.embedder = None;
+        }
+        self
+    }
+}
