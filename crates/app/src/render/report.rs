@@ -87,3 +87,39 @@ fn page(style: &str, data: &Data<'_>) -> Result<String, serde_json::Error> {
     let (inner, after) = rest.split_once("/*script*/").unwrap_or((rest, ""));
     Ok([before, style, middle, &data, inner, SCRIPT, after].concat())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn results() -> Results {
+        let question = json!({ "id": "q1", "question": "Who wrote </script>?" });
+        serde_json::from_value(json!({
+            "version": 1, "experiment": "<b>", "run": "zoo-1", "time_ms": 0, "documents": 1, "text_bytes": 9,
+            "rejected": [], "metrics": [], "objective": [], "questions": [question], "trials": [],
+            "winner": { "refused": "nothing was scored" }, "verdict": ["no winner: nothing was scored"],
+            "executed": 1, "reused": 0, "provider_errors": 0, "spending": {},
+        }))
+        .unwrap()
+    }
+
+    fn data(page: &str) -> Value {
+        let (_, rest) = page.split_once("id=\"data\">").unwrap();
+        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
+    }
+
+    #[test]
+    fn the_page_holds_the_board_and_no_text_can_end_its_data() {
+        let data = data(&report(&results()).unwrap());
+        assert_eq!(data["board"], json!(Board::of(&results())));
+        assert_eq!(data["questions"][0]["question"], "Who wrote </script>?");
+    }
+
+    #[test]
+    fn a_plot_holds_no_question() {
+        let page = plot(&results()).unwrap();
+        assert_eq!(data(&page)["questions"], json!([]));
+        assert!(page.contains(ONLY_THE_PLOT) && !report(&results()).unwrap().contains(ONLY_THE_PLOT));
+    }
+}

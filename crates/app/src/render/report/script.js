@@ -25,12 +25,13 @@ function svg(name, attributes = {}, text) {
   return node;
 }
 const asked = () => trials[state.trial] ?? [];
-const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+// A name that a sentence begins with stays as it is.
+const sentence = (text, subject) => `${subject && text.startsWith(subject) ? text[0] : text[0].toUpperCase()}${text.slice(1)}.`;
 
 // ---- header
 document.title = `Reverie: ${board.experiment}`;
 byId("title").textContent = board.experiment;
-byId("verdict").textContent = (board.unscored ? [board.unscored] : board.verdict).map(sentence).join(" ");
+byId("verdict").textContent = (board.unscored ? [board.unscored] : board.verdict).map((text) => sentence(text, board.winner)).join(" ");
 if (board.partial) {
   byId("partial").hidden = false;
   byId("partial").textContent = `Partial results: ${board.partial}.`;
@@ -208,7 +209,7 @@ function drawNotes() {
     "Mean; below it the 95 % bootstrap interval and n scored of n total, with worst and best case where scores are missing.",
     ...board.notes.filter(ofJudges).map((note) => `* ${sentence(note.text)} Only a qualified judge's metric may choose.`),
   ].join(" ");
-  byId("notes").replaceChildren(...board.notes.filter((note) => !ofJudges(note)).map((note) => element("li", {}, sentence(note.text))));
+  byId("notes").replaceChildren(...board.notes.filter((note) => !ofJudges(note)).map((note) => element("li", {}, sentence(note.text, note.subject))));
 }
 
 // ---- questions of the chosen trial
