@@ -144,9 +144,10 @@ impl Board {
         self.rows.iter().find(|row| row.id == id)
     }
 
-    /// What a row has in the column of this name.
-    pub fn cell<'a>(&'a self, row: &'a Row, column: &str) -> Option<&'a Cell> {
-        let index = self.columns.iter().position(|other| other.name == column)?;
+    /// What a row has in the column of this kind and name: somebody's metric may
+    /// be called as another column is.
+    pub fn cell<'a>(&'a self, row: &'a Row, kind: ColumnKind, name: &str) -> Option<&'a Cell> {
+        let index = self.columns.iter().position(|column| column.kind == kind && column.name == name)?;
         row.cells.get(index)
     }
 

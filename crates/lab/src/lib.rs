@@ -36,7 +36,9 @@ pub use plan::{Operator, Plan, PlanSummary, PlannedTrial, Task, TaskId, Work};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use qualification::{JudgeResult, QualificationRecord};
 pub use query::{Answered, RunPipeline};
-pub use results::{Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner};
+pub use results::{
+    Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
+};
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
 pub use session::{Connect, Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup};
 pub use spec::{

@@ -112,9 +112,9 @@ fn columns_are_shown_where_they_tell_something() {
     let board = Board::of(&results);
     assert_eq!(board.columns.len(), 4 + all.len(), "tables for programs have all axes");
     let row = board.row("t03").unwrap();
-    assert_eq!(board.cell(row, "latency_p95"), Some(&Cell::Number(0.9)));
-    assert_eq!(board.cell(row, "retriever").and_then(Cell::text), Some("bm25(top_k=3)"));
-    assert_eq!(board.cell(board.row("t01").unwrap(), "latency_p95"), Some(&Cell::Empty));
+    assert_eq!(board.cell(row, ColumnKind::Seconds, "latency_p95"), Some(&Cell::Number(0.9)));
+    assert_eq!(board.cell(row, ColumnKind::Axis, "retriever").and_then(Cell::text), Some("bm25(top_k=3)"));
+    assert_eq!(board.cell(board.row("t01").unwrap(), ColumnKind::Seconds, "latency_p95"), Some(&Cell::Empty));
     assert_eq!(row.settings["retriever"]["bm25"]["top_k"], 3);
 }
 
@@ -124,7 +124,7 @@ fn missing_scores_are_counted_by_reason_where_there_should_be_some() {
     score(&mut results, "recall", &[vec![Some(1.0), None, None, Some(0.0), Some(1.0)]]);
     score(&mut results, "ndcg", &[vec![Some(1.0); 5]]);
     let board = Board::of(&results);
-    let missing = |name| match board.cell(&board.rows[0], name) {
+    let missing = |name| match board.cell(&board.rows[0], ColumnKind::Metric, name) {
         Some(Cell::Scores(scores)) => scores.missing.clone(),
         other => panic!("{other:?}"),
     };

@@ -136,7 +136,7 @@ pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<
     wanted.point("provider_errors", 0, results.provider_errors as f64, time);
     wanted.point("function_errors", 0, results.function_errors as f64, time);
     if let Some(best) = board.answering.as_ref().and_then(|answering| board.row(&answering.trial)) {
-        wanted.point("objective", 0, board.cell(best, "objective").and_then(Cell::number), time);
+        wanted.point("objective", 0, board.cell(best, ColumnKind::Objective, "objective").and_then(Cell::number), time);
     }
     wanted.tag("reverie.verdict", &board.verdict.join("; "));
     if let Some(id) = &board.winner {
@@ -199,7 +199,7 @@ fn found_of(wanted: &mut Wanted, results: &Results, board: &Board, rank: usize) 
         wanted.point(&format!("n/{key}"), step, summary.n_scored as f64, time);
         wanted.point(&format!("low/{key}"), step, summary.low, time);
         wanted.point(&format!("high/{key}"), step, summary.high, time);
-        if let Some(Cell::Scores(scores)) = board.cell(row, metric)
+        if let Some(Cell::Scores(scores)) = board.cell(row, ColumnKind::Metric, metric)
             && let Some(missing) = &scores.missing
         {
             wanted.tag(&format!("reverie.missing.{key}"), missing);
@@ -330,14 +330,16 @@ fn note(view: &View, board: &Board) -> String {
     lines.push(format!("| trial | pipeline | objective | {} |", names.join(" | ")));
     lines.push(format!("|---|---|---|{}", "---|".repeat(names.len())));
     for row in board.rows.iter().take(NOTED) {
-        let mean = |column: &str| board.cell(row, column).and_then(Cell::number);
-        let shown = |column: &str| mean(column).map_or_else(|| "–".to_owned(), |mean| format!("{mean:.3}"));
+        let shown = |kind, name: &str| {
+            let mean = board.cell(row, kind, name).and_then(Cell::number);
+            mean.map_or_else(|| "–".to_owned(), |mean| format!("{mean:.3}"))
+        };
         lines.push(format!(
             "| {} | {} | {} | {} |",
             row.id,
             told(&row.id).map_or_else(String::new, |trial| pipeline(trial, &view.trials)).replace('|', "/"),
-            shown("objective"),
-            names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(" | ")
+            shown(ColumnKind::Objective, "objective"),
+            names.iter().map(|name| shown(ColumnKind::Metric, name)).collect::<Vec<_>>().join(" | ")
         ));
     }
     lines.join("\n")
