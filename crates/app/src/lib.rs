@@ -11,6 +11,7 @@ mod jobs;
 pub mod library;
 mod place;
 mod render;
+mod report;
 
 pub use cli::{leave, main};
 pub use environment::{home, model_directory, pull_options, setup, variable};

@@ -2,8 +2,8 @@
 //! things in the same way, with values instead of prints.
 
 use crate::{
-    cli::{compare, run},
     render,
+    report::{REPORT, write_report},
 };
 use lab::{Error, Prepared, Results, Session, track::Tracking};
 use tokio_util::sync::CancellationToken;
@@ -23,8 +23,8 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
 
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
-    run::write_report(session, &results).await?;
-    session.publish_file(&results.run, run::REPORT).await?;
+    write_report(session, &results).await?;
+    session.publish_file(&results.run, REPORT).await?;
     Ok(results)
 }
 
@@ -36,18 +36,17 @@ pub fn report(results: &Results) -> Result<String, serde_json::Error> {
     render::report(results)
 }
 
+/// A page with nothing but the report's plot, and no question or passage in it.
+///
+/// # Errors
+/// If the results cannot be written as JSON.
+pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
+    render::plot(results)
+}
+
 /// What functions of the user's own failed at, for people; none where nothing did.
 pub fn function_failures(results: &Results) -> Option<String> {
     render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
-}
-
-/// Two trials, metric by metric, as JSON.
-///
-/// # Errors
-/// If there is no such trial.
-pub fn compare(results: &Results, first: &str, second: &str) -> Result<String, Error> {
-    let rows = compare::compared(results, first, second)?;
-    serde_json::to_string(&rows).map_err(|error| Error::Table(error.to_string()))
 }
 
 /// What a session of this process is given, with these choices.

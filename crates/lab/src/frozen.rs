@@ -9,7 +9,7 @@ use crate::{
     Error, artifact,
     engine::Outcome,
     plan::{CorpusInputs, TaskId, TrialTasks},
-    results::Results,
+    results::{Answering, Results},
     session::{Prepared, Session},
     spec::Experiment,
     trial::Trial,
@@ -70,15 +70,6 @@ pub struct RunRecord {
     /// What it found: trials, questions, scores, the winner.
     pub results: Results,
     frozen: Option<Frozen>,
-}
-
-/// The trial that answers for a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answering {
-    /// Its id.
-    pub trial: String,
-    /// Why it is this one, if nobody chose it and it did not win.
-    pub note: Option<String>,
 }
 
 impl Frozen {
@@ -157,7 +148,7 @@ impl RunRecord {
 
     /// The run in words: its id and when it finished.
     pub fn title(&self) -> String {
-        format!("run {} of {}", self.results.run, utc(self.results.time_ms))
+        self.results.title()
     }
 
     /// What it was made from.
@@ -194,26 +185,12 @@ impl RunRecord {
         Ok(&self.frozen()?.documents)
     }
 
-    /// The trial that answers: the one that is asked for, else the winner, else
-    /// the first of the leaderboard.
+    /// The trial that answers ([`Results::answering`]).
     ///
     /// # Errors
     /// If there is no such trial, or none at all.
     pub fn answering(&self, asked: Option<&str>) -> Result<Answering, Error> {
-        if let Some(asked) = asked {
-            return Ok(Answering { trial: self.results.trial(asked)?.trial.id.clone(), note: None });
-        }
-        if let Some(winner) = self.results.winner.trial() {
-            return Ok(Answering { trial: winner.to_owned(), note: None });
-        }
-        let Some(first) = self.trials().next() else {
-            return Err(Error::NotFound(format!("{} has no trials", self.title())));
-        };
-        let note = match self.results.trials.len() {
-            1 => None,
-            n => Some(format!("no winner was named; {} answers, the first of {n} on the leaderboard", first.id)),
-        };
-        Ok(Answering { trial: first.id.clone(), note })
+        self.results.answering(asked)
     }
 
     /// A trial, what it searches, and where that is.

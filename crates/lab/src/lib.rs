@@ -3,6 +3,7 @@
 //! of HTTP or terminals.
 
 pub mod artifact;
+pub mod board;
 mod budget;
 mod calibration;
 pub mod engine;
@@ -26,11 +27,12 @@ pub mod track;
 mod trial;
 mod work;
 
+pub use board::Board;
 pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use files::{write_new, write_whole};
-pub use frozen::{Answering, Frozen, FrozenDocument, RunRecord, utc};
+pub use frozen::{Frozen, FrozenDocument, RunRecord, utc};
 pub use noise::{NoiseDesign, NoiseResult};
 pub use operator::Operator;
 pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
@@ -38,7 +40,9 @@ pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use qualification::{JudgeResult, QualificationRecord};
 pub use query::{Answered, RunPipeline};
 pub use rag::{Axis, PipelineConfig, Space};
-pub use results::{FunctionFailure, MetricResult, QuestionResult, Results, TrialResult, Winner};
+pub use results::{
+    Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
+};
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
 pub use session::{Connect, Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup};
 pub use spec::{

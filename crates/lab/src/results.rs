@@ -1,6 +1,10 @@
 //! What a run found: scores with intervals, the winner, and everything a
 //! person needs to check them.
 
+mod answering;
+mod comparison;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod front;
 mod functions;
 mod objective;
@@ -27,6 +31,8 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 use winner::{SEED, choose};
 
+pub use answering::Answering;
+pub use comparison::MetricComparison;
 pub use functions::FunctionFailure;
 
 /// A metric as the leaderboard shows it.
@@ -133,6 +139,14 @@ impl Winner {
         match self {
             Self::Trial(id) => Some(id),
             Self::Refused(_) => None,
+        }
+    }
+
+    /// Why there is none.
+    pub fn refused(&self) -> Option<&str> {
+        match self {
+            Self::Trial(_) => None,
+            Self::Refused(reason) => Some(reason),
         }
     }
 }

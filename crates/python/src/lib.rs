@@ -8,7 +8,7 @@
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //! - `process` (feature `python`): what the package knows of its own process.
 //! - `arrow` (feature `python`): batches as other programs make them.
-//! - `experiment`, `stages` (feature `python`): experiments, pipelines and stages for Python programs.
+//! - `experiment`, `results`, `stages` (feature `python`): experiments, pipelines, results and stages for Python programs.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop does,
 //! and their code is called by it, holds no thread, and never waits.
@@ -27,6 +27,8 @@ mod limits;
 mod process;
 #[cfg(feature = "python")]
 mod remote;
+#[cfg(feature = "python")]
+mod results;
 #[cfg(feature = "python")]
 mod run;
 #[cfg(feature = "python")]
@@ -47,9 +49,10 @@ mod _core {
     #[pymodule_export]
     use crate::{
         attempt::Attempt,
-        experiment::{Experiment, Pipeline, compare, function_failures, report},
+        experiment::{Experiment, Pipeline},
         limits::Limits,
         remote::{Done, RayWorker, home, main},
+        results::Results,
         run::Scheduler,
         stages::{Chunker, Embedding, IndexWriter, Parser},
         windows::Windows,

@@ -6,6 +6,7 @@ import asyncio
 import http.server
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -65,6 +66,12 @@ def test_an_experiment_is_planned_run_compared_and_asked(small, provider):
     assert len(questions) == 6 and len(results.questions()) == 24
     first = questions.rows()[0]
     assert first["reference"] == "1700" and first["answer"] and len(first["retrieved"]) == 3
+
+    shown = repr(results)
+    assert "s p95" in shown and "tokens" in shown and "tasks executed" in results._repr_html_()
+    assert pickle.loads(pickle.dumps(results)).leaderboard().rows() == board.rows()
+    with pytest.raises(ValueError, match="these are no results"):
+        reverie.Results("{}")
 
     best = experiment.best()
     assert best.id == board["trial"][0] and best.settings["retriever"]["bm25"]["top_k"] in (1, 3)

@@ -2,16 +2,8 @@
 
 use super::{Context, Failure, since};
 use crate::{environment, render};
-use eval::{
-    Score,
-    statistics::{Comparison, holm},
-};
-use lab::{Results, TrialResult};
-use serde::Serialize;
+use lab::Board;
 use std::path::PathBuf;
-
-/// Resampling is seeded, so that the same results give the same numbers.
-const SEED: u64 = 0x5EED;
 
 /// Compare two trials of the last run on the questions that both were asked.
 #[derive(clap::Args)]
@@ -34,58 +26,16 @@ pub struct Arguments {
     experiment: PathBuf,
 }
 
-/// Two trials on one metric.
-#[derive(Serialize)]
-pub struct MetricComparison {
-    /// The metric.
-    pub metric: String,
-    /// The p-value, corrected for the number of metrics.
-    pub corrected: Option<f64>,
-    /// Everything else.
-    #[serde(flatten)]
-    pub comparison: Comparison,
-}
-
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
     let record = session.record().await?;
-    let results = &record.results;
-    let rows = compared(results, &arguments.first, &arguments.second)?;
-    let (first, second) = (results.trial(&arguments.first)?, results.trial(&arguments.second)?);
+    let rows = record.results.compare(&arguments.first, &arguments.second)?;
+    let board = Board::of(&record.results);
     if cx.json {
         cx.print_json(&rows)?;
-    } else {
+    } else if let (Some(first), Some(second)) = (board.row(&arguments.first), board.row(&arguments.second)) {
         cx.print(format_args!("{}\n{}", record.title(), render::comparison(first, second, &rows)));
     }
     since::tell(cx, &session, &record).await;
     Ok(0)
-}
-
-/// Two trials, metric by metric.
-///
-/// # Errors
-/// If there is no such trial.
-pub fn compared(results: &Results, first: &str, second: &str) -> Result<Vec<MetricComparison>, lab::Error> {
-    let (first, second) = (results.trial(first)?, results.trial(second)?);
-    let mut rows: Vec<MetricComparison> = results
-        .metrics
-        .iter()
-        .map(|metric| MetricComparison {
-            metric: metric.name.clone(),
-            corrected: None,
-            comparison: Comparison::of(&scores(first, &metric.name), &scores(second, &metric.name), metric.range, SEED),
-        })
-        .collect();
-    let known: Vec<f64> = rows.iter().filter_map(|row| row.comparison.p_value).collect();
-    let with_p_value = rows.iter_mut().filter(|row| row.comparison.p_value.is_some());
-    for (row, corrected) in with_p_value.zip(holm(&known)) {
-        row.corrected = Some(corrected);
-    }
-    Ok(rows)
-}
-
-/// A metric's scores, in the order of the dataset.
-fn scores(trial: &TrialResult, metric: &str) -> Vec<Score> {
-    let score = |scored: &eval::Scored| scored.score.clone();
-    trial.questions.iter().filter_map(|question| question.scores.get(metric).map(score)).collect()
 }

@@ -1,7 +1,11 @@
 //! `reverie leaderboard`: the results of the last run.
 
-use super::{Context, Failure, run, since};
-use crate::{environment, render};
+use super::{Context, Failure, since};
+use crate::{
+    environment, render,
+    report::{report_path, write_report},
+};
+use lab::Board;
 use std::path::PathBuf;
 
 /// Show the leaderboard of the last run.
@@ -22,11 +26,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if cx.json {
         cx.print_json(results)?;
     } else {
-        cx.print(render::leaderboard(results));
+        cx.print(render::leaderboard(&Board::of(results)));
         let report = if session.is_reading() {
-            Some(run::report_path(&session, results)).filter(|report| report.is_file())
+            Some(report_path(&session, results)).filter(|report| report.is_file())
         } else {
-            Some(run::write_report(&session, results).await?)
+            Some(write_report(&session, results).await?)
         };
         if let Some(report) = report {
             cx.print(format_args!("report: {}", report.display()));

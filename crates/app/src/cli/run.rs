@@ -5,11 +5,10 @@ use crate::{
     environment, library,
     place::{Place, place},
     render,
+    report::report_path,
 };
-use lab::{Experiment, Results, Session, track::Tracking};
+use lab::{Board, Experiment, Results, Session, track::Tracking};
 use std::path::{Path, PathBuf};
-
-pub const REPORT: &str = "report.html";
 
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
@@ -71,7 +70,7 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
     if cx.json {
         cx.print_json(results)?;
     } else {
-        cx.print(render::leaderboard(results));
+        cx.print(render::leaderboard(&Board::of(results)));
         cx.print(format_args!("report: {}", report.display()));
     }
     if let Some(failures) = library::function_failures(results) {
@@ -141,19 +140,6 @@ pub async fn tell(cx: &Context, tracking: Tracking) {
     for note in tracking.finish().await {
         cx.note(format_args!("note: {note}"));
     }
-}
-
-/// Writes the report into the run's folder.
-pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, lab::Error> {
-    let page = render::report(results).map_err(|error| lab::Error::Table(error.to_string()))?;
-    session.write_run_file(&results.run, REPORT, page).await?;
-    Ok(report_path(session, results))
-}
-
-/// Where a run's report is.
-pub fn report_path(session: &Session, results: &Results) -> PathBuf {
-    let path = session.run_folder(&results.run).join(REPORT);
-    path.canonicalize().unwrap_or(path)
 }
 
 /// 3 where results are missing because something failed or a file could not be

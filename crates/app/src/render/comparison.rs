@@ -1,18 +1,17 @@
 //! Two trials side by side, for people.
 
 use super::{aligned, table};
-use crate::cli::compare::MetricComparison;
-use lab::TrialResult;
+use lab::{MetricComparison, board::Row};
 use std::fmt::Write;
 
 /// A row per metric: the difference, how sure it is and how large.
-pub fn comparison(first: &TrialResult, second: &TrialResult, rows: &[MetricComparison]) -> String {
+pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> String {
     let mut text = String::new();
     for trial in [first, second] {
-        let labels: Vec<String> = trial.trial.labels.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
-        let _ = writeln!(text, "{}: {}\n     {}", trial.trial.id, labels.join(", "), standing(trial));
+        let labels: Vec<String> = trial.labels.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
+        let _ = writeln!(text, "{}: {}\n     {}", trial.id, labels.join(", "), trial.place);
     }
-    let difference = format!("{} − {} [95 %]", first.trial.id, second.trial.id);
+    let difference = format!("{} − {} [95 %]", first.id, second.id);
     let header = ["metric", &difference, "p", "effect", "pairs", "questions to tell"];
     let mut lines = table(&header, 1);
     for MetricComparison { metric, corrected, comparison } in rows {
@@ -38,18 +37,4 @@ pub fn comparison(first: &TrialResult, second: &TrialResult, rows: &[MetricCompa
         rows.len()
     );
     text
-}
-
-/// Where it stands among all trials of the run.
-fn standing(trial: &TrialResult) -> String {
-    if let Some(stop) = &trial.stopped {
-        return format!("stopped by the search: {}", stop.reason);
-    }
-    let p_value = trial.p_value.map_or_else(String::new, |p| format!(" (p = {p:.3})"));
-    match trial.group {
-        None => "without scores to choose by".to_owned(),
-        Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 %".to_owned(),
-        Some(1) => format!("in the group that holds the best trial with 95 %{p_value}"),
-        Some(group) => format!("in group {group}: worse than the best{p_value}"),
-    }
 }

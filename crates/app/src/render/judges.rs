@@ -1,8 +1,8 @@
 //! How judges did on labelled cases, and how far they agree with people.
 
 use super::table;
-use eval::{qualify::Qualification, statistics::Interval};
-use lab::{Calibration, JudgeResult, QualificationRecord};
+use eval::statistics::Interval;
+use lab::{Calibration, QualificationRecord};
 
 /// A table of judges and kinds of verdicts.
 pub fn qualifications(records: &[QualificationRecord]) -> String {
@@ -44,30 +44,6 @@ pub fn qualifications(records: &[QualificationRecord]) -> String {
         }
     }
     text
-}
-
-/// One line for each judge, below a leaderboard.
-pub fn judges(judges: &[JudgeResult]) -> String {
-    let lines = judges.iter().map(|judge| match &judge.record {
-        None => format!("* judged by {0}, never tried on labelled cases: `reverie judge {0}`", judge.judge),
-        Some(record) => {
-            let kinds: Vec<String> = record.kinds.iter().map(kind).collect();
-            format!("* judged by {}: {}", judge.judge, kinds.join("; "))
-        }
-    });
-    lines.collect::<Vec<_>>().join("\n")
-}
-
-fn kind(found: &Qualification) -> String {
-    let verdict = if found.qualified { "qualified" } else { "NOT qualified" };
-    format!(
-        "{} {} (balanced accuracy {} {}, AUC {})",
-        found.kind.name(),
-        verdict,
-        number(found.balanced_accuracy),
-        interval(found.accuracy_interval),
-        number(found.auc)
-    )
 }
 
 /// A judge's scores beside people's.

@@ -1,242 +1,73 @@
-//! The leaderboard for people.
+//! The leaderboard for people: lays out what `lab::Board` says.
 
-use super::{aligned, count, table};
-use eval::{dataset::Split, statistics::Summary};
+use super::{aligned, table, visible_line};
+use eval::statistics::Summary;
 use lab::{
-    MetricResult, Results, TrialResult, Winner,
-    search::{SearchResult, StopKind},
+    Board, Results, TrialResult,
+    board::{About, Cell, Column, ColumnKind, Note, Row, Scores},
 };
-use models::{Cap, Spent};
 use std::fmt::Write;
 
-const AXES: [&str; 5] = ["chunker", "embedder", "retriever", "reranker", "generator"];
-
 /// All trials, best first, with intervals and what is tied.
-pub fn leaderboard(results: &Results) -> String {
-    let mut text = format!(
-        "{}: {} documents ({:.2} MB of text), {} questions, {} trials",
-        results.experiment,
-        count(results.documents),
-        results.text_bytes as f64 / 1e6,
-        results.questions.len(),
-        results.trials.len()
-    );
-    if !results.rejected.is_empty() {
-        let _ = write!(text, ", not read: {}", count(results.rejected.len()));
-    }
-    if let Some(partial) = &results.partial {
+pub fn leaderboard(board: &Board) -> String {
+    let mut text = format!("{}: {}", board.experiment, board.corpus);
+    if let Some(partial) = &board.partial {
         let _ = write!(text, "\nPARTIAL: {partial} (--budget-usd, or `budget` under [evaluate])");
     }
-    if results.questions.is_empty() {
-        let ids: Vec<&str> = results.trials.iter().map(|trial| trial.trial.id.as_str()).collect();
-        let _ = write!(
-            text,
-            "\neverything is indexed by {}; without golden questions there is nothing to score\nask: reverie query \"…\" --trial {}",
-            ids.join(", "),
-            ids.first().copied().unwrap_or("t01")
-        );
+    if let Some(unscored) = &board.unscored {
+        let trial = board.answering.as_ref().map_or("t01", |answering| &answering.trial);
+        let _ = write!(text, "\n{unscored}\nask: reverie query \"…\" --trial {trial}");
         return text;
     }
-    // An axis with one value tells nothing.
-    let axes: Vec<&str> = AXES
-        .into_iter()
-        .filter(|axis| {
-            results.trials.windows(2).any(|pair| pair[0].trial.labels.get(*axis) != pair[1].trial.labels.get(*axis))
-        })
-        .collect();
-    let mut header = vec!["", "trial"];
-    header.extend(&axes);
-    // Words below each other keep the table narrow enough for a terminal.
-    let name = |metric: &MetricResult| metric.name.replace('_', "\n") + if metric.judged { "*" } else { "" };
-    let names: Vec<String> = results.metrics.iter().map(name).collect();
-    if !results.objective.is_empty() {
-        header.push("objective [95 %]");
-    }
-    let split = results.trials.iter().any(|trial| trial.test.is_some());
-    if split {
-        header.push("on test\nquestions");
-    }
-    header.extend(names.iter().map(String::as_str));
-    let answers = results.trials.iter().any(|trial| trial.latency_p50.is_some());
-    let paid = results.trials.iter().any(|trial| trial.cost_usd > 0.0);
-    if answers {
-        header.extend(["s p50", "s p95", "tokens"]);
-    }
-    if paid {
-        header.push("$");
-    }
-    let mut rows = table(&header, axes.len() + 2);
-    let separated = results.trials.iter().any(|trial| trial.group.is_some_and(|group| group > 1));
-    for trial in &results.trials {
-        let mark = match results.winner.trial() {
-            // A star only where something is worse.
-            Some(winner) if winner == trial.trial.id && separated => "★",
-            Some(winner) if winner == trial.trial.id || trial.tied => "=",
-            _ if trial.stopped.as_ref().is_some_and(|stop| stop.kind == StopKind::Eliminated) => "×",
-            _ if trial.stopped.is_some() => "…",
-            _ => "",
-        };
-        let mut row = vec![aligned(mark, false), aligned(&trial.trial.id, false)];
-        row.extend(axes.iter().map(|axis| aligned(trial.trial.labels.get(*axis).map_or("", String::as_str), false)));
-        if !results.objective.is_empty() {
-            row.push(aligned(trial.objective.as_ref().map_or_else(|| "–".to_owned(), interval), true));
-        }
-        if split {
-            row.push(aligned(trial.test.as_ref().map_or_else(|| "–".to_owned(), interval), true));
-        }
-        row.extend(
-            results
-                .metrics
-                .iter()
-                .map(|metric| aligned(trial.metrics.get(&metric.name).map_or_else(String::new, value), true)),
-        );
-        if answers {
-            let seconds = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
-            row.push(aligned(seconds(trial.latency_p50), true));
-            row.push(aligned(seconds(trial.latency_p95), true));
-            row.push(aligned(trial.tokens.map_or_else(|| "–".to_owned(), |tokens| format!("{tokens:.0}")), true));
-        }
-        if paid {
-            row.push(aligned(format!("{:.4}", trial.cost_usd), true));
-        }
-        rows.add_row(row);
-    }
-    let _ = write!(text, "\n{rows}");
-    for sentence in &results.verdict {
+    let _ = write!(text, "\n{}", trials(board));
+    for sentence in &board.verdict {
         let _ = write!(text, "\n{sentence}");
     }
-    if let Winner::Trial(id) = &results.winner {
-        if let Some(gap) = gap(results, id) {
-            let _ = write!(text, "\n{gap}");
-        }
-        if let Some(groups) = groups(results) {
-            let _ = write!(text, "\n{groups}");
-        }
-        let front: Vec<&str> =
-            results.trials.iter().filter(|trial| trial.front).map(|trial| trial.trial.id.as_str()).collect();
-        if front.len() > 1 {
-            let _ = write!(text, "\nnone beats {} on quality, cost and latency together", front.join(", "));
-        }
-    }
-    if let Some(search) = &results.search {
-        let _ = write!(text, "\n{}", searched(search));
-    }
-    if results.metrics.iter().any(|metric| metric.judged) {
-        let _ = write!(text, "\n{}", super::judges(&results.judges));
-    }
-    let failures: Vec<String> = results
-        .trials
-        .iter()
-        .flat_map(|trial| trial.failures.iter().map(|failure| format!("{}: {failure}", trial.trial.id)))
-        .collect();
-    if !failures.is_empty() {
-        let _ = write!(text, "\nfailed:\n  {}", failures.join("\n  "));
-    }
-    if results.provider_errors > 0 {
-        let reason = match results.partial {
-            Some(_) => "because the budget was reached or a model failed",
-            None => "because a model failed",
-        };
-        let missing = results.provider_errors;
-        let _ = write!(text, "\n{missing} answers or verdicts are missing {reason}: run again to ask for them");
-    }
-    for unread in &results.unread {
-        let path = super::visible_line(&unread.path);
-        let _ = write!(text, "\n{path} could not be read, so all of this is without it: {}; run again", unread.reason);
-    }
-    if !results.left_out.is_empty() {
-        let _ = write!(text, "\n{} questions were left out for that", count(results.left_out.len()));
-    }
-    if results.function_errors > 0 {
-        let missing = count(results.function_errors);
-        let _ = write!(text, "\n{missing} stages, answers or scores are missing because a function of your own failed");
-    }
-    let _ =
-        write!(text, "\n{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
-    if results.repeated > 0 {
-        let _ = write!(text, ", {} repeated because a worker died", count(results.repeated));
-    }
-    for (model, spending) in &results.spending {
-        let _ = write!(
-            text,
-            "\n{model}: {} calls, {} from the journal, {} tokens read ({} from a shared prefix), {} written",
-            count(spending.calls as usize),
-            count(spending.from_journal as usize),
-            count(spending.prompt_tokens as usize),
-            count(spending.cached_tokens as usize),
-            count(spending.completion_tokens as usize),
-        );
-        if spending.cost_usd > 0.0 {
-            let _ = write!(text, ", $ {:.4}", spending.cost_usd);
-        }
-        if spending.refused > 0 {
-            let _ = write!(text, ", {} refused by the provider and made again", count(spending.refused as usize));
-        }
-    }
-    if let Some(budget) = &results.budget {
-        let Spent { usd, tokens, calls, minutes, .. } = budget.spent;
-        let amounts =
-            [(Cap::Usd, usd), (Cap::Tokens, tokens as f64), (Cap::Calls, calls as f64), (Cap::Minutes, minutes)];
-        let spent = amounts.map(|(cap, amount)| cap.amount(amount)).join(", ");
-        let _ = write!(text, "\nof the budget of {}, this run used {spent}", budget.caps);
-    }
-    if results.damaged_entries > 0 {
-        let _ = write!(
-            text,
-            "\n{} answers in the journal were damaged and were asked for again: see `reverie journal verify`",
-            count(results.damaged_entries as usize)
-        );
+    for (number, note) in board.notes.iter().enumerate() {
+        let is_first = number == 0 || board.notes[number - 1].about != note.about;
+        let _ = write!(text, "\n{}", line(note, is_first));
     }
     text
 }
 
-/// How much better the winner looks on the questions that chose it than on
-/// those that did not.
-fn gap(results: &Results, winner: &str) -> Option<String> {
-    let trial = results.trials.iter().find(|trial| trial.trial.id == winner)?;
-    let (tune, test) = (trial.objective.as_ref()?, trial.test.as_ref()?);
-    let (chosen, reported) = (tune.mean?, test.mean?);
-    Some(format!(
-        "chosen on {} questions: {chosen:.3}; on the {} that nothing was chosen by: {reported:.3}, a gap of {:+.3}",
-        results.questions.iter().filter(|question| question.split != Some(Split::Test)).count(),
-        results.questions.iter().filter(|question| question.split == Some(Split::Test)).count(),
-        chosen - reported
-    ))
+/// The table.
+fn trials(board: &Board) -> comfy_table::Table {
+    let columns: Vec<&Column> = board.columns.iter().filter(|column| column.shown).collect();
+    let names: Vec<String> = columns.iter().map(|column| heading(column)).collect();
+    let header: Vec<&str> = ["", "trial"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let words = columns.iter().filter(|column| column.kind == ColumnKind::Axis).count();
+    let mut rows = table(&header, words + 2);
+    for row in &board.rows {
+        rows.add_row(cells(board, row));
+    }
+    rows
 }
 
-/// Trials that cannot be told apart, where there are several such groups.
-fn groups(results: &Results) -> Option<String> {
-    let most = results.trials.iter().filter_map(|trial| trial.group).max()?;
-    if most < 2 || most == results.trials.len() {
-        return None;
+/// Words below each other keep the table narrow enough for a terminal.
+fn heading(column: &Column) -> String {
+    match column.kind {
+        ColumnKind::Objective => format!("{} [95 %]", column.title),
+        ColumnKind::Test => column.title.replace(" questions", "\nquestions"),
+        ColumnKind::Metric => column.title.replace('_', "\n") + if column.judged { "*" } else { "" },
+        _ => column.title.clone(),
     }
-    let of = |group: usize| {
-        let members = results.trials.iter().filter(|trial| trial.group == Some(group));
-        members.map(|trial| trial.trial.id.as_str()).collect::<Vec<_>>().join(" = ")
-    };
-    Some(format!("groups, each better than the next: {}", (1..=most).map(of).collect::<Vec<_>>().join("  >  ")))
 }
 
-/// What a search asked for, and how trials were stopped.
-fn searched(search: &SearchResult) -> String {
-    let of = |kind: StopKind| search.stops.values().filter(|stop| stop.kind == kind).count();
-    let share = 100.0 * search.answers as f64 / search.all_answers.max(1) as f64;
-    let mut text = format!(
-        "search by {}: {} of {} answers asked for ({share:.0} %)",
-        search.strategy,
-        count(search.answers),
-        count(search.all_answers)
-    );
-    for (kind, what) in [
-        (StopKind::Eliminated, "× eliminated, another one is better"),
-        (StopKind::OutOfCalls, "… out of calls, not shown to be worse"),
-        (StopKind::NotTried, "never tried"),
-    ] {
-        if of(kind) > 0 {
-            let _ = write!(text, "; {} {what}", of(kind));
-        }
+fn cells(board: &Board, row: &Row) -> Vec<comfy_table::Cell> {
+    let first = [aligned(row.standing.mark(), false), aligned(&row.id, false)];
+    let others = board.shown(row).map(|(column, cell)| aligned(shown(column, cell), column.kind != ColumnKind::Axis));
+    first.into_iter().chain(others).collect()
+}
+
+fn shown(column: &Column, cell: &Cell) -> String {
+    match (cell, column.kind) {
+        (Cell::Text(text), _) => text.clone(),
+        (Cell::Number(number), _) => format!("{number:.*}", column.digits),
+        (Cell::Scores(Scores { summary, .. }), ColumnKind::Metric) => value(summary),
+        (Cell::Scores(Scores { summary, .. }), _) => interval(summary),
+        (Cell::Empty, ColumnKind::Axis | ColumnKind::Metric) => String::new(),
+        (Cell::Empty, _) => "–".to_owned(),
     }
-    text + ". Why, for each: reverie leaderboard --json | jq .search.stops"
 }
 
 fn interval(summary: &Summary) -> String {
@@ -253,6 +84,25 @@ fn value(summary: &Summary) -> String {
         Some(mean) if summary.n_failed == 0 => format!("{mean:.3}"),
         Some(mean) => format!("{mean:.3} ({}/{})", summary.n_scored, summary.n_total),
         None => format!("– (0/{})", summary.n_total),
+    }
+}
+
+/// A note, with what its reader can do here.
+fn line(note: &Note, is_first: bool) -> String {
+    let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
+    match note.about {
+        About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq .search.stops"),
+        About::Judge => format!("* {text}"),
+        About::UntriedJudge => format!("* {text}: `reverie judge {subject}`"),
+        About::Failure if is_first => format!("failed:\n  {text}"),
+        About::Failure => format!("  {text}"),
+        // A path must not look like several lines.
+        About::Unread => match text.strip_prefix(subject) {
+            Some(rest) => format!("{}{rest}", visible_line(subject)),
+            None => text.clone(),
+        },
+        About::Journal => format!("{text}: see `reverie journal verify`"),
+        _ => text.clone(),
     }
 }
 
@@ -273,4 +123,138 @@ pub fn trial(results: &Results, trial: &TrialResult) -> String {
     let mut text = format!("{}: {}\n{rows}", trial.trial.id, labels.join(", "));
     let _ = write!(text, "\none question in full: reverie show {} QUESTION", trial.trial.id);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lab::{Answering, board::Standing};
+    use std::collections::BTreeMap;
+
+    fn column(kind: ColumnKind, name: &str, digits: usize) -> Column {
+        Column { kind, name: name.to_owned(), title: name.to_owned(), judged: false, digits, shown: true }
+    }
+
+    fn scores(mean: Option<f64>, n_failed: usize) -> Cell {
+        let (low, high) = (mean.map(|mean| mean - 0.1), mean.map(|mean| mean + 0.1));
+        let n_scored = if mean.is_some() { 5 - n_failed } else { 0 };
+        let summary = Summary { mean, low, high, n_scored, n_failed, n_total: 5, worst: None, best: None };
+        Cell::Scores(Scores { summary, missing: None })
+    }
+
+    fn row(id: &str, standing: Standing, cells: Vec<Cell>) -> Row {
+        Row {
+            id: id.to_owned(),
+            labels: BTreeMap::new(),
+            settings: BTreeMap::new(),
+            standing,
+            label: String::new(),
+            place: String::new(),
+            group: None,
+            tied: false,
+            front: false,
+            p_value: None,
+            effect_size: None,
+            questions_needed: None,
+            stopped: None,
+            cells,
+        }
+    }
+
+    fn note(about: About, subject: &str, text: &str) -> Note {
+        Note { about, subject: Some(subject.to_owned()), text: text.to_owned() }
+    }
+
+    fn board() -> Board {
+        let first = vec![
+            Cell::Text("bm25".to_owned()),
+            scores(Some(0.5), 0),
+            scores(Some(0.5), 2),
+            Cell::Number(1.256),
+            Cell::Number(120.4),
+            Cell::Number(0.25),
+        ];
+        let second = vec![
+            Cell::Text("dense".to_owned()),
+            Cell::Empty,
+            scores(None, 5),
+            Cell::Empty,
+            Cell::Empty,
+            Cell::Number(0.0),
+        ];
+        Board {
+            experiment: "zoo".to_owned(),
+            run: "zoo-1".to_owned(),
+            finished: String::new(),
+            corpus: "3 documents".to_owned(),
+            work: String::new(),
+            partial: None,
+            unscored: None,
+            winner: None,
+            no_winner: None,
+            answering: Some(Answering { trial: "t02".to_owned(), note: None }),
+            verdict: vec!["no winner: nothing was scored".to_owned()],
+            groups: Vec::new(),
+            front: Vec::new(),
+            notes: vec![
+                note(About::Search, "", "search by race: 1 of 2 answers asked for (50 %)"),
+                note(About::Judge, "gpt", "judged by gpt: supported qualified"),
+                note(About::UntriedJudge, "qwen", "judged by qwen, never tried on labelled cases"),
+                note(About::Failure, "t01", "t01: retrieve: down"),
+                note(About::Failure, "t02", "t02: retrieve: down"),
+                note(About::Unread, "a\nb.pdf", "a\nb.pdf could not be read"),
+                note(About::Journal, "", "3 answers in the journal were damaged"),
+            ],
+            rejected: Vec::new(),
+            columns: vec![
+                column(ColumnKind::Axis, "retriever", 0),
+                column(ColumnKind::Objective, "objective", 3),
+                Column { judged: true, ..column(ColumnKind::Metric, "answer_relevancy", 3) },
+                column(ColumnKind::Seconds, "s p50", 2),
+                column(ColumnKind::Tokens, "tokens", 0),
+                Column { shown: false, ..column(ColumnKind::Money, "$", 4) },
+            ],
+            rows: vec![row("t01", Standing::Winner, first), row("t02", Standing::OutOfCalls, second)],
+        }
+    }
+
+    #[test]
+    fn a_row_has_its_mark_and_numbers_with_what_is_missing() {
+        let text = leaderboard(&board());
+        let lines: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        assert_eq!(lines[0], "zoo: 3 documents");
+        assert!(lines.contains(&"★ t01 bm25 0.500 [0.400, 0.600] 0.500 (3/5) 1.26 120".to_owned()), "{text}");
+        assert!(lines.contains(&"… t02 dense – – (0/5) – –".to_owned()), "{text}");
+        assert!(text.contains("objective [95 %]") && text.contains("relevancy*") && !text.contains('$'), "{text}");
+    }
+
+    #[test]
+    fn notes_say_what_can_be_done_on_a_command_line() {
+        let text = leaderboard(&board());
+        let (_, notes) = text.split_once("no winner: nothing was scored\n").unwrap();
+        let expected = "search by race: 1 of 2 answers asked for (50 %). Why, for each: reverie leaderboard --json | jq .search.stops
+* judged by gpt: supported qualified
+* judged by qwen, never tried on labelled cases: `reverie judge qwen`
+failed:
+  t01: retrieve: down
+  t02: retrieve: down
+a\\nb.pdf could not be read
+3 answers in the journal were damaged: see `reverie journal verify`";
+        assert_eq!(notes, expected);
+    }
+
+    #[test]
+    fn without_questions_it_says_how_to_ask_the_trial_that_answers() {
+        let board = Board {
+            unscored: Some("everything is indexed by t02".to_owned()),
+            partial: Some("the budget was reached".to_owned()),
+            ..board()
+        };
+        let expected = "zoo: 3 documents
+PARTIAL: the budget was reached (--budget-usd, or `budget` under [evaluate])
+everything is indexed by t02
+ask: reverie query \"…\" --trial t02";
+        assert_eq!(leaderboard(&board), expected);
+    }
 }

@@ -24,7 +24,7 @@ pub use comparison::comparison;
 pub use functions::{function_failures, function_failures_of_scores};
 pub use golden::{GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns};
 pub use journal::{journal, sweep};
-pub use judges::{calibration, judges, qualifications};
+pub use judges::{calibration, qualifications};
 pub use leaderboard::{leaderboard, trial};
 pub use live::LiveTable;
 pub use live_answer::LiveAnswer;
@@ -32,10 +32,12 @@ pub use noise::noise;
 pub use plan::{inputs, plan};
 pub use pull::PullBars;
 pub use question::{answered, means, question, sources};
-pub use report::report;
+pub use report::{plot, report};
 pub use scores::{scores, scoring};
 pub use store::{ByteBar, copied, inventory, litter, verified};
 pub use visible::{visible, visible_json, visible_line};
+
+pub use lab::board::count;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
@@ -56,12 +58,4 @@ fn table(header: &[&str], first_number: usize) -> Table {
 fn aligned(text: impl ToString, number: bool) -> Cell {
     let cell = Cell::new(text.to_string());
     if number { cell.set_alignment(CellAlignment::Right) } else { cell }
-}
-
-/// A number with a comma after every three digits.
-pub fn count(n: usize) -> String {
-    let digits = n.to_string();
-    let groups: Vec<&str> =
-        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
-    groups.join(",")
 }

@@ -23,7 +23,7 @@ pub use corrected::{CorrectedMean, corrected_mean};
 pub use effect::{effect_size, questions_needed};
 pub use judge::{auc, balanced_accuracy, balanced_accuracy_interval};
 pub use noise::NoiseBudget;
-pub use paired::{Comparison, holm, sign_flip_p_value};
+pub use paired::{Comparison, holm, holm_of_known, sign_flip_p_value};
 pub use random::Random;
 pub use sequential::betting_evidence;
 pub use summary::{Summary, missing_could_change_order};

@@ -123,6 +123,14 @@ pub fn holm(p_values: &[f64]) -> Vec<f64> {
     corrected
 }
 
+/// [`holm`] of those tests that have a p-value: the others are no tests, and
+/// have none afterwards.
+pub fn holm_of_known(p_values: &[Option<f64>]) -> Vec<Option<f64>> {
+    let known: Vec<f64> = p_values.iter().copied().flatten().collect();
+    let mut corrected = holm(&known).into_iter();
+    p_values.iter().map(|p_value| p_value.and_then(|_| corrected.next())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -164,6 +172,13 @@ mod tests {
         }
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
         assert!(holm(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_has_no_p_value_is_no_test_to_correct_for() {
+        assert_eq!(holm_of_known(&[None, Some(0.25), None, Some(0.5)]), [None, Some(0.5), None, Some(0.5)]);
+        assert_eq!(holm_of_known(&[Some(0.25), None]), [Some(0.25), None]);
+        assert_eq!(holm_of_known(&[None]), [None]);
     }
 
     #[test]

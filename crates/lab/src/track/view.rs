@@ -1,7 +1,7 @@
 //! What there is to show of a run, read from its folder: the event log, the
 //! results, the report. The log is read on from where it was left.
 
-use crate::{Error, results::Results, spec::Experiment, trial};
+use crate::{Error, board::Board, results::Results, spec::Experiment, trial};
 use eval::statistics::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -109,6 +109,8 @@ pub struct View {
     pub scores: Vec<ScorePoint>,
     /// What it found, once it came to its end.
     pub results: Option<Arc<Results>>,
+    /// What the leaderboard says of that.
+    pub board: Option<Arc<Board>>,
     /// The report's page, once it came to its end.
     pub report: Option<PathBuf>,
 }
@@ -143,6 +145,7 @@ impl RunReader {
             usage: Vec::new(),
             scores: Vec::new(),
             results: None,
+            board: None,
             report: None,
         };
         let tail = Tail { path: folder.join("events.jsonl"), read: 0, rest: Vec::new() };
@@ -164,7 +167,9 @@ impl RunReader {
             self.line(&line);
         }
         if self.view.state == State::Finished && self.view.results.is_none() {
-            self.view.results = Some(Arc::new(Results::read(&self.folder)?));
+            let results = Results::read(&self.folder)?;
+            self.view.board = Some(Arc::new(Board::of(&results)));
+            self.view.results = Some(Arc::new(results));
         }
         // The page is written after the results.
         let report = self.folder.join("report.html");
@@ -235,7 +240,8 @@ impl RunReader {
         if view.started_ms == 0 {
             view.started_ms = event.time_ms;
         }
-        (view.state, view.ended_ms, view.results) = (State::Running, None, None);
+        (view.state, view.ended_ms) = (State::Running, None);
+        (view.results, view.board) = (None, None);
         let data = |name: &str| event.fields.get(name).and_then(|data: &Value| DataVersion::deserialize(data).ok());
         view.dataset = data("dataset").or_else(|| view.dataset.take());
         view.corpus = data("corpus").or_else(|| view.corpus.take());

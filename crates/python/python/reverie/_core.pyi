@@ -15,14 +15,12 @@ __all__ = [
     "Limits",
     "Parser",
     "Pipeline",
+    "Results",
     "Scheduler",
     "Windows",
     "Worker",
-    "compare",
-    "function_failures",
     "home",
     "main",
-    "report",
 ]
 
 _Connect = Callable[[str, list[str]], Any]
@@ -131,10 +129,10 @@ class Experiment:
         address: str | None = None,
         budget_usd: float | None = None,
         on_progress: Callable[[str], Any] | None = None,
-    ) -> str:
-        """Does what is not done yet, and gives `results.json`. Ctrl-C ends it; what is finished is kept."""
-    def results(self) -> str:
-        """`results.json` of the last finished run; `RuntimeError` if there was none."""
+    ) -> Results:
+        """Does what is not done yet, and gives the results. Ctrl-C ends it; what is finished is kept."""
+    def results(self) -> Results:
+        """The results of the last finished run; `RuntimeError` if there was none."""
     def report(self) -> str:
         """`report.html` of the last finished run."""
     def pipeline(self, trial: str | None = None) -> Pipeline:
@@ -157,14 +155,24 @@ class Pipeline:
     def aquery(self, question: str, done: Callable[[str | None, BaseException | None], Any]) -> None:
         """The same, at once: `done(answer, error)` is called from another thread."""
 
-def report(results: str) -> str:
-    """The report page of `results.json`."""
+@final
+class Results:
+    """What a run found; `reverie.Results` makes tables and pages of it."""
 
-def function_failures(results: str) -> str | None:
-    """What functions of the user's own failed at, with their tracebacks, for people; none where nothing did."""
-
-def compare(results: str, first: str, second: str) -> str:
-    """Two trials, metric by metric, as JSON; differences are first minus second."""
+    def __new__(cls, text: str) -> Results:
+        """Reads `results.json`; `ValueError` if the text is none."""
+    def text(self) -> str:
+        """Everything, as in `results.json`."""
+    def board(self) -> str:
+        """What the leaderboard says of them, as JSON."""
+    def compare(self, first: str, second: str) -> str:
+        """Two trials, metric by metric, as JSON; differences are first minus second."""
+    def report(self) -> str:
+        """The report page."""
+    def plot(self) -> str:
+        """A page with nothing but the report's plot, and no question or passage in it."""
+    def function_failures(self) -> str | None:
+        """What functions of the user's own failed at, with their tracebacks, for people; none where nothing did."""
 
 @final
 class Parser:

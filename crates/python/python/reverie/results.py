@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -11,29 +13,35 @@ from typing import Any
 from reverie import _core
 from reverie.tables import Table, fixed, html_table, shown
 
-AXES = ("chunker", "embedder", "retriever", "reranker", "generator")
-# The plot's part of the report page, for a frame in a notebook.
-_ONLY_THE_PLOT = "<style>header,section:not(:first-child){display:none}h2{margin-top:8px!important}</style></head>"
+# The columns of the table in their order, by what they hold; a mean of scores is four columns.
+_TABLE = (("axis",), ("objective",), ("metric",), ("test", "seconds", "tokens", "money"))
+_SUMMARY = ("mean", "low", "high", "n_scored")
+_SUFFIXES = {"": "", "mean": "", "low": "_low", "high": "_high", "n_scored": "_scored"}
+_JUDGES = ("judge", "untried_judge")
+# What a run did and cost is told in other places.
+_NOT_SAID = (*_JUDGES, "work", "spending", "budget", "journal")
 
 
 class Trial:
     """One combination, and its numbers."""
 
-    def __init__(self, data: dict[str, Any], winner: str | None) -> None:
-        self._data = data
-        self.id: str = data["trial"]["id"]
+    def __init__(self, board: dict[str, Any], row: dict[str, Any]) -> None:
+        self.id: str = row["id"]
         """Such as `t03`."""
-        self.labels: dict[str, str] = data["trial"]["labels"]
+        self.labels: dict[str, str] = row["labels"]
         """What it has on each axis, in a word."""
-        self.settings: dict[str, Any] = {axis: data["trial"][axis] for axis in AXES}
+        self.settings: dict[str, Any] = row["settings"]
         """What it has on each axis, in full: as in the lists of `[space]`."""
-        self.objective: float | None = (data["objective"] or {}).get("mean")
+        means = {(column["kind"], column["name"]): cell for column, cell in _cells(board, row)}
+        self.objective: float | None = _part(means["objective", "objective"], "mean")
         """The mean of the objective's metrics, in [0, 1]."""
-        self.metrics: dict[str, float | None] = {name: one["mean"] for name, one in data["metrics"].items()}
+        self.metrics: dict[str, float | None] = {
+            name: _part(cell, "mean") for (kind, name), cell in means.items() if kind == "metric"
+        }
         """The mean of each metric."""
-        self.is_winner: bool = self.id == winner
+        self.is_winner: bool = self.id == board["winner"]
         """Whether it is the winner, and not only the first of the leaderboard."""
-        self.is_tied: bool = data["tied"]
+        self.is_tied: bool = row["tied"]
         """Whether it cannot be told from the winner."""
 
     def __repr__(self) -> str:
@@ -47,20 +55,23 @@ class Results:
     In a notebook it shows the leaderboard with intervals, what is tied, and parallel coordinates of all trials.
     """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._data: dict[str, Any] = json.loads(text)
-        self.experiment: str = self._data["experiment"]
+    def __init__(self, results: str | _core.Results) -> None:
+        """Reads the text of a `results.json`."""
+        self._core = _core.Results(results) if isinstance(results, str) else results
+        self._board: dict[str, Any] = json.loads(self._core.board())
+        self.experiment: str = self._board["experiment"]
         """The experiment's name."""
-        self.run: str = self._data["run"]
+        self.run: str = self._board["run"]
         """The run's id."""
-        winner = self._data["winner"]
-        self.winner: str | None = winner.get("trial")
+        self.winner: str | None = self._board["winner"]
         """The best trial's id, if one can be named."""
-        self.reason: str | None = winner.get("refused")
+        self.reason: str | None = self._board["no_winner"]
         """Why there is no winner."""
-        self.partial: str | None = self._data.get("partial")
+        self.partial: str | None = self._board["partial"]
         """Why these results are not all that the experiment asks for, if the budget ended the run early."""
+
+    def __reduce__(self) -> tuple[type[Results], tuple[str]]:
+        return type(self), (self._core.text(),)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Results:
@@ -68,15 +79,15 @@ class Results:
         path = Path(path)
         return cls((path / "results.json" if path.is_dir() else path).read_text(encoding="utf-8"))
 
-    @property
+    @cached_property
     def data(self) -> dict[str, Any]:
         """Everything, as in `results.json`."""
-        return self._data
+        return json.loads(self._core.text())
 
     @property
     def trials(self) -> list[Trial]:
         """The trials, best first."""
-        return [Trial(trial, self.winner) for trial in self._data["trials"]]
+        return [Trial(self._board, row) for row in self._board["rows"]]
 
     def best(self) -> Trial:
         """The winner; where none is named, the first of the leaderboard (`is_winner` tells, `reason` says why).
@@ -84,10 +95,10 @@ class Results:
         Raises:
             LookupError: If there are no trials.
         """
-        trials = self.trials
-        if not trials:
+        answering = self._board["answering"]
+        if answering is None:
             raise LookupError("the run has no trials")
-        return next((trial for trial in trials if trial.is_winner), trials[0])
+        return next(trial for trial in self.trials if trial.id == answering["trial"])
 
     def leaderboard(self) -> Table:
         """A row per trial, best first.
@@ -95,23 +106,23 @@ class Results:
         Each metric has its mean, the ends of the 95 % interval (`_low`, `_high`) and how many questions have a score
         (`_scored`); so has the objective. `group` counts groups of trials that cannot be told apart, from 1.
         """
-        metrics = [metric["name"] for metric in self._data["metrics"]]
+        parts = {"axis": ("",), "objective": _SUMMARY, "metric": _SUMMARY}
+        told = [column for kinds in _TABLE for column in self._board["columns"] if column["kind"] in kinds]
         columns = [("trial", "text"), ("group", "count"), ("winner", "truth"), ("tied", "truth")]
-        columns += [(axis, "text") for axis in AXES]
-        for name in ["objective", *metrics]:
-            columns += [(name, "real"), (f"{name}_low", "real"), (f"{name}_high", "real"), (f"{name}_scored", "count")]
-        columns += [("test", "real"), ("latency_p50", "real"), ("latency_p95", "real"), ("tokens", "real")]
-        columns += [("cost_usd", "real"), ("p_value", "real"), ("effect_size", "real"), ("questions_needed", "count")]
+        for column in told:
+            for part in parts.get(column["kind"], ("mean",)):
+                kind = "text" if column["kind"] == "axis" else "count" if part == "n_scored" else "real"
+                columns.append((f"{column['name']}{_SUFFIXES[part]}", kind))
+        columns += [("p_value", "real"), ("effect_size", "real"), ("questions_needed", "count")]
         columns += [("front", "truth"), ("stopped", "text")]
         rows = []
-        for trial in self._data["trials"]:
-            id, labels = trial["trial"]["id"], trial["trial"]["labels"]
-            row = [id, trial["group"], id == self.winner, trial["tied"], *(labels.get(axis) for axis in AXES)]
-            for summary in [trial["objective"], *(trial["metrics"].get(name) for name in metrics)]:
-                row += [(summary or {}).get(part) for part in ("mean", "low", "high", "n_scored")]
-            row += [(trial["test"] or {}).get("mean"), trial["latency_p50"], trial["latency_p95"], trial["tokens"]]
-            row += [trial["cost_usd"], trial["p_value"], trial["effect_size"], trial["questions_needed"]]
-            row += [trial["front"], (trial["stopped"] or {}).get("reason")]
+        for each in self._board["rows"]:
+            row = [each["id"], each["group"], each["id"] == self.winner, each["tied"]]
+            cells = {(column["kind"], column["name"]): cell for column, cell in _cells(self._board, each)}
+            for column in told:
+                cell = cells[column["kind"], column["name"]]
+                row += [_part(cell, part) for part in parts.get(column["kind"], ("mean",))]
+            row += [each[name] for name in ("p_value", "effect_size", "questions_needed", "front", "stopped")]
             rows.append(row)
         return Table(columns, rows)
 
@@ -123,13 +134,16 @@ class Results:
         Args:
             trial: Only this one.
         """
-        metrics = [metric["name"] for metric in self._data["metrics"]]
+        metrics = [metric["name"] for metric in self.data["metrics"]]
         columns = [("trial", "text"), ("question", "text"), ("text", "text"), ("reference", "text"), ("answer", "text")]
         columns += [("error", "text"), ("retrieved", "texts"), ("seconds", "real")]
         columns += [(name, "real") for name in metrics] + [("missing", "text")]
-        golden = {question["id"]: question for question in self._data["questions"]}
+        golden = {question["id"]: question for question in self.data["questions"]}
         rows = []
-        for each in self._data["trials"] if trial is None else [self._trial(trial)]:
+        only = None if trial is None else self._known(trial)
+        for each in self.data["trials"]:
+            if only not in (None, each["trial"]["id"]):
+                continue
             for result in each["questions"]:
                 asked, answer = golden[result["question"]], result["answer"] or {}
                 scores = {name: result["scores"].get(name, {}).get("score", {}) for name in metrics}
@@ -149,7 +163,7 @@ class Results:
         """
         names = ("trial", "stage", "label", "function", "file", "kind", "question", "message", "traceback")
         rows = []
-        for trial in self._data["trials"]:
+        for trial in self.data["trials"]:
             functions = trial.get("function_failures", [])
             rows += [[each[name] for name in names] for each in functions]
             own = {f"the function `{each['function']}`" for each in functions if each["question"] is None}
@@ -161,7 +175,7 @@ class Results:
         return Table([(name, "text") for name in names], rows)
 
     def _function_failures(self) -> str | None:
-        return _core.function_failures(self._text) if self._data.get("function_errors") else None
+        return self._core.function_failures()
 
     def compare(self, first: str, second: str) -> Comparison:
         """Two trials, metric by metric, on the questions that both were asked.
@@ -169,63 +183,43 @@ class Results:
         Raises:
             LookupError: If there is no such trial.
         """
-        self._trial(first), self._trial(second)
-        return Comparison(first, second, json.loads(_core.compare(self._text, first, second)))
+        self._known(first), self._known(second)
+        return Comparison(first, second, json.loads(self._core.compare(first, second)))
 
     def report(self) -> str:
         """The report: one HTML page that needs nothing else."""
-        return _core.report(self._text)
+        return self._core.report()
 
-    def _trial(self, id: str) -> dict[str, Any]:
-        known = {trial["trial"]["id"]: trial for trial in self._data["trials"]}
+    def _known(self, id: str) -> str:
+        known = [row["id"] for row in self._board["rows"]]
         if id not in known:
             raise LookupError(f"there is no trial {id!r}; there are {', '.join(known)}")
-        return known[id]
+        return id
 
     def _verdict(self) -> list[str]:
+        board = self._board
         lines = [f"Partial results: {self.partial}."] if self.partial else []
-        if self._data.get("function_errors"):
-            lines.append(f"{self._data['function_errors']} failures of functions of your own: see failures().")
-        if not self._data["questions"]:
-            return [*lines, "Everything is indexed; without golden questions there is nothing to score."]
-        lines += [f"{sentence[0].upper()}{sentence[1:]}." for sentence in self._data["verdict"]]
-        if self.winner is None:
-            return lines
-        groups: dict[int, list[str]] = {}
-        for trial in self._data["trials"]:
-            if trial["group"] is not None:
-                groups.setdefault(trial["group"], []).append(trial["trial"]["id"])
-        if len(groups) > 1:
-            lines.append(
-                "Groups, each better than the next: " + " > ".join(" = ".join(groups[g]) for g in sorted(groups))
-            )
+        verdict = [board["unscored"]] if board["unscored"] else board["verdict"]
+        lines += (_sentence(sentence, self.winner) for sentence in verdict)
+        for note in board["notes"]:
+            if note["about"] not in _NOT_SAID:
+                more = ": see failures()" if note["about"] == "functions" else ""
+                lines.append(_sentence(note["text"] + more, note["subject"]))
         return lines
 
-    def _board(self) -> tuple[list[str], list[list[tuple[str, bool]]]]:
-        """The leaderboard as a person wants it: only axes that differ, intervals below means."""
-        trials = self._data["trials"]
-        axes = [axis for axis in AXES if len({trial["trial"]["labels"].get(axis) for trial in trials}) > 1]
-        metrics = self._data["metrics"]
-        answers = any(trial["latency_p50"] is not None for trial in trials)
-        paid = any(trial["cost_usd"] > 0 for trial in trials)
-        names = ["", "trial", *axes, *(["objective"] if self._data["objective"] else [])]
-        names += [metric["name"] + ("*" if metric["judged"] else "") for metric in metrics]
-        names += ["s p50"] * answers + ["$"] * paid
+    def _shown(self) -> tuple[list[str], list[list[tuple[str, bool]]]]:
+        """The leaderboard as a person wants it: columns that tell something, intervals below means."""
+        columns = [column for column in self._board["columns"] if column["shown"]]
+        names = ["", "trial", *(column["title"] + "*" * column["judged"] for column in columns)]
         rows = []
-        for trial in trials:
-            id = trial["trial"]["id"]
-            mark = "winner" if id == self.winner else "stopped" if trial["stopped"] else "tied" if trial["tied"] else ""
-            row = [(mark if self.winner or trial["stopped"] else "", False), (id, False)]
-            row += [(trial["trial"]["labels"].get(axis, ""), False) for axis in axes]
-            if self._data["objective"]:
-                row.append((_interval(trial["objective"]), True))
-            row += [(_interval(trial["metrics"].get(metric["name"])), True) for metric in metrics]
-            row += [(shown(trial["latency_p50"]), True)] * answers + [(fixed(trial["cost_usd"], 4), True)] * paid
-            rows.append(row)
+        for row in self._board["rows"]:
+            cells = [(column, cell) for column, cell in _cells(self._board, row) if column["shown"]]
+            told = [(_told(column, cell), column["kind"] != "axis") for column, cell in cells]
+            rows.append([(row["label"], False), (row["id"], False), *told])
         return names, rows
 
     def __repr__(self) -> str:
-        names, rows = self._board()
+        names, rows = self._shown()
         table = Table(
             [(name or " " * i, "text") for i, name in enumerate(names)],
             [[text.replace("\n", " ") for text, _ in row] for row in rows],
@@ -233,33 +227,24 @@ class Results:
         return "\n".join([f"{self.experiment}, run {self.run}", repr(table), *self._verdict()])
 
     def _repr_html_(self) -> str:
-        data = self._data
-        facts = (
-            f"{data['documents']} documents, {len(data['questions'])} questions, {len(data['trials'])} trials; "
-            f"{data['executed']} tasks executed, {data['reused']} taken from the store"
-        )
-        names, rows = self._board()
-        bold = [trial["trial"]["id"] == self.winner for trial in data["trials"]]
+        board = self._board
+        names, rows = self._shown()
+        bold = [row["id"] == self.winner for row in board["rows"]]
         verdict = "<br>".join(escape(line) for line in self._verdict())
-        judged = (
-            "<p>* given by a judge; chooses only if the judge was qualified.</p>"
-            if any("*" in n for n in names)
-            else ""
-        )
+        judges = [_sentence(note["text"]) for note in board["notes"] if note["about"] in _JUDGES]
+        judged = f"<p>* {escape(' '.join(judges))} Chooses only if the judge was qualified.</p>" if judges else ""
+        facts = f"{board['corpus']}; {board['work']}. Below a mean: its 95 % interval."
         return (
             f"<h3>{escape(self.experiment)}</h3><p>{verdict}</p>{html_table(names, rows, lambda row: bold[row])}"
-            f'{judged}<p style="opacity:.6">{escape(facts)}. Below a mean: its 95 % interval.</p>{self._plot()}'
+            f'{judged}<p style="opacity:.6">{escape(facts)}</p>{self._plot()}'
         )
 
     def _plot(self) -> str:
-        """The report's plot, without questions and passages, in a frame that can do nothing but draw."""
-        if len(self._data["trials"]) < 2 or not self._data["questions"]:
+        """The report's plot, in a frame that can do nothing but draw."""
+        if len(self._board["rows"]) < 2 or self._board["unscored"]:
             return ""
-        trials = [{**trial, "questions": []} for trial in self._data["trials"]]
-        page = _core.report(json.dumps({**self._data, "trials": trials, "questions": [], "rejected": []}))
-        page = page.replace("</head>", _ONLY_THE_PLOT, 1)
         return (
-            f'<iframe sandbox="allow-scripts" srcdoc="{escape(page)}" title="Parallel coordinates" '
+            f'<iframe sandbox="allow-scripts" srcdoc="{escape(self._core.plot())}" title="Parallel coordinates" '
             'style="width:100%;height:520px;border:0"></iframe>'
         )
 
@@ -323,10 +308,30 @@ class Comparison(Table):
         return f'{table}<p style="opacity:.6">{note}</p>'
 
 
-def _interval(summary: dict[str, Any] | None) -> str:
-    if summary is None or summary["mean"] is None:
-        return "–"
-    text = f"{summary['mean']:.3f}"
-    if summary["low"] is not None:
-        text += f"\n[{summary['low']:.2f}, {summary['high']:.2f}]"
+def _cells(board: dict[str, Any], row: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:
+    """A row's cells, each with its column: a word, a number, the mean of scores as a dictionary, or nothing."""
+    return zip(board["columns"], row["cells"])
+
+
+def _part(cell: Any, part: str) -> Any:
+    """A part of the mean of scores; of any other cell, all of it."""
+    return cell.get(part) if isinstance(cell, dict) else cell if part in ("", "mean") else None
+
+
+def _told(column: dict[str, Any], cell: Any) -> str:
+    """A cell for people."""
+    if column["kind"] == "axis":
+        return cell or ""
+    number = _part(cell, "mean")
+    text = shown(None) if number is None else fixed(number, column["digits"])
+    if column["kind"] == "metric" and cell and (cell["n_failed"] or number is None):
+        text += f" ({cell['n_scored']}/{cell['n_total']})"
+    if isinstance(cell, dict) and cell["low"] is not None:
+        text += f"\n[{fixed(cell['low'], 2)}, {fixed(cell['high'], 2)}]"
     return text
+
+
+def _sentence(text: str, subject: str | None = None) -> str:
+    """What is said, as a sentence; a name that it begins with stays as it is."""
+    is_name = subject is not None and text.startswith(subject)
+    return f"{text}." if is_name else f"{text[0].upper()}{text[1:]}."

@@ -1,12 +1,12 @@
 "use strict";
-// The report: draws results.json. Text from documents and models is only ever
-// set as text, never as markup.
-const results = JSON.parse(document.getElementById("data").textContent);
-const AXES = ["chunker", "embedder", "retriever", "reranker", "generator"];
+// The report: draws the board, which says everything about trials in words and
+// numbers, and what each trial made of each question. Text from documents and
+// models is only ever set as text, never as markup.
+const { board, questions, trials } = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const fixed = (value, digits = 3) => (value === null || value === undefined ? "–" : value.toFixed(digits));
-const winner = results.winner.trial ?? null;
-const state = { trial: winner ?? results.trials[0]?.trial.id, question: null, sort: null, brushes: new Map() };
+const known = (value) => value !== null && value !== undefined;
+const fixed = (value, digits = 3) => (known(value) ? value.toFixed(digits) : "–");
+const state = { trial: board.answering?.trial, question: null, sort: null, brushes: new Map() };
 
 function element(name, attributes = {}, ...children) {
   const node = document.createElement(name);
@@ -24,50 +24,47 @@ function svg(name, attributes = {}, text) {
   if (text !== undefined) node.textContent = text;
   return node;
 }
-const chosenTrial = () => results.trials.find((trial) => trial.trial.id === state.trial);
-const sentences = (said) => said.map((sentence) => `${sentence[0].toUpperCase()}${sentence.slice(1)}.`).join(" ");
-const scoreValue = (scored) => (scored && "value" in scored.score ? scored.score.value : null);
+const asked = () => trials[state.trial] ?? [];
+// A name that a sentence begins with stays as it is.
+const sentence = (text, subject) => `${subject && text.startsWith(subject) ? text[0] : text[0].toUpperCase()}${text.slice(1)}.`;
 
 // ---- header
-document.title = `Reverie: ${results.experiment}`;
-byId("title").textContent = results.experiment;
-byId("verdict").textContent = sentences(results.verdict);
-if (results.partial) {
+document.title = `Reverie: ${board.experiment}`;
+byId("title").textContent = board.experiment;
+byId("verdict").textContent = (board.unscored ? [board.unscored] : board.verdict).map((text) => sentence(text, board.winner)).join(" ");
+if (board.partial) {
   byId("partial").hidden = false;
-  byId("partial").textContent = `Partial results: ${results.partial}.`;
+  byId("partial").textContent = `Partial results: ${board.partial}.`;
 }
-byId("facts").textContent =
-  `${results.documents} documents, ${(results.text_bytes / 1e6).toFixed(2)} MB of text, ${results.questions.length} questions, ` +
-  `${results.trials.length} trials` +
-  `. Run ${results.run}, ${new Date(results.time_ms).toISOString().replace("T", " ").slice(0, 16)} UTC.`;
+byId("facts").textContent = `${board.corpus}. Run ${board.run}, ${board.finished}.`;
 
 // ---- what the plot and the tables show
-const varying = AXES.filter((axis) => new Set(results.trials.map((trial) => trial.trial.labels[axis])).size > 1);
-const columns = [
-  ...varying.map((axis) => ({ name: axis, kind: "category", of: (trial) => trial.trial.labels[axis] })),
-  ...results.metrics.map((metric) => ({
-    name: metric.name, judged: metric.judged, kind: "number",
-    of: (trial) => trial.metrics[metric.name]?.mean ?? null,
-  })),
-  { name: "seconds p50", kind: "number", of: (trial) => trial.latency_p50 },
-  { name: "objective", kind: "number", of: (trial) => trial.objective?.mean ?? null },
-].filter((column) => results.trials.some((trial) => column.of(trial) !== null && column.of(trial) !== undefined));
+// What a row has in a column: a word, a number, or the mean of scores.
+const valueOf = (column) => (row) => { const cell = row.cells[column.index]; return cell?.mean ?? (typeof cell === "object" ? null : cell); };
+const shown = board.columns
+  .map((column, index) => ({ ...column, index, title: column.judged ? `${column.title}*` : column.title }))
+  .filter((column) => column.shown)
+  .map((column) => ({ ...column, of: valueOf(column), isNumber: column.kind !== "axis" }));
+const ofKind = (kind) => shown.filter((column) => column.kind === kind);
+const metrics = ofKind("metric");
+const columns = [...ofKind("axis"), ...metrics, ...ofKind("seconds").slice(0, 1), ...ofKind("objective")]
+  .filter((column) => board.rows.some((row) => known(column.of(row))));
 
-const split = results.trials.some((trial) => trial.test);
-const objectives = results.trials.map((trial) => trial.objective?.mean).filter((value) => value !== null && value !== undefined);
+const objective = (row) => ofKind("objective")[0]?.of(row);
+const objectives = board.rows.map(objective).filter(known);
 const [low, high] = [Math.min(...objectives), Math.max(...objectives)];
 // Blue is low and orange is high: told apart with any colour vision.
-function colour(trial) {
-  const value = trial.objective?.mean;
-  if (value === null || value === undefined) return "var(--soft)";
+function colour(row) {
+  const value = objective(row);
+  if (!known(value)) return "var(--soft)";
   const share = high > low ? (value - low) / (high - low) : 1;
   return `hsl(${share > 0.5 ? 28 : 215} ${30 + Math.abs(share - 0.5) * 120}% ${52}%)`;
 }
 
 // ---- parallel coordinates
 function scale(column, top, bottom) {
-  const values = results.trials.map(column.of).filter((value) => value !== null && value !== undefined);
-  if (column.kind === "category") {
+  const values = board.rows.map(column.of).filter(known);
+  if (!column.isNumber) {
     const names = [...new Set(values)];
     const step = (bottom - top) / names.length;
     return { names, y: (value) => top + step * (names.indexOf(value) + 0.5) };
@@ -76,11 +73,11 @@ function scale(column, top, bottom) {
   if (least === most) [least, most] = [least - 0.5, most + 0.5];
   return { least, most, y: (value) => bottom - ((value - least) / (most - least)) * (bottom - top) };
 }
-function kept(trial) {
+function kept(row) {
   return [...state.brushes].every(([index, [from, to]]) => {
     const column = columns[index];
-    const value = column.of(trial);
-    if (value === null || value === undefined) return false;
+    const value = column.of(row);
+    if (!known(value)) return false;
     const y = column.scale.y(value);
     return y >= from && y <= to;
   });
@@ -95,14 +92,14 @@ function drawPlot() {
     column.scale = scale(column, top, bottom);
   });
   const lines = svg("g");
-  for (const trial of results.trials) {
+  for (const row of board.rows) {
     const points = columns
-      .map((column) => [column.x, column.of(trial), column])
-      .filter(([, value]) => value !== null && value !== undefined)
+      .map((column) => [column.x, column.of(row), column])
+      .filter(([, value]) => known(value))
       .map(([x, value, column]) => `${x},${column.scale.y(value)}`);
-    const path = svg("path", { d: `M${points.join("L")}`, class: "trial", stroke: colour(trial), "data-trial": trial.trial.id });
-    path.append(svg("title", {}, `${trial.trial.id}: ${varying.map((axis) => trial.trial.labels[axis]).join(", ")}; objective ${fixed(trial.objective?.mean)}`));
-    path.addEventListener("click", () => chooseTrial(trial.trial.id));
+    const path = svg("path", { d: `M${points.join("L")}`, class: "trial", stroke: colour(row), "data-trial": row.id });
+    path.append(svg("title", {}, `${row.id}: ${ofKind("axis").map((axis) => axis.of(row)).join(", ")}; objective ${fixed(objective(row))}`));
+    path.addEventListener("click", () => chooseTrial(row.id));
     path.style.cursor = "pointer";
     lines.append(path);
   }
@@ -110,10 +107,10 @@ function drawPlot() {
   columns.forEach((column, i) => {
     const group = svg("g", { class: "axis" });
     group.append(svg("line", { x1: column.x, x2: column.x, y1: top, y2: bottom }));
-    const name = svg("text", { x: column.x, y: i % 2 ? 14 : 30, "text-anchor": "middle", class: `name${column.judged ? " judged" : ""}` }, column.judged ? `${column.name}*` : column.name);
+    const name = svg("text", { x: column.x, y: i % 2 ? 14 : 30, "text-anchor": "middle", class: `name${column.judged ? " judged" : ""}` }, column.title);
     name.addEventListener("click", () => { state.brushes.delete(i); update(); });
     group.append(name);
-    if (column.kind === "category") {
+    if (!column.isNumber) {
       for (const label of column.scale.names) {
         group.append(svg("text", { x: column.x + 6, y: column.scale.y(label) - 6, class: "tick" }, label));
       }
@@ -149,15 +146,29 @@ function drawPlot() {
 
 // ---- leaderboard
 function number(value, digits) { return element("td", { class: "number" }, fixed(value, digits)); }
-function summaryCell(summary) {
-  if (!summary || summary.mean === null) return element("td", { class: "number missing" }, summary ? `– (0/${summary.n_total})` : "–");
-  const cell = element("td", { class: "number" }, fixed(summary.mean));
-  if (summary.low !== null && summary.low !== undefined) {
-    cell.append(element("div", { class: "range" }, `${fixed(summary.low, 2)}–${fixed(summary.high, 2)}`));
+function scoresCell(scores, column) {
+  if (scores.mean === null) return element("td", { class: "number missing", title: scores.missing ?? "" }, `– (0/${scores.n_total})`);
+  const cell = element("td", { class: "number", title: scores.missing ?? "" }, fixed(scores.mean, column.digits));
+  if (known(scores.low)) cell.append(element("div", { class: "range" }, `${fixed(scores.low, 2)}–${fixed(scores.high, 2)}`));
+  if (column.kind === "metric") {
+    const scored = element("div", { class: "range" }, `${scores.n_scored}/${scores.n_total}`);
+    if (scores.n_scored < scores.n_total) scored.textContent += `, ${fixed(scores.worst, 2)} to ${fixed(scores.best, 2)}`;
+    cell.append(scored);
   }
-  const scored = element("div", { class: "range" }, `${summary.n_scored}/${summary.n_total}`);
-  if (summary.n_scored < summary.n_total) scored.textContent += `, ${fixed(summary.worst, 2)} to ${fixed(summary.best, 2)}`;
-  cell.append(scored);
+  return cell;
+}
+function drawnCell(column, cell) {
+  if (!column.isNumber) return element("td", {}, cell ?? "");
+  if (cell === null) return element("td", { class: "number missing" }, "–");
+  return typeof cell === "number" ? number(cell, column.digits) : scoresCell(cell, column);
+}
+function badges(row) {
+  const cell = element("td");
+  const kind = row.standing === "winner" || row.standing === "leads" ? "winner" : row.standing === "behind" ? "" : "tied";
+  if (row.label) cell.append(element("span", { class: `badge ${kind}`, title: row.place }, row.label));
+  if (board.front.includes(row.id)) {
+    cell.append(" ", element("span", { class: "badge tied", title: "no trial beats it on quality, cost and latency together" }, "front"));
+  }
   return cell;
 }
 function sortable(label, key, of, isNumber) {
@@ -174,83 +185,51 @@ function rowAttributes(chosen, out, choose) {
   };
 }
 function drawBoard() {
-  const trials = [...results.trials];
+  const rows = [...board.rows];
   if (state.sort) {
     const { of, down } = state.sort;
-    trials.sort((a, b) => {
+    rows.sort((a, b) => {
       const [x, y] = [of(a) ?? -Infinity, of(b) ?? -Infinity];
       return (x < y ? -1 : x > y ? 1 : 0) * (down ? -1 : 1);
     });
   }
-  const head = element("tr", {}, element("th"), sortable("trial", "trial", (trial) => trial.trial.id, false));
-  for (const axis of varying) head.append(sortable(axis, axis, (trial) => trial.trial.labels[axis], false));
-  head.append(sortable("objective", "objective", (trial) => trial.objective?.mean, true));
-  if (split) head.append(sortable("on test questions", "test", (trial) => trial.test?.mean, true));
-  for (const metric of results.metrics) {
-    head.append(sortable(metric.judged ? `${metric.name}*` : metric.name, metric.name, (trial) => trial.metrics[metric.name]?.mean, true));
-  }
-  head.append(sortable("s p50", "p50", (trial) => trial.latency_p50, true), sortable("s p95", "p95", (trial) => trial.latency_p95, true));
-  head.append(sortable("tokens", "tokens", (trial) => trial.tokens, true), sortable("$", "cost", (trial) => trial.cost_usd, true));
+  const head = element("tr", {}, element("th"), sortable("trial", "trial", (row) => row.id, false));
+  for (const column of shown) head.append(sortable(column.title, column.index, column.of, column.isNumber));
   const body = element("tbody");
-  const separated = results.trials.some((trial) => trial.group > 1);
-  for (const trial of trials) {
-    const id = trial.trial.id;
-    let badge = "";
-    if (id === winner) badge = element("span", { class: "badge winner" }, separated ? "winner" : "leads");
-    else if (trial.stopped) badge = element("span", { class: "badge tied", title: trial.stopped.reason }, trial.stopped.kind.replaceAll("_", " "));
-    else if (winner && trial.tied) badge = element("span", { class: "badge tied", title: `p = ${fixed(trial.p_value)}` }, "tied");
-    else if (winner && trial.group) badge = element("span", { class: "badge", title: `p = ${fixed(trial.p_value)}` }, `group ${trial.group}`);
-    const row = element("tr", rowAttributes(id === state.trial, !kept(trial), () => chooseTrial(id)), element("td", {}, badge), element("td", {}, id));
-    for (const axis of varying) row.append(element("td", {}, trial.trial.labels[axis]));
-    row.append(summaryCell(trial.objective));
-    if (split) row.append(summaryCell(trial.test));
-    for (const metric of results.metrics) row.append(summaryCell(trial.metrics[metric.name]));
-    row.append(number(trial.latency_p50, 2), number(trial.latency_p95, 2), number(trial.tokens, 0), number(trial.cost_usd, 4));
-    body.append(row);
+  for (const row of rows) {
+    const attributes = rowAttributes(row.id === state.trial, !kept(row), () => chooseTrial(row.id));
+    body.append(element("tr", attributes, badges(row), element("td", {}, row.id),
+      ...shown.map((column) => drawnCell(column, row.cells[column.index]))));
   }
   byId("board").replaceChildren(element("thead", {}, head), body);
-  byId("legend").textContent =
-    "Mean; below it the 95 % bootstrap interval and n scored of n total, with worst and best case where scores are missing." +
-    (results.metrics.some((metric) => metric.judged) ? ` * ${results.judges.map(judgeInWords).join(" ")} Only a qualified judge's metric may choose.` : "");
 }
-
-/** How a judge did on labelled cases. */
-function judgeInWords({ judge, record }) {
-  if (!record) return `Judged by ${judge}, which was never tried on labelled cases.`;
-  const range = (interval) => (interval ? ` [${fixed(interval.low, 2)}, ${fixed(interval.high, 2)}]` : "");
-  const kinds = record.kinds.map(
-    (kind) =>
-      `${kind.kind} ${kind.qualified ? "qualified" : "not qualified"} (balanced accuracy ${fixed(kind.balanced_accuracy, 2)}${range(kind.accuracy_interval)}, AUC ${fixed(kind.auc, 2)}${range(kind.auc_interval)})`,
-  );
-  return `Judged by ${judge}: ${kinds.join("; ")}.`;
+function drawNotes() {
+  const ofJudges = (note) => note.about === "judge" || note.about === "untried_judge";
+  byId("legend").textContent = [
+    "Mean; below it the 95 % bootstrap interval and n scored of n total, with worst and best case where scores are missing.",
+    ...board.notes.filter(ofJudges).map((note) => `* ${sentence(note.text)} Only a qualified judge's metric may choose.`),
+  ].join(" ");
+  byId("notes").replaceChildren(...board.notes.filter((note) => !ofJudges(note)).map((note) => element("li", {}, sentence(note.text, note.subject))));
 }
 
 // ---- questions of the chosen trial
 function drawQuestions() {
-  const trial = chosenTrial();
-  byId("questions-heading").textContent = trial ? `Questions of ${trial.trial.id}` : "Questions";
+  byId("questions-heading").textContent = state.trial ? `Questions of ${state.trial}` : "Questions";
   const head = element("tr", {}, element("th", {}, "question"), element("th", {}, ""));
-  for (const metric of results.metrics) head.append(element("th", { class: "number" }, metric.name));
+  for (const metric of metrics) head.append(element("th", { class: "number" }, metric.name));
   const body = element("tbody");
-  (trial?.questions ?? []).forEach((result, i) => {
-    const golden = results.questions[i];
+  asked().forEach((result, i) => {
     const row = element("tr", rowAttributes(result.question === state.question, false, () => chooseQuestion(result.question)),
-      element("td", {}, result.question), element("td", { class: "text" }, golden.question));
-    for (const metric of results.metrics) {
+      element("td", {}, result.question), element("td", { class: "text" }, questions[i].question));
+    for (const metric of metrics) {
       const scored = result.scores[metric.name];
-      const value = scoreValue(scored);
-      row.append(value === null
-        ? element("td", { class: "number missing", title: missingText(scored) }, "–")
-        : number(value));
+      row.append(known(scored?.value)
+        ? number(scored.value)
+        : element("td", { class: "number missing", title: scored?.missing ?? "not scored" }, "–"));
     }
     body.append(row);
   });
   byId("questions").replaceChildren(element("thead", {}, head), body);
-}
-function missingText(scored) {
-  const missing = scored?.score?.missing;
-  const detail = missing?.detail?.message ? `\`${missing.detail.function}\`: ${missing.detail.message}` : missing?.detail;
-  return missing ? `${missing.reason.replaceAll("_", " ")}: ${detail}` : "not scored";
 }
 
 // ---- one question
@@ -277,16 +256,15 @@ function where(passage) {
   return [passage.document, passage.page !== null ? `page ${passage.page}` : null, passage.book, passage.heading].filter(Boolean).join(" · ");
 }
 function drawDetail() {
-  const trial = chosenTrial();
-  const index = trial?.questions.findIndex((result) => result.question === state.question) ?? -1;
+  const index = asked().findIndex((result) => result.question === state.question);
   const detail = byId("detail");
   if (index < 0) {
     byId("detail-heading").textContent = "One question";
     detail.replaceChildren(element("p", { class: "hint" }, "Choose a question above to see its evidence, what was retrieved, the answer and every verdict."));
     return;
   }
-  const [golden, result] = [results.questions[index], trial.questions[index]];
-  byId("detail-heading").textContent = `${trial.trial.id} · ${golden.id}`;
+  const [golden, result] = [questions[index], asked()[index]];
+  byId("detail-heading").textContent = `${state.trial} · ${golden.id}`;
   const facts = element("dl", {}, element("dt", {}, "question"), element("dd", {}, golden.question));
   if (golden.reference) facts.append(element("dt", {}, "reference"), element("dd", {}, golden.reference));
   for (const item of golden.evidence ?? []) facts.append(element("dt", {}, "evidence"), element("dd", {}, `${item.document}: ${item.quote}`));
@@ -309,10 +287,9 @@ function drawDetail() {
   });
   nodes.push(cards, element("h3", {}, "Verdicts"));
   const scores = element("dl");
-  for (const metric of results.metrics) {
+  for (const metric of metrics) {
     const scored = result.scores[metric.name];
-    const value = scoreValue(scored);
-    const cell = element("dd", {}, value === null ? missingText(scored) : fixed(value));
+    const cell = element("dd", {}, known(scored?.value) ? fixed(scored.value) : scored?.missing ?? "not scored");
     if (scored?.detail) {
       cell.append(element("details", {}, element("summary", {}, "how it came about"), element("pre", {}, JSON.stringify(scored.detail, null, 2))));
     }
@@ -333,28 +310,28 @@ function chooseTrial(id) { state.trial = id; remember(); update(); drawQuestions
 function chooseQuestion(id) { state.question = id; remember(); drawQuestions(); drawDetail(); byId("detail-heading").scrollIntoView({ behavior: "smooth", block: "nearest" }); }
 function update() {
   for (const path of document.querySelectorAll("#plot path.trial")) {
-    const trial = results.trials.find((other) => other.trial.id === path.dataset.trial);
-    path.classList.toggle("out", !kept(trial));
-    path.classList.toggle("chosen", trial.trial.id === state.trial);
+    const row = board.rows.find((other) => other.id === path.dataset.trial);
+    path.classList.toggle("out", !kept(row));
+    path.classList.toggle("chosen", row.id === state.trial);
   }
   for (const rect of document.querySelectorAll("#plot rect.brush")) {
     const range = state.brushes.get(Number(rect.dataset.brush));
     rect.setAttribute("y", range ? range[0] : 0);
     rect.setAttribute("height", range ? range[1] - range[0] : 0);
   }
-  const count = results.trials.filter(kept).length;
-  byId("brushed").textContent = state.brushes.size ? `${count} of ${results.trials.length} trials pass the brushes.` : "";
+  const count = board.rows.filter(kept).length;
+  byId("brushed").textContent = state.brushes.size ? `${count} of ${board.rows.length} trials pass the brushes.` : "";
   drawBoard();
 }
-for (const rejected of results.rejected) {
+for (const rejected of board.rejected) {
   byId("rejected-section").hidden = false;
-  const reason = typeof rejected.reason === "string" ? rejected.reason : Object.entries(rejected.reason).map(([kind, detail]) => `${kind.replaceAll("_", " ")}${detail ? `: ${typeof detail === "string" ? detail : JSON.stringify(detail)}` : ""}`).join();
-  byId("rejected").append(element("li", {}, `${rejected.path}: ${reason}`));
+  byId("rejected").append(element("li", {}, `${rejected.path}: ${rejected.reason}`));
 }
 const [linkedTrial, linkedQuestion] = location.hash.slice(1).split("/").map(decodeURIComponent);
-if (results.trials.some((trial) => trial.trial.id === linkedTrial)) state.trial = linkedTrial;
-if (results.questions.some((question) => question.id === linkedQuestion)) state.question = linkedQuestion;
+if (board.rows.some((row) => row.id === linkedTrial)) state.trial = linkedTrial;
+if (questions.some((question) => question.id === linkedQuestion)) state.question = linkedQuestion;
 drawPlot();
+drawNotes();
 update();
 drawQuestions();
 drawDetail();

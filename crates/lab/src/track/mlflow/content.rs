@@ -4,11 +4,11 @@
 
 use super::files::{self, File};
 use crate::{
-    results::{Results, TrialResult, Winner},
+    board::{self, Board, Cell, ColumnKind},
+    results::Results,
     track::{DataVersion, State, View},
     trial::Trial,
 };
-use eval::Score;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -128,33 +128,32 @@ pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<
         }
         wanted.point("cost_usd", point.step, point.cost_usd, point.time_ms);
     }
-    let Some(results) = view.results.as_deref() else { return wanted.named() };
+    let (Some(results), Some(board)) = (view.results.as_deref(), view.board.as_deref()) else { return wanted.named() };
     let time = results.time_ms;
     wanted.point("trials", 0, results.trials.len() as f64, time);
     wanted.point("questions", 0, results.questions.len() as f64, time);
     wanted.point("documents", 0, results.documents as f64, time);
     wanted.point("provider_errors", 0, results.provider_errors as f64, time);
     wanted.point("function_errors", 0, results.function_errors as f64, time);
-    let best = results.winner.trial().and_then(|id| results.trial(id).ok()).or(results.trials.first());
-    if let Some(best) = best {
-        wanted.point("objective", 0, best.objective.as_ref().and_then(|summary| summary.mean), time);
+    if let Some(best) = board.answering.as_ref().and_then(|answering| board.row(&answering.trial)) {
+        wanted.point("objective", 0, board.cell(best, ColumnKind::Objective, "objective").and_then(Cell::number), time);
     }
-    wanted.tag("reverie.verdict", &results.verdict.join("; "));
-    match &results.winner {
-        Winner::Trial(id) => {
-            wanted.tag("reverie.winner", id);
-            if let Some(trial) = view.trials.iter().find(|trial| trial.id == *id) {
-                wanted.tag("reverie.winner.pipeline", &pipeline(trial, &view.trials));
-            }
+    wanted.tag("reverie.verdict", &board.verdict.join("; "));
+    if let Some(id) = &board.winner {
+        wanted.tag("reverie.winner", id);
+        if let Some(trial) = view.trials.iter().find(|trial| trial.id == *id) {
+            wanted.tag("reverie.winner.pipeline", &pipeline(trial, &view.trials));
         }
-        Winner::Refused(reason) => wanted.tag("reverie.no_winner", reason),
     }
-    if let Some(partial) = &results.partial {
+    if let Some(reason) = &board.no_winner {
+        wanted.tag("reverie.no_winner", reason);
+    }
+    if let Some(partial) = &board.partial {
         wanted.tag("reverie.partial", partial);
     }
     wanted.tag("reverie.objective", &results.objective.join(", "));
-    wanted.tag("mlflow.note.content", &note(view, results));
-    wanted.files = files::of_run(view, results);
+    wanted.tag("mlflow.note.content", &note(view, board));
+    wanted.files = files::of_run(view, results, board);
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
     wanted.named()
 }
@@ -183,25 +182,27 @@ pub(super) fn trial(
     for ((metric, questions), point) in view.scores_of(&trial.id) {
         wanted.point(&metric_key(metric), questions as i64, point.mean, point.time_ms);
     }
-    if let Some((results, rank, found)) = view.results.as_deref().and_then(|results| {
-        let rank = results.trials.iter().position(|found| found.trial.id == trial.id)?;
-        Some((results, rank, &results.trials[rank]))
-    }) {
-        found_of(&mut wanted, results, rank, found);
+    if let (Some(results), Some(board)) = (view.results.as_deref(), view.board.as_deref())
+        && let Some(rank) = results.trials.iter().position(|found| found.trial.id == trial.id)
+    {
+        found_of(&mut wanted, results, board, rank);
     }
     wanted.named()
 }
 
-fn found_of(wanted: &mut Wanted, results: &Results, rank: usize, found: &TrialResult) {
-    let time = results.time_ms;
+/// What was found of the trial of this rank, counted from 0.
+fn found_of(wanted: &mut Wanted, results: &Results, board: &Board, rank: usize) {
+    let (time, found, row) = (results.time_ms, &results.trials[rank], &board.rows[rank]);
     for (metric, summary) in &found.metrics {
         let (key, step) = (metric_key(metric), (summary.n_scored + summary.n_failed) as i64);
         wanted.point(&key, step, summary.mean, time);
         wanted.point(&format!("n/{key}"), step, summary.n_scored as f64, time);
         wanted.point(&format!("low/{key}"), step, summary.low, time);
         wanted.point(&format!("high/{key}"), step, summary.high, time);
-        if summary.n_failed > 0 || summary.mean.is_none() {
-            wanted.tag(&format!("reverie.missing.{key}"), &missing(found, metric));
+        if let Some(Cell::Scores(scores)) = board.cell(row, ColumnKind::Metric, metric)
+            && let Some(missing) = &scores.missing
+        {
+            wanted.tag(&format!("reverie.missing.{key}"), missing);
         }
     }
     if let Some(objective) = &found.objective {
@@ -218,19 +219,9 @@ fn found_of(wanted: &mut Wanted, results: &Results, rank: usize, found: &TrialRe
     wanted.point("tokens_per_answer", 0, found.tokens, time);
     wanted.point("p_value", 0, found.p_value, time);
     wanted.point("rank", 0, (rank + 1) as f64, time);
-    let winner = results.winner.trial() == Some(found.trial.id.as_str());
-    wanted.tag(
-        "reverie.verdict",
-        if winner {
-            "winner"
-        } else if found.tied {
-            "tied"
-        } else {
-            "behind"
-        },
-    );
-    if let Some(stop) = &found.stopped {
-        wanted.tag("reverie.stopped", &stop.reason);
+    wanted.tag("reverie.verdict", row.standing.name());
+    if let Some(reason) = &row.stopped {
+        wanted.tag("reverie.stopped", reason);
     }
     if !found.failures.is_empty() {
         wanted.tag("reverie.failures", &found.failures.join("\n"));
@@ -240,24 +231,10 @@ fn found_of(wanted: &mut Wanted, results: &Results, rank: usize, found: &TrialRe
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
 }
 
-/// Why questions have no score by a metric, counted by reason.
-fn missing(found: &TrialResult, metric: &str) -> String {
-    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-    for question in &found.questions {
-        if let Some(Score::Missing(missing)) = question.scores.get(metric).map(|scored| &scored.score) {
-            *reasons.entry(missing.name()).or_default() += 1;
-        }
-    }
-    let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    format!("questions without a score: {}", reasons.join(", "))
-}
-
 /// What tells a trial from the others, in a few words.
 fn pipeline(trial: &Trial, trials: &[Trial]) -> String {
-    let differs = |axis: &str| trials.iter().any(|other| other.labels.get(axis) != trial.labels.get(axis));
-    let told = ["chunker", "embedder", "retriever", "reranker", "generator"].into_iter().filter(|axis| differs(axis));
-    let told: Vec<&str> = told.filter_map(|axis| trial.labels.get(axis)).map(String::as_str).collect();
-    told.join(" · ")
+    let told = board::varying(trials).into_iter().filter_map(|axis| trial.labels.get(axis));
+    told.map(String::as_str).collect::<Vec<_>>().join(" · ")
 }
 
 /// One parameter for each axis, and one for each setting that all trials have
@@ -338,27 +315,31 @@ fn inputs(view: &View) -> Vec<Value> {
 }
 
 /// What a person reads on the run's page.
-fn note(view: &View, results: &Results) -> String {
-    let mut lines: Vec<String> = results.verdict.iter().map(|sentence| format!("{sentence}.")).collect();
-    if let Some(trial) = results.winner.trial().and_then(|id| view.trials.iter().find(|trial| trial.id == id)) {
+fn note(view: &View, board: &Board) -> String {
+    let mut lines: Vec<String> = board.verdict.iter().map(|sentence| format!("{sentence}.")).collect();
+    let told = |id: &String| view.trials.iter().find(|trial| trial.id == *id);
+    if let Some(trial) = board.winner.as_ref().and_then(told) {
         lines.insert(0, format!("**{}** {}", trial.id, pipeline(trial, &view.trials)));
     }
     lines.push(String::new());
-    if let Some(partial) = &results.partial {
+    if let Some(partial) = &board.partial {
         lines.extend([format!("Partial: {partial}"), String::new()]);
     }
-    let names: Vec<&str> = results.metrics.iter().map(|metric| metric.name.as_str()).collect();
+    let metrics = board.columns.iter().filter(|column| column.kind == ColumnKind::Metric);
+    let names: Vec<&str> = metrics.map(|column| column.name.as_str()).collect();
     lines.push(format!("| trial | pipeline | objective | {} |", names.join(" | ")));
     lines.push(format!("|---|---|---|{}", "---|".repeat(names.len())));
-    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
-    for found in results.trials.iter().take(NOTED) {
-        let means = names.iter().map(|name| number(found.metrics.get(*name).and_then(|summary| summary.mean)));
+    for row in board.rows.iter().take(NOTED) {
+        let shown = |kind, name: &str| {
+            let mean = board.cell(row, kind, name).and_then(Cell::number);
+            mean.map_or_else(|| "–".to_owned(), |mean| format!("{mean:.3}"))
+        };
         lines.push(format!(
             "| {} | {} | {} | {} |",
-            found.trial.id,
-            pipeline(&found.trial, &view.trials).replace('|', "/"),
-            number(found.objective.as_ref().and_then(|objective| objective.mean)),
-            means.collect::<Vec<_>>().join(" | ")
+            row.id,
+            told(&row.id).map_or_else(String::new, |trial| pipeline(trial, &view.trials)).replace('|', "/"),
+            shown(ColumnKind::Objective, "objective"),
+            names.iter().map(|name| shown(ColumnKind::Metric, name)).collect::<Vec<_>>().join(" | ")
         ));
     }
     lines.join("\n")

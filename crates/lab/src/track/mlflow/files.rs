@@ -2,6 +2,7 @@
 //! experiment, and tables of questions for MLflow's pages and for others.
 
 use crate::{
+    board::{Board, ColumnKind, Row},
     results::{QuestionResult, Results, TrialResult},
     track::View,
 };
@@ -53,7 +54,7 @@ pub(super) fn tables(files: &[File]) -> String {
 }
 
 /// The files of the run for the whole.
-pub(super) fn of_run(view: &View, results: &Results) -> Vec<File> {
+pub(super) fn of_run(view: &View, results: &Results, board: &Board) -> Vec<File> {
     let mut files = vec![File::new("experiment.toml", view.experiment.shown())];
     if let Some(page) = view.report.as_ref().and_then(|path| std::fs::read(path).ok()) {
         files.push(File::new("report.html", page));
@@ -64,7 +65,7 @@ pub(super) fn of_run(view: &View, results: &Results) -> Vec<File> {
         files.extend(dataset.to_jsonl().ok().map(|text| File::new("golden.jsonl", text)));
         files.extend(questions(results).map(|table| File::new("questions.csv", table)));
     }
-    files.push(leaderboard(results));
+    files.push(leaderboard(board));
     files
 }
 
@@ -124,22 +125,14 @@ fn row(results: &Results, i: usize, found: &QuestionResult) -> Vec<Value> {
 }
 
 /// The trials, best first, with the mean of each metric.
-fn leaderboard(results: &Results) -> File {
-    let axes = ["chunker", "embedder", "retriever", "reranker", "generator"];
-    let names = results.metrics.iter().map(|metric| metric.name.clone());
-    let head = std::iter::once("trial").chain(axes).chain(["objective"]).map(str::to_owned);
-    let row = |found: &TrialResult| {
-        let mut cells = vec![json!(found.trial.id)];
-        cells.extend(axes.map(|axis| json!(found.trial.labels.get(axis))));
-        cells.push(json!(found.objective.as_ref().and_then(|objective| objective.mean)));
-        cells.extend(
-            results
-                .metrics
-                .iter()
-                .map(|metric| json!(found.metrics.get(&metric.name).and_then(|summary| summary.mean))),
-        );
-        cells
+fn leaderboard(board: &Board) -> File {
+    let told = |kind| matches!(kind, ColumnKind::Axis | ColumnKind::Objective | ColumnKind::Metric);
+    let names = board.columns.iter().filter(|column| told(column.kind)).map(|column| column.name.clone());
+    let row = |row: &Row| {
+        let cells = board.columns.iter().zip(&row.cells).filter(|(column, _)| told(column.kind));
+        let values = cells.map(|(_, cell)| cell.text().map_or_else(|| json!(cell.number()), |text| json!(text)));
+        std::iter::once(json!(row.id)).chain(values).collect()
     };
-    let rows: Vec<Vec<Value>> = results.trials.iter().map(row).collect();
-    File::table("leaderboard.json", &head.chain(names).collect::<Vec<_>>(), &rows)
+    let rows: Vec<Vec<Value>> = board.rows.iter().map(row).collect();
+    File::table("leaderboard.json", &std::iter::once("trial".to_owned()).chain(names).collect::<Vec<_>>(), &rows)
 }

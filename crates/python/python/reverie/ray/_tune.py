@@ -118,7 +118,7 @@ def _reduced(given: dict[str, Any], config: dict[str, Any], trial: str) -> dict[
 
 def _results(experiment: dict[str, Any], base: str, engine: str) -> dict[str, Any]:
     made = _core.Experiment.from_json(json.dumps(experiment), base)
-    return json.loads(made.run(_connect, engine, None, None, None))
+    return json.loads(made.run(_connect, engine, None, None, None).text())
 
 
 def _report(results: dict[str, Any], questions: int | None = None) -> dict[str, Any]:

@@ -1,0 +1,24 @@
+//! The report page of a run, as a file of the run's folder.
+
+use crate::render;
+use lab::{Error, Results, Session};
+use std::path::PathBuf;
+
+/// Its name there.
+pub const REPORT: &str = "report.html";
+
+/// Writes the report into the run's folder.
+///
+/// # Errors
+/// If it cannot be written.
+pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Error> {
+    let page = render::report(results).map_err(|error| Error::Table(error.to_string()))?;
+    session.write_run_file(&results.run, REPORT, page).await?;
+    Ok(report_path(session, results))
+}
+
+/// Where a run's report is.
+pub fn report_path(session: &Session, results: &Results) -> PathBuf {
+    let path = session.run_folder(&results.run).join(REPORT);
+    path.canonicalize().unwrap_or(path)
+}

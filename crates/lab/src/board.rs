@@ -1,0 +1,216 @@
+//! What a leaderboard says, as plain data: the order of the trials, where each
+//! stands, the columns and their numbers, who may be the best, what is missing
+//! or left out and why, and which trial answers.
+//!
+//! The terminal, the report page, Python and trackers lay it out. None of them
+//! decides anything of it or finds words of its own.
+
+mod columns;
+mod notes;
+mod standing;
+#[cfg(test)]
+mod tests;
+
+pub use columns::{Cell, Column, ColumnKind, Scores};
+pub use notes::{About, Note, count};
+pub use standing::Standing;
+
+pub(crate) use columns::{AXES, varying};
+
+use crate::{
+    frozen::utc,
+    results::{Answering, Results, TrialResult},
+};
+use columns::{cells, columns};
+use notes::{corpus, notes, work};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use standing::{label, place};
+use std::collections::BTreeMap;
+
+/// What a leaderboard says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Board {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The run's id.
+    pub run: String,
+    /// When it finished, in words.
+    pub finished: String,
+    /// How much was read, asked and tried, in words.
+    pub corpus: String,
+    /// How much of it this run did itself, in words.
+    pub work: String,
+    /// Why these results are not all that the experiment asks for, if the
+    /// budget ended the run early.
+    pub partial: Option<String>,
+    /// What is said instead of a verdict where there are no golden questions.
+    pub unscored: Option<String>,
+    /// The best trial, if one is named.
+    pub winner: Option<String>,
+    /// Why none is named.
+    pub no_winner: Option<String>,
+    /// The trial that answers for the run; none if there are no trials.
+    pub answering: Option<Answering>,
+    /// Who may be the best, in sentences that begin with a small letter and
+    /// have no full stop.
+    pub verdict: Vec<String>,
+    /// Trials that cannot be told apart, each group better than the next; empty
+    /// where there is no winner, one group, or a group for each trial.
+    pub groups: Vec<Vec<String>>,
+    /// The trials that no other beats on quality, cost and latency together;
+    /// empty where there is no winner, or it is the only one.
+    pub front: Vec<String>,
+    /// What else there is to say, in the order in which it is said.
+    pub notes: Vec<Note>,
+    /// Files that gave no document.
+    pub rejected: Vec<RejectedFile>,
+    /// The columns of the table.
+    pub columns: Vec<Column>,
+    /// The trials, best first.
+    pub rows: Vec<Row>,
+}
+
+/// One trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Its id.
+    pub id: String,
+    /// What it has on each axis, in a word.
+    pub labels: BTreeMap<String, String>,
+    /// What it has on each axis, in full: as in the lists of `[space]`.
+    pub settings: BTreeMap<String, Value>,
+    /// Where it stands.
+    pub standing: Standing,
+    /// The same in a word or two; empty where there is nothing to say.
+    pub label: String,
+    /// The same in a sentence.
+    pub place: String,
+    /// Its group, from 1.
+    pub group: Option<usize>,
+    /// Whether it may be as good as the trial that leads.
+    pub tied: bool,
+    /// Whether no other trial beats it on quality, cost and latency together.
+    pub front: bool,
+    /// The probability of lagging behind as it does if it were as good as the best.
+    pub p_value: Option<f64>,
+    /// The mean difference to the trial that leads, in standard deviations.
+    pub effect_size: Option<f64>,
+    /// About how many questions in all would tell it from the trial that leads.
+    pub questions_needed: Option<usize>,
+    /// Why a search stopped it.
+    pub stopped: Option<String>,
+    /// One for each of the board's columns.
+    pub cells: Vec<Cell>,
+}
+
+/// A file that gave no document.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RejectedFile {
+    /// Its path below the corpus' root.
+    pub path: String,
+    /// Why.
+    pub reason: String,
+}
+
+impl Board {
+    /// What the leaderboard of these results says.
+    pub fn of(results: &Results) -> Self {
+        let (groups, front) = (groups(results), front(results));
+        let columns = columns(results);
+        Self {
+            experiment: results.experiment.clone(),
+            run: results.run.clone(),
+            finished: utc(results.time_ms),
+            corpus: corpus(results),
+            work: work(results),
+            partial: results.partial.clone(),
+            unscored: unscored(results),
+            winner: results.winner.trial().map(str::to_owned),
+            no_winner: results.winner.refused().map(str::to_owned),
+            answering: results.answering(None).ok(),
+            verdict: results.verdict.clone(),
+            notes: notes(results, &groups, &front),
+            groups,
+            front,
+            rejected: rejected(results),
+            rows: results.trials.iter().map(|trial| row(results, trial, &columns)).collect(),
+            columns,
+        }
+    }
+
+    /// A trial's row.
+    pub fn row(&self, id: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.id == id)
+    }
+
+    /// What a row has in the column of this kind and name: somebody's metric may
+    /// be called as another column is.
+    pub fn cell<'a>(&'a self, row: &'a Row, kind: ColumnKind, name: &str) -> Option<&'a Cell> {
+        let index = self.columns.iter().position(|column| column.kind == kind && column.name == name)?;
+        row.cells.get(index)
+    }
+
+    /// The columns that tell something, each with its cell of a row.
+    pub fn shown<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (&'a Column, &'a Cell)> {
+        self.columns.iter().zip(&row.cells).filter(|(column, _)| column.shown)
+    }
+}
+
+fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> Row {
+    let standing = Standing::of(results, trial);
+    Row {
+        id: trial.trial.id.clone(),
+        labels: trial.trial.labels.clone(),
+        settings: settings(trial),
+        standing,
+        label: label(standing, trial),
+        place: place(trial),
+        group: trial.group,
+        tied: trial.tied,
+        front: trial.front,
+        p_value: trial.p_value,
+        effect_size: trial.effect_size,
+        questions_needed: trial.questions_needed,
+        stopped: trial.stopped.as_ref().map(|stop| stop.reason.clone()),
+        cells: cells(trial, columns),
+    }
+}
+
+fn settings(trial: &TrialResult) -> BTreeMap<String, Value> {
+    let Ok(Value::Object(mut whole)) = serde_json::to_value(&trial.trial) else { return BTreeMap::new() };
+    AXES.iter().filter_map(|axis| Some(((*axis).to_owned(), whole.remove(*axis)?))).collect()
+}
+
+fn rejected(results: &Results) -> Vec<RejectedFile> {
+    let file = |rejected: &rag::load::Rejected| RejectedFile {
+        path: rejected.path.clone(),
+        reason: rejected.reason.to_string(),
+    };
+    results.rejected.iter().map(file).collect()
+}
+
+fn unscored(results: &Results) -> Option<String> {
+    let ids: Vec<&str> = results.trials.iter().map(|trial| trial.trial.id.as_str()).collect();
+    results.questions.is_empty().then(|| {
+        format!("everything is indexed by {}; without golden questions there is nothing to score", ids.join(", "))
+    })
+}
+
+fn groups(results: &Results) -> Vec<Vec<String>> {
+    let most = results.trials.iter().filter_map(|trial| trial.group).max().unwrap_or_default();
+    if results.winner.trial().is_none() || most < 2 || most == results.trials.len() {
+        return Vec::new();
+    }
+    let of = |group| ids(results, |trial| trial.group == Some(group));
+    (1..=most).map(of).collect()
+}
+
+fn front(results: &Results) -> Vec<String> {
+    let front = ids(results, |trial| trial.front);
+    if results.winner.trial().is_none() || front.len() < 2 { Vec::new() } else { front }
+}
+
+fn ids(results: &Results, chosen: impl Fn(&TrialResult) -> bool) -> Vec<String> {
+    results.trials.iter().filter(|trial| chosen(trial)).map(|trial| trial.trial.id.clone()).collect()
+}

@@ -1,0 +1,174 @@
+//! The columns of a leaderboard and what stands in them.
+
+use crate::{
+    results::{MetricResult, Results, TrialResult},
+    trial::Trial,
+};
+use eval::{Score, statistics::Summary};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// The axes, in the order of the columns.
+pub(crate) const AXES: [&str; 5] = ["chunker", "embedder", "retriever", "reranker", "generator"];
+
+/// A column of a leaderboard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Column {
+    /// What it holds.
+    pub kind: ColumnKind,
+    /// Its name, the same in all tables: an axis, a metric, `objective`,
+    /// `test`, `latency_p50`, `latency_p95`, `tokens` or `cost_usd`.
+    pub name: String,
+    /// What people read above it.
+    pub title: String,
+    /// Whether a judge gave its numbers.
+    pub judged: bool,
+    /// How many digits its numbers have after the point.
+    pub digits: usize,
+    /// Whether it tells something: an axis on which trials differ, a number
+    /// that some trial has.
+    pub shown: bool,
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnKind {
+    /// What trials have on an axis, in a word.
+    Axis,
+    /// The mean of the metrics that choose, by the questions to choose by.
+    Objective,
+    /// The same by the questions to report by, on which nothing was chosen.
+    Test,
+    /// The mean of a metric.
+    Metric,
+    /// Seconds of generation for an answer.
+    Seconds,
+    /// Tokens read and written for an answer.
+    Tokens,
+    /// Dollars for all answers.
+    Money,
+}
+
+/// What stands in a column for a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Cell {
+    /// Nothing is known.
+    Empty,
+    /// A word.
+    Text(String),
+    /// A number.
+    Number(f64),
+    /// A mean over questions.
+    Scores(Scores),
+}
+
+/// A mean over questions, with what is unknown about it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
+    /// The mean, its interval, and its bounds where scores are missing.
+    #[serde(flatten)]
+    pub summary: Summary,
+    /// Why questions have no score, counted by reason, where scores that should
+    /// be there are missing or there is none at all.
+    pub missing: Option<String>,
+}
+
+impl Cell {
+    /// The mean, or the number.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Scores(scores) => scores.summary.mean,
+            Self::Empty | Self::Text(_) => None,
+        }
+    }
+
+    /// The word.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    fn of(number: Option<f64>) -> Self {
+        number.map_or(Self::Empty, Self::Number)
+    }
+}
+
+/// The axes on which trials differ. One on which all have the same tells nothing.
+pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'static str> {
+    let trials: Vec<&Trial> = trials.into_iter().collect();
+    let differs = |axis: &&str| trials.windows(2).any(|pair| pair[0].labels.get(*axis) != pair[1].labels.get(*axis));
+    AXES.into_iter().filter(differs).collect()
+}
+
+/// All columns, those that tell nothing too: tables for programs have them.
+pub(super) fn columns(results: &Results) -> Vec<Column> {
+    let varying = varying(results.trials.iter().map(|found| &found.trial));
+    let split = results.trials.iter().any(|found| found.test.is_some());
+    let answered = results.trials.iter().any(|found| found.latency_p50.is_some());
+    let paid = results.trials.iter().any(|found| found.cost_usd > 0.0);
+    let column = |kind, name: &str, title: &str, digits, shown| Column {
+        kind,
+        name: name.to_owned(),
+        title: title.to_owned(),
+        judged: false,
+        digits,
+        shown,
+    };
+    let mut columns = AXES.map(|axis| column(ColumnKind::Axis, axis, axis, 0, varying.contains(&axis))).to_vec();
+    columns.push(column(ColumnKind::Objective, "objective", "objective", 3, !results.objective.is_empty()));
+    columns.push(column(ColumnKind::Test, "test", "on test questions", 3, split));
+    let metric = |metric: &MetricResult| Column {
+        judged: metric.judged,
+        ..column(ColumnKind::Metric, &metric.name, &metric.name, 3, true)
+    };
+    columns.extend(results.metrics.iter().map(metric));
+    columns.extend([
+        column(ColumnKind::Seconds, "latency_p50", "s p50", 2, answered),
+        column(ColumnKind::Seconds, "latency_p95", "s p95", 2, answered),
+        column(ColumnKind::Tokens, "tokens", "tokens", 0, answered),
+        column(ColumnKind::Money, "cost_usd", "$", 4, paid),
+    ]);
+    columns
+}
+
+/// What a trial has in each column.
+pub(super) fn cells(found: &TrialResult, columns: &[Column]) -> Vec<Cell> {
+    let whole = |summary: &Option<Summary>| {
+        let scores = |summary: &Summary| Cell::Scores(Scores { summary: summary.clone(), missing: None });
+        summary.as_ref().map_or(Cell::Empty, scores)
+    };
+    let cell = |column: &Column| match column.kind {
+        ColumnKind::Axis => found.trial.labels.get(&column.name).cloned().map_or(Cell::Empty, Cell::Text),
+        ColumnKind::Objective => whole(&found.objective),
+        ColumnKind::Test => whole(&found.test),
+        ColumnKind::Metric => of_metric(found, &column.name),
+        ColumnKind::Seconds if column.name == "latency_p50" => Cell::of(found.latency_p50),
+        ColumnKind::Seconds => Cell::of(found.latency_p95),
+        ColumnKind::Tokens => Cell::of(found.tokens),
+        ColumnKind::Money => Cell::Number(found.cost_usd),
+    };
+    columns.iter().map(cell).collect()
+}
+
+fn of_metric(found: &TrialResult, metric: &str) -> Cell {
+    let Some(summary) = found.metrics.get(metric) else { return Cell::Empty };
+    let lacks = summary.n_failed > 0 || summary.mean.is_none();
+    Cell::Scores(Scores { summary: summary.clone(), missing: lacks.then(|| missing(found, metric)) })
+}
+
+/// Why questions have no score by a metric, counted by reason.
+fn missing(found: &TrialResult, metric: &str) -> String {
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for question in &found.questions {
+        if let Some(Score::Missing(missing)) = question.scores.get(metric).map(|scored| &scored.score) {
+            *reasons.entry(missing.name()).or_default() += 1;
+        }
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    format!("questions without a score: {}", reasons.join(", "))
+}

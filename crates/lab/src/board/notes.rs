@@ -1,0 +1,258 @@
+//! What a leaderboard says beside its table and its verdict: how trials group,
+//! what is missing or left out and why, what the run did and cost.
+
+use super::Standing;
+use crate::{
+    budget::BudgetResult,
+    qualification::JudgeResult,
+    results::{Results, Winner},
+    search::{SearchResult, StopKind},
+};
+use eval::{dataset::Split, qualify::Qualification, statistics::Interval};
+use models::{Cap, Spending, Spent};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+
+/// Something that there is to say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// What it is about: who shows it can leave it out, gather it or add what
+    /// its reader can do.
+    pub about: About,
+    /// The trial, file, judge or model that it speaks of.
+    pub subject: Option<String>,
+    /// What there is to say, without a full stop.
+    pub text: String,
+}
+
+/// What a note is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum About {
+    /// How much better the winner looks where it was chosen.
+    Gap,
+    /// Trials that cannot be told apart.
+    Groups,
+    /// Trials that no other beats on quality, cost and latency together.
+    Front,
+    /// What a search asked for, and how trials were stopped.
+    Search,
+    /// How a judge did on labelled cases.
+    Judge,
+    /// A judge that nobody tried on labelled cases.
+    UntriedJudge,
+    /// A task that failed.
+    Failure,
+    /// Answers and verdicts that are missing.
+    Missing,
+    /// A file that could not be read; the text begins with its path.
+    Unread,
+    /// Questions that were left out because of such files.
+    LeftOut,
+    /// What is missing since functions of the user's own failed.
+    Functions,
+    /// What this run did itself.
+    Work,
+    /// What calls to a model took.
+    Spending,
+    /// What was used of the budget.
+    Budget,
+    /// Damaged entries of the journal.
+    Journal,
+}
+
+/// A number with a comma after every three digits.
+pub fn count(n: usize) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
+/// How much was read, asked and tried.
+pub(super) fn corpus(results: &Results) -> String {
+    let mut text = format!(
+        "{} documents ({:.2} MB of text), {} questions, {} trials",
+        count(results.documents),
+        results.text_bytes as f64 / 1e6,
+        results.questions.len(),
+        results.trials.len()
+    );
+    if !results.rejected.is_empty() {
+        let _ = write!(text, ", not read: {}", count(results.rejected.len()));
+    }
+    text
+}
+
+/// How much of it this run did itself.
+pub(super) fn work(results: &Results) -> String {
+    let mut text =
+        format!("{} tasks executed, {} taken from the store", count(results.executed), count(results.reused));
+    if results.repeated > 0 {
+        let _ = write!(text, ", {} repeated because a worker died", count(results.repeated));
+    }
+    text
+}
+
+/// All that there is to say beside the table and the verdict, in order.
+pub(super) fn notes(results: &Results, groups: &[Vec<String>], front: &[String]) -> Vec<Note> {
+    let mut notes = Vec::new();
+    choice(&mut notes, results, groups, front);
+    if results.metrics.iter().any(|metric| metric.judged) {
+        notes.extend(results.judges.iter().map(judge));
+    }
+    missing(&mut notes, results);
+    notes.push(note(About::Work, work(results)));
+    notes.extend(results.spending.iter().map(|(model, spending)| spent(model, spending)));
+    notes.extend(results.budget.as_ref().map(budget));
+    if results.damaged_entries > 0 {
+        let damaged = count(results.damaged_entries as usize);
+        let text = format!("{damaged} answers in the journal were damaged and were asked for again");
+        notes.push(note(About::Journal, text));
+    }
+    notes
+}
+
+fn note(about: About, text: String) -> Note {
+    Note { about, subject: None, text }
+}
+
+/// What there is to say of the choice of the winner.
+fn choice(notes: &mut Vec<Note>, results: &Results, groups: &[Vec<String>], front: &[String]) {
+    if let Winner::Trial(id) = &results.winner {
+        notes.extend(gap(results, id).map(|text| note(About::Gap, text)));
+    }
+    if !groups.is_empty() {
+        let groups: Vec<String> = groups.iter().map(|group| group.join(" = ")).collect();
+        notes.push(note(About::Groups, format!("groups, each better than the next: {}", groups.join("  >  "))));
+    }
+    if !front.is_empty() {
+        let text = format!("none beats {} on quality, cost and latency together", front.join(", "));
+        notes.push(note(About::Front, text));
+    }
+    notes.extend(results.search.as_ref().map(|search| note(About::Search, searched(search))));
+}
+
+/// How much better the winner looks on the questions that chose it than on
+/// those that did not.
+fn gap(results: &Results, winner: &str) -> Option<String> {
+    let trial = results.trials.iter().find(|trial| trial.trial.id == winner)?;
+    let (chosen, reported) = (trial.objective.as_ref()?.mean?, trial.test.as_ref()?.mean?);
+    let of_test = results.questions.iter().filter(|question| question.split == Some(Split::Test)).count();
+    Some(format!(
+        "chosen on {} questions: {chosen:.3}; on the {of_test} that nothing was chosen by: {reported:.3}, a gap of {:+.3}",
+        results.questions.len() - of_test,
+        chosen - reported
+    ))
+}
+
+/// What a search asked for, and how trials were stopped.
+fn searched(search: &SearchResult) -> String {
+    let stopped = |kind: StopKind| search.stops.values().filter(|stop| stop.kind == kind).count();
+    let share = 100.0 * search.answers as f64 / search.all_answers.max(1) as f64;
+    let mut text = format!(
+        "search by {}: {} of {} answers asked for ({share:.0} %)",
+        search.strategy,
+        count(search.answers),
+        count(search.all_answers)
+    );
+    let (eliminated, out_of_calls) = (Standing::Eliminated.mark(), Standing::OutOfCalls.mark());
+    for (kind, what) in [
+        (StopKind::Eliminated, format!("{eliminated} eliminated, another one is better")),
+        (StopKind::OutOfCalls, format!("{out_of_calls} out of calls, not shown to be worse")),
+        (StopKind::NotTried, "never tried".to_owned()),
+    ] {
+        if stopped(kind) > 0 {
+            let _ = write!(text, "; {} {what}", stopped(kind));
+        }
+    }
+    text
+}
+
+/// How a judge did on labelled cases.
+fn judge(judge: &JudgeResult) -> Note {
+    let (about, text) = match &judge.record {
+        None => (About::UntriedJudge, format!("judged by {}, never tried on labelled cases", judge.judge)),
+        Some(record) => {
+            let kinds: Vec<String> = record.kinds.iter().map(qualified).collect();
+            (About::Judge, format!("judged by {}: {}", judge.judge, kinds.join("; ")))
+        }
+    };
+    Note { about, subject: Some(judge.judge.clone()), text }
+}
+
+fn qualified(found: &Qualification) -> String {
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"));
+    let interval = |value: Option<Interval>| {
+        value.map_or_else(String::new, |value| format!("[{:.2}, {:.2}]", value.low, value.high))
+    };
+    format!(
+        "{} {} (balanced accuracy {} {}, AUC {})",
+        found.kind.name(),
+        if found.qualified { "qualified" } else { "NOT qualified" },
+        number(found.balanced_accuracy),
+        interval(found.accuracy_interval),
+        number(found.auc)
+    )
+}
+
+/// What failed, is missing or was left out.
+fn missing(notes: &mut Vec<Note>, results: &Results) {
+    for trial in &results.trials {
+        let id = &trial.trial.id;
+        notes.extend(trial.failures.iter().map(|failure| Note {
+            about: About::Failure,
+            subject: Some(id.clone()),
+            text: format!("{id}: {failure}"),
+        }));
+    }
+    if results.provider_errors > 0 {
+        let reason = match results.partial {
+            Some(_) => "because the budget was reached or a model failed",
+            None => "because a model failed",
+        };
+        let missing = results.provider_errors;
+        let text = format!("{missing} answers or verdicts are missing {reason}: run again to ask for them");
+        notes.push(note(About::Missing, text));
+    }
+    notes.extend(results.unread.iter().map(|unread| Note {
+        about: About::Unread,
+        subject: Some(unread.path.clone()),
+        text: format!("{} could not be read, so all of this is without it: {}; run again", unread.path, unread.reason),
+    }));
+    if !results.left_out.is_empty() {
+        let text = format!("{} questions were left out for that", count(results.left_out.len()));
+        notes.push(note(About::LeftOut, text));
+    }
+    if results.function_errors > 0 {
+        let missing = count(results.function_errors);
+        let text = format!("{missing} stages, answers or scores are missing because a function of your own failed");
+        notes.push(note(About::Functions, text));
+    }
+}
+
+/// What calls to a model took.
+fn spent(model: &str, spending: &Spending) -> Note {
+    let mut text = format!(
+        "{model}: {} calls, {} from the journal, {} tokens read ({} from a shared prefix), {} written",
+        count(spending.calls as usize),
+        count(spending.from_journal as usize),
+        count(spending.prompt_tokens as usize),
+        count(spending.cached_tokens as usize),
+        count(spending.completion_tokens as usize),
+    );
+    if spending.cost_usd > 0.0 {
+        let _ = write!(text, ", $ {:.4}", spending.cost_usd);
+    }
+    if spending.refused > 0 {
+        let _ = write!(text, ", {} refused by the provider and made again", count(spending.refused as usize));
+    }
+    Note { about: About::Spending, subject: Some(model.to_owned()), text }
+}
+
+fn budget(budget: &BudgetResult) -> Note {
+    let Spent { usd, tokens, calls, minutes, .. } = budget.spent;
+    let amounts = [(Cap::Usd, usd), (Cap::Tokens, tokens as f64), (Cap::Calls, calls as f64), (Cap::Minutes, minutes)];
+    let spent = amounts.map(|(cap, amount)| cap.amount(amount)).join(", ");
+    note(About::Budget, format!("of the budget of {}, this run used {spent}", budget.caps))
+}

@@ -1,0 +1,98 @@
+//! Where a trial stands on a leaderboard.
+
+use crate::{
+    results::{Results, TrialResult},
+    search::StopKind,
+};
+use serde::{Deserialize, Serialize};
+
+/// Where a trial stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It is best, and something is worse.
+    Winner,
+    /// It is first, and nothing is shown to be worse.
+    Leads,
+    /// It may be as good as the one that leads.
+    Tied,
+    /// Another one is better.
+    Behind,
+    /// A search stopped it, since another one is better.
+    Eliminated,
+    /// A search stopped it when the calls ran out. It may be as good.
+    OutOfCalls,
+    /// A search never tried it.
+    NotTried,
+    /// It has no scores to choose by, or no winner is named.
+    NotRanked,
+}
+
+impl Standing {
+    pub(super) fn of(results: &Results, trial: &TrialResult) -> Self {
+        if let Some(stop) = &trial.stopped {
+            return match stop.kind {
+                StopKind::Eliminated => Self::Eliminated,
+                StopKind::OutOfCalls => Self::OutOfCalls,
+                StopKind::NotTried => Self::NotTried,
+            };
+        }
+        let separated = results.trials.iter().any(|trial| trial.group.is_some_and(|group| group > 1));
+        match results.winner.trial() {
+            Some(winner) if winner == trial.trial.id && separated => Self::Winner,
+            Some(winner) if winner == trial.trial.id => Self::Leads,
+            Some(_) if trial.tied => Self::Tied,
+            Some(_) if trial.group.is_some() => Self::Behind,
+            _ => Self::NotRanked,
+        }
+    }
+
+    /// It in a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Winner => "winner",
+            Self::Leads => "leads",
+            Self::Tied => "tied",
+            Self::Behind => "behind",
+            Self::Eliminated => "eliminated",
+            Self::OutOfCalls => "out of calls",
+            Self::NotTried => "not tried",
+            Self::NotRanked => "not ranked",
+        }
+    }
+
+    /// It as one character; nothing where there is nothing to say. What is said
+    /// of searches uses the same characters.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Self::Winner => "★",
+            Self::Leads | Self::Tied => "=",
+            Self::Eliminated => "×",
+            Self::OutOfCalls | Self::NotTried => "…",
+            Self::Behind | Self::NotRanked => "",
+        }
+    }
+}
+
+/// A row's standing in a word or two; of those behind, the group says more.
+pub(super) fn label(standing: Standing, trial: &TrialResult) -> String {
+    match (standing, trial.group) {
+        (Standing::Behind, Some(group)) => format!("group {group}"),
+        (Standing::NotRanked, _) => String::new(),
+        _ => standing.name().to_owned(),
+    }
+}
+
+/// Where a trial stands among all of its run, in a sentence.
+pub(super) fn place(trial: &TrialResult) -> String {
+    if let Some(stop) = &trial.stopped {
+        return format!("stopped by the search: {}", stop.reason);
+    }
+    let p_value = trial.p_value.map_or_else(String::new, |p| format!(" (p = {p:.3})"));
+    match trial.group {
+        None => "without scores to choose by".to_owned(),
+        Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 %".to_owned(),
+        Some(1) => format!("in the group that holds the best trial with 95 %{p_value}"),
+        Some(group) => format!("in group {group}: worse than the best{p_value}"),
+    }
+}
