@@ -34,6 +34,9 @@ pub trait Controller: fmt::Debug + Send + Sync {
         Ok(())
     }
 
+    /// Hears that a call has begun to wait in line.
+    fn queued(&self) {}
+
     /// Hears what the other side says of its limits. The target is read, and
     /// those who wait are asked for, again afterwards.
     fn hear(&self, hints: &RateHints) {

@@ -79,7 +79,7 @@ struct Waiter {
 enum Turn {
     /// With a slot.
     Admitted(Admitted),
-    /// Without one: nothing gets through, as the last refusal said.
+    /// Without one: nothing gets through. The text is the last refusal's.
     GivenUp(Arc<str>),
 }
 
@@ -136,8 +136,8 @@ impl Slots {
     /// waiting leaves the line.
     ///
     /// # Errors
-    /// What the last refusal said, where waiting is given up since nothing
-    /// gets through.
+    /// The last refusal's text, where waiting is given up since nothing gets
+    /// through.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         call: &Call,
@@ -159,6 +159,7 @@ impl Slots {
             line.runtime = Handle::try_current().ok();
             let (sender, receiver) = oneshot::channel();
             line.waiting.insert(place, Waiter { cost: call.cost, sender });
+            self.controller.queued();
             self.admit(&mut line);
             Waiting { slots: self, place, receiver, is_over: false }
         };
@@ -167,22 +168,22 @@ impl Slots {
         waiting.is_over = true;
         match turn.unwrap_or_else(|_| Turn::Admitted(Admitted { at: Instant::now(), in_flight: 1 })) {
             Turn::Admitted(admitted) => Ok(Slot::new(self.clone(), call.cost, admitted)),
-            Turn::GivenUp(last) => Err(last),
+            Turn::GivenUp(refusal) => Err(refusal),
         }
     }
 
-    /// Whether a call that was refused now, as `said`, is given up, since
+    /// Whether a call that was refused now, with this text, is given up, since
     /// nothing has got through for `patience`. With it go all that wait.
-    pub(crate) fn give_up(&self, patience: Duration, said: &str) -> bool {
+    pub(crate) fn give_up(&self, patience: Duration, refusal: &str) -> bool {
         match self.refusals.exhausted(patience, Instant::now()) {
             Exhausted::No => return false,
             Exhausted::Again => {}
             Exhausted::Now => {
-                let said: Arc<str> = said.into();
+                let refusal: Arc<str> = refusal.into();
                 let mut line = self.line();
                 for (_, waiter) in std::mem::take(&mut line.waiting) {
                     // Never fails: who stops waiting leaves the line first.
-                    let _ = waiter.sender.send(Turn::GivenUp(said.clone()));
+                    let _ = waiter.sender.send(Turn::GivenUp(refusal.clone()));
                 }
                 line.turns.clear();
                 line.round = 0;

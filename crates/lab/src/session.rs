@@ -174,7 +174,7 @@ impl Session {
         let Kept { root, scratch, store, local, journal } = kept;
         let file_caps = experiment.evaluate.budget;
         let budget = match (&setup.allowance, &setup.lessor) {
-            (Some((name, caps)), Some(lessor)) => Budget::leased(name.clone(), *caps, lessor.clone()),
+            (Some((name, caps)), Some(lessor)) => Budget::shared(name.clone(), *caps, lessor.clone()),
             _ => Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps }),
         };
         let cpu = experiment.engine.local.cores.map_or_else(CpuBudget::machine, CpuBudget::new);

@@ -68,7 +68,7 @@ pub struct Answering {
     outcome: Option<Result<ChatResponse, Error>>,
     pieces: mpsc::UnboundedReceiver<Piece>,
     /// Whether the error was given as an item.
-    told: bool,
+    gave_error: bool,
 }
 
 impl Answering {
@@ -79,7 +79,7 @@ impl Answering {
     {
         let (sender, pieces) = mpsc::unbounded_channel();
         let view = View { draft: Draft::new(), unfolding: Unfolding::default(), pieces: sender };
-        Self { work: Some(Box::pin(work(view))), outcome: None, pieces, told: false }
+        Self { work: Some(Box::pin(work(view))), outcome: None, pieces, gave_error: false }
     }
 
     /// The response. Pieces that were not read yet are passed over.
@@ -107,8 +107,8 @@ impl Stream for Answering {
         }
         match (this.pieces.poll_recv(cx), &this.outcome) {
             (Poll::Ready(Some(piece)), _) => Poll::Ready(Some(Ok(piece))),
-            (Poll::Ready(None), Some(Err(error))) if !this.told => {
-                this.told = true;
+            (Poll::Ready(None), Some(Err(error))) if !this.gave_error => {
+                this.gave_error = true;
                 Poll::Ready(Some(Err(error.clone())))
             }
             (Poll::Ready(None), _) => Poll::Ready(None),
@@ -144,7 +144,7 @@ impl View {
 
     fn send(&self, pieces: Vec<Piece>) {
         for piece in pieces {
-            // Who reads also drives the work, so there is nobody to miss it.
+            // The reader drives this work, so it fails only if there is none.
             let _ = self.pieces.send(piece);
         }
     }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_grows_is_told_once() {
+    fn a_text_that_grows_is_given_once() {
         let mut unfolding = Unfolding::default();
         assert_eq!(unfolding.grow(""), []);
         assert_eq!(unfolding.grow("Hé"), [text("Hé")]);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_becomes_another_is_told_from_its_beginning() {
+    fn a_text_that_becomes_another_is_given_from_its_beginning() {
         let mut unfolding = Unfolding::default();
         unfolding.grow("one two");
         assert_eq!(unfolding.grow("one d"), [Piece::Restart, text("one d")]);

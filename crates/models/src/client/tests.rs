@@ -346,7 +346,7 @@ fn spending_elsewhere(away: Duration) -> Client {
     let caps = Caps { usd: Some(100.0), ..Caps::default() };
     let allowances = Mutex::new(Allowances::new(caps, Instant::now()));
     let lessor = Arc::new(Away { until: Instant::now() + away, allowances });
-    client(None).with_budget(Budget::leased("run".to_owned(), caps, lessor))
+    client(None).with_budget(Budget::shared("run".to_owned(), caps, lessor))
 }
 
 #[tokio::test(start_paused = true)]
