@@ -34,7 +34,7 @@ pub struct Lease {
     pub valid: Duration,
 }
 
-/// What a process tells the authority.
+/// What a process reports to the authority.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Report {
     /// Its calls in flight.
@@ -43,7 +43,7 @@ pub struct Report {
     pub waiting: usize,
     /// How attempts ended since the last report.
     pub outcomes: Vec<Outcome>,
-    /// What the other side said last of its limits.
+    /// The last announcement of the other side's limits.
     pub hints: Option<RateHints>,
 }
 
@@ -97,7 +97,7 @@ impl Authority {
         // Calls that began under a larger share still have their places.
         let taken: usize = self.others(process).map(|member| member.granted.max(member.in_flight)).sum();
         let even = self.even_share(process, needs);
-        // What others may still come for is kept for them.
+        // Shares that other processes may still ask for are kept for them.
         let kept: usize =
             self.others(process).map(|member| even.min(member.needs).saturating_sub(member.granted)).sum();
         let free = self.target().saturating_sub(taken + kept);
@@ -146,8 +146,8 @@ impl Authority {
         self.share(process, needs, usize::div_ceil).min(needs)
     }
 
-    /// The share of who needs more than there is, rounded down: everybody can
-    /// have it.
+    /// The share of a process that needs more than there is, rounded down:
+    /// everybody can have it.
     fn even_share(&self, process: u64, needs: usize) -> usize {
         self.share(process, needs, |left, count| left / count)
     }

@@ -95,7 +95,7 @@ impl Limiter {
     /// [`Error::Stalled`] only when none has for [`RetryPolicy::max_refused`].
     ///
     /// A higher priority goes first; within one, retries go before first
-    /// attempts, then groups take turns, then who came first. A cancellation
+    /// attempts, then groups take turns, then the order of arrival decides. A cancellation
     /// drops the attempt in flight. So does dropping the future.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::{
     task::{Execution, compute, open_corpus},
     trial::Trial,
 };
-use models::{InputKind, Piece, Unfolding};
+use models::{InputKind, Piece, Pieces};
 use rag::{Answer, Passage, generate::Generator, load::Source, retrieve::Query};
 use serde::Serialize;
 use std::{
@@ -212,11 +212,11 @@ async fn answer(
     on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
 ) -> Result<Answer, Error> {
     let Some(on_piece) = on_piece else { return Ok(generator.generate(question, passages).await?) };
-    let unfolding = Mutex::new(Unfolding::default());
-    let unfolding = || unfolding.lock().unwrap_or_else(PoisonError::into_inner);
-    let onlooker = |text: &str| unfolding().grow(text).into_iter().for_each(on_piece);
+    let pieces = Mutex::new(Pieces::default());
+    let pieces = || pieces.lock().unwrap_or_else(PoisonError::into_inner);
+    let onlooker = |text: &str| pieces().grow(text).into_iter().for_each(on_piece);
     let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
-    unfolding().end(&answer.text).into_iter().for_each(on_piece);
+    pieces().end(&answer.text).into_iter().for_each(on_piece);
     Ok(answer)
 }
 

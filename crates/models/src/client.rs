@@ -5,7 +5,7 @@
 //! waits for a slot is not paid yet, so each attempt asks the budget when it
 //! has its slot: a retry is another call.
 
-mod answering;
+mod answer_stream;
 mod budget;
 mod chat;
 mod draft;
@@ -16,7 +16,7 @@ mod lease;
 mod meter;
 mod structured;
 
-pub use answering::{Answering, Piece, Unfolding};
+pub use answer_stream::{AnswerStream, Piece, Pieces};
 pub use budget::{Allowance, AllowanceRequest, Allowances, Amount, Budget, BudgetReport, Cap, Caps, Exhausted, Spent};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
@@ -24,7 +24,7 @@ pub use lease::{LeaseRequest, Lessor};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
-use answering::View;
+use answer_stream::View;
 use budget::Estimate;
 use executor::{
     Adaptive, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy,
@@ -43,9 +43,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Raise this when the stored form of an answer changes.
 const ANSWER_VERSION: u32 = 1;
-/// How often whoever divides a budget is asked where it does not answer, and
-/// how long before a call is given up: an authority that was lost is there
-/// again within seconds, and what was answered is kept in any case.
+/// How often the authority over a budget is asked again that does not answer,
+/// and how long before a call is given up: one that was lost is there again
+/// within seconds, and answers that were paid are kept in any case.
 const ASK_AUTHORITY: Duration = Duration::from_secs(1);
 const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
 
@@ -65,7 +65,7 @@ pub struct Client {
 /// What clones of a client share.
 struct Inner {
     journal: Option<SharedJournal>,
-    /// One for each model, whoever calls it.
+    /// One for each model, shared by all its handles.
     limiters: Mutex<HashMap<Key, Limited>>,
     flights: Flights,
     meter: Meter,
@@ -100,8 +100,8 @@ impl Client {
         }
     }
 
-    /// This client, with limits that it shares with other processes: to be
-    /// said before the first handle is made.
+    /// This client, with limits that it shares with other processes. Handles
+    /// that were made before keep limits of their own.
     #[must_use]
     pub fn with_lessor(self, lessor: Arc<dyn Lessor>) -> Self {
         Self { lessor: Some(lessor), ..self }
@@ -292,7 +292,7 @@ struct Answer {
     seconds: f64,
 }
 
-/// What a model's provider said last of its limits.
+/// The last rate headers of a model's provider.
 type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
 
 /// The calls of one kind to one model.
@@ -358,7 +358,7 @@ impl Caller {
                 () = cancel.cancelled() => return Err(Error::Cancelled),
             };
             match answer {
-                // Whoever began this call was cancelled; we were not.
+                // The caller that began this call was cancelled; this one was not.
                 Err(Error::Cancelled) if joined && !cancel.is_cancelled() => {}
                 Ok(answer) if joined => {
                     self.client.inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);

@@ -113,7 +113,7 @@ impl Concurrency {
     /// explain.
     pub(super) fn refuse(&mut self, outcome: &Outcome, is_first: bool, refused_share: f64, now: Instant) -> bool {
         // Those of the calls in flight that were not refused were accepted;
-        // the others will tell in a moment.
+        // the others will end in a moment.
         let others = outcome.others.max(1);
         let after = match self.growth {
             Growth::Probing { after, .. } if is_first => (after * 2).min(PROBE_AFTER.1),

@@ -91,7 +91,7 @@ impl Leaseholder {
         self.state().refused
     }
 
-    /// What to tell the authority; `in_flight` and `waiting` are those of the
+    /// What to report to the authority; `in_flight` and `waiting` are those of the
     /// limiter that this controls.
     pub fn report(&self, in_flight: usize, waiting: usize) -> Report {
         let mut state = self.state();

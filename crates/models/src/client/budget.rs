@@ -8,11 +8,11 @@
 //! can never be more than what those calls cost.
 //!
 //! Near a cap, a call that would fit if those in flight turned out cheap waits
-//! for them (and keeps its slot: whoever holds a reservation has one of its
-//! own, so nobody waits in a circle). One that cannot fit any more fails at
+//! for them. It keeps its slot: each call with a reservation has a slot of its
+//! own, so no two wait for each other. One that cannot fit any more fails at
 //! once. A cheaper call may still pass.
 //!
-//! Attempts that failed cost nothing, since nobody tells what they cost, but
+//! Attempts that failed count as free, since providers do not say their cost, but
 //! every attempt counts as a call. Time runs from the making of the budget;
 //! calls in flight when it is over are not cut off.
 //!
@@ -266,7 +266,7 @@ impl Budget {
         self.0.caps
     }
 
-    /// What is left of each cap: the caps of whoever spends the rest.
+    /// What is left of each cap: the caps for another budget that spends the rest.
     pub fn rest(&self) -> Caps {
         let (caps, spent) = (self.caps(), self.spent());
         Caps {
@@ -467,7 +467,7 @@ impl Reservation<'_> {
         state.paid_calls += u64::from(cost.picodollars > 0);
         state.reserved = state.reserved.minus(std::mem::take(&mut self.amount));
         // Locals go before arguments: the drop of the reservation finds the
-        // lock free, gives back nothing, and tells those who wait.
+        // lock free, gives back nothing, and wakes the calls that wait.
     }
 }
 

@@ -1,7 +1,7 @@
 //! Identical calls in flight are one call: later callers wait for its answer.
 
 use super::{
-    answering::View,
+    answer_stream::View,
     draft::{Draft, Written},
 };
 use crate::Error;
@@ -31,21 +31,20 @@ struct Entry {
     written: Option<watch::Receiver<Written>>,
 }
 
-/// The calls in flight. They are driven by those who wait for them, and end
-/// when nobody does.
+/// The calls in flight. A call runs while somebody waits for it.
 #[derive(Default)]
 pub(super) struct Flights {
     entries: Entries,
     n_started: AtomicU64,
 }
 
-/// A call in flight, for one who waits for it.
+/// A call in flight, for one of the callers that wait for it.
 pub(super) struct Flight {
     future: Shared<CallFuture>,
-    /// The answer as far as it is written, if whoever began the call wanted to
-    /// see that.
+    /// The answer as far as it is written, if the first caller reads it as a
+    /// stream.
     written: Option<watch::Receiver<Written>>,
-    /// Whether someone else began it.
+    /// Whether another caller began it.
     pub(super) joined: bool,
 }
 

@@ -2,8 +2,8 @@
 //! has calls, of what one authority gives all of them. Budgets are shared in
 //! the same way, but by what calls cost: [`super::Allowances`].
 //!
-//! Whoever implements [`Lessor`] brings requests to the authority; the Python
-//! package does so by an actor of Ray. A process whose authority is away goes
+//! A [`Lessor`] brings requests to the authority; that of the Python package
+//! does so by an actor of Ray. A process whose authority is away goes
 //! on with its lease until that ends, then waits.
 
 use super::{Allowance, AllowanceRequest};
@@ -20,7 +20,7 @@ pub struct LeaseRequest {
     pub limit: String,
     /// What is known of it.
     pub settings: AdaptiveSettings,
-    /// Who asks.
+    /// The process that asks.
     pub process: u64,
     /// What it does and needs.
     pub report: Report,

@@ -11,8 +11,8 @@
 //!
 //! A process that is not heard of any more may have spent all that it held;
 //! that counts as spent. An authority that was started anew knows only what
-//! living processes tell it, which they do every few seconds; it should give
-//! nothing before that.
+//! living processes report to it, which they do every few seconds; it should
+//! give nothing before that.
 
 use super::{Admission, Amount, Cap, Caps, Inner, Obstacle, State, obstacle};
 use crate::{
@@ -55,7 +55,7 @@ pub struct AllowanceRequest {
     pub budget: String,
     /// Its caps.
     pub caps: Caps,
-    /// Who asks.
+    /// The process that asks.
     pub process: u64,
     /// What its calls cost so far.
     pub spent: Amount,
