@@ -1,7 +1,8 @@
-"""What a task costs in executors beyond itself: `benches/run overhead`.
+"""What a call costs in executors beyond itself: `benches/run overhead`.
 
-In Rust: a million tasks that do nothing, and the most memory for ten thousand to
-ten million of them. From Python: items of a millisecond, 20 at once.
+In Rust: a million calls that do nothing through the limiter that every call of a
+model passes, and the most memory for ten thousand to ten million of them. From
+Python: items of a millisecond, 20 at once, through `reverie.executors`.
 """
 
 import json
@@ -15,7 +16,7 @@ ROOT = HERE.parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 PYTHON = ROOT / ".tools" / "bench" / "bin" / "python"
 
-PROMISED = 1_000_000  # Tasks per second.
+PROMISED = 1_000_000  # Calls per second.
 SIZES = [10_000, 100_000, 1_000_000, 10_000_000]
 # Phoenix takes 60 items a second; the others need more of them to be measured.
 FEW, MANY = 300, 10_000
@@ -41,17 +42,19 @@ def wheel():
 
 def rows(options, row):
     binary = TARGET / "release" / "examples" / "overhead"
-    speeds, memory = [], {size: [] for size in SIZES}
+    speeds, memory = {"adaptive": [], "fixed": []}, {size: [] for size in SIZES}
     for _ in range(options.rounds):
         for size in SIZES:
-            found = output(binary, size, 64)
+            found = output(binary, size, 64, "adaptive")
             memory[size].append(found["peak_memory_bytes"] / 1e6)
             if size == 1_000_000:
-                speeds.append(found["tasks_per_second"])
-    note = "peak memory of 10^4, 10^5, 10^6, 10^7 tasks: " + ", ".join(f"{min(memory[s]):.1f}" for s in SIZES) + " MB"
-    yield row("overhead, Rust, tasks that do nothing", "tasks/s", speeds, [PROMISED], "promised", 1, note=note)
+                speeds["adaptive"].append(found["calls_per_second"])
+        speeds["fixed"].append(output(binary, 1_000_000, 64, "fixed")["calls_per_second"])
+    note = "peak memory of 10^4, 10^5, 10^6, 10^7 calls: " + ", ".join(f"{min(memory[s]):.1f}" for s in SIZES) + " MB"
+    for kind, note in [("adaptive", note), ("fixed", "")]:
+        yield row(f"overhead, Rust, {kind} limiter", "calls/s", speeds[kind], [PROMISED], "promised", 1, note=note)
     few, many = memory[SIZES[0]], memory[SIZES[-1]]
-    yield row("memory of 10^7 tasks", "MB", many, few, "memory of 10^4 tasks", 0.8, True)
+    yield row("memory of 10^7 calls", "MB", many, few, "memory of 10^4 calls", 0.8, True)
 
     has_wheel = wheel()
     if not has_wheel:

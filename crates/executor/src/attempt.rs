@@ -45,8 +45,8 @@ where
     }
 }
 
-/// What a panic said.
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+/// The message of a panic.
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().copied();
     let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("(no message)").to_owned()

@@ -25,7 +25,7 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// Takes what a call needs out of the rate limits, or says when to ask
     /// again. `cost` is in the unit of the limit besides calls: for a model,
     /// tokens. Asked only for calls for which [`Controller::target`] has room,
-    /// so whoever is admitted starts.
+    /// so a call that is admitted starts.
     ///
     /// # Errors
     /// The earliest time at which it could be admitted, later than `now`.
@@ -34,8 +34,11 @@ pub trait Controller: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Hears what the other side says of its limits. The target is read, and
-    /// those who wait are asked for, again afterwards.
+    /// Hears that a call has begun to wait in line.
+    fn queued(&self) {}
+
+    /// Hears what the other side says of its limits. Afterwards the
+    /// target is read again, and waiting calls are tried again.
     fn hear(&self, hints: &RateHints) {
         let _ = hints;
     }

@@ -19,7 +19,7 @@ pub enum Error<E> {
     /// Its deadline passed before there was a result.
     #[error("no result before its deadline{}", .last.as_ref().map(|last| format!("; the last attempt said: {last}")).unwrap_or_default())]
     DeadlineExceeded {
-        /// What the last failed attempt said.
+        /// The error of the last failed attempt.
         last: Option<String>,
     },
     /// The other side refused every call for so long that waiting was given
@@ -28,13 +28,13 @@ pub enum Error<E> {
     Stalled {
         /// How long nothing got through.
         after: Duration,
-        /// What the last refusal said.
+        /// The error of the last refusal.
         last: String,
     },
     /// The task panicked. That is a bug, so it is not tried again.
     #[error("the task panicked: {message}")]
     Panicked {
-        /// What it said.
+        /// The panic's message.
         message: String,
     },
     /// The run was cancelled before there was a result.
@@ -58,8 +58,8 @@ pub enum ErrorClass {
     Budget,
 }
 
-/// An error that knows its class. Its text is kept in
-/// [`ExecutionDetails`](crate::ExecutionDetails), so it must hold no secret.
+/// An error that knows its class. Its text may become part of an [`Error`], so
+/// it must hold no secret.
 pub trait Retryable: fmt::Display {
     /// What kind of failure it is.
     fn class(&self) -> ErrorClass;

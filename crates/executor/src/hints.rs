@@ -17,7 +17,7 @@ pub struct RateHints {
     pub tokens: RateHint,
 }
 
-/// What is said of one limit.
+/// What an answer says of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RateHint {
     /// How many per minute.
@@ -36,7 +36,7 @@ impl RateHints {
 }
 
 impl RateHint {
-    /// Whether anything is said.
+    /// Whether it says nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -1,8 +1,7 @@
 //! Calls of one kind, by many callers, within one limit.
 
 use crate::{
-    Call, Controller, Error, ErrorClass, ExecutionDetails, Fixed, Hedge, Outcome, OutcomeKind, RateHints, RetryPolicy,
-    Retryable,
+    Call, Controller, Error, ErrorClass, Fixed, Hedge, Outcome, OutcomeKind, RateHints, RetryPolicy, Retryable,
     attempt::{Attempt, attempt},
     hedge::Latencies,
     slots::{Slot, Slots},
@@ -96,7 +95,7 @@ impl Limiter {
     /// [`Error::Stalled`] only when none has for [`RetryPolicy::max_refused`].
     ///
     /// A higher priority goes first; within one, retries go before first
-    /// attempts, then groups take turns, then who came first. A cancellation
+    /// attempts, then groups take turns, then the order of arrival decides. A cancellation
     /// drops the attempt in flight. So does dropping the future.
     ///
     /// # Errors
@@ -112,60 +111,24 @@ impl Limiter {
         F: FnMut() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.call_with_details(call, cancel, task).await.0
-    }
-
-    /// [`Limiter::call`], and how it went.
-    pub async fn call_with_details<T, E, F, Fut>(
-        &self,
-        call: impl Into<Call>,
-        cancel: &CancellationToken,
-        task: F,
-    ) -> (Result<T, Error<E>>, ExecutionDetails)
-    where
-        E: Retryable,
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        self.call_unless_stopped(call.into(), cancel, cancel, task).await
-    }
-
-    /// A call that `stop` prevents as long as it has not begun, and `cancel`
-    /// ends at any time.
-    pub(crate) async fn call_unless_stopped<T, E, F, Fut>(
-        &self,
-        call: Call,
-        stop: &CancellationToken,
-        cancel: &CancellationToken,
-        task: F,
-    ) -> (Result<T, Error<E>>, ExecutionDetails)
-    where
-        E: Retryable,
-        F: FnMut() -> Fut,
-        Fut: Future<Output = Result<T, E>>,
-    {
-        let mut details = ExecutionDetails::default();
-        let attempts = self.attempts(call, stop, cancel, task, &mut details);
-        let result = match call.deadline {
+        let (call, mut last) = (call.into(), None);
+        let attempts = self.attempts(call, cancel, task, &mut last);
+        match call.deadline {
             None => attempts.await,
             Some(deadline) => match tokio::time::timeout_at(deadline, attempts).await {
                 Ok(result) => result,
-                Err(_) => {
-                    details.fail();
-                    Err(Error::DeadlineExceeded { last: details.errors.last().cloned() })
-                }
+                Err(_) => Err(Error::DeadlineExceeded { last }),
             },
-        };
-        (result, details)
+        }
     }
 
+    /// The attempts of a call; `last` becomes the error of the last failed one.
     async fn attempts<T, E, F, Fut>(
         &self,
         call: Call,
-        stop: &CancellationToken,
         cancel: &CancellationToken,
         mut task: F,
-        details: &mut ExecutionDetails,
+        last: &mut Option<String>,
     ) -> Result<T, Error<E>>
     where
         E: Retryable,
@@ -176,7 +139,7 @@ impl Limiter {
         let (mut attempts, mut failures, mut refusals) = (0, 0, 0);
         let (mut at_the_end, mut refused) = (false, None);
         loop {
-            if cancel.is_cancelled() || (attempts == 0 && stop.is_cancelled()) {
+            if cancel.is_cancelled() {
                 return Err(Error::Cancelled);
             }
             let slot = match self.slots.try_acquire(&call) {
@@ -184,10 +147,9 @@ impl Limiter {
                 None => tokio::select! {
                     biased;
                     () = cancel.cancelled() => return Err(Error::Cancelled),
-                    () = stop.cancelled(), if attempts == 0 => return Err(Error::Cancelled),
                     slot = self.slots.acquire(&call, attempts, at_the_end) => match slot {
                         Ok(slot) => slot,
-                        Err(last) => return Err(self.stalled(details, last.as_ref().to_owned())),
+                        Err(refusal) => return Err(self.stalled(refusal.as_ref().to_owned())),
                     },
                 },
             };
@@ -200,7 +162,6 @@ impl Limiter {
                 () = cancel.cancelled() => None,
             };
             let latency = started.elapsed();
-            details.execution_seconds += latency.as_secs_f64();
             let failure = match ended {
                 None => return Err(Error::Cancelled),
                 Some(Attempt::Finished(Ok(output))) => {
@@ -208,7 +169,6 @@ impl Limiter {
                         self.latencies.record(latency);
                     }
                     slot.finish(Outcome::new(OutcomeKind::Completed, latency));
-                    details.complete();
                     return Ok(output);
                 }
                 Some(Attempt::Finished(Err(error))) => Failure {
@@ -254,29 +214,23 @@ impl Limiter {
                 ..Outcome::new(failure.kind, latency)
             });
             if gives_up {
-                return Err(self.stalled(details, failure.text));
+                return Err(self.stalled(failure.text));
             }
-            details.failed_attempt(failure.text);
-            let Some(delay) = delay else {
-                details.fail();
-                return Err(failure.error);
-            };
+            let Some(delay) = delay else { return Err(failure.error) };
+            *last = Some(failure.text);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => return Err(Error::Cancelled),
                 () = tokio::time::sleep(delay) => {}
                 () = self.slots.refusals.until_given_up(), if is_refusal => {
-                    let last = details.errors.last().cloned().unwrap_or_default();
-                    return Err(self.stalled(details, last));
+                    return Err(self.stalled(last.take().unwrap_or_default()));
                 }
             }
         }
     }
 
-    /// A call that ends since nothing gets through.
-    fn stalled<E>(&self, details: &mut ExecutionDetails, last: String) -> Error<E> {
-        details.failed_attempt(last.clone());
-        details.fail();
+    /// The error of a call that ends since nothing gets through.
+    fn stalled<E>(&self, last: String) -> Error<E> {
         Error::Stalled { after: self.retry.max_refused, last }
     }
 
@@ -321,11 +275,6 @@ impl Limiter {
         self.slots.counters.hedged.fetch_add(1, Ordering::Relaxed);
         Some(slot)
     }
-
-    /// The most calls that will ever be in flight.
-    pub(crate) fn maximum(&self) -> usize {
-        self.slots.controller().maximum()
-    }
 }
 
 /// An attempt without a result.
@@ -357,7 +306,7 @@ pub struct LimiterStatus {
     pub timed_out: u64,
     /// Second attempts beside late ones.
     pub hedged: u64,
-    /// What those with a result were said to cost.
+    /// The cost of those with a result, as callers estimated it.
     pub cost: u64,
 }
 

@@ -1,14 +1,11 @@
-//! What became of an attempt, for controllers, and of a task, for people.
+//! What became of an attempt, for controllers.
 
 use crate::ErrorClass;
 use serde::{Deserialize, Serialize};
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
-/// Of so many failed attempts it is kept what they said.
-const KEPT: usize = 64;
-
-/// How one attempt ended, as a [`Controller`](crate::Controller) is told.
-/// Cancelled attempts are not told: they say nothing of the other side.
+/// How one attempt ended, as a [`Controller`](crate::Controller) hears it.
+/// Cancelled attempts are left out: they say nothing of the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -24,7 +21,7 @@ pub struct Outcome {
     pub in_flight: usize,
     /// How many others were in flight when it ended.
     pub others: usize,
-    /// What it was said to cost.
+    /// Its cost, as the caller estimated it.
     pub cost: u64,
 }
 
@@ -51,62 +48,5 @@ impl Outcome {
     /// alone and without another attempt.
     pub fn new(kind: OutcomeKind, latency: Duration) -> Self {
         Self { kind, latency, retry_after: None, will_retry: false, in_flight: 1, others: 0, cost: 0 }
-    }
-}
-
-/// Where a task stands. Its text is the one that Phoenix users know.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum ExecutionStatus {
-    /// It was not run to its end: there was a cancellation.
-    #[default]
-    DidNotRun,
-    /// Its first attempt had a result.
-    Completed,
-    /// A later attempt had a result.
-    CompletedWithRetries,
-    /// No attempt had a result.
-    Failed,
-}
-
-impl fmt::Display for ExecutionStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::DidNotRun => "DID NOT RUN",
-            Self::Completed => "COMPLETED",
-            Self::CompletedWithRetries => "COMPLETED WITH RETRIES",
-            Self::Failed => "FAILED",
-        })
-    }
-}
-
-/// How a task went.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ExecutionDetails {
-    /// What each failed attempt said, in order; of more than
-    /// 64, the first 63 and the last.
-    pub errors: Vec<String>,
-    /// Where the task stands.
-    pub status: ExecutionStatus,
-    /// The time spent in attempts, in seconds; waiting and back-off are not part of it.
-    pub execution_seconds: f64,
-}
-
-impl ExecutionDetails {
-    pub(crate) fn complete(&mut self) {
-        self.status = match self.errors.is_empty() {
-            true => ExecutionStatus::Completed,
-            false => ExecutionStatus::CompletedWithRetries,
-        };
-    }
-
-    /// Keeps what a failed attempt said. A call may be refused any number of
-    /// times, so not all of it is kept.
-    pub(crate) fn failed_attempt(&mut self, said: String) {
-        self.errors.truncate(KEPT - 1);
-        self.errors.push(said);
-    }
-
-    pub(crate) fn fail(&mut self) {
-        self.status = ExecutionStatus::Failed;
     }
 }

@@ -51,7 +51,7 @@ impl Refusals {
     }
 
     /// Whether a call that has just been refused is given up, since nothing
-    /// has got through for `patience`. Whoever is the first to be told so also
+    /// has got through for `patience`. The first answer [`Exhausted::Now`] also
     /// ends the waiting of the others: see [`Refusals::until_given_up`].
     pub(crate) fn exhausted(&self, patience: Duration, now: Instant) -> Exhausted {
         let mut period = self.period();

@@ -10,8 +10,8 @@ const SHORTEST_WISH: Duration = Duration::from_millis(10);
 ///
 /// The wait is drawn evenly from zero to a bound that doubles with each
 /// attempt ("full jitter"), so that calls which failed together do not come
-/// back together. Where the other side said when to come back, that is the
-/// wait instead, exactly.
+/// back together. Where the other side asked for a wait, that is the wait
+/// instead, exactly.
 ///
 /// A call that was refused for want of room did not fail: its attempts are not
 /// counted, and it is tried again for as long as anything gets through.

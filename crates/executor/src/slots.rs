@@ -1,7 +1,7 @@
-//! The places of calls in flight, and the line of those who wait for one.
+//! The places of calls in flight, and the line of calls that wait for one.
 //!
 //! A semaphore of our own, because the number of places changes while it
-//! runs, those who wait have priorities, and a place alone is not enough
+//! runs, waiting calls have priorities, and a place alone is not enough
 //! where the other side also limits how many calls may start.
 
 use crate::{
@@ -24,7 +24,7 @@ use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 pub(crate) struct Slots {
     controller: Arc<dyn Controller>,
     line: Mutex<Line>,
-    /// Changed only by who holds the line.
+    /// Changed only while the line is locked.
     in_flight: AtomicUsize,
     calls: AtomicU64,
     pub(crate) counters: Counters,
@@ -56,9 +56,9 @@ struct Line {
     runtime: Option<Handle>,
 }
 
-/// The order of the line: higher priority first; then who was not sent to the
-/// end; then who has tried more often, so that a task begun is finished before
-/// new ones start; then the groups by turns; then who came first.
+/// The order of the line: higher priority first; then calls that were not sent
+/// to the end; then those with more attempts, so that a task begun is finished
+/// before new ones start; then the groups by turns; then in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     priority: Reverse<i32>,
@@ -79,7 +79,7 @@ struct Waiter {
 enum Turn {
     /// With a slot.
     Admitted(Admitted),
-    /// Without one: nothing gets through, as the last refusal said.
+    /// Without one: nothing gets through. The text is the last refusal's.
     GivenUp(Arc<str>),
 }
 
@@ -132,12 +132,12 @@ impl Slots {
         self.admit(&mut self.line());
     }
 
-    /// Waits in line for a slot, which may be there at once. Whoever stops
-    /// waiting leaves the line.
+    /// Waits in line for a slot, which may be there at once. Dropping the
+    /// future leaves the line.
     ///
     /// # Errors
-    /// What the last refusal said, where waiting is given up since nothing
-    /// gets through.
+    /// The last refusal's text, where waiting is given up since nothing gets
+    /// through.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         call: &Call,
@@ -159,6 +159,7 @@ impl Slots {
             line.runtime = Handle::try_current().ok();
             let (sender, receiver) = oneshot::channel();
             line.waiting.insert(place, Waiter { cost: call.cost, sender });
+            self.controller.queued();
             self.admit(&mut line);
             Waiting { slots: self, place, receiver, is_over: false }
         };
@@ -167,22 +168,22 @@ impl Slots {
         waiting.is_over = true;
         match turn.unwrap_or_else(|_| Turn::Admitted(Admitted { at: Instant::now(), in_flight: 1 })) {
             Turn::Admitted(admitted) => Ok(Slot::new(self.clone(), call.cost, admitted)),
-            Turn::GivenUp(last) => Err(last),
+            Turn::GivenUp(refusal) => Err(refusal),
         }
     }
 
-    /// Whether a call that was refused now, as `said`, is given up, since
+    /// Whether a call that was refused now, with this text, is given up, since
     /// nothing has got through for `patience`. With it go all that wait.
-    pub(crate) fn give_up(&self, patience: Duration, said: &str) -> bool {
+    pub(crate) fn give_up(&self, patience: Duration, refusal: &str) -> bool {
         match self.refusals.exhausted(patience, Instant::now()) {
             Exhausted::No => return false,
             Exhausted::Again => {}
             Exhausted::Now => {
-                let said: Arc<str> = said.into();
+                let refusal: Arc<str> = refusal.into();
                 let mut line = self.line();
                 for (_, waiter) in std::mem::take(&mut line.waiting) {
-                    // Never fails: who stops waiting leaves the line first.
-                    let _ = waiter.sender.send(Turn::GivenUp(said.clone()));
+                    // Never fails: a call that stops waiting leaves the line first.
+                    let _ = waiter.sender.send(Turn::GivenUp(refusal.clone()));
                 }
                 line.turns.clear();
                 line.round = 0;
@@ -203,7 +204,7 @@ impl Slots {
         self.controller.target().max(1)
     }
 
-    /// Takes a place for a call, by who holds the line.
+    /// Takes a place for a call. The line must be locked.
     fn try_admit(&self, cost: u64) -> Option<Admitted> {
         let in_flight = self.in_flight.load(Ordering::Relaxed);
         if in_flight >= self.target() {
@@ -231,7 +232,7 @@ impl Slots {
             let (place, waiter) = first.remove_entry();
             line.round = line.round.max(place.round);
             let in_flight = self.in_flight.load(Ordering::Relaxed) + 1;
-            // Never fails: who stops waiting leaves the line first.
+            // Never fails: a call that stops waiting leaves the line first.
             if waiter.sender.send(Turn::Admitted(Admitted { at: now, in_flight })).is_ok() {
                 self.in_flight.store(in_flight, Ordering::Relaxed);
             }

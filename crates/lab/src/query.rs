@@ -166,15 +166,10 @@ impl RunPipeline {
         on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
     ) -> Result<Answered, Error> {
         let pipeline = self.pipeline.get_or_try_init(|| self.open()).await?;
-        let (mut passages, mut answer) = (Vec::new(), None);
-        let mut events = pin!(pipeline.answer(question, &[]));
-        while let Some(event) = events.next().await {
-            match event? {
-                Event::Found(found) => passages = found,
-                Event::Piece(piece) => on_piece.into_iter().for_each(|on_piece| on_piece(piece.clone())),
-                Event::Answered(whole) => answer = Some(whole),
-            }
-        }
+        let (passages, answer) = match on_piece {
+            Some(on_piece) => watched(pipeline, question, on_piece).await?,
+            None => pipeline.answer_whole(question, &[]).await?,
+        };
         Ok(Answered {
             run: self.run.clone(),
             run_time_ms: self.run_time_ms,
@@ -191,4 +186,22 @@ impl RunPipeline {
         let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
         Ok(Pipeline::new(&trial.pipeline, corpus, &execution.models().in_turn(Turn::default()))?)
     }
+}
+
+/// What is found and answered, with the answer's text in pieces as it is written.
+async fn watched(
+    pipeline: &Pipeline,
+    question: &str,
+    on_piece: &(dyn Fn(Piece) + Send + Sync),
+) -> Result<(Vec<Passage>, Option<Answer>), Error> {
+    let (mut passages, mut answer) = (Vec::new(), None);
+    let mut events = pin!(pipeline.answer(question, &[]));
+    while let Some(event) = events.next().await {
+        match event? {
+            Event::Found(found) => passages = found,
+            Event::Piece(piece) => on_piece(piece),
+            Event::Answered(whole) => answer = Some(whole),
+        }
+    }
+    Ok((passages, answer))
 }

@@ -38,7 +38,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{ArtifactStore, EventLog, Journal, Key, SharedJournal, upkeep::Lease};
+use store::{ArtifactStore, EventLog, Journal, Key, SharedJournal, upkeep::Claim};
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
@@ -101,7 +101,7 @@ pub struct Session {
     /// Where a session writes that was opened to read.
     scratch: Option<PathBuf>,
     /// What it uses of the store, once it does.
-    lease: tokio::sync::Mutex<Option<Lease>>,
+    claim: tokio::sync::Mutex<Option<Claim>>,
     /// The cluster's workers, once they are needed.
     remote: OnceCell<Remote>,
 }
@@ -177,14 +177,14 @@ impl Session {
         let Kept { root, scratch, store, local, journal } = kept;
         let file_caps = experiment.evaluate.budget;
         let budget = match (&setup.allowance, &setup.lessor) {
-            (Some((name, caps)), Some(lessor)) => Budget::leased(name.clone(), *caps, lessor.clone()),
+            (Some((name, caps)), Some(lessor)) => Budget::shared(name.clone(), *caps, lessor.clone()),
             _ => Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps }),
         };
         let cpu = experiment.engine.local.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
         let context =
             provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
-        let (experiment, remote, lease) = (Arc::new(experiment), OnceCell::new(), tokio::sync::Mutex::default());
-        Self { experiment, setup, context, store, local, journal, budget, root, scratch, lease, remote }
+        let (experiment, remote, claim) = (Arc::new(experiment), OnceCell::new(), tokio::sync::Mutex::default());
+        Self { experiment, setup, context, store, local, journal, budget, root, scratch, claim, remote }
     }
 
     /// Where an experiment's store is: a folder or a URL.

@@ -5,7 +5,7 @@
 //! waits for a slot is not paid yet, so each attempt asks the budget when it
 //! has its slot: a retry is another call.
 
-mod answering;
+mod answer_stream;
 mod budget;
 mod chat;
 mod draft;
@@ -16,22 +16,21 @@ mod lease;
 mod meter;
 mod structured;
 
-pub use answering::{Answering, Piece, Unfolding};
-pub use budget::{Allowance, AllowanceRequest, Allowances, Budget, BudgetReport, Cap, Caps, Exhausted, Share, Spent};
+pub use answer_stream::{AnswerStream, Piece, Pieces};
+pub use budget::{Allowance, AllowanceRequest, Allowances, Amount, Budget, BudgetReport, Cap, Caps, Exhausted, Spent};
 pub use chat::Chat;
 pub use handle::{Embedder, Reranker};
 pub use lease::{LeaseRequest, Lessor};
 pub use meter::{Meter, Spending};
 
 use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
-use answering::View;
+use answer_stream::View;
 use budget::Estimate;
 use executor::{
     Adaptive, AdaptiveSettings, Call, ErrorClass, Limiter, LimiterStatus, OutcomeKind, RateHints, RetryPolicy,
     Retryable,
 };
 use flight::Flights;
-use lease::SharedLessor;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
@@ -40,13 +39,13 @@ use std::{
 };
 use store::{Journal, JournalEntry, Key, KeyBuilder, SharedJournal};
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Raise this when the stored form of an answer changes.
 const ANSWER_VERSION: u32 = 1;
-/// How often whoever divides a budget is asked where it does not answer, and
-/// how long before a call is given up: an authority that was lost is there
-/// again within seconds, and what was answered is kept in any case.
+/// How often the authority over a budget is asked again that does not answer,
+/// and how long before a call is given up: one that was lost is there again
+/// within seconds, and answers that were paid are kept in any case.
 const ASK_AUTHORITY: Duration = Duration::from_secs(1);
 const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
 
@@ -55,17 +54,18 @@ const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
 /// each clone and the handles it makes.
 #[derive(Clone)]
 pub struct Client {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
     budget: Budget,
     cancel: CancellationToken,
     call: Call,
     retry: RetryPolicy,
-    lessor: Option<SharedLessor>,
+    lessor: Option<Arc<dyn Lessor>>,
 }
 
-struct Shared {
+/// What clones of a client share.
+struct Inner {
     journal: Option<SharedJournal>,
-    /// One for each model, whoever calls it.
+    /// One for each model, shared by all its handles.
     limiters: Mutex<HashMap<Key, Limited>>,
     flights: Flights,
     meter: Meter,
@@ -89,10 +89,9 @@ impl Client {
     }
 
     fn keeping(journal: Option<SharedJournal>) -> Self {
-        let shared =
-            Shared { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
+        let inner = Inner { journal, limiters: Mutex::default(), flights: Flights::default(), meter: Meter::default() };
         Self {
-            shared: Arc::new(shared),
+            inner: Arc::new(inner),
             budget: Budget::default(),
             cancel: CancellationToken::new(),
             call: Call::default(),
@@ -101,11 +100,11 @@ impl Client {
         }
     }
 
-    /// This client, with limits that it shares with other processes: to be
-    /// said before the first handle is made.
+    /// This client, with limits that it shares with other processes. Handles
+    /// that were made before keep limits of their own.
     #[must_use]
     pub fn with_lessor(self, lessor: Arc<dyn Lessor>) -> Self {
-        Self { lessor: Some(SharedLessor(lessor)), ..self }
+        Self { lessor: Some(lessor), ..self }
     }
 
     /// This client, with calls that are paid from this budget.
@@ -147,7 +146,7 @@ impl Client {
 
     /// What all calls cost so far.
     pub fn meter(&self) -> Meter {
-        self.shared.meter.clone()
+        self.inner.meter.clone()
     }
 
     /// A handle to a chat model.
@@ -177,7 +176,7 @@ impl Client {
     /// What is going on at each model's limit, by kind and name; a model that
     /// is reached with several keys has a limit for each.
     pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
-        let limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = |limited: &Limited| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
         limiters.values().map(|limited| (limited.name.clone(), limit(limited))).collect()
     }
@@ -202,7 +201,7 @@ impl Client {
             // What runs in this process has the limit of its own threads.
             Limits::Fixed(concurrency) => key.field("concurrency", concurrency).finish(),
         };
-        let mut limiters = self.shared.limiters.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
         let name = match account {
             "" => format!("{kind} {}", identity.model),
             account => format!("{kind} {} ({account})", identity.model),
@@ -217,8 +216,8 @@ impl Client {
                     }
                     Some(lessor) => {
                         let settings = Arc::new(Mutex::new(settings));
-                        let (lessor, client) = (lessor.clone(), Arc::downgrade(&self.shared));
-                        (Known::Shared(settings.clone()), lease::limiter(lessor, client, key.hex(), settings))
+                        let (limiter, renewal) = lease::limiter(lessor.clone(), key.hex(), settings.clone());
+                        (Known::Leased { settings, _renewal: renewal }, limiter)
                     }
                 },
             };
@@ -265,8 +264,8 @@ enum Known {
     Fixed,
     /// In this process.
     Here(Arc<Adaptive>),
-    /// Where processes share it.
-    Shared(Arc<Mutex<AdaptiveSettings>>),
+    /// Where processes share it; the renewal of this one's lease ends with the client.
+    Leased { settings: Arc<Mutex<AdaptiveSettings>>, _renewal: AbortOnDropHandle<()> },
 }
 
 impl Limited {
@@ -278,7 +277,7 @@ impl Limited {
         match &self.known {
             Known::Fixed => {}
             Known::Here(controller) => controller.restrict(&settings),
-            Known::Shared(known) => *known.lock().unwrap_or_else(PoisonError::into_inner) = settings,
+            Known::Leased { settings: known, .. } => *known.lock().unwrap_or_else(PoisonError::into_inner) = settings,
         }
     }
 }
@@ -293,7 +292,7 @@ struct Answer {
     seconds: f64,
 }
 
-/// What a model's provider said last of its limits.
+/// The last rate headers of a model's provider.
 type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
 
 /// The calls of one kind to one model.
@@ -348,21 +347,21 @@ impl Caller {
                 return Err(Error::Cancelled);
             }
             let draft = view.as_ref().map(|view| &view.draft);
-            let flight = self.client.shared.flights.join(key, draft, || {
+            let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
                 async move { caller.journalled(key, estimate, make).await }
             });
             let joined = flight.joined;
             let answer = tokio::select! {
                 biased;
-                answer = flight.land(view.as_deref_mut()) => answer,
+                answer = flight.answer(view.as_deref_mut()) => answer,
                 () = cancel.cancelled() => return Err(Error::Cancelled),
             };
             match answer {
-                // Whoever began this call was cancelled; we were not.
+                // The caller that began this call was cancelled; this one was not.
                 Err(Error::Cancelled) if joined && !cancel.is_cancelled() => {}
                 Ok(answer) if joined => {
-                    self.client.shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
+                    self.client.inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
                     return Ok(answer);
                 }
                 answer => return answer,
@@ -376,11 +375,11 @@ impl Caller {
         F: Fn() -> Fut,
         Fut: Future<Output = Result<Answer, Error>>,
     {
-        let shared = &self.client.shared;
-        if let Some(journal) = &shared.journal
+        let inner = &self.client.inner;
+        if let Some(journal) = &inner.journal
             && let Some(entry) = journal.get(&key).await.map_err(|error| journal_error(&error))?
         {
-            shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
+            inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
             return Ok(entry.response.into());
         }
         Ok(self.limited(Some(key), estimate, make).await?.response.into())
@@ -407,7 +406,7 @@ impl Caller {
             let is_refusal = |error: &Error| OutcomeKind::Failed(error.class()).is_refusal();
             if answer.as_ref().err().is_some_and(is_refusal) {
                 reservation.was_refused();
-                self.client.shared.meter.add(&self.identity.model, |spending| spending.refused += 1);
+                self.client.inner.meter.add(&self.identity.model, |spending| spending.refused += 1);
             }
             let mut answer = answer?;
             reservation.settle(answer.usage, answer.cost_usd);
@@ -437,7 +436,7 @@ impl Caller {
             budget.refused(key);
         }
         let answer = outcome?;
-        self.client.shared.meter.add(&self.identity.model, |spending| {
+        self.client.inner.meter.add(&self.identity.model, |spending| {
             *spending += Spending {
                 calls: 1,
                 prompt_tokens: answer.usage.prompt_tokens,
@@ -454,7 +453,7 @@ impl Caller {
     /// Journals an answer that has a key. If another machine answered the same
     /// call first, its answer is used by all.
     async fn keep(&self, key: Option<Key>, answer: &mut Answer) -> Result<(), Error> {
-        let (Some(key), Some(journal)) = (key, &self.client.shared.journal) else {
+        let (Some(key), Some(journal)) = (key, &self.client.inner.journal) else {
             return Ok(());
         };
         let first = journal.put(&key, &self.entry(answer)).await.map_err(|error| journal_error(&error))?;

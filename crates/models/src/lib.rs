@@ -19,8 +19,8 @@ mod visible;
 
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
 pub use client::{
-    Allowance, AllowanceRequest, Allowances, Answering, Budget, BudgetReport, Cap, Caps, Chat, Client, Embedder,
-    Exhausted, LeaseRequest, Lessor, Meter, ModelLimit, Piece, Reranker, Share, Spending, Spent, Unfolding,
+    Allowance, AllowanceRequest, Allowances, Amount, AnswerStream, Budget, BudgetReport, Cap, Caps, Chat, Client,
+    Embedder, Exhausted, LeaseRequest, Lessor, Meter, ModelLimit, Piece, Pieces, Reranker, Spending, Spent,
 };
 pub use cpu::CpuBudget;
 pub use error::Error;

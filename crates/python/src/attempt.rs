@@ -100,7 +100,7 @@ impl Attempt {
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => {
                 let value = error.value(py).getattr(intern!(py, "value"))?.unbind();
                 let kept = scheduler.complete(py, self.worker, value)?;
-                if !running.waited && scheduler.hogs(self.began) {
+                if !running.waited && scheduler.should_give_way(self.began) {
                     self.state = State::GivingWay(kept);
                     return Ok(Some(py.None()));
                 }

@@ -1,10 +1,11 @@
 //! The module `reverie._core`: what the Python package `reverie` does in Rust.
 //!
 //! - [`scheduler`]: which task is next, and what an attempt's end means for it.
+//! - [`aimd`]: how many attempts may run, by Phoenix's rule.
 //! - `run` (feature `python`): the scheduler as Python sees it, with outputs,
 //!   inputs and the concurrency controller.
 //! - `attempt` (feature `python`): one attempt at a task, as an awaitable.
-//! - `windows` (feature `python`): Phoenix's AIMD rule.
+//! - `windows` (feature `python`): `aimd` as Python sees it.
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //! - `process` (feature `python`): what the package knows of its own process.
 //! - `arrow` (feature `python`): batches as other programs make them.
@@ -13,6 +14,7 @@
 //! Executors run no event loop of their own: the user's `asyncio` loop does,
 //! and their code is called by it, holds no thread, and never waits.
 
+pub mod aimd;
 pub mod scheduler;
 
 #[cfg(feature = "python")]

@@ -24,7 +24,7 @@ use std::{
 
 /// Attempts that end without ever waiting may keep the event loop from
 /// everything else for so long.
-const HOG_MICROSECONDS: u64 = 1000;
+const BUSY_MICROSECONDS: u64 = 1000;
 
 /// Who says how many attempts may run.
 enum Control {
@@ -48,7 +48,7 @@ pub(crate) struct Scheduler {
     fallback: Py<PyAny>,
     on_room: Py<PyAny>,
     copy_context: Py<PyAny>,
-    hogged: AtomicU64,
+    busy_microseconds: AtomicU64,
 }
 
 impl Scheduler {
@@ -144,16 +144,16 @@ impl Scheduler {
 
     /// An attempt waits, so the event loop goes on to something else.
     pub(crate) fn waits(&self) {
-        self.hogged.store(0, Ordering::Relaxed);
+        self.busy_microseconds.store(0, Ordering::Relaxed);
     }
 
     /// An attempt that began at this time has ended without ever waiting.
     /// Says whether it is time to let the event loop do something else.
-    pub(crate) fn hogs(&self, began: Instant) -> bool {
+    pub(crate) fn should_give_way(&self, began: Instant) -> bool {
         let spent = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
-        let hogged = self.hogged.load(Ordering::Relaxed).saturating_add(spent);
-        let enough = hogged >= HOG_MICROSECONDS;
-        self.hogged.store(if enough { 0 } else { hogged }, Ordering::Relaxed);
+        let busy_microseconds = self.busy_microseconds.load(Ordering::Relaxed).saturating_add(spent);
+        let enough = busy_microseconds >= BUSY_MICROSECONDS;
+        self.busy_microseconds.store(if enough { 0 } else { busy_microseconds }, Ordering::Relaxed);
         enough
     }
 }
@@ -187,7 +187,7 @@ impl Scheduler {
             fallback,
             on_room,
             copy_context: py.import("contextvars")?.getattr("copy_context")?.unbind(),
-            hogged: AtomicU64::new(0),
+            busy_microseconds: AtomicU64::new(0),
         })
     }
 
@@ -246,7 +246,7 @@ impl Scheduler {
     /// How it stands with the worker's attempt: `running`, `timed out`,
     /// `stopped`, or `gone`.
     fn cut(&self, worker: Worker) -> &'static str {
-        match self.core().flight(worker) {
+        match self.core().attempt(worker) {
             None => "gone",
             Some(None) => "running",
             Some(Some(Cut::TimedOut)) => "timed out",

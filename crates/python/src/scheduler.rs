@@ -103,7 +103,7 @@ impl<E> Default for Record<E> {
 }
 
 #[derive(Debug)]
-struct Flight<P> {
+struct InFlight<P> {
     task: Task<P>,
     started: Duration,
     cut: Option<Cut>,
@@ -150,7 +150,7 @@ pub struct Scheduler<P, E> {
     stopped: bool,
     hired: Worker,
     workers: BTreeSet<Worker>,
-    flights: BTreeMap<Worker, Flight<P>>,
+    in_flight: BTreeMap<Worker, InFlight<P>>,
     waiting: BinaryHeap<Waiting<P>>,
     records: Vec<Record<E>>,
 }
@@ -166,7 +166,7 @@ impl<P, E> Scheduler<P, E> {
             stopped: false,
             hired: 0,
             workers: BTreeSet::new(),
-            flights: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
             waiting: BinaryHeap::new(),
             records: std::iter::repeat_with(Record::default).take(length.unwrap_or(0)).collect(),
         }
@@ -189,7 +189,7 @@ impl<P, E> Scheduler<P, E> {
     /// Whether there is work for one more worker than were hired, were the
     /// target high enough.
     pub fn wanting(&self) -> bool {
-        !self.stopped && self.claimable() > self.workers.len() - self.flights.len()
+        !self.stopped && self.claimable() > self.workers.len() - self.in_flight.len()
     }
 
     /// Whether one more worker may be hired.
@@ -238,7 +238,7 @@ impl<P, E> Scheduler<P, E> {
             self.let_go(worker);
             return false;
         }
-        self.flights.insert(worker, Flight { task, started: now, cut: None });
+        self.in_flight.insert(worker, InFlight { task, started: now, cut: None });
         true
     }
 
@@ -246,10 +246,10 @@ impl<P, E> Scheduler<P, E> {
     /// it took. `None` if the attempt was cut, so that its result is not
     /// wanted any more.
     pub fn complete(&mut self, worker: Worker, now: Duration) -> Option<(usize, Duration)> {
-        if self.flights.get(&worker)?.cut.is_some() {
+        if self.in_flight.get(&worker)?.cut.is_some() {
             return None;
         }
-        let (task, took) = self.land(worker, now)?;
+        let (task, took) = self.end_attempt(worker, now)?;
         let record = self.records.get_mut(task.index)?;
         record.status = match record.errors.is_empty() {
             true => Status::Completed,
@@ -260,7 +260,7 @@ impl<P, E> Scheduler<P, E> {
 
     /// The worker's attempt failed. `None` if it has none.
     pub fn fail(&mut self, worker: Worker, error: E, retryable: bool, now: Duration) -> Option<Verdict> {
-        let (mut task, _) = self.land(worker, now)?;
+        let (mut task, _) = self.end_attempt(worker, now)?;
         let record = self.records.get_mut(task.index)?;
         record.errors.push(error);
         let again = retryable && i64::from(task.attempts) < self.rules.max_retries;
@@ -273,49 +273,51 @@ impl<P, E> Scheduler<P, E> {
         Some(verdict)
     }
 
-    fn land(&mut self, worker: Worker, now: Duration) -> Option<(Task<P>, Duration)> {
-        let flight = self.flights.remove(&worker)?;
-        let took = now.saturating_sub(flight.started);
-        if let Some(record) = self.records.get_mut(flight.task.index) {
+    /// The worker's attempt is over: its task, and how long it took.
+    fn end_attempt(&mut self, worker: Worker, now: Duration) -> Option<(Task<P>, Duration)> {
+        let attempt = self.in_flight.remove(&worker)?;
+        let took = now.saturating_sub(attempt.started);
+        if let Some(record) = self.records.get_mut(attempt.task.index) {
             record.spent += took;
         }
-        Some((flight.task, took))
+        Some((attempt.task, took))
     }
 
     /// Whether the worker has an attempt, and whether that was cut.
-    pub fn flight(&self, worker: Worker) -> Option<Option<Cut>> {
-        self.flights.get(&worker).map(|flight| flight.cut)
+    pub fn attempt(&self, worker: Worker) -> Option<Option<Cut>> {
+        self.in_flight.get(&worker).map(|attempt| attempt.cut)
     }
 
     /// The worker leaves. An attempt that it still has leaves no trace.
     pub fn let_go(&mut self, worker: Worker) {
         self.workers.remove(&worker);
-        self.flights.remove(&worker);
+        self.in_flight.remove(&worker);
     }
 
     /// Cuts the attempts that take too long, and names their workers.
     pub fn overdue(&mut self, now: Duration) -> Vec<Worker> {
         let timeout = self.rules.timeout;
-        self.cut(Cut::TimedOut, |flight| flight.cut.is_none() && now.saturating_sub(flight.started) >= timeout)
+        self.cut(Cut::TimedOut, |attempt| attempt.cut.is_none() && now.saturating_sub(attempt.started) >= timeout)
     }
 
     /// How long until an attempt that has begun by now could be overdue.
     pub fn next_deadline(&self, now: Duration) -> Duration {
-        let earliest = self.flights.values().filter(|flight| flight.cut.is_none()).map(|flight| flight.started).min();
+        let earliest =
+            self.in_flight.values().filter(|attempt| attempt.cut.is_none()).map(|attempt| attempt.started).min();
         self.rules.timeout.saturating_sub(now.saturating_sub(earliest.unwrap_or(now)))
     }
 
     /// Nothing begins from now on. Cuts all attempts, and names their workers.
     pub fn stop(&mut self) -> Vec<Worker> {
         self.stopped = true;
-        self.cut(Cut::Stopped, |flight| flight.cut != Some(Cut::Stopped))
+        self.cut(Cut::Stopped, |attempt| attempt.cut != Some(Cut::Stopped))
     }
 
-    fn cut(&mut self, reason: Cut, which: impl Fn(&Flight<P>) -> bool) -> Vec<Worker> {
+    fn cut(&mut self, reason: Cut, which: impl Fn(&InFlight<P>) -> bool) -> Vec<Worker> {
         let mut workers = Vec::new();
-        for (worker, flight) in &mut self.flights {
-            if which(flight) {
-                flight.cut = Some(reason);
+        for (worker, attempt) in &mut self.in_flight {
+            if which(attempt) {
+                attempt.cut = Some(reason);
                 workers.push(*worker);
             }
         }

@@ -137,12 +137,12 @@ fn an_overdue_attempt_is_cut_once_and_its_result_is_not_wanted() {
     assert_eq!(scheduler.overdue(seconds(60)), [workers[0]]);
     assert!(scheduler.overdue(seconds(61)).is_empty());
     assert_eq!(scheduler.next_deadline(seconds(61)), seconds(9));
-    assert_eq!(scheduler.flight(workers[0]), Some(Some(Cut::TimedOut)));
+    assert_eq!(scheduler.attempt(workers[0]), Some(Some(Cut::TimedOut)));
     assert_eq!(scheduler.complete(workers[0], seconds(61)), None);
     let verdict = scheduler.fail(workers[0], "too slow", true, seconds(61)).unwrap();
     assert_eq!(verdict, Verdict { index: 0, attempts: 1, again: true });
     scheduler.let_go(workers[0]);
-    assert_eq!(scheduler.flight(workers[0]), None);
+    assert_eq!(scheduler.attempt(workers[0]), None);
     let another = scheduler.hire(2).unwrap();
     assert_eq!(start(&mut scheduler, another, 2, seconds(61)), Some(0));
 }
@@ -176,7 +176,7 @@ fn an_attempt_that_timed_out_is_stopped_with_the_rest() {
     start(&mut scheduler, worker, 1, seconds(0));
     assert_eq!(scheduler.overdue(seconds(60)), [worker]);
     assert_eq!(scheduler.stop(), [worker]);
-    assert_eq!(scheduler.flight(worker), Some(Some(Cut::Stopped)));
+    assert_eq!(scheduler.attempt(worker), Some(Some(Cut::Stopped)));
 }
 
 #[test]

@@ -1,6 +1,7 @@
-//! Phoenix's AIMD rule for Python, on the machine's monotonic clock.
+//! Phoenix's AIMD rule ([`crate::aimd`]) for Python, on the machine's
+//! monotonic clock.
 
-use executor::AimdPolicy;
+use crate::aimd::{self, Policy};
 use pyo3::prelude::*;
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -11,7 +12,7 @@ use std::{
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Windows {
     since: Instant,
-    windows: Mutex<executor::Windows>,
+    windows: Mutex<aimd::Windows>,
 }
 
 /// Seconds as Python gives them: below zero or not a number is none, and more
@@ -21,7 +22,7 @@ fn duration(seconds: f64) -> Duration {
 }
 
 impl Windows {
-    fn windows(&self) -> MutexGuard<'_, executor::Windows> {
+    fn windows(&self) -> MutexGuard<'_, aimd::Windows> {
         self.windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,7 +57,7 @@ impl Windows {
         collapse_window_seconds: f64,
         collapse_error_threshold: usize,
     ) -> Self {
-        let policy = AimdPolicy {
+        let policy = Policy {
             maximum: max_concurrency,
             initial_target,
             window: duration(window_seconds),
@@ -66,7 +67,7 @@ impl Windows {
             collapse_window: duration(collapse_window_seconds),
             collapse_errors: collapse_error_threshold,
         };
-        Self { since: Instant::now(), windows: Mutex::new(executor::Windows::new(policy, Duration::ZERO)) }
+        Self { since: Instant::now(), windows: Mutex::new(aimd::Windows::new(policy, Duration::ZERO)) }
     }
 
     #[getter(active)]

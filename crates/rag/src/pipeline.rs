@@ -12,7 +12,7 @@ use crate::{
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
 };
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Embedder, InputKind, Matrix, Message, Piece, Unfolding};
+use models::{Embedder, InputKind, Matrix, Message, Piece, Pieces};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The constant of reciprocal rank fusion, where a question has several queries.
@@ -122,6 +122,24 @@ impl Pipeline {
         Ok(passages)
     }
 
+    /// What is found for a question, and the answer, if the pipeline has a
+    /// generator: the same as [`Pipeline::answer`] gives, in one piece.
+    ///
+    /// # Errors
+    /// If a model fails, or an index is missing.
+    pub async fn answer_whole(
+        &self,
+        question: &str,
+        history: &[Message],
+    ) -> Result<(Vec<Passage>, Option<Answer>), Error> {
+        let passages = self.retrieve(question, history).await?;
+        let answer = match &self.generator {
+            Some(generator) => Some(generator.generate(question, &passages).await?),
+            None => None,
+        };
+        Ok((passages, answer))
+    }
+
     /// Answers a question; `history` is what was said before it, oldest first.
     /// The stream ends after an error. Nothing happens unless it is polled.
     pub fn answer<'a>(
@@ -195,11 +213,11 @@ async fn written(
     passages: &[Passage],
     on_piece: &(dyn Fn(Piece) + Send + Sync),
 ) -> Result<Answer, Error> {
-    let unfolding = Mutex::new(Unfolding::default());
-    let unfolding = || unfolding.lock().unwrap_or_else(PoisonError::into_inner);
-    let onlooker = |text: &str| unfolding().grow(text).into_iter().for_each(on_piece);
+    let pieces = Mutex::new(Pieces::default());
+    let pieces = || pieces.lock().unwrap_or_else(PoisonError::into_inner);
+    let onlooker = |text: &str| pieces().grow(text).into_iter().for_each(on_piece);
     let answer = generator.generate_watched(question, passages, Some(&onlooker)).await?;
-    unfolding().end(&answer.text).into_iter().for_each(on_piece);
+    pieces().end(&answer.text).into_iter().for_each(on_piece);
     Ok(answer)
 }
 

@@ -28,10 +28,10 @@ pub(crate) struct Bucket {
     filled: Instant,
     /// When the newest call was sent whose answer was heard.
     heard: Option<Instant>,
-    /// What was spent: when, and the sum until then, as callers said it.
+    /// What was spent: when, and the sum until then, as callers estimated it.
     spent: VecDeque<(Instant, f64)>,
     total: f64,
-    /// What the other side charges for each unit that callers say.
+    /// What the other side charges for each unit of the callers' estimates.
     charge: f64,
     /// Whether that has to be measured: it is known of calls.
     estimated: bool,
@@ -131,7 +131,7 @@ impl Bucket {
     }
 
     /// What was spent on a call, started then, that was refused was not
-    /// taken. The level needs no change: it follows what the refusal said.
+    /// taken. The level needs no change: it follows the refusal's headers.
     pub(crate) fn refund(&mut self, cost: f64, started: Instant) {
         let first = self.spent.partition_point(|(at, _)| *at < started);
         self.spent.range_mut(first..).for_each(|(_, total)| *total -= cost);
@@ -152,8 +152,8 @@ impl Bucket {
             return;
         }
         self.heard = Some(sent);
-        // Said when that call arrived: since then it was filled, and spent
-        // by those sent after it.
+        // It was true when that call arrived: since then the bucket was filled,
+        // and calls that were sent after it have spent.
         let since = now.saturating_duration_since(sent).as_secs_f64();
         let spent_until = self.spent_until(sent);
         self.measure_charge(rate, sent, remaining);
@@ -162,7 +162,7 @@ impl Bucket {
         self.level = level;
     }
 
-    /// Compares what callers said with what the other side took for it. A
+    /// Compares the callers' estimates with what the other side took. A
     /// caller can only estimate the tokens of an answer, and providers charge
     /// for the longest possible one or for the real one.
     fn measure_charge(&mut self, rate: f64, sent: Instant, remaining: f64) {
@@ -174,19 +174,19 @@ impl Bucket {
             (self.from, self.to) = (self.from.or(Some(mark)), self.from.and(Some(mark)));
             return;
         };
-        // Calls of that time that were refused have been told by now.
+        // By now it is known which calls of that time were refused.
         if sent < to.at + SETTLED {
             return;
         }
-        let said = self.spent_until(to.at) - self.spent_until(from.at);
+        let estimated = self.spent_until(to.at) - self.spent_until(from.at);
         let calls = self.sent_until(to.at) - self.sent_until(from.at);
         self.to = Some(mark);
-        if said <= 0.0 || calls < MEASURED {
+        if estimated <= 0.0 || calls < MEASURED {
             return;
         }
         if !to.full && !from.full {
             let charged = from.left + rate * (to.at - from.at).as_secs_f64() - to.left;
-            self.charge = 0.5 * self.charge + 0.5 * charged / said;
+            self.charge = 0.5 * self.charge + 0.5 * charged / estimated;
         } else if self.held {
             // What a full bucket took in cannot be measured, but calls that
             // wait beside a full bucket are thought dearer than they are.
@@ -196,7 +196,7 @@ impl Bucket {
         (self.from, self.held) = (Some(to), false);
     }
 
-    /// Learns a rate that nobody told.
+    /// Learns a rate that nobody announced.
     pub(crate) fn learn(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.rate = Some(per_second.max(1e-3));

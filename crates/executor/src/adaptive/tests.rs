@@ -3,9 +3,9 @@
 //! provider's limits allow.
 
 use super::*;
-use crate::{Executor, Limiter, RateHint, RetryPolicy, Retryable};
-use futures::StreamExt;
+use crate::{Call, Limiter, RateHint, RetryPolicy, Retryable};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 const TASKS: usize = 600;
 const MEDIAN: f64 = 0.3;
@@ -159,20 +159,14 @@ async fn run_estimated(provider: &Arc<Provider>, cost: u64, said: u64) -> (f64, 
     let limiter = Limiter::new(Arc::new(Adaptive::new(AdaptiveSettings::default())))
         .with_retry(RetryPolicy { max_attempts: 100, ..RetryPolicy::default() });
     let began = Instant::now();
-    let executor = Executor::builder(limiter.clone()).cost(said).build();
-    let calls = executor.run(futures::stream::iter(0..TASKS), {
-        let (provider, limiter) = (provider.clone(), limiter.clone());
-        move |_| {
-            let (provider, limiter) = (provider.clone(), limiter.clone());
-            async move {
-                let sent = Instant::now();
-                let hear = |[requests, tokens]: [RateHint; 2]| limiter.hear(&RateHints { sent, requests, tokens });
-                provider.call(cost as f64, hear).await
-            }
-        }
-    });
-    let done = calls.filter(|call| std::future::ready(call.output.is_ok())).count().await;
-    assert_eq!(done, TASKS, "no call is lost");
+    let (call, cancel) = (Call::default().with_cost(said), CancellationToken::new());
+    let task = || async {
+        let sent = Instant::now();
+        let hear = |[requests, tokens]: [RateHint; 2]| limiter.hear(&RateHints { sent, requests, tokens });
+        provider.call(cost as f64, hear).await
+    };
+    let done = futures::future::join_all((0..TASKS).map(|_| limiter.call(call, &cancel, task))).await;
+    assert!(done.iter().all(Result::is_ok), "no call is lost");
     let state = provider.state();
     (began.elapsed().as_secs_f64(), state.refused_late as f64 / state.seen as f64)
 }

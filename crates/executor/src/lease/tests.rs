@@ -2,7 +2,14 @@
 
 use super::*;
 use crate::{Call, Limiter, Retryable};
-use std::convert::Infallible;
+use std::{
+    convert::Infallible,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 const VALID: Duration = Duration::from_secs(2);
@@ -21,7 +28,7 @@ async fn shares_are_fair_by_need_and_never_exceed_the_limit() {
     let mut authority = authority(12);
     let now = Instant::now();
     assert_eq!(authority.renew(1, &needs(100), now).concurrency, 12);
-    assert_eq!(authority.renew(2, &needs(100), now).concurrency, 0, "all of it is leased out");
+    assert_eq!(authority.renew(2, &needs(100), now).concurrency, 0, "all of it is holder out");
     assert_eq!(authority.renew(1, &needs(100), now).concurrency, 6);
     assert_eq!(authority.renew(2, &needs(100), now).concurrency, 6);
     assert_eq!(authority.renew(3, &needs(2), now).concurrency, 0);
@@ -70,35 +77,35 @@ async fn rates_are_divided_like_places() {
 
 #[tokio::test(start_paused = true)]
 async fn without_a_valid_lease_nothing_starts() {
-    let leased = Arc::new(Leased::new(4));
-    let limiter = Limiter::new(leased.clone());
+    let holder = Arc::new(Leaseholder::new(4));
+    let limiter = Limiter::new(holder.clone());
     let cancel = CancellationToken::new();
     let call = || limiter.call(Call::default(), &cancel, || std::future::ready(Ok::<_, Infallible>(())));
     assert!(tokio::time::timeout(Duration::from_secs(60), call()).await.is_err());
     let lease = Lease { concurrency: 2, requests_per_minute: None, tokens_per_minute: None, valid: VALID };
-    leased.hold(&lease);
+    holder.hold(&lease);
     assert!(call().await.is_ok());
-    tokio::time::sleep(VALID).await;
+    sleep(VALID).await;
     assert!(tokio::time::timeout(Duration::from_secs(60), call()).await.is_err(), "it has run out");
-    let (waiting, ()) = tokio::join!(call(), async { leased.hold(&lease) });
+    let (waiting, ()) = tokio::join!(call(), async { holder.hold(&lease) });
     assert!(waiting.is_ok(), "a lease wakes those who wait");
-    assert_eq!(leased.report(0, 0).outcomes.len(), 2);
+    assert_eq!(holder.report(0, 0).outcomes.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_whose_last_place_was_refused_says_so_until_the_next() {
-    let leased = Arc::new(Leased::new(8));
+    let holder = Arc::new(Leaseholder::new(8));
     let lease = Lease { concurrency: 1, requests_per_minute: None, tokens_per_minute: None, valid: VALID };
-    leased.hold(&lease);
-    assert!(!leased.is_refused());
-    let limiter = Limiter::new(leased.clone());
+    holder.hold(&lease);
+    assert!(!holder.is_refused());
+    let limiter = Limiter::new(holder.clone());
     let cancel = CancellationToken::new();
     let call = limiter.call(Call::default(), &cancel, || std::future::ready(Err::<(), _>(Refused)));
     assert!(tokio::time::timeout(VALID / 2, call).await.is_err(), "it is tried again with the next lease");
-    assert_eq!((leased.target(), leased.is_refused()), (0, true));
-    assert_eq!(leased.report(0, 1).outcomes.len(), 1, "and not before");
-    leased.hold(&lease);
-    assert_eq!((leased.target(), leased.is_refused()), (1, false));
+    assert_eq!((holder.target(), holder.is_refused()), (0, true));
+    assert_eq!(holder.report(0, 1).outcomes.len(), 1, "and not before");
+    holder.hold(&lease);
+    assert_eq!((holder.target(), holder.is_refused()), (1, false));
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -121,8 +128,8 @@ async fn shared(limit: usize, often: Duration) -> (f64, usize) {
     let process = |number: u64| {
         let (authority, in_flight, refused) = (authority.clone(), in_flight.clone(), refused.clone());
         async move {
-            let leased = Arc::new(Leased::new(64));
-            let limiter = Limiter::new(leased.clone());
+            let holder = Arc::new(Leaseholder::new(64));
+            let limiter = Limiter::new(holder.clone());
             let cancel = CancellationToken::new();
             let calls = futures::future::join_all((0..200).map(|_| {
                 limiter.call(0, &cancel, || {
@@ -130,7 +137,7 @@ async fn shared(limit: usize, often: Duration) -> (f64, usize) {
                     async move {
                         let accepted = in_flight.fetch_add(1, Ordering::SeqCst) < limit;
                         let seconds = if accepted { 0.3 } else { 0.002 };
-                        tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+                        sleep(Duration::from_secs_f64(seconds)).await;
                         in_flight.fetch_sub(1, Ordering::SeqCst);
                         refused.fetch_add(usize::from(!accepted), Ordering::SeqCst);
                         if accepted { Ok(()) } else { Err(Refused) }
@@ -139,12 +146,12 @@ async fn shared(limit: usize, often: Duration) -> (f64, usize) {
             }));
             let renewing = async {
                 // Not all at the same moment.
-                tokio::time::sleep(often * number as u32 / 3).await;
+                sleep(often * number as u32 / 3).await;
                 loop {
                     let status = limiter.status();
-                    let report = leased.report(status.in_flight, status.waiting);
-                    leased.hold(&authority.lock().unwrap().renew(number, &report, Instant::now()));
-                    tokio::time::sleep(often).await;
+                    let report = holder.report(status.in_flight, status.waiting);
+                    holder.hold(&authority.lock().unwrap().renew(number, &report, Instant::now()));
+                    sleep(often).await;
                 }
             };
             tokio::select! {
@@ -171,4 +178,105 @@ async fn three_processes_find_and_share_a_limit_that_nobody_told() {
         println!("limit {limit}, told every {often} ms: {share:.2} of the optimum, {refused} of 600 refused");
         assert!(share > 0.7 && refused < 60, "limit {limit}, {often} ms: {share:.2} of the optimum, {refused} refused");
     }
+}
+
+/// The requests of a renewal, and when they were made.
+#[derive(Default)]
+struct Asked(Mutex<Vec<Instant>>);
+
+impl Asked {
+    fn note(&self) -> usize {
+        let mut asked = self.0.lock().unwrap();
+        asked.push(Instant::now());
+        asked.len()
+    }
+
+    fn n(&self) -> usize {
+        self.0.lock().unwrap().len()
+    }
+}
+
+fn lease_of(concurrency: usize) -> Lease {
+    Lease { concurrency, requests_per_minute: None, tokens_per_minute: None, valid: VALID }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_asked_for_by_the_first_call_at_once_and_renewed_only_while_there_are_calls() {
+    let (holder, asked) = (Arc::new(Leaseholder::new(4)), Asked::default());
+    let (limiter, cancel) = (Limiter::new(holder.clone()), CancellationToken::new());
+    let renewing = holder.renew(&limiter, |_| {
+        asked.note();
+        std::future::ready(Ok::<_, Infallible>(lease_of(2)))
+    });
+    let calls = async {
+        let call = |seconds| {
+            let task = move || async move {
+                sleep(Duration::from_secs_f64(seconds)).await;
+                Ok::<_, Infallible>(Instant::now())
+            };
+            limiter.call(0, &cancel, task)
+        };
+        sleep(Duration::from_secs(60)).await;
+        assert_eq!(asked.n(), 0, "without calls nothing is asked");
+        for _ in 0..2 {
+            let (started, before) = (Instant::now(), asked.n());
+            assert_eq!(call(1.0).await.unwrap() - started, Duration::from_secs(1), "it waited for nothing");
+            assert_eq!(asked.n() - before, 4, "at once, and every 300 ms");
+            sleep(Duration::from_secs(60)).await;
+            assert_eq!(asked.n() - before, 4, "and not after it has ended");
+        }
+    };
+    tokio::select! { biased; () = calls => {}, () = renewing => unreachable!() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_was_given_nothing_asks_again_soon_and_who_cannot_ask_later() {
+    let (holder, asked) = (Arc::new(Leaseholder::new(4)), Asked::default());
+    let (limiter, cancel) = (Limiter::new(holder.clone()), CancellationToken::new());
+    let renewing = holder.renew(&limiter, |_| {
+        std::future::ready(match asked.note() {
+            1 => Err("away"),
+            2..=5 => Ok(lease_of(0)),
+            _ => Ok(lease_of(1)),
+        })
+    });
+    let call = limiter.call(0, &cancel, || std::future::ready(Ok::<_, Infallible>(Instant::now())));
+    let started = Instant::now();
+    let made = tokio::select! { biased; made = call => made, () = renewing => unreachable!() };
+    assert_eq!(asked.n(), 6);
+    let waited = made.unwrap() - started;
+    let expected = Duration::from_secs(1) + 5 * Duration::from_millis(25);
+    assert!(waited >= expected && waited < expected + Duration::from_millis(20), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_begins_to_wait_while_older_ones_hold_all_places_asks_soon() {
+    let (holder, asked) = (Arc::new(Leaseholder::new(4)), Asked::default());
+    let (limiter, cancel) = (Limiter::new(holder.clone()), CancellationToken::new());
+    // The share is taken back while its call is still in flight.
+    let renewing = holder.renew(&limiter, |_| {
+        let concurrency = match asked.note() {
+            1 => 1,
+            2..=3 => 0,
+            _ => 2,
+        };
+        std::future::ready(Ok::<_, Infallible>(lease_of(concurrency)))
+    });
+    let calls = async {
+        let slow = limiter.call(0, &cancel, || async {
+            sleep(Duration::from_secs(1)).await;
+            Ok::<_, Infallible>(())
+        });
+        let late = async {
+            sleep(Duration::from_millis(400)).await;
+            assert_eq!(asked.n(), 2);
+            limiter.call(0, &cancel, || std::future::ready(Ok::<_, Infallible>(Instant::now()))).await
+        };
+        let started = Instant::now();
+        let (slow, late) = tokio::join!(slow, late);
+        slow.unwrap();
+        let waited = late.unwrap() - started;
+        assert!(waited < Duration::from_millis(460), "{waited:?}");
+    };
+    tokio::select! { biased; () = calls => {}, () = renewing => unreachable!() }
 }

@@ -1,7 +1,6 @@
 //! Calls through a limiter, on tokio's paused clock where time matters.
 
 use super::*;
-use crate::ExecutionStatus;
 use std::{
     collections::VecDeque,
     fmt,
@@ -37,6 +36,14 @@ fn places(limiter: &Limiter) -> (usize, usize, usize) {
     (status.in_flight, status.waiting, status.target)
 }
 
+/// Counts how often a task is tried.
+fn counted<F>(count: &AtomicU32, mut task: impl FnMut() -> F) -> impl FnMut() -> F {
+    move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        task()
+    }
+}
+
 const TRANSIENT: Fault = Fault(ErrorClass::Transient, None);
 
 /// A task that fails with each of these in turn, then succeeds.
@@ -50,12 +57,10 @@ async fn retry_after_is_honoured_to_the_millisecond() {
     let limiter = Limiter::fixed(1);
     let wishes = [7_001, 250].map(|ms| Fault(ErrorClass::RateLimited, Some(Duration::from_millis(ms))));
     let started = Instant::now();
-    let (output, details) = limiter.call_with_details(0, &CancellationToken::new(), failing(&wishes)).await;
-    assert_eq!(output, Ok(7));
+    let attempts = AtomicU32::new(0);
+    assert_eq!(limiter.call(0, &CancellationToken::new(), counted(&attempts, failing(&wishes))).await, Ok(7));
     assert_eq!(started.elapsed(), Duration::from_millis(7_251));
-    assert_eq!(details.status, ExecutionStatus::CompletedWithRetries);
-    assert_eq!(details.errors, ["RateLimited", "RateLimited"]);
-    assert_eq!(details.execution_seconds, 0.0);
+    assert_eq!(attempts.into_inner(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,32 +92,30 @@ async fn an_attempt_that_hangs_is_dropped_and_tried_again() {
         }
         Ok::<_, Fault>(())
     };
-    let (output, details) = limiter.call_with_details(0, &CancellationToken::new(), task).await;
-    assert_eq!(output, Ok(()));
-    assert_eq!(details.errors.len(), 2);
-    assert_eq!(details.execution_seconds, 6.0);
+    assert_eq!(limiter.call(0, &CancellationToken::new(), task).await, Ok(()));
+    assert_eq!((attempts.into_inner(), limiter.status().timed_out), (3, 2));
 
     let limiter = limiter.with_retry(RetryPolicy::never());
     let hanging = || std::future::pending::<Result<(), Fault>>();
-    let (output, details) = limiter.call_with_details(0, &CancellationToken::new(), hanging).await;
+    let output = limiter.call(0, &CancellationToken::new(), hanging).await;
     assert_eq!(output, Err(Error::TimedOut { after: Duration::from_secs(3) }));
-    assert_eq!(details.status, ExecutionStatus::Failed);
 }
 
 #[tokio::test(start_paused = true)]
 async fn attempts_are_counted_and_the_last_error_is_the_result() {
     let limiter = Limiter::fixed(1).with_retry(RetryPolicy { max_attempts: 3, ..RetryPolicy::default() });
-    let (output, details) =
-        limiter.call_with_details(0, &CancellationToken::new(), failing(&[TRANSIENT, TRANSIENT, TRANSIENT])).await;
-    assert_eq!(output, Err(Error::Failed(TRANSIENT)));
-    assert_eq!((details.errors.len(), details.status), (3, ExecutionStatus::Failed));
+    let (cancel, attempts) = (CancellationToken::new(), AtomicU32::new(0));
+    let fourth = Fault(ErrorClass::Permanent, None);
+    let task = counted(&attempts, failing(&[TRANSIENT, TRANSIENT, TRANSIENT, fourth]));
+    assert_eq!(limiter.call(0, &cancel, task).await, Err(Error::Failed(TRANSIENT)));
+    assert_eq!(attempts.into_inner(), 3);
 
     for class in [ErrorClass::Permanent, ErrorClass::Budget] {
         let fault = Fault(class, None);
-        let (output, details) =
-            limiter.call_with_details(0, &CancellationToken::new(), failing(std::slice::from_ref(&fault))).await;
-        assert_eq!(output, Err(Error::Failed(fault)));
-        assert_eq!(details.errors.len(), 1);
+        let attempts = AtomicU32::new(0);
+        let task = counted(&attempts, failing(std::slice::from_ref(&fault)));
+        assert_eq!(limiter.call(0, &cancel, task).await, Err(Error::Failed(fault)));
+        assert_eq!(attempts.into_inner(), 1);
     }
 }
 
@@ -207,16 +210,16 @@ async fn a_refusal_costs_no_attempt_while_anything_gets_through() {
     let limiter = Limiter::fixed(2).with_retry(RetryPolicy { max_attempts: 2, ..RetryPolicy::default() });
     let cancel = CancellationToken::new();
     let refused = vec![limited(Some(Duration::from_secs(20))); 100];
-    let unlucky = limiter.call_with_details(0, &cancel, failing(&refused));
+    let attempts = AtomicU32::new(0);
+    let unlucky = limiter.call(0, &cancel, counted(&attempts, failing(&refused)));
     let others = async {
         for _ in 0..2000 {
             tokio::time::sleep(Duration::from_secs(1)).await;
             assert_eq!(limiter.call(0, &cancel, failing(&[])).await, Ok(7));
         }
     };
-    let ((output, details), ()) = tokio::join!(unlucky, others);
-    assert_eq!((output, details.status), (Ok(7), ExecutionStatus::CompletedWithRetries));
-    assert_eq!(details.errors.len(), 64, "what is kept of them is bounded");
+    let (output, ()) = tokio::join!(unlucky, others);
+    assert_eq!((output, attempts.into_inner()), (Ok(7), 101));
     // A failure is another matter, before and after a refusal.
     let mixed = [TRANSIENT, limited(None), TRANSIENT];
     assert_eq!(limiter.call(0, &cancel, failing(&mixed)).await, Err(Error::Failed(TRANSIENT)));
@@ -333,4 +336,70 @@ async fn three_time_outs_of_a_task_s_own_halve_the_concurrency() {
         assert_eq!(limiter.call(0, &cancel, late).await, Err(Error::Failed(Late)));
     }
     assert_eq!((limiter.status().target, limiter.status().timed_out), (before / 2, 3));
+}
+
+/// Unrelated numbers from neighbouring ones.
+fn draw(number: u64) -> u64 {
+    let mixed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40
+}
+
+#[tokio::test(start_paused = true)]
+async fn six_hundred_calls_with_random_failures_all_complete_once() {
+    let limiter = Limiter::fixed(20).with_retry(RetryPolicy { max_attempts: 50, ..RetryPolicy::default() });
+    let (cancel, failed, completed) = (CancellationToken::new(), AtomicU32::new(0), AtomicU32::new(0));
+    let call = |number: u64| {
+        let (limiter, cancel, failed, completed) = (&limiter, &cancel, &failed, &completed);
+        let mut attempt = 0;
+        let task = move || {
+            attempt += 1;
+            let luck = draw(number * 100 + attempt);
+            async move {
+                tokio::time::sleep(Duration::from_millis(luck % 300)).await;
+                // Three of ten attempts fail, each for a passing reason.
+                let class = match luck % 10 {
+                    0 => ErrorClass::RateLimited,
+                    1 => ErrorClass::Overloaded,
+                    2 => ErrorClass::Transient,
+                    _ => {
+                        completed.fetch_add(1, Ordering::SeqCst);
+                        return Ok(number * 2);
+                    }
+                };
+                failed.fetch_add(1, Ordering::SeqCst);
+                Err(Fault(class, None))
+            }
+        };
+        limiter.call(0, cancel, task)
+    };
+    let outputs = futures::future::join_all((0..600).map(call)).await;
+    assert!(outputs.into_iter().enumerate().all(|(number, output)| output == Ok(number as u64 * 2)));
+    let (status, failed) = (limiter.status(), u64::from(failed.into_inner()));
+    assert_eq!((completed.into_inner(), status.completed, status.failed + status.refused), (600, 600, failed));
+    assert!(failed > 100, "only {failed} attempts failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_limit_is_never_exceeded_by_calls_on_many_threads() {
+    let limiter = Limiter::fixed(5).with_retry(RetryPolicy::never());
+    let (running, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let mut callers = tokio::task::JoinSet::new();
+    for number in 0..3000 {
+        let (limiter, running, most) = (limiter.clone(), running.clone(), most.clone());
+        callers.spawn(async move {
+            let task = || async {
+                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                for _ in 0..draw(number) % 5 {
+                    tokio::task::yield_now().await;
+                }
+                running.fetch_sub(1, Ordering::SeqCst);
+                if number % 10 == 3 { Err(TRANSIENT) } else { Ok(()) }
+            };
+            limiter.call(0, &CancellationToken::new(), task).await.is_ok()
+        });
+    }
+    let completed = callers.join_all().await.into_iter().filter(|completed| *completed).count();
+    assert_eq!(completed, 2700);
+    assert!((1..=5).contains(&most.load(Ordering::SeqCst)));
+    assert_eq!(places(&limiter), (0, 0, 5));
 }

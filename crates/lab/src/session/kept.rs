@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
 };
-use store::{ArtifactStore, Journal, SharedJournal, upkeep::Lease};
+use store::{ArtifactStore, Journal, SharedJournal, upkeep::Claim};
 
 /// A damaged artifact may be made of damaged ones: from an answer to its
 /// documents there are as many steps.
@@ -121,7 +121,7 @@ impl Session {
     /// Executes a plan. What turns out to be damaged or gone while something
     /// needs it is made again.
     pub(super) async fn execute(&self, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
-        self.hold(plan, execution).await?;
+        self.claim(plan, execution).await?;
         let mut outcome = self.execute_once(plan, execution).await?;
         for _ in 0..HEALINGS {
             let lost = self.lost_inputs(plan, &outcome).await?;
@@ -185,23 +185,23 @@ impl Session {
         Ok(lost)
     }
 
-    /// Says what this run uses, before it looks whether that is there: so
+    /// Claims what this run uses, before it looks whether that is there: so
     /// nobody removes what is about to be reused.
-    async fn hold(&self, plan: &Plan, execution: &Execution) -> Result<(), Error> {
+    async fn claim(&self, plan: &Plan, execution: &Execution) -> Result<(), Error> {
         if self.is_reading() {
             return Ok(());
         }
-        let mut lease = self.lease.lock().await;
-        let held = async {
-            if lease.is_none() {
-                *lease = Some(Lease::begin(&self.store).await?);
+        let mut claim = self.claim.lock().await;
+        let claimed = async {
+            if claim.is_none() {
+                *claim = Some(Claim::begin(&self.store).await?);
             }
-            match &*lease {
-                Some(lease) => lease.hold(&execution.run, plan.tasks.iter().map(crate::Task::artifact)).await,
+            match &*claim {
+                Some(claim) => claim.add(&execution.run, plan.tasks.iter().map(crate::Task::artifact)).await,
                 None => Ok(()),
             }
         };
-        match held.await {
+        match claimed.await {
             Err(error @ store::Error::Gone { .. }) => Err(error.into()),
             // A store that nothing can be written to may have all that is needed.
             Err(error) => {
@@ -216,18 +216,18 @@ impl Session {
     /// wait for each other: machines that share an object store only find what
     /// others have finished.
     pub(super) async fn alongside(&self) -> usize {
-        match &*self.lease.lock().await {
+        match &*self.claim.lock().await {
             // Nothing depends on it: a store that cannot be listed fails elsewhere.
-            Some(lease) if self.store.local_path("leases").is_none() => lease.others().await.unwrap_or_default(),
+            Some(claim) if self.store.local_path("leases").is_none() => claim.others().await.unwrap_or_default(),
             _ => 0,
         }
     }
 
-    /// Says that this run uses nothing any more.
+    /// Ends the claim: this run uses nothing any more.
     pub(super) async fn let_go(&self) {
-        if let Some(lease) = self.lease.lock().await.take() {
+        if let Some(claim) = self.claim.lock().await.take() {
             // It ends by itself where that fails.
-            let _ = lease.end().await;
+            let _ = claim.end().await;
         }
     }
 }

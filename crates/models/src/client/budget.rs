@@ -8,16 +8,16 @@
 //! can never be more than what those calls cost.
 //!
 //! Near a cap, a call that would fit if those in flight turned out cheap waits
-//! for them (and keeps its slot: whoever holds a reservation has one of its
-//! own, so nobody waits in a circle). One that cannot fit any more fails at
+//! for them. It keeps its slot: each call with a reservation has a slot of its
+//! own, so no two wait for each other. One that cannot fit any more fails at
 //! once. A cheaper call may still pass.
 //!
-//! Attempts that failed cost nothing, since nobody tells what they cost, but
+//! Attempts that failed count as free, since providers do not say their cost, but
 //! every attempt counts as a call. Time runs from the making of the budget;
 //! calls in flight when it is over are not cut off.
 //!
 //! Processes that spend one budget each hold an allowance of it
-//! ([`Budget::leased`]).
+//! ([`Budget::shared`]).
 
 mod allowance;
 
@@ -25,7 +25,7 @@ pub use allowance::{Allowance, AllowanceRequest, Allowances, Exhausted};
 
 use super::Lessor;
 use crate::{Error, Usage};
-use allowance::Leased;
+use allowance::AllowanceSource;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashSet,
@@ -133,9 +133,9 @@ pub struct Spent {
     pub minutes: f64,
 }
 
-/// A part of a budget.
+/// Money, tokens and calls: a part of a budget, or what calls cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct Amount {
     /// Money in whole millionths of a millionth of a dollar, so that sums are exact.
     pub picodollars: u64,
     /// Tokens read and written.
@@ -144,7 +144,7 @@ pub struct Share {
     pub calls: u64,
 }
 
-impl Share {
+impl Amount {
     fn plus(self, other: Self) -> Self {
         self.with(other, u64::saturating_add)
     }
@@ -167,7 +167,7 @@ impl Share {
     }
 }
 
-const ONE_CALL: Share = Share { picodollars: 0, tokens: 0, calls: 1 };
+const ONE_CALL: Amount = Amount { picodollars: 0, tokens: 0, calls: 1 };
 
 fn picodollars(usd: f64) -> u64 {
     (usd * 1e12).round() as u64
@@ -181,7 +181,7 @@ fn dollars(picodollars: u64) -> f64 {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetReport {
     /// What calls cost.
-    pub spent: Share,
+    pub spent: Amount,
     /// Calls that cost money.
     pub paid_calls: u64,
     /// The cap that was the first to stop a call, if one did.
@@ -194,29 +194,30 @@ pub struct BudgetReport {
 
 /// A budget that calls share. Clones are the same budget.
 #[derive(Clone)]
-pub struct Budget(Arc<Shared>);
+pub struct Budget(Arc<Inner>);
 
-struct Shared {
+/// What clones of a budget share.
+struct Inner {
     caps: Caps,
     started: Instant,
     state: Mutex<State>,
-    /// Told whenever a reservation ends.
+    /// Notified whenever a reservation ends.
     settled: Notify,
-    /// Where a part of a budget comes from that other processes spend too.
-    leased: Option<Leased>,
+    /// Where allowances come from, if other processes spend this budget too.
+    source: Option<AllowanceSource>,
 }
 
 #[derive(Default)]
 struct State {
-    spent: Share,
-    reserved: Share,
+    spent: Amount,
+    reserved: Amount,
     paid_calls: u64,
     reached: Option<Cap>,
     /// The calls that were not made, those of equal requests once.
     refused: HashSet<Key>,
     n_refused_without_key: u64,
-    /// What was reported of the first and the third.
-    told: (Share, u64),
+    /// What was reported of `spent` and `paid_calls`.
+    reported: (Amount, u64),
     allowance: allowance::Held,
 }
 
@@ -246,18 +247,18 @@ impl Budget {
         Self::with(caps, None)
     }
 
-    /// This process' part of the budget of this name, whose caps all who
-    /// spend it tell alike: what is spent comes from an allowance that the
-    /// lessor gives. To be made where tokio runs.
-    pub fn leased(name: String, caps: Caps, lessor: Arc<dyn Lessor>) -> Self {
-        let budget = Self::with(caps, Some(Leased::new(name, lessor)));
-        allowance::keep(Arc::downgrade(&budget.0));
+    /// This process' part of the budget of this name, which other processes
+    /// spend too: what is spent here comes from an allowance that the lessor
+    /// gives. All processes must give the same caps. To be made where tokio runs.
+    pub fn shared(name: String, caps: Caps, lessor: Arc<dyn Lessor>) -> Self {
+        let budget = Self::with(caps, Some(AllowanceSource::new(name, lessor)));
+        allowance::report_regularly(Arc::downgrade(&budget.0));
         budget
     }
 
-    fn with(caps: Caps, leased: Option<Leased>) -> Self {
+    fn with(caps: Caps, source: Option<AllowanceSource>) -> Self {
         let (state, settled) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { caps, started: Instant::now(), state, settled, leased }))
+        Self(Arc::new(Inner { caps, started: Instant::now(), state, settled, source }))
     }
 
     /// What is limited.
@@ -265,7 +266,7 @@ impl Budget {
         self.0.caps
     }
 
-    /// What is left of each cap: the caps of whoever spends the rest.
+    /// What is left of each cap: the caps for another budget that spends the rest.
     pub fn rest(&self) -> Caps {
         let (caps, spent) = (self.caps(), self.spent());
         Caps {
@@ -280,7 +281,7 @@ impl Budget {
     pub fn spent(&self) -> Spent {
         let minutes = self.minutes();
         let state = self.state();
-        let Share { picodollars, tokens, calls } = state.spent;
+        let Amount { picodollars, tokens, calls } = state.spent;
         Spent { usd: dollars(picodollars), tokens, calls, paid_calls: state.paid_calls, minutes }
     }
 
@@ -288,7 +289,7 @@ impl Budget {
     pub fn report(&self) -> BudgetReport {
         let mut state = self.state();
         let now = (state.spent, state.paid_calls);
-        let (spent, paid_calls) = std::mem::replace(&mut state.told, now);
+        let (spent, paid_calls) = std::mem::replace(&mut state.reported, now);
         BudgetReport {
             spent: state.spent.minus(spent),
             paid_calls: state.paid_calls.saturating_sub(paid_calls),
@@ -336,26 +337,27 @@ impl Budget {
     /// Counts a call and reserves what it may cost; waits where others that
     /// are in flight may yet leave room for it.
     pub(super) async fn reserve(&self, estimate: Estimate) -> Result<Reservation<'_>, Error> {
-        let amount = Share::cost(estimate.usd, estimate.tokens);
+        let amount = Amount::cost(estimate.usd, estimate.tokens);
         let wanted = amount.plus(ONE_CALL);
         loop {
             // Listens before it looks, so that nothing ends in between unheard.
             let settled = self.0.settled.notified();
-            let admission = match &self.0.leased {
+            let admission = match &self.0.source {
                 None => self.admit(wanted),
-                Some(leased) => leased.admit(&self.0, wanted).await,
+                Some(source) => source.admit(&self.0, wanted).await,
             };
             match admission {
                 Admission::Granted => return Ok(Reservation { budget: self, amount }),
                 Admission::Refused(error) => return Err(error),
-                Admission::Full if self.0.leased.is_none() => settled.await,
-                // Others' calls may leave room too, and nobody tells of them.
+                Admission::Full if self.0.source.is_none() => settled.await,
+                // Calls of other processes may leave room too, and the
+                // authority cannot call back, so it is asked again.
                 Admission::Full => _ = tokio::time::timeout(allowance::ASK_AGAIN, settled).await,
             }
         }
     }
 
-    fn admit(&self, wanted: Share) -> Admission {
+    fn admit(&self, wanted: Amount) -> Admission {
         let mut state = self.state();
         match obstacle(&self.0.caps, self.minutes(), state.spent, state.reserved, wanted) {
             None => {
@@ -376,7 +378,7 @@ impl Budget {
     }
 }
 
-impl Shared {
+impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -384,14 +386,14 @@ impl Shared {
 
 impl State {
     /// What is spent and what may yet be.
-    fn claimed(&self) -> Share {
+    fn claimed(&self) -> Amount {
         self.spent.plus(self.reserved)
     }
 
     /// A call begins: it counts, and what it may cost is reserved.
-    fn admit(&mut self, wanted: Share) {
+    fn admit(&mut self, wanted: Amount) {
         self.spent.calls = self.spent.calls.saturating_add(wanted.calls);
-        self.reserved = self.reserved.plus(Share { calls: 0, ..wanted });
+        self.reserved = self.reserved.plus(Amount { calls: 0, ..wanted });
     }
 
     fn exhausted(&mut self, Exhausted { cap, spent, limit }: Exhausted) -> Error {
@@ -414,7 +416,7 @@ enum Obstacle {
 
 /// What keeps `wanted` from being spent beside what is spent and what is
 /// reserved. What cannot change comes before what can.
-fn obstacle(caps: &Caps, minutes: f64, spent: Share, reserved: Share, wanted: Share) -> Option<Obstacle> {
+fn obstacle(caps: &Caps, minutes: f64, spent: Amount, reserved: Amount, wanted: Amount) -> Option<Obstacle> {
     if let Some(limit) = caps.minutes.filter(|limit| minutes >= *limit) {
         return Some(Obstacle::Cap(Exhausted { cap: Cap::Minutes, spent: minutes, limit }));
     }
@@ -443,14 +445,14 @@ fn obstacle(caps: &Caps, minutes: f64, spent: Share, reserved: Share, wanted: Sh
 #[derive(Debug)]
 pub(super) struct Reservation<'a> {
     budget: &'a Budget,
-    amount: Share,
+    amount: Amount,
 }
 
 impl Reservation<'_> {
-    /// The call was refused for want of a rate, so it was none. Calls of a share
-    /// that was granted are told already, and count.
+    /// The call was refused for want of a rate, so it was none. Where other
+    /// processes spend the budget too, it is reported already, and counts.
     pub(super) fn was_refused(&self) {
-        if self.budget.0.leased.is_none() {
+        if self.budget.0.source.is_none() {
             let mut state = self.budget.state();
             state.spent.calls = state.spent.calls.saturating_sub(1);
         }
@@ -458,14 +460,14 @@ impl Reservation<'_> {
 
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
-        let cost = Share::cost(usd, usage.total());
+        let cost = Amount::cost(usd, usage.total());
         // One lock for both, so that nobody sees the cost twice or not at all.
         let mut state = self.budget.state();
         state.spent = state.spent.plus(cost);
         state.paid_calls += u64::from(cost.picodollars > 0);
         state.reserved = state.reserved.minus(std::mem::take(&mut self.amount));
         // Locals go before arguments: the drop of the reservation finds the
-        // lock free, gives back nothing, and tells those who wait.
+        // lock free, gives back nothing, and wakes the calls that wait.
     }
 }
 

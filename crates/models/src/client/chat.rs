@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Caller,
-    answering::{Answering, View},
+    answer_stream::{AnswerStream, View},
     estimate,
     handle::{from_text, to_text},
     structured,
@@ -91,9 +91,9 @@ impl Chat {
     /// [`Chat::chat`], to be read while it is written. It is the same call:
     /// answered from the journal where an equal request was answered, and the
     /// other way round.
-    pub fn stream(&self, request: &ChatRequest) -> Answering {
+    pub fn stream(&self, request: &ChatRequest) -> AnswerStream {
         let (chat, request) = (self.clone(), request.clone());
-        Answering::new(|mut view| async move {
+        AnswerStream::new(|mut view| async move {
             let response = chat.answer(&request, Some(&mut view)).await?;
             view.end(&response.text);
             Ok(response)

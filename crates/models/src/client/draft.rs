@@ -1,5 +1,6 @@
-//! An answer that is being written, for all who look on. An answer may take
-//! several attempts, even two at a time; the draft shows one of them.
+//! The text of an answer while a model writes it, for all who wait for it. An
+//! answer may take several attempts, even two at a time; the draft shows one of
+//! them.
 
 use crate::OnPiece;
 use std::sync::{
@@ -15,7 +16,7 @@ pub(super) struct Draft {
     n_attempts: Arc<AtomicU64>,
 }
 
-/// What the draft says now.
+/// The text of the draft now.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// The beginning of an answer.
@@ -29,59 +30,59 @@ impl Draft {
         Self { written: watch::Sender::new(Written::default()), n_attempts: Arc::default() }
     }
 
-    /// Looks on from now.
-    pub(super) fn look(&self) -> watch::Receiver<Written> {
+    /// The text from now on.
+    pub(super) fn watch(&self) -> watch::Receiver<Written> {
         self.written.subscribe()
     }
 
     /// Begins an attempt, which ends when it is dropped.
     pub(super) fn attempt(&self) -> Attempt {
         let number = self.n_attempts.fetch_add(1, Ordering::Relaxed);
-        Attempt(Arc::new(Pen { written: self.written.clone(), number, said: Mutex::default() }))
+        Attempt(Arc::new(AttemptText { draft: self.written.clone(), number, state: Mutex::default() }))
     }
 }
 
 /// One attempt at an answer.
 #[derive(Debug)]
-pub(super) struct Attempt(Arc<Pen>);
+pub(super) struct Attempt(Arc<AttemptText>);
 
 impl Attempt {
     /// What the model calls with its pieces.
     pub(super) fn on_piece(&self) -> OnPiece {
-        let pen = self.0.clone();
-        Arc::new(move |piece| pen.write(piece))
+        let text = self.0.clone();
+        Arc::new(move |piece| text.append(piece))
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        self.0.put_down();
+        self.0.end();
     }
 }
 
+/// All text of one attempt, shown or not.
 #[derive(Debug)]
-struct Pen {
-    written: watch::Sender<Written>,
+struct AttemptText {
+    draft: watch::Sender<Written>,
     number: u64,
-    said: Mutex<Said>,
+    state: Mutex<AttemptState>,
 }
 
-/// All that an attempt has said, shown or not.
 #[derive(Debug, Default)]
-struct Said {
+struct AttemptState {
     text: String,
-    /// A model may still write when nobody waits for it any more.
+    /// A model may go on writing when its attempt has ended.
     is_over: bool,
 }
 
-impl Pen {
-    fn write(&self, piece: &str) {
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.is_over {
+impl AttemptText {
+    fn append(&self, piece: &str) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_over {
             return;
         }
-        said.text.push_str(piece);
-        self.written.send_if_modified(|written| match written.attempt {
+        state.text.push_str(piece);
+        self.draft.send_if_modified(|written| match written.attempt {
             Some(number) if number == self.number => {
                 written.text.push_str(piece);
                 true
@@ -89,16 +90,16 @@ impl Pen {
             // Two attempts side by side: one is shown.
             Some(_) => false,
             None => {
-                written.text.clone_from(&said.text);
+                written.text.clone_from(&state.text);
                 written.attempt = Some(self.number);
                 true
             }
         });
     }
 
-    fn put_down(&self) {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
-        self.written.send_if_modified(|written| {
+    fn end(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
+        self.draft.send_if_modified(|written| {
             if written.attempt == Some(self.number) {
                 written.attempt = None;
             }
@@ -112,7 +113,7 @@ mod tests {
     use super::*;
 
     fn shown(draft: &Draft) -> String {
-        draft.look().borrow().text.clone()
+        draft.watch().borrow().text.clone()
     }
 
     #[test]
@@ -148,7 +149,7 @@ mod tests {
         let draft = Draft::new();
         let attempt = draft.attempt();
         attempt.on_piece()("one ");
-        let mut late = draft.look();
+        let mut late = draft.watch();
         assert_eq!(late.borrow_and_update().text, "one ");
         attempt.on_piece()("two");
         assert!(late.has_changed().expect("it is being written"));

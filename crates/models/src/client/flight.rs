@@ -1,7 +1,7 @@
-//! Identical calls in flight are one call: who comes later waits for it.
+//! Identical calls in flight are one call: later callers wait for its answer.
 
 use super::{
-    answering::View,
+    answer_stream::View,
     draft::{Draft, Written},
 };
 use crate::Error;
@@ -20,37 +20,37 @@ use store::Key;
 use tokio::sync::watch;
 
 type Outcome = Result<Arc<str>, Error>;
-type Landing = BoxFuture<'static, Outcome>;
-type Board = Arc<Mutex<HashMap<Key, Aloft>>>;
+type CallFuture = BoxFuture<'static, Outcome>;
+type Entries = Arc<Mutex<HashMap<Key, Entry>>>;
 
-/// What the board says of a flight.
-struct Aloft {
-    /// A number for each flight, so that only the flight itself ends its entry.
+/// A call in flight, for those who may join it.
+struct Entry {
+    /// A number for each call, so that a call removes only its own entry.
     number: u64,
-    future: WeakShared<Landing>,
+    future: WeakShared<CallFuture>,
     written: Option<watch::Receiver<Written>>,
 }
 
-/// The calls in flight. They are driven by those who wait for them, and end
-/// when nobody does.
+/// The calls in flight. A call runs while somebody waits for it.
 #[derive(Default)]
 pub(super) struct Flights {
-    board: Board,
+    entries: Entries,
     n_started: AtomicU64,
 }
 
-/// A call in flight.
+/// A call in flight, for one of the callers that wait for it.
 pub(super) struct Flight {
-    future: Shared<Landing>,
-    /// The answer as far as it is written, where whoever began it looks on.
+    future: Shared<CallFuture>,
+    /// The answer as far as it is written, if the first caller reads it as a
+    /// stream.
     written: Option<watch::Receiver<Written>>,
-    /// Whether someone else began it.
+    /// Whether another caller began it.
     pub(super) joined: bool,
 }
 
 impl Flight {
     /// Waits for the answer, and shows meanwhile how far it is written.
-    pub(super) async fn land(self, view: Option<&mut View>) -> Outcome {
+    pub(super) async fn answer(self, view: Option<&mut View>) -> Outcome {
         let Self { mut future, written, .. } = self;
         let (Some(view), Some(mut written)) = (view, written) else { return future.await };
         loop {
@@ -69,41 +69,42 @@ impl Flights {
     where
         Fut: Future<Output = Outcome> + Send + 'static,
     {
-        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(aloft) = board.get(&key)
-            && let Some(future) = aloft.future.upgrade()
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = entries.get(&key)
+            && let Some(future) = entry.future.upgrade()
         {
-            return Flight { future, written: aloft.written.clone(), joined: true };
+            return Flight { future, written: entry.written.clone(), joined: true };
         }
         let number = self.n_started.fetch_add(1, Ordering::Relaxed);
-        let entry = Entry { board: self.board.clone(), key, number };
+        let removal = RemoveEntry { entries: self.entries.clone(), key, number };
         let call = begin();
-        let landing: Landing = async move {
-            // Leaves the board at the end, or when the future is dropped.
-            let _entry = entry;
+        let call: CallFuture = async move {
+            // Removes the entry at the end, or when the future is dropped.
+            let _removal = removal;
             call.await
         }
         .boxed();
-        let future = landing.shared();
-        let written = draft.map(Draft::look);
+        let future = call.shared();
+        let written = draft.map(Draft::watch);
         if let Some(future) = future.downgrade() {
-            board.insert(key, Aloft { number, future, written: written.clone() });
+            entries.insert(key, Entry { number, future, written: written.clone() });
         }
         Flight { future, written, joined: false }
     }
 }
 
-struct Entry {
-    board: Board,
+/// Removes a call's entry when dropped.
+struct RemoveEntry {
+    entries: Entries,
     key: Key,
     number: u64,
 }
 
-impl Drop for Entry {
+impl Drop for RemoveEntry {
     fn drop(&mut self) {
-        let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
-        if board.get(&self.key).is_some_and(|aloft| aloft.number == self.number) {
-            board.remove(&self.key);
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        if entries.get(&self.key).is_some_and(|entry| entry.number == self.number) {
+            entries.remove(&self.key);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    Answering, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, ModelDirectory, OnPiece, Piece,
+    AnswerStream, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, ModelDirectory, OnPiece, Piece,
     provider::Context,
 };
 use async_trait::async_trait;
@@ -129,7 +129,7 @@ pub(super) fn text(text: &str) -> Piece {
     Piece::Text(text.to_owned())
 }
 
-pub(super) async fn pieces(answering: &mut Answering) -> Vec<Piece> {
+pub(super) async fn pieces(answering: &mut AnswerStream) -> Vec<Piece> {
     answering.map(|piece| piece.expect("a piece")).collect().await
 }
 

@@ -346,7 +346,7 @@ fn spending_elsewhere(away: Duration) -> Client {
     let caps = Caps { usd: Some(100.0), ..Caps::default() };
     let allowances = Mutex::new(Allowances::new(caps, Instant::now()));
     let lessor = Arc::new(Away { until: Instant::now() + away, allowances });
-    client(None).with_budget(Budget::leased("run".to_owned(), caps, lessor))
+    client(None).with_budget(Budget::shared("run".to_owned(), caps, lessor))
 }
 
 #[tokio::test(start_paused = true)]
@@ -400,6 +400,38 @@ impl ChatModel for Limited {
         tokio::time::sleep(Duration::from_millis(10)).await;
         self.0.chat(request).await
     }
+}
+
+/// A lessor that always gives one place, and counts how often it was asked.
+struct OnePlace(AtomicUsize);
+
+#[async_trait]
+impl Lessor for OnePlace {
+    async fn renew(&self, _: LeaseRequest) -> Result<executor::Lease, String> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let valid = Duration::from_secs(3);
+        Ok(executor::Lease { concurrency: 1, requests_per_minute: None, tokens_per_minute: None, valid })
+    }
+
+    async fn allow(&self, _: AllowanceRequest) -> Result<Allowance, String> {
+        Err("no budgets here".to_owned())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_asked_for_when_a_call_is_made_and_its_renewal_ends_with_the_client() {
+    let lessor = Arc::new(OnePlace(AtomicUsize::new(0)));
+    let client = client(None).with_lessor(lessor.clone());
+    let known = EndpointLimits::default();
+    let chat = client.chat(Arc::new(Limited(Toy::new("openai"), known.within(None, 60.0))));
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(lessor.0.load(Ordering::SeqCst), 0, "nobody calls");
+    chat.chat(&request("a")).await.expect("an answer");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(lessor.0.load(Ordering::SeqCst), 1, "the call takes 10 ms, and then nobody calls");
+    drop((client, chat));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(Arc::strong_count(&lessor), 1);
 }
 
 #[tokio::test(start_paused = true)]

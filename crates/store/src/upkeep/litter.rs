@@ -1,11 +1,12 @@
 //! What nobody needs any more: partial outputs, what killed writers left
 //! behind, what was damaged and set aside, and artifacts that no run to be
 //! kept refers to. What runs that go on now use is never litter, however old
-//! it is; see [`super::Lease`].
+//! it is; see [`super::Claim`].
 
 use super::{
-    AT_ONCE, Amount, Finished, Kind, finished,
-    lease::{Held, Removal, held},
+    AT_ONCE, Amount, Finished, Kind,
+    claim::{Claimed, Removal, claimed},
+    finished,
 };
 use crate::{ArtifactStore, Error, Location, StoredObject, artifact::checksum::Checksum, staged::is_staged};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -67,21 +68,21 @@ fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Resul
 /// its artifacts, so that nobody can tell what it needs.
 pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Error> {
     // First: a run that ends from here on is among the claims or the finished ones.
-    let held = held(store).await?;
+    let claimed = claimed(store).await?;
     let objects = store.objects("").await?;
     let old = |object: &&StoredObject| object.modified_unix_ms < wanted.since_unix_ms;
     let of = |kind: fn(&Kind) -> bool| objects.iter().filter(old).filter(move |object| kind(&Kind::of(&object.name)));
     let there: BTreeSet<&str> = objects.iter().map(|object| object.name.as_str()).collect();
     let orphaned = |object: &&StoredObject| match Checksum::parse(&object.name) {
-        Some((of, _)) => !there.contains(of) && !held.holds(of),
-        None => held.dead.contains(&object.name),
+        Some((of, _)) => !there.contains(of) && !claimed.contains(of),
+        None => claimed.dead.contains(&object.name),
     };
     let mut litter = Litter {
-        partial: of(|kind| *kind == Kind::Partial).filter(|object| !held.holds(&object.name)).cloned().collect(),
+        partial: of(|kind| *kind == Kind::Partial).filter(|object| !claimed.contains(&object.name)).cloned().collect(),
         // A run that goes on now may be writing them.
-        staged: if held.runs.is_empty() { staged(store, wanted.since_unix_ms)? } else { Vec::new() },
+        staged: if claimed.runs.is_empty() { staged(store, wanted.since_unix_ms)? } else { Vec::new() },
         damaged: of(|kind| *kind == Kind::SetAside).cloned().collect(),
-        leftovers: of(|kind| matches!(kind, Kind::Checksum | Kind::Lease)).filter(orphaned).cloned().collect(),
+        leftovers: of(|kind| matches!(kind, Kind::Checksum | Kind::Claim)).filter(orphaned).cloned().collect(),
         ..Litter::default()
     };
     if wanted.only_used {
@@ -89,7 +90,7 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
         litter.finished = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
         let used = used(finished, wanted)?;
         let artifacts = of(|kind| matches!(kind, Kind::Artifact(_)));
-        let unused = artifacts.filter(|object| !used.contains(&object.name) && !held.holds(&object.name));
+        let unused = artifacts.filter(|object| !used.contains(&object.name) && !claimed.contains(&object.name));
         litter.unused = unused.cloned().collect();
     }
     litter.all = Amount::of(litter.objects());
@@ -99,15 +100,15 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
     Ok(litter)
 }
 
-impl Held {
+impl Claimed {
     /// Whether a run that goes on uses an object.
-    fn holds(&self, name: &str) -> bool {
+    fn contains(&self, name: &str) -> bool {
         let of_run = name.strip_prefix("partial/").or_else(|| name.strip_prefix("runs/"));
         let run = of_run.and_then(|name| name.split('/').next());
         // Parts of a task that is not finished, whichever run does it.
         let is_part = matches!(run, Some("parts" | "tokens")) && !self.runs.is_empty();
         if let Some((of, _)) = Checksum::parse(name) {
-            return self.holds(of);
+            return self.contains(of);
         }
         self.artifacts.contains(name) || is_part || run.is_some_and(|run| self.runs.contains(run))
     }
@@ -120,21 +121,21 @@ impl Held {
 /// If something cannot be removed; what comes after it is still there then.
 pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl FnMut(u64)) -> Result<(), Error> {
     let removal = Removal::begin(store).await?;
-    let mut held = held(store).await?;
+    let mut claimed = claimed(store).await?;
     if !litter.unused.is_empty() {
         // Runs that began and ended since somebody looked claim nothing any more.
         let ended = finished(store, &store.objects("runs").await?).await?;
         let is_new = |run: &Finished| !litter.finished.contains(&(run.run.clone(), run.finished_unix_ms));
-        held.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());
+        claimed.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());
     }
-    let names = litter.objects().map(|object| &object.name).filter(|name| !held.holds(name));
+    let names = litter.objects().map(|object| &object.name).filter(|name| !claimed.contains(name));
     let mut removed = stream::iter(names.map(|name| store.remove(name))).buffer_unordered(AT_ONCE);
     let mut n = 0;
     while removed.try_next().await?.is_some() {
         n += 1;
         progress(n);
     }
-    let staged = litter.staged.iter().filter(|_| held.runs.is_empty());
+    let staged = litter.staged.iter().filter(|_| claimed.runs.is_empty());
     for file in staged {
         match std::fs::remove_file(file) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {

@@ -2,13 +2,13 @@
 //! nobody needs, and copying it elsewhere. It goes by names and checksums;
 //! what the bytes mean is not known here.
 
+mod claim;
 mod copy;
-mod lease;
 mod litter;
 mod verify;
 
+pub use claim::{CLAIM_LIFETIME, Claim};
 pub use copy::{Copied, CopyProgress, copy};
-pub use lease::{LEASE_LIFETIME, Lease};
 pub use litter::{Litter, Wanted, litter, remove};
 pub use verify::{DamagedObject, FormatCheck, Verified, verify};
 
@@ -37,8 +37,8 @@ enum Kind {
     Checksum,
     /// What was damaged and set aside.
     SetAside,
-    /// What runs that go on now say of themselves, and removals.
-    Lease,
+    /// What runs claim that go on now, and removals.
+    Claim,
     /// What belongs to one machine: its journal and its scratch files.
     Machine,
     /// Anything else.
@@ -62,7 +62,7 @@ impl Kind {
             ["runs", pointer] if pointer.ends_with(".latest") => Self::Pointer,
             ["checksums", ..] => Self::Checksum,
             ["damaged", ..] => Self::SetAside,
-            ["leases" | "removals", ..] => Self::Lease,
+            ["leases" | "removals", ..] => Self::Claim,
             ["scratch", ..] => Self::Machine,
             [file] if file.starts_with("journal.") => Self::Machine,
             _ => Self::Other,
@@ -71,7 +71,7 @@ impl Kind {
 
     /// Whether there is something to compare it with, or to look at.
     fn is_verified(&self) -> bool {
-        !matches!(self, Self::Checksum | Self::SetAside | Self::Lease | Self::Machine)
+        !matches!(self, Self::Checksum | Self::SetAside | Self::Claim | Self::Machine)
     }
 
     /// Whether a copy of the store has it too. Checksums are noted again.
@@ -88,7 +88,7 @@ impl Kind {
             Self::Run { .. } | Self::Pointer => "runs".to_owned(),
             Self::Checksum => "checksums".to_owned(),
             Self::SetAside => "damaged, set aside".to_owned(),
-            Self::Lease => "of runs that go on".to_owned(),
+            Self::Claim => "of runs that go on".to_owned(),
             Self::Machine => "of one machine".to_owned(),
             Self::Other => "other".to_owned(),
         }

@@ -137,18 +137,18 @@ async fn what_a_run_that_goes_on_uses_is_never_litter() -> TestResult {
         let before = litter(&store, &all).await?;
         assert_eq!((names(&before), before.staged.len()), (vec![artifact(3)], 1));
         // A run begins after somebody has looked, and finds what it needs.
-        let lease = Lease::begin(&store).await?;
-        lease.hold("one", [artifact(3), artifact(9)]).await?;
-        let other = Lease::begin(&store).await?;
-        assert_eq!((lease.others().await?, other.others().await?), (1, 1));
+        let claim = Claim::begin(&store).await?;
+        claim.add("one", [artifact(3), artifact(9)]).await?;
+        let other = Claim::begin(&store).await?;
+        assert_eq!((claim.others().await?, other.others().await?), (1, 1));
         other.end().await?;
-        assert_eq!(lease.others().await?, 0);
+        assert_eq!(claim.others().await?, 0);
         remove(&store, &before, |_| {}).await?;
         assert!(store.exists(&artifact(3)).await?, "it was about to be removed");
         assert!(store.exists("partial/one/5-artifacts-00-x.parquet").await?, "of the same run");
         let now = litter(&store, &all).await?;
         assert_eq!((now.unused.len(), now.partial.len(), now.staged.len()), (0, 0, 0));
-        lease.end().await?;
+        claim.end().await?;
         assert!(store.list("leases").await?.is_empty());
         assert_eq!(names(&litter(&store, &all).await?), [artifact(3)]);
         remove(&store, &litter(&store, &all).await?, |_| {}).await?;
@@ -162,13 +162,13 @@ async fn what_a_run_that_goes_on_uses_is_never_litter() -> TestResult {
 async fn the_claim_of_a_killed_run_ends_and_is_removed() -> TestResult {
     let folder = tempfile::tempdir()?;
     let store = filled(folder.path()).await?;
-    let lease = Lease::begin(&store).await?;
-    lease.hold("killed", [artifact(3)]).await?;
+    let claim = Claim::begin(&store).await?;
+    claim.add("killed", [artifact(3)]).await?;
     // As `kill -9` leaves it.
-    std::mem::forget(lease);
+    std::mem::forget(claim);
     let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
     assert!(litter(&store, &all).await?.unused.is_empty());
-    let dead = std::time::SystemTime::now() - LEASE_LIFETIME - std::time::Duration::from_secs(1);
+    let dead = std::time::SystemTime::now() - CLAIM_LIFETIME - std::time::Duration::from_secs(1);
     for name in store.list("leases").await? {
         let file = std::fs::File::options().write(true).open(store.local_path(&name).ok_or("a path")?)?;
         file.set_modified(dead)?;
@@ -183,12 +183,12 @@ async fn the_claim_of_a_killed_run_ends_and_is_removed() -> TestResult {
 #[tokio::test]
 async fn a_run_waits_for_the_end_of_a_removal_before_it_looks() -> TestResult {
     let store = ArtifactStore::open("memory:///removal", &[])?;
-    let removal = lease::Removal::begin(&store).await?;
-    let claim = Lease::begin(&store).await?;
+    let removal = claim::Removal::begin(&store).await?;
+    let claim = Claim::begin(&store).await?;
     let waiting = {
         let store = store.clone();
         tokio::spawn(async move {
-            claim.hold("run", ["artifacts/aa/x.parquet".to_owned()]).await?;
+            claim.add("run", ["artifacts/aa/x.parquet".to_owned()]).await?;
             store.exists("ended").await.map(|ended| (claim, ended))
         })
     };

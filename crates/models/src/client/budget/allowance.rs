@@ -4,20 +4,20 @@
 //! A process asks when its next call does not fit into what it holds, and is
 //! given a little more than that call, so that not every call asks. Where the
 //! authority does not answer, the call gives its slot back and asks again
-//! later, for two minutes. What it
-//! does not need it gives back, at once where others want it. Nothing is
-//! spent that was not given, so the caps hold over all processes as they hold
-//! in one: only calls in flight that cost more than was reserved exceed them.
+//! later, for two minutes. What a process does not need it gives back, at once
+//! where others want it. Nothing is spent that was not given, so the caps hold
+//! over all processes as they hold in one: only calls in flight that cost more
+//! than was reserved exceed them.
 //!
 //! A process that is not heard of any more may have spent all that it held;
 //! that counts as spent. An authority that was started anew knows only what
-//! living processes tell it, which they do every few seconds; it should give
-//! nothing before that.
+//! living processes report to it, which they do every few seconds; it should
+//! give nothing before that.
 
-use super::{Admission, Cap, Caps, Obstacle, Share, Shared, State, obstacle};
+use super::{Admission, Amount, Cap, Caps, Inner, Obstacle, State, obstacle};
 use crate::{
     Error,
-    client::lease::{self, Lessor, SharedLessor},
+    client::lease::{self, Lessor},
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -27,46 +27,49 @@ use std::{
 };
 use tokio::time::{Instant, timeout};
 
-/// How often a call asks that only others' calls stand in the way of.
+/// After which time a call asks again that has no room while calls of other
+/// processes are in flight.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
-/// How often a process looks whether it holds what it does not need.
+/// How often a process that makes calls reports what it spent. Allowance that
+/// was not used for so long is given back.
 const BEAT: Duration = Duration::from_millis(500);
-/// How often it tells of itself without need.
-const TELL: Duration = Duration::from_secs(2);
+/// How often a process without calls reports that it is alive.
+const ALIVE: Duration = Duration::from_secs(2);
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SILENCE: &str = "it did not answer a request";
-/// Who is not heard of for so long may have spent all that it held.
+/// A process that has not reported for so long may have spent all that it held.
 const SILENT: Duration = Duration::from_secs(10);
-/// Who had to wait is thought of for so long.
+/// For how long after a process had to wait the others are asked to give back
+/// what they do not need.
 const CONTENDED: Duration = Duration::from_secs(3);
 /// A process is given so many times what it asks for, but no more than its
 /// part of a fraction of what is left.
 const AHEAD: u64 = 16;
 const FRACTION: u64 = 8;
 
-/// Tells of a process, and may ask for more.
+/// Reports what a process spends and holds, and may ask for more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AllowanceRequest {
     /// Which budget.
     pub budget: String,
     /// Its caps.
     pub caps: Caps,
-    /// Who asks.
+    /// The process that asks.
     pub process: u64,
     /// What its calls cost so far.
-    pub spent: Share,
-    /// What it holds: that, and what it may still spend.
-    pub held: Share,
+    pub spent: Amount,
+    /// All that it holds: what it has spent, and what it may still spend.
+    pub held: Amount,
     /// What it wants beside.
-    pub wanted: Option<Share>,
+    pub wanted: Option<Amount>,
 }
 
 /// What a process may spend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
     /// Beside what it held when it asked. Nothing, where it must wait for others.
-    pub more: Share,
+    pub more: Amount,
     /// The cap that keeps what it wanted from ever being spent.
     pub exhausted: Option<Exhausted>,
     /// Others wait for what this process does not need.
@@ -97,8 +100,8 @@ pub struct Allowances {
 
 #[derive(Debug)]
 struct Holder {
-    spent: Share,
-    held: Share,
+    spent: Amount,
+    held: Amount,
     heard: Instant,
 }
 
@@ -140,20 +143,20 @@ impl Allowances {
     }
 
     /// What all have spent, and what they hold.
-    fn totals(&self, now: Instant) -> (Share, Share) {
-        let sum = |of: &dyn Fn(&Holder) -> Share| self.holders.values().map(of).fold(Share::default(), Share::plus);
+    fn totals(&self, now: Instant) -> (Amount, Amount) {
+        let sum = |of: &dyn Fn(&Holder) -> Amount| self.holders.values().map(of).fold(Amount::default(), Amount::plus);
         let silent = |holder: &Holder| now.duration_since(holder.heard) > SILENT;
         (sum(&|holder| if silent(holder) { holder.held } else { holder.spent }), sum(&|holder| holder.held))
     }
 
     /// What is wanted, and some more where there is plenty.
-    fn ahead(&self, held: Share, wanted: Share) -> Share {
+    fn ahead(&self, held: Amount, wanted: Amount) -> Amount {
         let shares = FRACTION * self.holders.len().max(1) as u64;
         let more = |wanted: u64, held: u64, limit: Option<u64>| {
             let plenty = limit.map_or(u64::MAX, |limit| limit.saturating_sub(held) / shares);
             wanted.max(wanted.saturating_mul(AHEAD).min(plenty))
         };
-        Share {
+        Amount {
             picodollars: more(wanted.picodollars, held.picodollars, self.caps.usd.map(super::picodollars)),
             tokens: more(wanted.tokens, held.tokens, self.caps.tokens),
             calls: more(wanted.calls, held.calls, self.caps.calls),
@@ -162,10 +165,10 @@ impl Allowances {
 }
 
 /// Where a process' allowance comes from.
-pub(super) struct Leased {
+pub(super) struct AllowanceSource {
     name: String,
     process: u64,
-    lessor: SharedLessor,
+    lessor: Arc<dyn Lessor>,
     /// One request after the other, so that both sides know what is held.
     asking: tokio::sync::Mutex<()>,
 }
@@ -173,48 +176,47 @@ pub(super) struct Leased {
 /// What a process holds.
 #[derive(Debug, Default)]
 pub(super) struct Held {
-    share: Share,
+    share: Amount,
     ends: Option<Instant>,
     contended: bool,
 }
 
-impl Leased {
+impl AllowanceSource {
     pub(super) fn new(name: String, lessor: Arc<dyn Lessor>) -> Self {
-        let (process, lessor) = (lease::process(), SharedLessor(lessor));
-        Self { name, process, lessor, asking: tokio::sync::Mutex::default() }
+        Self { name, process: lease::process(), lessor, asking: tokio::sync::Mutex::default() }
     }
 
     /// Takes a call's share from what is held, or asks for more first.
-    pub(super) async fn admit(&self, shared: &Shared, wanted: Share) -> Admission {
+    pub(super) async fn admit(&self, budget: &Inner, wanted: Amount) -> Admission {
         loop {
-            if shared.state().take(&shared.caps, wanted) {
+            if budget.state().take(&budget.caps, wanted) {
                 return Admission::Granted;
             }
             let _turn = self.asking.lock().await;
             let request = {
-                let mut state = shared.state();
-                // Whoever asked before may have been given enough for two.
-                if state.take(&shared.caps, wanted) {
+                let mut state = budget.state();
+                // The request before this one may have brought enough for two.
+                if state.take(&budget.caps, wanted) {
                     return Admission::Granted;
                 }
                 let claimed = state.claimed();
                 // What was spent beyond what was held cannot be undone.
                 state.allowance.share = state.allowance.share.with(claimed, u64::max);
                 let missing = claimed.plus(wanted).minus(state.allowance.share);
-                self.request(shared, &state, Some(missing))
+                self.request(budget, &state, Some(missing))
             };
-            match timeout(PATIENCE, self.lessor.0.allow(request)).await.unwrap_or_else(|_| Err(SILENCE.to_owned())) {
-                // Whoever asks holds a slot, so it is not waited for here.
+            match timeout(PATIENCE, self.lessor.allow(request)).await.unwrap_or_else(|_| Err(SILENCE.to_owned())) {
+                // The call holds a slot of the limiter, so it does not wait here.
                 Err(reason) => {
                     return Admission::Refused(Error::BudgetUnreachable { after: Duration::ZERO, reason });
                 }
                 Ok(allowance) => {
-                    let mut state = shared.state();
+                    let mut state = budget.state();
                     state.hold(&allowance);
                     if let Some(exhausted) = allowance.exhausted {
                         return Admission::Refused(state.exhausted(exhausted));
                     }
-                    if allowance.more == Share::default() {
+                    if allowance.more == Amount::default() {
                         return Admission::Full;
                     }
                 }
@@ -222,10 +224,10 @@ impl Leased {
         }
     }
 
-    fn request(&self, shared: &Shared, state: &State, wanted: Option<Share>) -> AllowanceRequest {
+    fn request(&self, budget: &Inner, state: &State, wanted: Option<Amount>) -> AllowanceRequest {
         AllowanceRequest {
             budget: self.name.clone(),
-            caps: shared.caps,
+            caps: budget.caps,
             process: self.process,
             spent: state.spent,
             held: state.allowance.share,
@@ -236,7 +238,7 @@ impl Leased {
 
 impl State {
     /// Whether the call fits into what is held; then it begins.
-    fn take(&mut self, caps: &Caps, wanted: Share) -> bool {
+    fn take(&mut self, caps: &Caps, wanted: Amount) -> bool {
         if self.allowance.ends.is_some_and(|ends| Instant::now() >= ends) {
             return false;
         }
@@ -244,7 +246,7 @@ impl State {
         let fits = |capped: bool, claimed: u64, wanted: u64, held: u64| {
             !capped || wanted == 0 || claimed.saturating_add(wanted) <= held
         };
-        // Time is told by the authority, at the first request.
+        // The first answer of the authority says when time is over.
         let known = caps.minutes.is_none() || self.allowance.ends.is_some();
         let all = known
             && fits(caps.usd.is_some(), claimed.picodollars, wanted.picodollars, held.picodollars)
@@ -264,18 +266,19 @@ impl State {
     }
 }
 
-/// Gives back what is not needed, and tells that the process is alive.
-pub(super) fn keep(shared: Weak<Shared>) {
+/// Reports what is spent, gives back what is not needed, and says that the
+/// process is alive.
+pub(super) fn report_regularly(budget: Weak<Inner>) {
     tokio::spawn(async move {
-        let mut before = Share::default();
-        let mut told = Instant::now();
+        let mut before = Amount::default();
+        let mut reported = Instant::now();
         loop {
             tokio::time::sleep(BEAT).await;
-            let Some(shared) = shared.upgrade() else { return };
-            let Some(leased) = &shared.leased else { return };
-            let _turn = leased.asking.lock().await;
+            let Some(budget) = budget.upgrade() else { return };
+            let Some(source) = &budget.source else { return };
+            let _turn = source.asking.lock().await;
             let request = {
-                let mut state = shared.state();
+                let mut state = budget.state();
                 let claimed = state.claimed();
                 let idle = claimed == before;
                 let held = state.allowance.share;
@@ -283,15 +286,15 @@ pub(super) fn keep(shared: Weak<Shared>) {
                 state.allowance.share = if unneeded { claimed } else { held.with(claimed, u64::max) };
                 before = claimed;
                 let same = state.allowance.share == held;
-                if idle && same && told.elapsed() < TELL {
+                if idle && same && reported.elapsed() < ALIVE {
                     continue;
                 }
-                leased.request(&shared, &state, None)
+                source.request(&budget, &state, None)
             };
-            // Who cannot be told now is told at the next beat.
-            if let Ok(Ok(allowance)) = timeout(PATIENCE, leased.lessor.0.allow(request)).await {
-                shared.state().hold(&allowance);
-                told = Instant::now();
+            // An authority that cannot be reached now gets the next report.
+            if let Ok(Ok(allowance)) = timeout(PATIENCE, source.lessor.allow(request)).await {
+                budget.state().hold(&allowance);
+                reported = Instant::now();
             }
         }
     });

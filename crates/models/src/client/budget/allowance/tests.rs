@@ -25,7 +25,7 @@ impl Authority {
     }
 
     fn process(self: &Arc<Self>, caps: Caps) -> Budget {
-        Budget::leased("run".to_owned(), caps, self.clone())
+        Budget::shared("run".to_owned(), caps, self.clone())
     }
 }
 
@@ -147,7 +147,7 @@ async fn an_authority_that_does_not_answer_holds_nobody_for_long() {
         }
     }
     let start = Instant::now();
-    let process = Budget::leased("run".to_owned(), usd(1.0), Arc::new(Silent));
+    let process = Budget::shared("run".to_owned(), usd(1.0), Arc::new(Silent));
     let error = call(&process).await.expect_err("nobody gives anything");
     assert!(matches!(error, Error::BudgetUnreachable { .. }), "{error:?}");
     // The beat of the process may ask first.

@@ -19,15 +19,15 @@ pub enum Piece {
     Restart,
 }
 
-/// Turns the growing text of an answer into pieces. Those since the last
+/// Divides the growing text of an answer into pieces. Those since the last
 /// [`Piece::Restart`], together, are always the beginning of the text, and in
 /// the end all of it.
 #[derive(Debug, Clone, Default)]
-pub struct Unfolding {
+pub struct Pieces {
     shown: String,
 }
 
-impl Unfolding {
+impl Pieces {
     /// What is new in the text so far. One that begins as before but is
     /// shorter may catch up, as after a failed attempt: it has nothing new.
     pub fn grow(&mut self, so_far: &str) -> Vec<Piece> {
@@ -54,7 +54,7 @@ impl Unfolding {
 }
 
 /// An answer while it is written: a stream of pieces, then
-/// [`Answering::finish`]. It is made as it is read; dropping it ends the call,
+/// [`AnswerStream::finish`]. It is made as it is read; dropping it ends the call,
 /// unless somebody else waits for the same answer.
 ///
 /// The pieces since the last [`Piece::Restart`], together, are the text of the
@@ -63,23 +63,23 @@ impl Unfolding {
 /// stream ends, the answer is in the journal. An answer that was there before
 /// is one piece. An error is the last item.
 #[must_use = "an answer is made only as it is read"]
-pub struct Answering {
+pub struct AnswerStream {
     work: Option<BoxFuture<'static, Result<ChatResponse, Error>>>,
     outcome: Option<Result<ChatResponse, Error>>,
     pieces: mpsc::UnboundedReceiver<Piece>,
     /// Whether the error was given as an item.
-    told: bool,
+    gave_error: bool,
 }
 
-impl Answering {
+impl AnswerStream {
     /// An answer that this work makes for its view.
     pub(super) fn new<Fut>(work: impl FnOnce(View) -> Fut) -> Self
     where
         Fut: Future<Output = Result<ChatResponse, Error>> + Send + 'static,
     {
         let (sender, pieces) = mpsc::unbounded_channel();
-        let view = View { draft: Draft::new(), unfolding: Unfolding::default(), pieces: sender };
-        Self { work: Some(Box::pin(work(view))), outcome: None, pieces, told: false }
+        let view = View { draft: Draft::new(), pieces: Pieces::default(), sender };
+        Self { work: Some(Box::pin(work(view))), outcome: None, pieces, gave_error: false }
     }
 
     /// The response. Pieces that were not read yet are passed over.
@@ -93,7 +93,7 @@ impl Answering {
     }
 }
 
-impl Stream for Answering {
+impl Stream for AnswerStream {
     type Item = Result<Piece, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -107,8 +107,8 @@ impl Stream for Answering {
         }
         match (this.pieces.poll_recv(cx), &this.outcome) {
             (Poll::Ready(Some(piece)), _) => Poll::Ready(Some(Ok(piece))),
-            (Poll::Ready(None), Some(Err(error))) if !this.told => {
-                this.told = true;
+            (Poll::Ready(None), Some(Err(error))) if !this.gave_error => {
+                this.gave_error = true;
                 Poll::Ready(Some(Err(error.clone())))
             }
             (Poll::Ready(None), _) => Poll::Ready(None),
@@ -117,35 +117,35 @@ impl Stream for Answering {
     }
 }
 
-impl fmt::Debug for Answering {
+impl fmt::Debug for AnswerStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Answering").field("outcome", &self.outcome).finish_non_exhaustive()
+        f.debug_struct("AnswerStream").field("outcome", &self.outcome).finish_non_exhaustive()
     }
 }
 
-/// Where the work of an [`Answering`] shows what is there.
+/// Where the work of an [`AnswerStream`] shows what is there.
 pub(super) struct View {
-    /// To be written by the call, if this is who begins it.
+    /// Written by the call, if the owner of this view begins it.
     pub(super) draft: Draft,
-    unfolding: Unfolding,
-    pieces: mpsc::UnboundedSender<Piece>,
+    pieces: Pieces,
+    sender: mpsc::UnboundedSender<Piece>,
 }
 
 impl View {
     pub(super) fn show(&mut self, written: &Written) {
-        let pieces = self.unfolding.grow(&written.text);
+        let pieces = self.pieces.grow(&written.text);
         self.send(pieces);
     }
 
     pub(super) fn end(mut self, text: &str) {
-        let pieces = self.unfolding.end(text);
+        let pieces = self.pieces.end(text);
         self.send(pieces);
     }
 
     fn send(&self, pieces: Vec<Piece>) {
         for piece in pieces {
-            // Who reads also drives the work, so there is nobody to miss it.
-            let _ = self.pieces.send(piece);
+            // The reader drives this work, so it fails only if there is none.
+            let _ = self.sender.send(piece);
         }
     }
 }
@@ -159,30 +159,30 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_grows_is_told_once() {
-        let mut unfolding = Unfolding::default();
-        assert_eq!(unfolding.grow(""), []);
-        assert_eq!(unfolding.grow("Hé"), [text("Hé")]);
-        assert_eq!(unfolding.grow("Hé"), []);
-        assert_eq!(unfolding.grow("Héllo"), [text("llo")]);
-        assert_eq!(unfolding.end("Héllo."), [text(".")]);
-        assert_eq!(unfolding.end("Héllo."), []);
+    fn a_text_that_grows_is_given_once() {
+        let mut pieces = Pieces::default();
+        assert_eq!(pieces.grow(""), []);
+        assert_eq!(pieces.grow("Hé"), [text("Hé")]);
+        assert_eq!(pieces.grow("Hé"), []);
+        assert_eq!(pieces.grow("Héllo"), [text("llo")]);
+        assert_eq!(pieces.end("Héllo."), [text(".")]);
+        assert_eq!(pieces.end("Héllo."), []);
     }
 
     #[test]
     fn a_text_that_begins_again_is_continued_where_it_is_the_same() {
-        let mut unfolding = Unfolding::default();
-        unfolding.grow("one two");
-        assert_eq!(unfolding.grow("one"), []);
-        assert_eq!(unfolding.grow("one two three"), [text(" three")]);
+        let mut pieces = Pieces::default();
+        pieces.grow("one two");
+        assert_eq!(pieces.grow("one"), []);
+        assert_eq!(pieces.grow("one two three"), [text(" three")]);
     }
 
     #[test]
-    fn a_text_that_becomes_another_is_told_from_its_beginning() {
-        let mut unfolding = Unfolding::default();
-        unfolding.grow("one two");
-        assert_eq!(unfolding.grow("one d"), [Piece::Restart, text("one d")]);
-        assert_eq!(unfolding.end("one"), [Piece::Restart, text("one")], "a whole text that is shorter is another");
-        assert_eq!(unfolding.end(""), [Piece::Restart]);
+    fn a_text_that_becomes_another_is_given_from_its_beginning() {
+        let mut pieces = Pieces::default();
+        pieces.grow("one two");
+        assert_eq!(pieces.grow("one d"), [Piece::Restart, text("one d")]);
+        assert_eq!(pieces.end("one"), [Piece::Restart, text("one")], "a whole text that is shorter is another");
+        assert_eq!(pieces.end(""), [Piece::Restart]);
     }
 }

@@ -1,5 +1,5 @@
-//! How far what the other side says of its limits is believed: as far as it
-//! agrees with what it does.
+//! How far announced limits are believed: as far as they agree with what the
+//! other side does.
 
 use crate::{RateHint, RateHints};
 use std::{collections::VecDeque, time::Duration};
@@ -23,18 +23,18 @@ const IN_VAIN: f64 = 0.3;
 const DOUBT: Duration = Duration::from_secs(60);
 const DOUBLED: u32 = 6;
 
-/// What is known of the other side's word.
+/// What is known of how reliable the announcements are.
 #[derive(Debug, Default)]
-pub(super) struct Credence {
+pub(super) struct Trust {
     /// Calls that were accepted in the last minute: in which second, how many.
     accepted: VecDeque<(Instant, u32)>,
     total: u32,
-    /// The limit on calls that was told last and is believed.
-    told: Option<f64>,
+    /// The limit on calls that was announced last and is believed.
+    announced: Option<f64>,
     /// Limits on calls up to this are known not to hold.
     refuted: Option<f64>,
     /// The same of tokens.
-    told_tokens: Option<f64>,
+    announced_tokens: Option<f64>,
     refuted_tokens: Option<f64>,
     /// When a rate was first blamed: calls that started later were held back.
     blamed: Option<Instant>,
@@ -45,17 +45,17 @@ pub(super) struct Credence {
     doubted_until: Option<Instant>,
 }
 
-impl Credence {
-    /// Hears what is said: that, as far as it is believed.
+impl Trust {
+    /// Hears an announcement, and gives the part of it that is believed.
     pub(super) fn hear(&mut self, hints: &RateHints) -> RateHints {
         let believed = self.believed(hints);
-        self.told = believed.requests.per_minute.or(self.told);
-        self.told_tokens = believed.tokens.per_minute.or(self.told_tokens);
+        self.announced = believed.requests.per_minute.or(self.announced);
+        self.announced_tokens = believed.tokens.per_minute.or(self.announced_tokens);
         believed
     }
 
-    /// What is said, without what cannot be or is known not to hold. Of a
-    /// limit that is not believed, nothing is.
+    /// An announcement without numbers that cannot be or are known not to hold.
+    /// Of a limit that is not believed, nothing is.
     pub(super) fn believed(&self, hints: &RateHints) -> RateHints {
         let believed = |hint: &RateHint, refuted: Option<f64>| {
             let possible = |number: &f64| (0.0..=MOST).contains(number);
@@ -72,7 +72,7 @@ impl Credence {
         }
     }
 
-    /// A call was accepted. Whether that refutes the limit that was told.
+    /// A call was accepted. Whether that refutes the announced limit.
     pub(super) fn accepted(&mut self, latency: Duration, now: Instant) -> bool {
         self.weigh(latency, now, 0.0);
         match self.accepted.back_mut() {
@@ -86,16 +86,16 @@ impl Credence {
             self.total -= calls;
             self.accepted.pop_front();
         }
-        let refuted = self.told.take_if(|limit| f64::from(self.total) > PASSES * *limit + MARGIN);
+        let refuted = self.announced.take_if(|limit| f64::from(self.total) > PASSES * *limit + MARGIN);
         self.refuted = refuted.or(self.refuted);
         refuted.is_some()
     }
 
     /// A call that was thought to take so many tokens was accepted. Whether that
-    /// refutes the limit on tokens that was told: of an estimate, which counts
+    /// refutes the announced limit on tokens: of an estimate, which counts
     /// the longest answer, a quarter was surely taken.
     pub(super) fn took(&mut self, tokens: f64) -> bool {
-        let refuted = self.told_tokens.take_if(|limit| tokens / ESTIMATED > PASSES * *limit + MARGIN);
+        let refuted = self.announced_tokens.take_if(|limit| tokens / ESTIMATED > PASSES * *limit + MARGIN);
         self.refuted_tokens = refuted.or(self.refuted_tokens);
         refuted.is_some()
     }
@@ -137,51 +137,51 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_cannot_be_is_not_believed() {
-        let credence = Credence::default();
+        let trust = Trust::default();
         let limits = [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300];
         for limit in limits {
-            let believed = credence.believed(&hints(Some(limit), Some(0.0)));
+            let believed = trust.believed(&hints(Some(limit), Some(0.0)));
             assert!(believed.requests.is_empty() && believed.tokens.is_empty(), "{limit}: {believed:?}");
         }
         for remaining in [-1.0, f64::NAN, f64::INFINITY, 1e300] {
-            let believed = credence.believed(&hints(Some(60.0), Some(remaining)));
+            let believed = trust.believed(&hints(Some(60.0), Some(remaining)));
             assert_eq!((believed.requests.per_minute, believed.requests.remaining), (Some(60.0), None), "{remaining}");
         }
         let usual = hints(Some(60.0), Some(3.0));
-        assert_eq!(credence.believed(&usual), usual);
+        assert_eq!(trust.believed(&usual), usual);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_limit_that_more_calls_passed_is_refuted_for_good() {
-        let (mut credence, start) = (Credence::default(), Instant::now());
+        let (mut trust, start) = (Trust::default(), Instant::now());
         // 20 a minute, with a minute's worth saved: 40 pass in the first.
-        credence.hear(&hints(Some(20.0), None));
-        let passes = (0..40u32).filter(|n| credence.accepted(Duration::ZERO, start + Duration::from_millis(1400) * *n));
+        trust.hear(&hints(Some(20.0), None));
+        let passes = (0..40u32).filter(|n| trust.accepted(Duration::ZERO, start + Duration::from_millis(1400) * *n));
         assert_eq!(passes.count(), 0);
         let soon = start + Duration::from_secs(58);
-        let refuted = (0..20).any(|_| credence.accepted(Duration::ZERO, soon));
+        let refuted = (0..20).any(|_| trust.accepted(Duration::ZERO, soon));
         assert!(refuted);
-        assert!(credence.believed(&hints(Some(20.0), Some(0.0))).requests.is_empty());
-        assert!(credence.believed(&hints(Some(5.0), Some(0.0))).requests.is_empty());
-        assert!(!credence.believed(&hints(Some(21.0), Some(0.0))).requests.is_empty());
+        assert!(trust.believed(&hints(Some(20.0), Some(0.0))).requests.is_empty());
+        assert!(trust.believed(&hints(Some(5.0), Some(0.0))).requests.is_empty());
+        assert!(!trust.believed(&hints(Some(21.0), Some(0.0))).requests.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_rate_is_blamed_as_long_as_holding_back_helps() {
-        let (mut credence, start) = (Credence::default(), Instant::now());
+        let (mut trust, start) = (Trust::default(), Instant::now());
         // A burst that was in flight already says nothing.
-        assert!((0..200).all(|_| credence.blames(Duration::from_millis(5), start)));
+        assert!((0..200).all(|_| trust.blames(Duration::from_millis(5), start)));
         let later = start + Duration::from_secs(1);
-        assert!((0..5).all(|_| credence.blames(Duration::from_millis(5), later)));
-        assert!(!(0..20).all(|_| credence.blames(Duration::from_millis(5), later)), "more and more are refused");
+        assert!((0..5).all(|_| trust.blames(Duration::from_millis(5), later)));
+        assert!(!(0..20).all(|_| trust.blames(Duration::from_millis(5), later)), "more and more are refused");
         // It may be true later, and is then doubted for longer.
         for doubts in 1..4 {
-            let until = credence.doubted_until.expect("doubt");
-            assert!(!credence.blames(Duration::from_millis(5), until - Duration::from_millis(1)));
-            assert!(credence.blames(Duration::from_millis(5), until));
+            let until = trust.doubted_until.expect("doubt");
+            assert!(!trust.blames(Duration::from_millis(5), until - Duration::from_millis(1)));
+            assert!(trust.blames(Duration::from_millis(5), until));
             let later = until + Duration::from_secs(1);
-            assert!((0..20).any(|_| !credence.blames(Duration::from_millis(5), later)));
-            assert_eq!(credence.doubted_until, Some(later + DOUBT * 2u32.pow(doubts)));
+            assert!((0..20).any(|_| !trust.blames(Duration::from_millis(5), later)));
+            assert_eq!(trust.doubted_until, Some(later + DOUBT * 2u32.pow(doubts)));
         }
     }
 }

@@ -1,10 +1,11 @@
-//! What runs that go on now use: `leases/<id>/`, an object that is written
-//! again each minute, and lists of artifacts. Whoever removes artifacts looks
-//! there, and a run says what it uses before it looks whether that is there.
+//! Claims: the artifacts that runs use which go on now. A claim is a folder
+//! `leases/<id>/` (the name is older than the word): an object that is written
+//! again each minute, and lists of artifacts. A run claims what it uses before
+//! it looks whether that is there, and nobody removes what is claimed.
 //!
-//! The two cannot miss each other. A run writes its list, then looks for a
-//! removal that has begun, and waits for its end; a removal says that it
-//! begins, then reads the lists. Whichever comes second sees the other.
+//! A run and a removal cannot miss each other. A run writes its list, then
+//! looks for a removal that has begun, and waits for its end; a removal writes
+//! that it begins, then reads the lists. Whichever comes second sees the other.
 
 use crate::{ArtifactStore, Error, staged::unique_token};
 use serde::{Deserialize, Serialize};
@@ -15,38 +16,41 @@ use std::{
 };
 use tokio::task::AbortHandle;
 
-/// How often a run says that it goes on.
+/// How often a run renews its claim.
 const REFRESH: Duration = Duration::from_secs(60);
-/// A run that has not said so for so long is dead. The clock of whoever
-/// removes must be right to a few minutes.
-pub const LEASE_LIFETIME: Duration = Duration::from_secs(600);
-/// How often a removal says that it goes on.
+/// A run that has not renewed its claim for so long is dead. The clock of
+/// whoever removes must be right to a few minutes.
+pub const CLAIM_LIFETIME: Duration = Duration::from_secs(600);
+/// How often a removal renews its mark.
 const REMOVAL_REFRESH: Duration = Duration::from_secs(5);
-/// One that has not said so for so long is dead, by the clock of who waits.
+/// One that has not done so for so long is dead, by the clock of the run that
+/// waits for it.
 const REMOVAL_LIFETIME: Duration = Duration::from_secs(20);
+/// How often a run that waits looks for the end of a removal: an object store
+/// tells nobody that an object is gone.
 const LOOK: Duration = Duration::from_millis(200);
 
 const FOLDER: &str = "leases";
 const REMOVALS: &str = "removals";
 const ALIVE: &str = "alive.json";
 
-/// What a run uses.
+/// A list of a claim: artifacts that a run uses.
 #[derive(Serialize, Deserialize)]
-struct Claim {
+struct List {
     run: String,
     artifacts: BTreeSet<String>,
 }
 
 /// A run's claim to artifacts, for as long as it lives.
 #[derive(Debug)]
-pub struct Lease {
+pub struct Claim {
     store: ArtifactStore,
     id: String,
     lists: AtomicU64,
     refresher: AbortHandle,
 }
 
-impl Lease {
+impl Claim {
     /// Begins a claim that holds nothing yet. It must be called within a
     /// runtime, which also renews it.
     ///
@@ -67,23 +71,23 @@ impl Lease {
         Ok(Self { store: store.clone(), id, lists: AtomicU64::new(0), refresher: refresher.abort_handle() })
     }
 
-    /// Holds artifacts of a run, whether they are there or not, and its partial
-    /// outputs. Once this returns, a removal leaves them, so who looks for them
-    /// afterwards may use what is found.
+    /// Adds artifacts of a run, whether they are there or not, and its partial
+    /// outputs. Once this returns, a removal leaves them, so what is found
+    /// afterwards may be used.
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn hold(&self, run: &str, artifacts: impl IntoIterator<Item = String>) -> Result<(), Error> {
-        let claim = Claim { run: run.to_owned(), artifacts: artifacts.into_iter().collect() };
+    pub async fn add(&self, run: &str, artifacts: impl IntoIterator<Item = String>) -> Result<(), Error> {
+        let list = List { run: run.to_owned(), artifacts: artifacts.into_iter().collect() };
         let name = format!("{FOLDER}/{}/{}.json", self.id, self.lists.fetch_add(1, Ordering::Relaxed));
-        let bytes = serde_json::to_vec(&claim);
+        let bytes = serde_json::to_vec(&list);
         let bytes = bytes.map_err(|error| Error::Damaged { path: name.clone(), reason: error.to_string() })?;
         self.store.replace(&name, bytes).await?;
         wait_for_removals(&self.store).await
     }
 
     /// How many others claim artifacts of this store now, or did within
-    /// [`LEASE_LIFETIME`] and were killed.
+    /// [`CLAIM_LIFETIME`] and were killed.
     ///
     /// # Errors
     /// If the store cannot be listed.
@@ -111,7 +115,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for Claim {
     fn drop(&mut self) {
         self.refresher.abort();
         // Where that takes no waiting; else it ends by itself.
@@ -123,9 +127,9 @@ impl Drop for Lease {
     }
 }
 
-/// What runs that go on now hold.
+/// What runs claim that go on now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct Claimed {
     /// The runs.
     pub(super) runs: BTreeSet<String>,
     /// The artifacts.
@@ -135,7 +139,7 @@ pub(super) struct Held {
 }
 
 /// Reads all claims.
-pub(super) async fn held(store: &ArtifactStore) -> Result<Held, Error> {
+pub(super) async fn claimed(store: &ArtifactStore) -> Result<Claimed, Error> {
     let mut claims: BTreeMap<String, (i64, Vec<String>)> = BTreeMap::new();
     for object in store.objects(FOLDER).await? {
         let mut parts = object.name.split('/').skip(1);
@@ -144,11 +148,11 @@ pub(super) async fn held(store: &ArtifactStore) -> Result<Held, Error> {
         *newest = object.modified_unix_ms.max(*newest);
         objects.push(object.name);
     }
-    let mut held = Held::default();
+    let mut claimed = Claimed::default();
     let since = alive_since();
     for (newest, objects) in claims.into_values() {
         if newest < since {
-            held.dead.extend(objects);
+            claimed.dead.extend(objects);
             continue;
         }
         for name in objects {
@@ -158,18 +162,18 @@ pub(super) async fn held(store: &ArtifactStore) -> Result<Held, Error> {
                 path: name.clone(),
                 reason: format!("{error}; nobody can tell what the run needs that wrote it"),
             };
-            let Claim { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
-            held.runs.insert(run);
-            held.artifacts.extend(artifacts);
+            let List { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
+            claimed.runs.insert(run);
+            claimed.artifacts.extend(artifacts);
         }
     }
-    Ok(held)
+    Ok(claimed)
 }
 
 /// When a claim that is not dead was renewed at the earliest, in milliseconds
 /// since 1970.
 fn alive_since() -> i64 {
-    now_ms().saturating_sub(i64::try_from(LEASE_LIFETIME.as_millis()).unwrap_or(i64::MAX))
+    now_ms().saturating_sub(i64::try_from(CLAIM_LIFETIME.as_millis()).unwrap_or(i64::MAX))
 }
 
 /// A removal that has begun: who wants to use artifacts waits for its end.
@@ -208,9 +212,8 @@ impl Drop for Removal {
     }
 }
 
-/// Waits until no removal goes on. One that does not say so any more is dead:
-/// it is not the clocks of two machines that are compared, but whether its
-/// object changes.
+/// Waits until no removal goes on. One whose object does not change any more
+/// is dead; so the clocks of two machines are never compared.
 async fn wait_for_removals(store: &ArtifactStore) -> Result<(), Error> {
     let mut seen: BTreeMap<String, (Vec<u8>, Instant)> = BTreeMap::new();
     loop {

@@ -2,8 +2,8 @@
 //! window without trouble, a cut after a window with trouble, and down to one
 //! at once when errors come close together.
 //!
-//! Use it where a run must adapt as `phoenix.evals.executors` (3.9) does: the
-//! rules and the defaults are those of its `ConcurrencyController`, save one.
+//! The rules are those of the `ConcurrencyController` of
+//! `phoenix.evals.executors` (3.9), save one.
 //! There the target has no bounds, and only what is read from it has: ten good
 //! windows at a maximum of 4 store up a target of 14, so that two bad ones
 //! change nothing, and a long outage is followed by good windows that raise
@@ -12,20 +12,11 @@
 //! A window has no timer. It is judged, once however long it was, when the
 //! first outcome after its end arrives.
 
-use crate::{Controller, ErrorClass, Outcome, OutcomeKind};
-use std::{
-    collections::VecDeque,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
-use tokio::time::Instant;
+use std::{collections::VecDeque, time::Duration};
 
 /// How a target is raised and cut.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AimdPolicy {
+pub struct Policy {
     /// The highest target; 0 counts as 1.
     pub maximum: usize,
     /// The target at first. What lies outside of 1 and the maximum is moved there.
@@ -44,27 +35,11 @@ pub struct AimdPolicy {
     pub collapse_errors: usize,
 }
 
-impl AimdPolicy {
-    /// What Phoenix's executor starts with at this concurrency.
-    pub fn new(maximum: usize) -> Self {
-        Self {
-            maximum,
-            initial_target: maximum as f64,
-            window: Duration::from_secs(5),
-            increase_step: 1.0,
-            decrease_ratio: 0.5,
-            smoothing_factor: 0.2,
-            collapse_window: Duration::from_secs(30),
-            collapse_errors: 2,
-        }
-    }
-}
-
-/// The rule by itself. Every call says what time it is, counted from any one
+/// The target and the current window. Every call says what time it is, counted from any one
 /// moment, so it can be driven by any clock.
 #[derive(Debug, Clone)]
 pub struct Windows {
-    policy: AimdPolicy,
+    policy: Policy,
     target: f64,
     started: Duration,
     successes: u64,
@@ -76,7 +51,7 @@ pub struct Windows {
 
 impl Windows {
     /// A first window that begins now.
-    pub fn new(policy: AimdPolicy, now: Duration) -> Self {
+    pub fn new(policy: Policy, now: Duration) -> Self {
         let mut windows = Self {
             target: policy.initial_target,
             started: now,
@@ -169,61 +144,26 @@ impl Windows {
     }
 }
 
-/// [`Windows`] as a [`Controller`].
-///
-/// As in Phoenix, an error is a rate-limited attempt that will be tried again,
-/// a timeout is every timeout, and other failures say nothing of the other
-/// side.
-#[derive(Debug)]
-pub struct Aimd {
-    maximum: usize,
-    active: AtomicUsize,
-    since: Instant,
-    windows: Mutex<Windows>,
-}
-
-impl Aimd {
-    /// A controller whose first window begins now.
-    pub fn new(policy: AimdPolicy) -> Self {
-        let windows = Windows::new(policy, Duration::ZERO);
-        Self {
-            maximum: windows.maximum(),
-            active: AtomicUsize::new(windows.active()),
-            since: Instant::now(),
-            windows: Mutex::new(windows),
-        }
-    }
-}
-
-impl Controller for Aimd {
-    fn target(&self) -> usize {
-        self.active.load(Ordering::Relaxed)
-    }
-
-    fn maximum(&self) -> usize {
-        self.maximum
-    }
-
-    fn record(&self, outcome: &Outcome) {
-        // The time is taken under the lock, so that it never goes backwards.
-        let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.since.elapsed();
-        match outcome.kind {
-            OutcomeKind::Completed => windows.record_success(outcome.latency.as_secs_f64(), now),
-            OutcomeKind::TimedOut => windows.record_timeout(now),
-            OutcomeKind::Failed(ErrorClass::RateLimited) if outcome.will_retry => windows.record_error(now),
-            _ => return,
-        }
-        self.active.store(windows.active(), Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
+    }
+
+    /// What Phoenix's executor starts with at this concurrency.
+    fn phoenix(maximum: usize) -> Policy {
+        Policy {
+            maximum,
+            initial_target: maximum as f64,
+            window: at(5.0),
+            increase_step: 1.0,
+            decrease_ratio: 0.5,
+            smoothing_factor: 0.2,
+            collapse_window: at(30.0),
+            collapse_errors: 2,
+        }
     }
 
     /// A controller that is asked at the end of each window of five seconds.
@@ -234,7 +174,7 @@ mod tests {
 
     impl Clock {
         fn new(maximum: usize, initial_target: f64) -> Self {
-            let policy = AimdPolicy { initial_target, ..AimdPolicy::new(maximum) };
+            let policy = Policy { initial_target, ..phoenix(maximum) };
             Self { windows: Windows::new(policy, Duration::ZERO), now: 0.0 }
         }
 
@@ -248,15 +188,6 @@ mod tests {
             self.windows.record_timeout(at(self.now + 1.0));
             self.good()
         }
-    }
-
-    #[test]
-    fn the_defaults_are_those_of_phoenix_executor() {
-        let policy = AimdPolicy::new(20);
-        assert_eq!((policy.maximum, policy.initial_target), (20, 20.0));
-        assert_eq!((policy.window, policy.collapse_window), (at(5.0), at(30.0)));
-        assert_eq!((policy.increase_step, policy.decrease_ratio, policy.smoothing_factor), (1.0, 0.5, 0.2));
-        assert_eq!(policy.collapse_errors, 2);
     }
 
     #[test]
@@ -355,43 +286,17 @@ mod tests {
         assert_eq!(windows.smoothed_latency(), Some(2.0));
     }
 
-    fn outcome(kind: OutcomeKind, will_retry: bool) -> Outcome {
-        Outcome { will_retry, ..Outcome::new(kind, at(0.1)) }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn only_rate_limits_that_are_retried_and_timeouts_count_against_the_other_side() {
-        let limited = OutcomeKind::Failed(ErrorClass::RateLimited);
-        for (kind, will_retry, active) in [
-            (OutcomeKind::TimedOut, false, 4),
-            (OutcomeKind::TimedOut, true, 4),
-            (limited, true, 4),
-            (limited, false, 9),
-            (OutcomeKind::Failed(ErrorClass::Transient), true, 9),
-            (OutcomeKind::Failed(ErrorClass::Permanent), false, 9),
-        ] {
-            let controller = Aimd::new(AimdPolicy { initial_target: 8.0, ..AimdPolicy::new(20) });
-            controller.record(&outcome(kind, will_retry));
-            tokio::time::advance(at(5.0)).await;
-            controller.record(&outcome(OutcomeKind::Completed, false));
-            assert_eq!(controller.target(), active, "{kind:?}, retried: {will_retry}");
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_controller_collapses_and_comes_back() {
-        let controller = Aimd::new(AimdPolicy::new(20));
-        assert_eq!((controller.target(), controller.maximum()), (20, 20));
-        let limited = outcome(OutcomeKind::Failed(ErrorClass::RateLimited), true);
-        controller.record(&limited);
-        controller.record(&limited);
-        assert_eq!(controller.target(), 1);
-        let mut targets = Vec::new();
-        for _ in 0..3 {
-            tokio::time::advance(at(5.0)).await;
-            controller.record(&outcome(OutcomeKind::Completed, false));
-            targets.push(controller.target());
-        }
+    #[test]
+    fn a_collapsed_target_comes_back_step_by_step() {
+        let mut windows = Windows::new(phoenix(20), Duration::ZERO);
+        assert_eq!((windows.active(), windows.maximum()), (20, 20));
+        windows.record_error(Duration::ZERO);
+        windows.record_error(Duration::ZERO);
+        assert_eq!(windows.active(), 1);
+        let targets = [5.0, 10.0, 15.0].map(|now| {
+            windows.record_success(0.1, at(now));
+            windows.active()
+        });
         assert_eq!(targets, [1, 2, 3]);
     }
 }

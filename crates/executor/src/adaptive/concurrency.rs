@@ -1,0 +1,146 @@
+//! How many calls may be in flight, learned from which of them are refused.
+
+use crate::Outcome;
+use std::{ops::Range, time::Duration};
+use tokio::time::Instant;
+
+/// So many accepted calls before one more is tried, and at most.
+const PROBE_AFTER: (u32, u32) = (25, 400);
+/// A limit on concurrency that was lowered refuses for a moment; refusals that
+/// lower it again after such a time are due to a rate.
+const AGAIN: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(20);
+/// The share of refusals below which they say nothing: some providers refuse
+/// at random.
+const NOISE: f64 = 0.02;
+
+/// The concurrency, and what is known of its limit.
+#[derive(Debug)]
+pub(super) struct Concurrency {
+    /// Its whole part is how many calls may be in flight.
+    level: f64,
+    growth: Growth,
+    /// The most calls in flight of which one more was accepted, since the
+    /// limit was last seen to be lower.
+    proven: usize,
+    /// The level before it was last raised to try one more.
+    tried_from: Option<f64>,
+    /// When fewer in flight were accepted than before.
+    lowered: Option<Instant>,
+}
+
+/// How concurrency grows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Growth {
+    /// By one with each answer.
+    Fast,
+    /// By `step`, once `left` more calls were accepted with all places taken.
+    Probing { left: u32, after: u32, step: usize },
+}
+
+impl Concurrency {
+    pub(super) fn new(initial: usize) -> Self {
+        Self { level: initial as f64, growth: Growth::Fast, proven: 0, tried_from: None, lowered: None }
+    }
+
+    /// How many calls may be in flight.
+    pub(super) fn whole(&self) -> usize {
+        self.level as usize
+    }
+
+    pub(super) fn set(&mut self, level: f64) {
+        self.level = level;
+    }
+
+    /// Calls time out, so there are too many of them.
+    pub(super) fn halve(&mut self) {
+        self.level = (self.level / 2.0).max(1.0);
+    }
+
+    /// Raises the level to this, if no refusal has ended the fast growth.
+    pub(super) fn raise_if_fast(&mut self, level: f64) {
+        if self.growth == Growth::Fast {
+            self.level = self.level.max(level);
+        }
+    }
+
+    /// Grows fast again, from this level at least.
+    pub(super) fn grow_fast_from(&mut self, level: f64) {
+        self.growth = Growth::Fast;
+        self.level = self.level.max(level);
+    }
+
+    /// A call was accepted; `is_queued` says that calls wait on the other side,
+    /// so that more of them would not be faster.
+    pub(super) fn accept(&mut self, outcome: &Outcome, is_queued: bool, maximum: usize, now: Instant) {
+        let in_flight = outcome.in_flight;
+        // Where places were left free, more of them say nothing.
+        let full = in_flight + 1 >= self.whole();
+        // A call that started before the limit was lowered says nothing of it now.
+        let current =
+            self.lowered.is_none_or(|lowered| now.checked_sub(outcome.latency).is_some_and(|at| at >= lowered));
+        if current {
+            self.proven = self.proven.max(in_flight);
+        }
+        if is_queued || self.whole() >= maximum {
+            return;
+        }
+        match &mut self.growth {
+            Growth::Fast if 2 * in_flight >= self.level as usize => self.level += 1.0,
+            Growth::Fast => {}
+            Growth::Probing { left, after, step } if full => {
+                if current && self.tried_from.is_some_and(|before| in_flight as f64 > before) {
+                    // One more was accepted: there is more, so go faster.
+                    self.tried_from = None;
+                    *left = (in_flight as u32).min(*left);
+                    *after = PROBE_AFTER.0;
+                }
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    self.tried_from = Some(self.level);
+                    self.level += *step as f64;
+                    *step = (2 * *step).min(in_flight.max(1));
+                    *left = *after;
+                }
+            }
+            Growth::Probing { .. } => {}
+        }
+        self.level = self.level.min(maximum as f64);
+    }
+
+    /// A call was refused for which no known rate is to blame; `is_first` says
+    /// that none was refused just before. Whether fewer calls than before are
+    /// accepted for the second time, which a limit on concurrency does not
+    /// explain.
+    pub(super) fn refuse(&mut self, outcome: &Outcome, is_first: bool, refused_share: f64, now: Instant) -> bool {
+        // Those of the calls in flight that were not refused were accepted;
+        // the others will end in a moment.
+        let others = outcome.others.max(1);
+        let after = match self.growth {
+            Growth::Probing { after, .. } if is_first => (after * 2).min(PROBE_AFTER.1),
+            Growth::Probing { after, .. } => after,
+            Growth::Fast => PROBE_AFTER.0,
+        };
+        self.growth = Growth::Probing { left: after, after, step: 1 };
+        if let Some(before) = self.tried_from.take() {
+            // One more was too many. Which of the calls in flight it was
+            // is the other side's choice.
+            self.level = self.level.min(before);
+            self.proven = self.proven.min(before as usize);
+            return false;
+        }
+        if outcome.in_flight > self.proven {
+            self.level = self.level.min(others.max(self.proven) as f64);
+            return false;
+        }
+        // Fewer than before are accepted: either the limit is lower now, or
+        // it is not on concurrency.
+        let since = self.lowered.map(|lowered| now.saturating_duration_since(lowered));
+        if since.is_some_and(|since| since < outcome.latency) || refused_share < NOISE {
+            return false;
+        }
+        self.proven = 0;
+        self.level = self.level.min(others as f64);
+        self.lowered = Some(now);
+        since.is_some_and(|since| AGAIN.contains(&since))
+    }
+}

@@ -1,0 +1,151 @@
+//! The limits on calls and on tokens: declared, announced or learned.
+
+use super::{AdaptiveSettings, bucket::Bucket};
+use crate::RateHints;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How a learned rate grows each second without a refusal, and what is left of it after one.
+const RATE_GROWTH: f64 = 0.02;
+const RATE_CUT: f64 = 0.95;
+/// No wish to be left alone pauses all calls for longer than the first. One
+/// that is longer than the second is for the call that it came with.
+const PAUSE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(300));
+
+/// What may start, by rate.
+#[derive(Debug)]
+pub(super) struct Rates {
+    pub(super) requests: Bucket,
+    pub(super) tokens: Bucket,
+    declared: Declared,
+    /// Where the rate of calls was learned: when it was last raised.
+    learned: Option<Instant>,
+    /// Nothing starts before.
+    paused_until: Option<Instant>,
+}
+
+/// The limits per minute that were declared.
+#[derive(Debug)]
+struct Declared {
+    requests: Option<f64>,
+    tokens: Option<f64>,
+}
+
+impl Rates {
+    pub(super) fn new(settings: &AdaptiveSettings, now: Instant) -> Self {
+        let (requests, tokens) = (settings.requests_per_minute, settings.tokens_per_minute);
+        Self {
+            requests: Bucket::new(requests, now),
+            tokens: Bucket::new(tokens, now).estimated(),
+            declared: Declared { requests, tokens },
+            learned: None,
+            paused_until: None,
+        }
+    }
+
+    /// Holds smaller limits than were declared so far. Whether there are any.
+    pub(super) fn restrict(&mut self, settings: &AdaptiveSettings, now: Instant) -> bool {
+        let smaller = |limit: Option<f64>, declared: Option<f64>| {
+            limit.filter(|limit| declared.is_none_or(|declared| *limit < declared))
+        };
+        let requests = smaller(settings.requests_per_minute, self.declared.requests);
+        let tokens = smaller(settings.tokens_per_minute, self.declared.tokens);
+        if requests.is_some() {
+            self.declared.requests = requests;
+            self.requests = Bucket::new(requests, now);
+            self.learned = None;
+        }
+        if tokens.is_some() {
+            self.declared.tokens = tokens;
+            self.forget_tokens(now);
+        }
+        requests.is_some() || tokens.is_some()
+    }
+
+    /// Until when nothing starts, if calls are paused.
+    pub(super) fn paused_until(&self, now: Instant) -> Option<Instant> {
+        self.paused_until.filter(|until| *until > now)
+    }
+
+    /// Takes what a call of this cost needs, or says when it is there.
+    pub(super) fn take(&mut self, cost: f64, now: Instant) -> Result<(), Instant> {
+        self.raise_learned(now);
+        let waits = [self.requests.ready(1.0, now), self.tokens.ready(cost, now)];
+        if let Some(at) = waits.into_iter().flatten().max() {
+            return Err(at);
+        }
+        self.requests.spend(1.0, now);
+        self.tokens.spend(cost, now);
+        Ok(())
+    }
+
+    /// A call that started then was refused, so it took nothing.
+    pub(super) fn refund(&mut self, cost: f64, started: Instant) {
+        self.requests.refund(1.0, started);
+        self.tokens.refund(cost, started);
+    }
+
+    /// Takes over what the other side announces.
+    pub(super) fn hear(&mut self, hints: &RateHints, now: Instant) {
+        self.requests.hear(&hints.requests, hints.sent, now);
+        self.tokens.hear(&hints.tokens, hints.sent, now);
+        if hints.requests.per_minute.is_some() {
+            self.learned = None;
+        }
+    }
+
+    /// The rate of calls per second, if it was declared or announced.
+    pub(super) fn known_rate(&self) -> Option<f64> {
+        self.requests.rate().filter(|_| self.learned.is_none())
+    }
+
+    /// Goes back to the declared limit on calls: the announced one does not hold.
+    pub(super) fn forget_requests(&mut self, now: Instant) {
+        self.requests = Bucket::new(self.declared.requests, now);
+    }
+
+    /// Goes back to the declared limit on tokens.
+    pub(super) fn forget_tokens(&mut self, now: Instant) {
+        self.tokens = Bucket::new(self.declared.tokens, now).estimated();
+    }
+
+    /// Learns the rate of calls from how many were accepted per second lately,
+    /// or lowers the one that it had learned. The rate, if there is one.
+    pub(super) fn learn(&mut self, accepted_per_second: f64, now: Instant) -> Option<f64> {
+        let rate = match self.requests.rate() {
+            Some(rate) if self.learned.is_some() => rate * RATE_CUT,
+            _ => accepted_per_second,
+        };
+        if rate > 0.0 {
+            self.requests.learn(rate, now);
+            self.learned = Some(now);
+            return Some(rate);
+        }
+        None
+    }
+
+    fn raise_learned(&mut self, now: Instant) {
+        let Some(raised) = self.learned else { return };
+        let since = now.saturating_duration_since(raised).as_secs_f64();
+        if since >= 1.0
+            && let Some(rate) = self.requests.rate()
+        {
+            self.requests.raise(rate * (1.0 + RATE_GROWTH * since), now);
+            self.learned = Some(now);
+        }
+    }
+
+    /// Starts nothing for as long as the other side asks, within bounds.
+    pub(super) fn pause(&mut self, wait: Option<Duration>, now: Instant) {
+        if let Some(wait) = wait.filter(|wait| is_meant_for_all(*wait)) {
+            let until = now + wait.min(PAUSE.0);
+            self.paused_until = Some(self.paused_until.map_or(until, |paused| paused.max(until)));
+        }
+    }
+}
+
+/// Whether a wish to be left alone for so long may concern more than the call
+/// that it came with.
+pub(super) fn is_meant_for_all(wait: Duration) -> bool {
+    wait <= PAUSE.1
+}
