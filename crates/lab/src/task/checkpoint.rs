@@ -216,7 +216,7 @@ mod tests {
         Experiment,
         task::{Material, Models},
     };
-    use models::{Client, EmbeddingModel, Identity, Usage, provider};
+    use models::{Client, EmbeddingModel, Identity, Model, Usage, provider};
     use std::sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -232,11 +232,14 @@ mod tests {
         texts: Mutex<Vec<String>>,
     }
 
-    #[async_trait::async_trait]
-    impl EmbeddingModel for Counting {
+    impl Model for Counting {
         fn identity(&self) -> &Identity {
             &self.identity
         }
+    }
+
+    #[async_trait::async_trait]
+    impl EmbeddingModel for Counting {
         fn dimensions(&self) -> usize {
             2
         }

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::{
-    Answering, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, ModelDirectory, OnPiece, Piece,
-    provider::Context,
+    Answering, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, Model, ModelDirectory, OnPiece,
+    Piece, provider::Context,
 };
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
@@ -60,18 +60,20 @@ impl Speaker {
     }
 }
 
-#[async_trait]
-impl ChatModel for Speaker {
+impl Model for Speaker {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn context_length(&self) -> usize {
-        100
-    }
-
     fn concurrency(&self) -> usize {
         4
+    }
+}
+
+#[async_trait]
+impl ChatModel for Speaker {
+    fn context_length(&self) -> usize {
+        100
     }
 
     fn count_tokens(&self, text: &str) -> usize {

@@ -1,7 +1,7 @@
 //! Calls to simulated models: who is asked, how often, and what is kept.
 
 use super::*;
-use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message};
+use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message, Model};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
@@ -66,18 +66,20 @@ impl Toy {
     }
 }
 
-#[async_trait]
-impl ChatModel for Toy {
+impl Model for Toy {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn context_length(&self) -> usize {
-        100
-    }
-
     fn concurrency(&self) -> usize {
         3
+    }
+}
+
+#[async_trait]
+impl ChatModel for Toy {
+    fn context_length(&self) -> usize {
+        100
     }
 
     fn count_tokens(&self, text: &str) -> usize {
@@ -97,10 +99,6 @@ impl ChatModel for Toy {
 
 #[async_trait]
 impl EmbeddingModel for Toy {
-    fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     fn dimensions(&self) -> usize {
         1
     }
@@ -122,10 +120,6 @@ impl EmbeddingModel for Toy {
 
 #[async_trait]
 impl RerankModel for Toy {
-    fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     async fn rerank(&self, _query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         self.called().await?;
         Ok((passages.iter().map(|passage| 0.1 * passage.len() as f32).collect(), Usage::default()))
@@ -379,22 +373,27 @@ async fn who_waits_for_an_allowance_holds_no_slot_and_not_for_ever() {
 /// A toy with limits of its own.
 struct Limited(Toy, Limits);
 
-#[async_trait]
-impl ChatModel for Limited {
+impl Model for Limited {
     fn identity(&self) -> &Identity {
         &self.0.identity
     }
-    fn context_length(&self) -> usize {
-        self.0.context_length()
-    }
+
     fn concurrency(&self) -> usize {
         self.1.maximum()
     }
-    fn count_tokens(&self, text: &str) -> usize {
-        self.0.count_tokens(text)
-    }
+
     fn limits(&self) -> Limits {
         self.1
+    }
+}
+
+#[async_trait]
+impl ChatModel for Limited {
+    fn context_length(&self) -> usize {
+        self.0.context_length()
+    }
+    fn count_tokens(&self, text: &str) -> usize {
+        self.0.count_tokens(text)
     }
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -437,15 +436,19 @@ async fn of_two_handles_with_different_limits_both_hold() {
 async fn counts_that_no_sum_can_hold_are_no_panic() {
     let (_folder, journal) = journal();
     struct Boasting(Identity);
-    #[async_trait]
-    impl ChatModel for Boasting {
+    impl Model for Boasting {
         fn identity(&self) -> &Identity {
             &self.0
         }
-        fn context_length(&self) -> usize {
+
+        fn concurrency(&self) -> usize {
             1
         }
-        fn concurrency(&self) -> usize {
+    }
+
+    #[async_trait]
+    impl ChatModel for Boasting {
+        fn context_length(&self) -> usize {
             1
         }
         fn count_tokens(&self, _: &str) -> usize {
