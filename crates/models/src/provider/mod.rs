@@ -226,6 +226,22 @@ pub enum ModelConfig {
 }
 
 impl ModelConfig {
+    /// A model of this process, by its name in the catalogue or what else
+    /// `model` may be. Whether it is here is found out with all that it needs.
+    pub fn here(kind: Kind, model: &str) -> Option<Self> {
+        let model = model.to_owned();
+        Some(match kind {
+            Kind::Chat => Self::Chat(ChatConfig::Local(local::chat_local::Config { model, ..Default::default() })),
+            Kind::Embedding => {
+                Self::Embedding(EmbeddingConfig::Local(local::embedding_local::Config { model, ..Default::default() }))
+            }
+            Kind::Rerank => {
+                Self::Rerank(RerankConfig::Local(local::rerank_local::Config { model, ..Default::default() }))
+            }
+            Kind::Library => return None,
+        })
+    }
+
     /// What it is for.
     pub fn kind(&self) -> Kind {
         match self {
@@ -416,6 +432,47 @@ mod tests {
             assert_ne!(changed, identity, "{name}");
             assert_eq!(changed.of_calls() == identity.of_calls(), identity.is_remote(), "{name}");
         }
+    }
+
+    #[test]
+    fn settings_of_endpoints_have_their_names_order_and_defaults() {
+        let known = |kind: &str| {
+            let misspelt = serde_json::json!({ kind: { "openai": { "modle": "m" } } });
+            let error = serde_json::from_value::<ModelConfig>(misspelt).expect_err("misspelt").to_string();
+            assert!(error.starts_with("unknown field `modle`, expected one of `model`"), "{error}");
+            error.split('`').skip(3).step_by(2).collect::<Vec<_>>().join(" ")
+        };
+        let written = |config: &str| {
+            let config: ModelConfig = serde_json::from_str(config).expect("settings");
+            serde_json::to_string(&config).expect("JSON")
+        };
+        assert_eq!(
+            known("chat"),
+            "model base_url api_key_env headers query timeout_seconds connect_timeout_seconds max_response_bytes \
+             concurrency limits price context_length omit extra"
+        );
+        assert_eq!(
+            written(r#"{"chat":{"openai":{}}}"#),
+            r#"{"chat":{"openai":{"model":"","base_url":"","headers":{},"timeout_seconds":120.0,"connect_timeout_seconds":5.0,"max_response_bytes":16777216,"limits":{},"price":{},"context_length":32768,"omit":[],"extra":{}}}}"#
+        );
+        assert_eq!(
+            known("embedding"),
+            "model base_url api_key_env headers timeout_seconds connect_timeout_seconds max_response_bytes \
+             concurrency limits price batch_size dimensions max_tokens query_prefix document_prefix encoding"
+        );
+        assert_eq!(
+            written(r#"{"embedding":{"openai":{}}}"#),
+            r#"{"embedding":{"openai":{"model":"","base_url":"","headers":{},"timeout_seconds":60.0,"connect_timeout_seconds":5.0,"max_response_bytes":67108864,"limits":{},"batch_size":128,"max_tokens":8191,"query_prefix":"","document_prefix":"","encoding":"base64"}}}"#
+        );
+        assert_eq!(
+            known("rerank"),
+            "model base_url shape api_key_env headers timeout_seconds connect_timeout_seconds max_response_bytes \
+             concurrency limits price"
+        );
+        assert_eq!(
+            written(r#"{"rerank":{"openai":{}}}"#),
+            r#"{"rerank":{"openai":{"model":"","base_url":"","shape":"jina","headers":{},"timeout_seconds":60.0,"connect_timeout_seconds":5.0,"max_response_bytes":16777216,"limits":{}}}}"#
+        );
     }
 
     #[test]
