@@ -6,8 +6,8 @@
 //! the limits and the accounting.
 
 //!
-//! [`model`](self) is what a model is: the traits, what they take and give,
-//! and their errors; `remote` runs models behind endpoints, `local` in this
+//! `model` is what a model is: the traits, what they take and give, and their
+//! errors. `remote` asks models behind endpoints, `local` runs models in this
 //! process, `fetch` brings their files here, and [`provider`] lists the ways
 //! to run one. Each is closed: what the others use of it stands in the `use`
 //! lines of its `mod.rs`.
@@ -31,8 +31,8 @@ pub use fetch::{
 };
 pub use local::CpuBudget;
 pub use model::{
-    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish, Identity, InputKind, Limits,
-    Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role, Usage,
+    Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish, Identity, InputKind,
+    Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role, Usage,
 };
 pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
 

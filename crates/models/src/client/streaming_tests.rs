@@ -99,7 +99,7 @@ impl ChatModel for Speaker {
                     tokio::task::yield_now().await;
                 }
                 Wait => self.go_on.acquire().await.expect("it stays open").forget(),
-                Fail => return Err(Error::Connection { endpoint: "e".to_owned(), reason: "r".to_owned() }),
+                Fail => return Err(Error::connection("e", "r")),
             }
         }
         let usage = Usage { prompt_tokens: 3, cached_tokens: 0, completion_tokens: 2 };

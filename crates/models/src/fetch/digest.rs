@@ -33,9 +33,9 @@ impl Digests {
 
     /// The SHA-256 of a file: remembered if the file did not change since.
     pub(super) fn of(&self, path: &Path) -> Result<String, Error> {
-        let absolute = std::path::absolute(path).map_err(|error| bad_file(path, &error))?;
+        let absolute = std::path::absolute(path).map_err(|error| Error::bad_file(path, error))?;
         let note = self.note(&absolute);
-        let state = state(&absolute).map_err(|error| bad_file(path, &error))?;
+        let state = state(&absolute).map_err(|error| Error::bad_file(path, error))?;
         let remembered = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Remembered>(&text).ok());
         if let Some(known) = remembered
             && known.path == absolute
@@ -43,7 +43,7 @@ impl Digests {
         {
             return Ok(known.sha256);
         }
-        let sha256 = sha256_of(&absolute).map_err(|error| bad_file(path, &error))?;
+        let sha256 = sha256_of(&absolute).map_err(|error| Error::bad_file(path, error))?;
         self.remember(absolute, state, &sha256);
         Ok(sha256)
     }
@@ -113,10 +113,6 @@ pub(super) fn combined<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) 
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(super) fn bad_file(path: &Path, reason: &dyn std::fmt::Display) -> Error {
-    Error::BadFile { path: path.display().to_string(), reason: reason.to_string() }
 }
 
 #[cfg(test)]

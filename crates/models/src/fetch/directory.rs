@@ -1,7 +1,7 @@
 //! Where models and libraries lie on this disk. Looking never downloads.
 
 use super::{
-    digest::{Digests, bad_file, combined},
+    digest::{Digests, combined},
     hub::Manifest,
     reference::{HubReference, Reference},
 };
@@ -185,7 +185,7 @@ impl ModelDirectory {
             let path = folder.join(&file.name);
             if digests.of(&path)? != file.sha256 {
                 let reason = format!("is not the pinned file: remove it and run `reverie models pull {}`", entry.name);
-                return Err(bad_file(&path, &reason));
+                return Err(Error::bad_file(&path, reason));
             }
         }
         let mut paths: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
@@ -231,7 +231,7 @@ impl ModelDirectory {
             .collect();
         files.sort();
         if files.is_empty() {
-            return Err(bad_file(path, &"holds no model: expected .onnx, .safetensors or .gguf"));
+            return Err(Error::bad_file(path, "holds no model: expected .onnx, .safetensors or .gguf"));
         }
         self.described(model, path.to_owned(), files)
     }

@@ -74,7 +74,7 @@ impl Downloader {
             .no_gzip()
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|error| Failure::new(innermost(&error)))?;
+            .map_err(|error| Failure::new(innermost(&error).to_string()))?;
         Ok(Self { client, unreachable: Mutex::default() })
     }
 
@@ -97,7 +97,8 @@ impl Downloader {
         let url = response.url().clone();
         let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
         let is_json = kind.contains("json");
-        let body = response.text().await.map_err(|error| Broken::ForNow(Failure::new(innermost(&error))))?;
+        let body =
+            response.text().await.map_err(|error| Broken::ForNow(Failure::new(innermost(&error).to_string())))?;
         Ok(Page { url, is_json, body })
     }
 
@@ -177,7 +178,7 @@ impl Downloader {
         let outcome = loop {
             match stream.next().await {
                 None => break Ok(()),
-                Some(Err(error)) => break Err(Broken::ForNow(Failure::new(innermost(&error)))),
+                Some(Err(error)) => break Err(Broken::ForNow(Failure::new(innermost(&error).to_string()))),
                 Some(Ok(bytes)) => {
                     if let Err(error) = file.write_all(&bytes).await {
                         break Err(for_good(error));
@@ -218,7 +219,7 @@ impl Downloader {
             request = request.bearer_auth(token);
         }
         request.send().await.map_err(|error| {
-            let reason = innermost(&error);
+            let reason = innermost(&error).to_string();
             if error.is_connect() {
                 self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).insert(host.clone());
                 Broken::ForGood(Failure::new(format!("{host} cannot be reached: {reason}")))

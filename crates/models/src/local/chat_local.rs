@@ -78,10 +78,8 @@ impl Config {
             return Err(Error::Config("`threads` is 0: it must be at least 1".into()));
         }
         let files = cx.directory.locate(&self.model, Kind::Chat)?;
-        let path = files.with_extension("gguf").ok_or_else(|| Error::BadFile {
-            path: files.folder.display().to_string(),
-            reason: "it holds no .gguf file".into(),
-        })?;
+        let path =
+            files.with_extension("gguf").ok_or_else(|| Error::bad_file(&files.folder, "it holds no .gguf file"))?;
         let identity = Identity {
             provider: "llama.cpp".into(),
             model: self.model.clone(),
@@ -213,8 +211,7 @@ async fn blocking<T: Send + 'static>(
     model: &str,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let failed = |error: tokio::task::JoinError| Error::Runtime { model: model.into(), reason: error.to_string() };
-    tokio::task::spawn_blocking(work).await.map_err(failed)?
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::runtime(model, error))?
 }
 
 impl Model for LocalChat {

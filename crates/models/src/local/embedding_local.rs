@@ -169,7 +169,7 @@ impl OnnxEmbedder {
             let model = self.identity.model.clone();
             self.pool.compute(move || {
                 let tokens = texts.iter().map(|text| tokenizer.encode(text.as_str()));
-                tokens.collect::<Result<Vec<_>, _>>().map_err(|reason| Error::Runtime { model, reason })
+                tokens.collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&model, error))
             })
         };
         let parts: Vec<Vec<Tokenized>> =

@@ -70,13 +70,12 @@ impl ModelSettings for Config {
 
     fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
         let (files, weights) = self.locate(cx)?;
-        let bad = |path: &Path, reason: String| Error::BadFile { path: path.display().to_string(), reason };
-        let bytes = std::fs::read(&weights).map_err(|error| bad(&weights, error.to_string()))?;
-        let table = Table::read(&bytes).map_err(|reason| bad(&weights, reason))?;
+        let bytes = std::fs::read(&weights).map_err(|error| Error::bad_file(&weights, error))?;
+        let table = Table::read(&bytes).map_err(|reason| Error::bad_file(&weights, reason))?;
         let path = files.folder.join("tokenizer.json");
-        let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| bad(&path, error.to_string()))?;
+        let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
         tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|error| bad(&path, error.to_string()))?;
+        tokenizer.with_truncation(None).map_err(|error| Error::bad_file(&path, error))?;
         // A word that the vocabulary does not know says nothing of the text.
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
@@ -175,8 +174,7 @@ impl Reader {
     }
 
     fn ids(&self, text: &str) -> Result<Vec<u32>, Error> {
-        let failed = |error: tokenizers::Error| Error::Runtime { model: self.name.clone(), reason: error.to_string() };
-        let encoding = self.tokenizer.encode_fast(text, false).map_err(failed)?;
+        let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| Error::runtime(&self.name, error))?;
         Ok(encoding.get_ids()[..encoding.len().min(self.max_tokens)].to_vec())
     }
 }
@@ -194,11 +192,8 @@ impl StaticEmbedder {
             let _held = thread;
             read(&reader, &texts)
         };
-        let failed = |error: tokio::task::JoinError| Error::Runtime {
-            model: self.reader.name.clone(),
-            reason: error.to_string(),
-        };
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(failed(error)))
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| Err(Error::runtime(&self.reader.name, error)))
     }
 }
 

@@ -91,7 +91,7 @@ impl ModelSettings for Config {
         let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[2, 1])?;
         if let Some(n_labels) = pool.width().filter(|n_labels| *n_labels > 2) {
             let reason = format!("has {n_labels} labels; a reranker has 1, or 2 of which the second says relevant");
-            return Err(Error::BadFile { path: file.display().to_string(), reason });
+            return Err(Error::bad_file(&file, reason));
         }
         let alone = located.runs_alone(&file)?;
         Ok(Arc::new(CrossEncoder {
@@ -134,7 +134,7 @@ impl RerankModel for CrossEncoder {
         let (query, owned) = (query.to_owned(), passages.to_vec());
         let tokenize = move || {
             let tokens = owned.iter().map(|passage| tokenizer.encode((query.as_str(), passage.as_str())));
-            tokens.collect::<Result<Vec<Tokenized>, _>>().map_err(|reason| Error::Runtime { model, reason })
+            tokens.collect::<Result<Vec<Tokenized>, tokenizers::Error>>().map_err(|error| Error::runtime(&model, error))
         };
         let tokens = self.pool.compute(tokenize).await?;
         let n_sessions = self.pool.n_sessions();

@@ -1,7 +1,11 @@
 //! What can go wrong with a model, by what the caller can do about it.
 
 use crate::{Cap, RateHints};
-use std::time::Duration;
+use std::{error::Error as StdError, path::Path, sync::Arc, time::Duration};
+
+/// What an error comes from: the error of a library or of the system, or a
+/// sentence.
+pub type Cause = Arc<dyn StdError + Send + Sync>;
 
 /// Why a model gave no answer. Never holds a secret.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -19,12 +23,13 @@ pub enum Error {
         hint: String,
     },
     /// A file is not what it should be.
-    #[error("{path}: {reason}")]
+    #[error("{path}: {cause}")]
     BadFile {
         /// The file.
         path: String,
         /// What is wrong.
-        reason: String,
+        #[source]
+        cause: Cause,
     },
     /// The named environment variable is not set.
     #[error("the environment variable `{variable}` is not set: it must hold the API key of {model}")]
@@ -35,12 +40,13 @@ pub enum Error {
         model: String,
     },
     /// No connection, or it broke.
-    #[error("{endpoint} cannot be reached: {reason}; check `base_url`, and that the server runs")]
+    #[error("{endpoint} cannot be reached: {cause}; check `base_url`, and that the server runs")]
     Connection {
         /// The endpoint.
         endpoint: String,
         /// What the system said.
-        reason: String,
+        #[source]
+        cause: Cause,
     },
     /// No answer in time.
     #[error("{model} did not answer within {after:?}; if it is only slow, raise its `timeout_seconds`")]
@@ -216,12 +222,13 @@ pub enum Error {
         what: &'static str,
     },
     /// The in-process runtime failed.
-    #[error("{model}: {reason}")]
+    #[error("{model}: {cause}")]
     Runtime {
         /// The model.
         model: String,
         /// What it said.
-        reason: String,
+        #[source]
+        cause: Cause,
     },
     /// The call was cancelled.
     #[error("cancelled")]
@@ -232,6 +239,21 @@ pub enum Error {
 }
 
 impl Error {
+    /// A file that is not what it should be, for this reason.
+    pub(crate) fn bad_file(path: &Path, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::BadFile { path: path.display().to_string(), cause: Arc::from(cause.into()) }
+    }
+
+    /// No connection to this endpoint, for this reason.
+    pub(crate) fn connection(endpoint: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Connection { endpoint: endpoint.to_owned(), cause: Arc::from(cause.into()) }
+    }
+
+    /// A failure of what runs this model, for this reason.
+    pub(crate) fn runtime(model: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Runtime { model: model.to_owned(), cause: Arc::from(cause.into()) }
+    }
+
     /// Whether the same call may work later.
     pub fn is_transient(&self) -> bool {
         matches!(
@@ -263,10 +285,10 @@ fn shown(cap: &Cap, amount: &f64) -> String {
 
 /// The cause at the bottom: with network errors, what is above it only
 /// repeats the address, which may hold a secret.
-pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;
     }
-    cause.to_string()
+    cause
 }

@@ -99,7 +99,7 @@ impl Endpoint {
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
         let started = Instant::now();
         let sent = self.client.post(self.url(path)).json(body).timeout(self.timeout).send().await;
-        let response = sent.map_err(|error| self.broken(&error, started))?;
+        let response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, started).await);
         }
@@ -113,7 +113,7 @@ impl Endpoint {
         let mut body = Vec::new();
         // The length that it tells saves reading it in vain.
         self.within_limit(response.content_length().unwrap_or_default(), 0)?;
-        while let Some(part) = response.chunk().await.map_err(|error| self.broken(&error, started))? {
+        while let Some(part) = response.chunk().await.map_err(|error| self.broken(error, started))? {
             self.within_limit(part.len() as u64, body.len())?;
             body.extend_from_slice(&part);
         }
@@ -199,12 +199,12 @@ impl Endpoint {
         Error::ContentFiltered { model: self.model.clone(), reason: self.shown(reason) }
     }
 
-    pub(super) fn broken(&self, error: &reqwest::Error, started: Instant) -> Error {
+    pub(super) fn broken(&self, error: reqwest::Error, started: Instant) -> Error {
         if error.is_timeout() && !error.is_connect() {
             let after = Duration::from_millis(started.elapsed().as_millis() as u64);
             return Error::Timeout { model: self.model.clone(), after };
         }
-        Error::Connection { endpoint: self.base.clone(), reason: self.shown(&innermost(error)) }
+        Error::connection(&self.base, Broken { shown: self.shown(&innermost(&error).to_string()), error })
     }
 
     async fn refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
@@ -277,6 +277,28 @@ impl Endpoint {
             Some((end, _)) => format!("{}…", visible(&text[..end])),
             None => visible(&text).into_owned(),
         }
+    }
+}
+
+/// Why there is no connection: what the system said, which is the innermost
+/// cause. Those above it repeat the address, and are not shown.
+#[derive(Debug)]
+struct Broken {
+    /// What it said, as all errors show what others say.
+    shown: String,
+    error: reqwest::Error,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl std::error::Error for Broken {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What had to be hidden is not shown as a cause either.
+        Some(innermost(&self.error)).filter(|cause| cause.to_string() == self.shown)
     }
 }
 

@@ -249,7 +249,13 @@ async fn what_does_not_answer_is_told_apart() {
     let slow = EndpointSettings { timeout_seconds: 0.1, ..settings(&base_url, &headers) };
     assert!(matches!(bench.call(slow).await, Err(Error::Timeout { .. })));
     let nobody = settings("http://127.0.0.1:9/v1", &headers);
-    assert!(matches!(bench.call(nobody).await, Err(Error::Connection { .. })));
+    let error = bench.call(nobody).await.expect_err("nobody is there");
+    assert!(matches!(error, Error::Connection { .. }));
+    let causes = std::iter::successors(std::error::Error::source(&error), |cause| cause.source());
+    let system =
+        causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()).next().expect("what the system said");
+    assert_eq!(system.kind(), std::io::ErrorKind::ConnectionRefused);
+    assert!(error.to_string().contains(&system.to_string()), "{error}");
     let error = refused(ResponseTemplate::new(200).set_body_string("<html>")).await;
     assert!(matches!(error, Error::Malformed { .. }) && error.is_transient());
 }

@@ -151,7 +151,7 @@ impl Engine {
         // Made first, so that the threads end if one of them cannot be started.
         let engine = Self { shared: shared.clone() };
         for thread in 0..shared.settings.workers() {
-            let failed = |error: std::io::Error| shared.failure(&format!("no thread could be started: {error}"));
+            let failed = |error: std::io::Error| shared.failure(format!("no thread could be started: {error}"));
             // Without drivers this is only a place to wait for cores in.
             let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
             let shared = shared.clone();
@@ -229,11 +229,9 @@ impl Shared {
             return Ok(model.clone());
         }
         let path = &self.settings.path;
-        let model =
-            LlamaModel::load_from_file(backend()?, path, &LlamaModelParams::default()).map_err(|_| Error::BadFile {
-                path: path.display().to_string(),
-                reason: "llama.cpp cannot load its weights: it is cut off, or does not fit into memory".into(),
-            })?;
+        let model = LlamaModel::load_from_file(backend()?, path, &LlamaModelParams::default()).map_err(|_| {
+            Error::bad_file(path, "llama.cpp cannot load its weights: it is cut off, or does not fit into memory")
+        })?;
         Ok(weights.insert(Arc::new(model)).clone())
     }
 
@@ -248,7 +246,7 @@ impl Shared {
         make()
     }
 
-    pub(super) fn failure(&self, reason: &str) -> Error {
-        Error::Runtime { model: self.settings.model.clone(), reason: reason.into() }
+    pub(super) fn failure(&self, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+        Error::runtime(&self.settings.model, cause)
     }
 }

@@ -42,8 +42,5 @@ fn backend() -> Result<&'static LlamaBackend, Error> {
             Some(backend)
         })
         .as_ref()
-        .ok_or_else(|| Error::Runtime {
-            model: "llama.cpp".into(),
-            reason: "it was already started by another part of this process".into(),
-        })
+        .ok_or_else(|| Error::runtime("llama.cpp", "it was already started by another part of this process"))
 }

@@ -22,7 +22,7 @@ pub(crate) struct Vocabulary {
 impl Vocabulary {
     /// Reads a file's header.
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
-        let bad = |reason: &str| Error::BadFile { path: path.display().to_string(), reason: reason.into() };
+        let bad = |reason: &str| Error::bad_file(path, reason);
         // llama.cpp says only "no" to what it cannot load, so the most
         // likely mistake is named first.
         let mut magic = [0; 4];

@@ -156,9 +156,7 @@ impl<'a> Worker<'a> {
     }
 
     fn add(&mut self, slot: usize, token: LlamaToken, position: usize, logits: bool) -> Result<(), Error> {
-        self.batch
-            .add(token, position as i32, &[slot as i32], logits)
-            .map_err(|error| self.shared.failure(&error.to_string()))
+        self.batch.add(token, position as i32, &[slot as i32], logits).map_err(|error| self.shared.failure(error))
     }
 
     /// Computes the batch, on cores that nobody else of this process uses
@@ -171,7 +169,7 @@ impl<'a> Worker<'a> {
         self.adapt(slot);
         let cores = self.shared.settings.cpu.acquire(self.threads);
         let _cores = self.runtime.block_on(cores);
-        self.context.decode(&mut self.batch).map_err(|error| self.shared.failure(&error.to_string()))?;
+        self.context.decode(&mut self.batch).map_err(|error| self.shared.failure(error))?;
         self.copying = false;
         Ok(())
     }
@@ -252,7 +250,7 @@ fn context<'a>(shared: &Shared, model: &'a LlamaModel, threads: usize) -> Result
     let backend = backend()?;
     shared
         .alone(|| model.new_context(backend, parameters))
-        .map_err(|error| shared.failure(&format!("a context of {cells} tokens could not be made: {error}")))
+        .map_err(|error| shared.failure(format!("a context of {cells} tokens could not be made: {error}")))
 }
 
 /// llama.cpp's `LLAMA_FLASH_ATTN_TYPE_DISABLED`. On a CPU flash attention adds

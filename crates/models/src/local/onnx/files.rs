@@ -90,7 +90,7 @@ impl Settings<'_> {
             }
             Err(reason) => match onnx {
                 Some(onnx) if self.quantization != Some(Quantization::Int8) => Ok(Source::Onnx(onnx)),
-                _ => Err(Error::BadFile { path: path.display().to_string(), reason }),
+                _ => Err(Error::bad_file(&path, reason)),
             },
         }
     }
@@ -148,7 +148,7 @@ impl Located {
             Source::Onnx(_) => {
                 let mut start = Vec::new();
                 let read = File::open(onnx).and_then(|file| file.take(4 << 20).read_to_end(&mut start));
-                read.map_err(|error| bad(onnx, error))?;
+                read.map_err(|error| Error::bad_file(onnx, error))?;
                 let names: [&[u8]; 2] = [b"DynamicQuantize", b"MatMulInteger"];
                 Ok(names.iter().any(|name| start.windows(name.len()).any(|part| part == *name)))
             }
@@ -167,15 +167,15 @@ impl Located {
         if converted.is_file() {
             return Ok(converted);
         }
-        let bytes = std::fs::read(weights).map_err(|error| bad(weights, error))?;
+        let bytes = std::fs::read(weights).map_err(|error| Error::bad_file(weights, error))?;
         let model =
             Weights::parse(&bytes).and_then(|parsed| bert::convert(&parsed, &self.config, precision, self.head));
-        let model = model.map_err(|reason| bad(weights, reason))?;
+        let model = model.map_err(|reason| Error::bad_file(weights, reason))?;
         // Two processes may convert at once: each writes its own draft, and
         // the last rename wins with the same bytes.
         let draft = store::staged_path(&converted);
         let written = std::fs::write(&draft, model).and_then(|()| std::fs::rename(&draft, &converted));
-        written.map_err(|error| bad(&converted, error))?;
+        written.map_err(|error| Error::bad_file(&converted, error))?;
         Ok(converted)
     }
 
@@ -231,7 +231,7 @@ fn header(path: &Path) -> Result<Vec<u8>, Error> {
         file.take(u64::from_le_bytes(length).min(100_000_000)).read_to_end(&mut text)?;
         Ok(text)
     };
-    read().map_err(|error| bad(path, error))
+    read().map_err(|error| Error::bad_file(path, error))
 }
 
 /// x86 processors without VNNI add two 8-bit products in 16 bits, which
@@ -254,8 +254,4 @@ fn name(precision: Precision) -> &'static str {
 
 fn json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&std::fs::read(path).ok()?).ok()
-}
-
-fn bad(path: &Path, reason: impl std::fmt::Display) -> Error {
-    Error::BadFile { path: path.display().to_string(), reason: reason.to_string() }
 }

@@ -43,10 +43,9 @@ fn environment(library: &Path) -> Result<Environment, Error> {
     if let Some(environment) = loaded.as_ref() {
         return Ok(environment.clone());
     }
-    let bad = |reason: String| Error::BadFile { path: library.display().to_string(), reason };
-    let builder = ort::init_from(library).map_err(|error| bad(error.to_string()))?;
+    let builder = ort::init_from(library).map_err(|error| Error::bad_file(library, error))?;
     let environment = builder.with_name("reverie").with_telemetry(false).build();
-    let environment = environment.map_err(|error| bad(error.to_string()))?;
+    let environment = environment.map_err(|error| Error::bad_file(library, error))?;
     // Failures come back as values; nothing but `app` writes to the terminal.
     environment.set_log_level(LogLevel::Fatal);
     *loaded = Some(environment.clone());
@@ -112,7 +111,7 @@ impl SessionPool {
         let n_sessions = cpu.cores().min(MOST_SESSIONS);
         let threads = (cpu.cores() / n_sessions).max(1);
         let session = session(&environment, file, threads)?;
-        let bad = |reason: String| Error::BadFile { path: file.display().to_string(), reason };
+        let bad = |reason: String| Error::bad_file(file, reason);
         let inputs = session.inputs().iter().map(Input::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
         let (output, width) = output(session.outputs(), ranks).map_err(bad)?;
         let idle = Mutex::new(vec![session]);
@@ -175,15 +174,11 @@ impl SessionPool {
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(self.shared.failure(error.to_string())))
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Error::runtime(&self.shared.model, error)))
     }
 }
 
 impl Shared {
-    fn failure(&self, reason: String) -> Error {
-        Error::Runtime { model: self.model.clone(), reason }
-    }
-
     fn take(&self) -> Result<Session, Error> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         idle.map_or_else(|| session(&self.environment, &self.file, self.threads), Ok)
@@ -195,8 +190,8 @@ impl Shared {
         batch: &Batch,
         finish: &impl Fn(&Batch, &Output<'_>) -> Result<T, String>,
     ) -> Result<T, Error> {
-        let finished = self.try_run(session, batch, finish);
-        finished.unwrap_or_else(|error| Err(error.to_string())).map_err(|reason| self.failure(reason))
+        let finished = self.try_run(session, batch, finish).map_err(|error| Error::runtime(&self.model, error))?;
+        finished.map_err(|reason| Error::runtime(&self.model, reason))
     }
 
     fn try_run<T>(
@@ -283,7 +278,7 @@ fn session(environment: &Environment, file: &Path, threads: usize) -> Result<Ses
             .with_no_environment_execution_providers()?;
         builder.commit_from_file(file)
     };
-    built().map_err(|error| Error::BadFile { path: file.display().to_string(), reason: error.to_string() })
+    built().map_err(|error| Error::bad_file(file, error))
 }
 
 #[cfg(test)]

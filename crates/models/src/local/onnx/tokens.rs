@@ -28,8 +28,7 @@ impl TextTokenizer {
     /// Reads a `tokenizer.json`. Its own truncation and padding are those of
     /// whoever saved it, and are replaced.
     pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<Self, Error> {
-        let bad =
-            |error: tokenizers::Error| Error::BadFile { path: path.display().to_string(), reason: error.to_string() };
+        let bad = |error: tokenizers::Error| Error::bad_file(path, error);
         let mut tokenizer = Tokenizer::from_file(path).map_err(bad)?;
         tokenizer.with_padding(None);
         let truncation = TruncationParams { max_length: max_tokens, ..TruncationParams::default() };
@@ -39,8 +38,8 @@ impl TextTokenizer {
 
     /// The tokens of a text or a pair; too many are cut, of a pair from the
     /// longer part.
-    pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<Tokenized, String> {
-        let encoding = self.tokenizer.encode_fast(text, true).map_err(|error| error.to_string())?;
+    pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<Tokenized, tokenizers::Error> {
+        let encoding = self.tokenizer.encode_fast(text, true)?;
         Ok(Tokenized { ids: encoding.get_ids().to_vec(), types: encoding.get_type_ids().to_vec() })
     }
 }

@@ -185,7 +185,7 @@ impl EndpointSettings<'_> {
             }
         };
         let probe = probe.timeout(PROBE.min(endpoint.timeout)).send();
-        let response = probe.await.map_err(|error| endpoint.broken(&error, started))?;
+        let response = probe.await.map_err(|error| endpoint.broken(error, started))?;
         if response.status().is_success() {
             return Ok(());
         }

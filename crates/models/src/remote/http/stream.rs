@@ -52,7 +52,7 @@ impl Endpoint {
         let request = self.client.post(self.url(path)).json(body);
         let sent = request.timeout(self.patience()).send();
         let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.silent())?;
-        let mut response = sent.map_err(|error| self.broken(&error, started))?;
+        let mut response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, started).await);
         }
@@ -69,7 +69,7 @@ impl Endpoint {
         loop {
             let events = match timeout_at(last + self.timeout, response.chunk()).await {
                 Err(_) => return Ok(Ended::Broken(self.silent())),
-                Ok(Err(error)) => return Ok(Ended::Broken(self.broken(&error, started))),
+                Ok(Err(error)) => return Ok(Ended::Broken(self.broken(error, started))),
                 Ok(Ok(Some(bytes))) => {
                     self.within_limit(bytes.len() as u64, received)?;
                     received += bytes.len();
@@ -116,8 +116,7 @@ impl Endpoint {
 
     /// The answer ended before its end: the next attempt may go better.
     pub(crate) fn broken_off(&self) -> Error {
-        let reason = "the answer broke off in the middle".to_owned();
-        Error::Connection { endpoint: self.base.clone(), reason }
+        Error::connection(&self.base, "the answer broke off in the middle")
     }
 
     /// Takes secrets out of an answer's text.

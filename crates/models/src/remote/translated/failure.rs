@@ -14,7 +14,7 @@ pub(super) fn of_a_call(model: &Target<'_>, error: genai::Error, sent: Instant) 
         genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
             match webc_error {
                 Web::ResponseFailedStatus { status, body, headers } => endpoint.refused(status, &headers, &body, sent),
-                Web::Reqwest(error) => endpoint.broken(&error, sent),
+                Web::Reqwest(error) => endpoint.broken(error, sent),
                 Web::ResponseFailedNotJson { content_type, .. } => {
                     endpoint.malformed(format!("not JSON but `{content_type}`"))
                 }
@@ -48,9 +48,9 @@ pub(super) fn of_a_stream(model: &Target<'_>, error: genai::Error, last: &str, s
                 },
                 Err(error) => error,
             };
-            match error.downcast_ref::<reqwest::Error>() {
-                Some(error) => endpoint.broken(error, sent),
-                None => endpoint.malformed(cause),
+            match error.downcast::<reqwest::Error>() {
+                Ok(error) => endpoint.broken(*error, sent),
+                Err(_) => endpoint.malformed(cause),
             }
         }
         genai::Error::ChatResponse { body, .. } => {
