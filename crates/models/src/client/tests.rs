@@ -17,6 +17,7 @@ struct Toy {
     outcomes: Mutex<Vec<Option<Error>>>,
     gate: Option<Notify>,
     begun: Notify,
+    concurrency: usize,
 }
 
 impl Toy {
@@ -34,6 +35,7 @@ impl Toy {
             outcomes: Mutex::default(),
             gate: None,
             begun: Notify::new(),
+            concurrency: 3,
         }
     }
 
@@ -72,7 +74,7 @@ impl Model for Toy {
     }
 
     fn concurrency(&self) -> usize {
-        3
+        self.concurrency
     }
 }
 
@@ -277,7 +279,8 @@ async fn remote_vectors_are_kept_batch_by_batch() {
     let (_folder, journal) = journal();
     let n_kept = || journal.statistics().expect("statistics").entries;
     // The first batch is paid, the second one refused for good.
-    let toy = Arc::new(Toy::failing(vec![Some(Error::Config("no".to_owned())), None]));
+    let failing = Toy::failing(vec![Some(Error::Config("no".to_owned())), None]);
+    let toy = Arc::new(Toy { concurrency: 1, ..failing });
     let embedder = client(Some(journal.clone())).embedder(toy.clone());
     assert!(matches!(embedder.embed(&texts(5), InputKind::Document).await, Err(Error::Config(_))));
     assert_eq!((toy.n_calls(), n_kept()), (2, 1));
