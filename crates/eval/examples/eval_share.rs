@@ -12,7 +12,7 @@
 use async_trait::async_trait;
 use eval::{MetricConfig, Question, Sample, metric::Context, statistics::Summary};
 use futures::{StreamExt, stream};
-use models::{ChatModel, ChatRequest, ChatResponse, Client, Error, Finish, Identity, Usage};
+use models::{ChatModel, ChatRequest, ChatResponse, Client, Error, Finish, Identity, Model, Usage};
 use rag::{Answer, Passage, Span};
 use serde_json::{Value, json};
 use std::{
@@ -29,18 +29,20 @@ const DELAY: Duration = Duration::from_millis(200);
 /// Says yes to everything, after a while.
 struct Slow(Identity, AtomicUsize);
 
-#[async_trait]
-impl ChatModel for Slow {
+impl Model for Slow {
     fn identity(&self) -> &Identity {
         &self.0
     }
 
-    fn context_length(&self) -> usize {
-        1 << 20
-    }
-
     fn concurrency(&self) -> usize {
         1_000
+    }
+}
+
+#[async_trait]
+impl ChatModel for Slow {
+    fn context_length(&self) -> usize {
+        1 << 20
     }
 
     fn count_tokens(&self, text: &str) -> usize {

@@ -26,7 +26,8 @@
 use async_trait::async_trait;
 use eval::{Evidence, MetricConfig, Question, Sample, Score, metric::Context};
 use models::{
-    ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix, Usage,
+    ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix, Model,
+    Usage,
 };
 use rag::{Answer, Passage, Span};
 use serde::Deserialize;
@@ -164,18 +165,20 @@ impl Scripted {
     }
 }
 
-#[async_trait]
-impl ChatModel for Scripted {
+impl Model for Scripted {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn context_length(&self) -> usize {
-        1 << 20
-    }
-
     fn concurrency(&self) -> usize {
         4
+    }
+}
+
+#[async_trait]
+impl ChatModel for Scripted {
+    fn context_length(&self) -> usize {
+        1 << 20
     }
 
     fn count_tokens(&self, text: &str) -> usize {
@@ -200,12 +203,14 @@ struct Known {
     vectors: HashMap<String, Vec<f32>>,
 }
 
-#[async_trait]
-impl EmbeddingModel for Known {
+impl Model for Known {
     fn identity(&self) -> &Identity {
         &self.identity
     }
+}
 
+#[async_trait]
+impl EmbeddingModel for Known {
     fn dimensions(&self) -> usize {
         self.vectors.values().next().map_or(0, Vec::len)
     }

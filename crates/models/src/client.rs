@@ -484,7 +484,7 @@ impl Caller {
             executor::Error::TimedOut { after } => Error::Timeout { model, after },
             executor::Error::Stalled { after, last } => Error::Stalled { model, after, message: last },
             executor::Error::Cancelled => Error::Cancelled,
-            other => Error::Runtime { model, reason: other.to_string() },
+            other => Error::runtime(&model, other),
         }
     }
 }

@@ -45,7 +45,7 @@ pub fn write_tiny_model(folder: &Path, words: &[&str]) -> Result<()> {
 pub fn onnx_environment(
     directory: &crate::ModelDirectory,
 ) -> std::result::Result<ort::environment::Environment, crate::Error> {
-    crate::provider::onnx::library(directory)
+    crate::local::onnx_library(directory)
 }
 
 /// Values in -1..1, the same on every machine.

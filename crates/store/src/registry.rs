@@ -14,15 +14,20 @@ pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 /// (`Debug + Clone + PartialEq + Default + Serialize + Deserialize`, with
 /// `#[serde(default, deny_unknown_fields)]`) and
 /// `impl Config { pub(super) fn build(&self, cx: Context) -> Result<Box<dyn Trait>, Error> }`.
+///
+/// `Openai => chat_openai in remote` names a module that the module `remote`
+/// declares: such a component may be part of a folder that is closed.
 #[macro_export]
 macro_rules! registry {
+    (@declare $module:ident) => { mod $module; };
+    (@declare $module:ident in $folder:ident) => {};
     (
         $(#[$meta:meta])*
         $visibility:vis enum $Enum:ident builds $built:ty, from $context:ty, or $error:ty {
-            $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident ),+ $(,)?
+            $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident $(in $folder:ident)? ),+ $(,)?
         }
     ) => {
-        $( mod $module; )+
+        $( $crate::registry! { @declare $module $(in $folder)? } )+
 
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
@@ -31,7 +36,7 @@ macro_rules! registry {
             $(
                 #[doc = concat!("The component `", stringify!($module), "`.")]
                 $(#[$variant_meta])*
-                $Variant($module::Config),
+                $Variant($($folder::)? $module::Config),
             )+
         }
 
@@ -46,12 +51,12 @@ macro_rules! registry {
 
             /// The version of the component's algorithm: part of every task key.
             $visibility fn version(&self) -> u32 {
-                match self { $( Self::$Variant(_) => $module::VERSION, )+ }
+                match self { $( Self::$Variant(_) => $($folder::)? $module::VERSION, )+ }
             }
 
             /// Every component with its default settings.
             $visibility fn defaults() -> Vec<Self> {
-                vec![ $( Self::$Variant($module::Config::default()) ),+ ]
+                vec![ $( Self::$Variant($($folder::)? $module::Config::default()) ),+ ]
             }
 
             /// Makes the component, or says what is wrong with its settings.

@@ -12,7 +12,7 @@
 use super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
 use super::*;
 use async_trait::async_trait;
-use models::{ChatModel, ChatRequest, ChatResponse, Client, Identity};
+use models::{ChatModel, ChatRequest, ChatResponse, Client, Identity, Model};
 use regex::Regex;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -132,18 +132,20 @@ impl Obedient {
     }
 }
 
-#[async_trait]
-impl ChatModel for Obedient {
+impl Model for Obedient {
     fn identity(&self) -> &Identity {
         self.honest.identity()
     }
 
-    fn context_length(&self) -> usize {
-        self.honest.context_length()
-    }
-
     fn concurrency(&self) -> usize {
         1
+    }
+}
+
+#[async_trait]
+impl ChatModel for Obedient {
+    fn context_length(&self) -> usize {
+        self.honest.context_length()
     }
 
     fn count_tokens(&self, text: &str) -> usize {

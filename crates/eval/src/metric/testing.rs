@@ -6,7 +6,7 @@ use crate::{Evidence, Question, Scored};
 use async_trait::async_trait;
 use models::{
     Chat, ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix,
-    Usage,
+    Model, Usage,
 };
 use rag::{Answer, Passage, Span};
 use serde_json::json;
@@ -265,18 +265,20 @@ impl FakeJudge {
     }
 }
 
-#[async_trait]
-impl ChatModel for FakeJudge {
+impl Model for FakeJudge {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn context_length(&self) -> usize {
-        1 << 20
-    }
-
     fn concurrency(&self) -> usize {
         1
+    }
+}
+
+#[async_trait]
+impl ChatModel for FakeJudge {
+    fn context_length(&self) -> usize {
+        1 << 20
     }
 
     fn count_tokens(&self, text: &str) -> usize {
@@ -309,12 +311,14 @@ struct WordCounter(Identity);
 
 const DIMENSIONS: usize = 1024;
 
-#[async_trait]
-impl EmbeddingModel for WordCounter {
+impl Model for WordCounter {
     fn identity(&self) -> &Identity {
         &self.0
     }
+}
 
+#[async_trait]
+impl EmbeddingModel for WordCounter {
     fn dimensions(&self) -> usize {
         DIMENSIONS
     }

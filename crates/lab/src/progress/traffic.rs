@@ -114,22 +114,26 @@ pub(super) fn sum(rows: Vec<ModelTraffic>) -> Vec<ModelTraffic> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use models::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Message, Usage};
+    use models::{ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Message, Model, Usage};
     use std::{sync::Arc, time::Duration};
 
     /// Answers each request with one token.
     struct OneToken(Identity);
 
-    #[async_trait::async_trait]
-    impl ChatModel for OneToken {
+    impl Model for OneToken {
         fn identity(&self) -> &Identity {
             &self.0
         }
-        fn context_length(&self) -> usize {
-            100
-        }
+
         fn concurrency(&self) -> usize {
             2
+        }
+    }
+
+    #[async_trait::async_trait]
+    impl ChatModel for OneToken {
+        fn context_length(&self) -> usize {
+            100
         }
         fn count_tokens(&self, _text: &str) -> usize {
             1

@@ -8,7 +8,6 @@ use super::{
 };
 use eval::MetricConfig;
 use models::{Kind, ModelConfig};
-use serde_json::json;
 use std::{collections::BTreeMap, path::PathBuf};
 use toml::de::DeTable;
 
@@ -65,7 +64,7 @@ impl ScoringSpec {
             [(&choice.judges[..], Kind::Chat, "--judge"), (choice.embedder.as_slice(), Kind::Embedding, "--embedder")]
         {
             for name in names {
-                models.entry(name.clone()).or_insert_with(|| of_catalogue(kind, name));
+                models.entry(name.clone()).or_insert_with(|| ModelConfig::here(kind, name));
                 references.push(((name.clone(), 0), kind, setting));
             }
         }
@@ -110,12 +109,6 @@ impl ScoringSpec {
         let evaluate = EvaluateSpec { metrics: values(metrics), judges, embedder, answered, judged, objective, budget };
         Ok(Self { base, store, models, evaluate, engine })
     }
-}
-
-/// A model in this process, by its name in the catalogue. Whether there is one
-/// is checked with everything else that a model needs.
-fn of_catalogue(kind: Kind, name: &str) -> Option<ModelConfig> {
-    serde_json::from_value(json!({ kind.name(): { "local": { "model": name } } })).ok()
 }
 
 fn named(reader: &mut Reader<'_>, names: &[String]) -> Vec<(MetricConfig, usize)> {

@@ -14,7 +14,7 @@ use crate::{
     error_chain,
 };
 use futures::{StreamExt, stream::FuturesOrdered};
-use models::{Embedder, InputKind, Matrix};
+use models::{Embedder, InputKind, Matrix, Place};
 use std::time::{Duration, Instant};
 use store::Key;
 
@@ -22,7 +22,7 @@ use store::Key;
 /// rounding, on what is embedded in the same call, so the calls are the same
 /// whether a task was interrupted or not.
 const TEXTS_PER_CALL: usize = 64;
-/// The same of a model that splits a call itself.
+/// The same of a model at an endpoint, which splits a call itself.
 const TEXTS_PER_SPLIT_CALL: usize = 256;
 /// A call of a model in this process that takes less has another one beside
 /// it, so that no core waits for the last text of a call.
@@ -48,11 +48,11 @@ pub(crate) async fn embed(
     begun: impl FnOnce(usize),
     rows: impl Fn(usize),
 ) -> Result<Embedded, Error> {
-    let (per_call, is_split) = match embedder.batch_size() {
-        usize::MAX => (TEXTS_PER_CALL, false),
+    let (per_call, is_split) = match (embedder.identity().place(), embedder.batch_size()) {
+        (Place::Here, _) => (TEXTS_PER_CALL, false),
         // Calls as they were before there were parts: their answers are in the journal.
-        size if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
-        _ => (TEXTS_PER_SPLIT_CALL, true),
+        (Place::Remote, size) if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
+        (Place::Remote, _) => (TEXTS_PER_SPLIT_CALL, true),
     };
     let parts = task.map(|task| Parts::of(cx, task));
     let (mut all, mut has_parts) = match &parts {
@@ -216,7 +216,7 @@ mod tests {
         Experiment,
         task::{Material, Models},
     };
-    use models::{Client, EmbeddingModel, Identity, Usage, provider};
+    use models::{Client, EmbeddingModel, Identity, Model, Usage, provider};
     use std::sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -232,11 +232,14 @@ mod tests {
         texts: Mutex<Vec<String>>,
     }
 
-    #[async_trait::async_trait]
-    impl EmbeddingModel for Counting {
+    impl Model for Counting {
         fn identity(&self) -> &Identity {
             &self.identity
         }
+    }
+
+    #[async_trait::async_trait]
+    impl EmbeddingModel for Counting {
         fn dimensions(&self) -> usize {
             2
         }

@@ -1,7 +1,7 @@
 //! Budgets under calls side by side, with a simulated clock.
 
 use super::*;
-use crate::{ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, Message};
+use crate::{ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, Message, Model};
 use async_trait::async_trait;
 use futures::future::join_all;
 use std::{
@@ -151,18 +151,20 @@ impl Dear {
     }
 }
 
-#[async_trait]
-impl ChatModel for Dear {
+impl Model for Dear {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn context_length(&self) -> usize {
-        1000
-    }
-
     fn concurrency(&self) -> usize {
         16
+    }
+}
+
+#[async_trait]
+impl ChatModel for Dear {
+    fn context_length(&self) -> usize {
+        1000
     }
 
     fn count_tokens(&self, _: &str) -> usize {
@@ -226,16 +228,20 @@ async fn calls_that_cost_more_than_was_reserved_overshoot_by_themselves_only() {
     let budget = Budget::new(usd(0.05));
     // The model counts its prompts to a tenth of what they are.
     struct Sly(Arc<Dear>);
-    #[async_trait]
-    impl ChatModel for Sly {
+    impl Model for Sly {
         fn identity(&self) -> &Identity {
             &self.0.identity
         }
-        fn context_length(&self) -> usize {
-            1000
-        }
+
         fn concurrency(&self) -> usize {
             4
+        }
+    }
+
+    #[async_trait]
+    impl ChatModel for Sly {
+        fn context_length(&self) -> usize {
+            1000
         }
         fn count_tokens(&self, _: &str) -> usize {
             2

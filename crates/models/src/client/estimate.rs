@@ -4,7 +4,7 @@
 //! tokenizers are not here.
 
 use super::budget::Estimate;
-use crate::{ChatModel, ChatRequest, EmbeddingModel, RerankModel, provider::estimated_tokens};
+use crate::{ChatModel, ChatRequest, EmbeddingModel, RerankModel, estimated_tokens};
 
 /// What an answer without a limit of its own is taken to need.
 const DEFAULT_OUTPUT_TOKENS: u64 = 4096;

@@ -3,8 +3,8 @@
 
 use super::*;
 use crate::{
-    AnswerStream, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, ModelDirectory, OnPiece, Piece,
-    provider::Context,
+    AnswerStream, ChatConfig, ChatRequest, ChatResponse, CpuBudget, Finish, Message, Model, ModelDirectory, OnPiece,
+    Piece, provider::Context,
 };
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt};
@@ -60,18 +60,20 @@ impl Speaker {
     }
 }
 
-#[async_trait]
-impl ChatModel for Speaker {
+impl Model for Speaker {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    fn context_length(&self) -> usize {
-        100
-    }
-
     fn concurrency(&self) -> usize {
         4
+    }
+}
+
+#[async_trait]
+impl ChatModel for Speaker {
+    fn context_length(&self) -> usize {
+        100
     }
 
     fn count_tokens(&self, text: &str) -> usize {
@@ -97,7 +99,7 @@ impl ChatModel for Speaker {
                     tokio::task::yield_now().await;
                 }
                 Wait => self.go_on.acquire().await.expect("it stays open").forget(),
-                Fail => return Err(Error::Connection { endpoint: "e".to_owned(), reason: "r".to_owned() }),
+                Fail => return Err(Error::connection("e", "r")),
             }
         }
         let usage = Usage { prompt_tokens: 3, cached_tokens: 0, completion_tokens: 2 };

@@ -1,7 +1,7 @@
 //! Calls to simulated models: who is asked, how often, and what is kept.
 
 use super::*;
-use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message};
+use crate::{ChatRequest, ChatResponse, EndpointLimits, Finish, InputKind, Matrix, Message, Model};
 use async_trait::async_trait;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
@@ -17,6 +17,7 @@ struct Toy {
     outcomes: Mutex<Vec<Option<Error>>>,
     gate: Option<Notify>,
     begun: Notify,
+    concurrency: usize,
 }
 
 impl Toy {
@@ -34,6 +35,7 @@ impl Toy {
             outcomes: Mutex::default(),
             gate: None,
             begun: Notify::new(),
+            concurrency: 3,
         }
     }
 
@@ -66,18 +68,20 @@ impl Toy {
     }
 }
 
-#[async_trait]
-impl ChatModel for Toy {
+impl Model for Toy {
     fn identity(&self) -> &Identity {
         &self.identity
     }
 
+    fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+}
+
+#[async_trait]
+impl ChatModel for Toy {
     fn context_length(&self) -> usize {
         100
-    }
-
-    fn concurrency(&self) -> usize {
-        3
     }
 
     fn count_tokens(&self, text: &str) -> usize {
@@ -97,10 +101,6 @@ impl ChatModel for Toy {
 
 #[async_trait]
 impl EmbeddingModel for Toy {
-    fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     fn dimensions(&self) -> usize {
         1
     }
@@ -122,10 +122,6 @@ impl EmbeddingModel for Toy {
 
 #[async_trait]
 impl RerankModel for Toy {
-    fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     async fn rerank(&self, _query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         self.called().await?;
         Ok((passages.iter().map(|passage| 0.1 * passage.len() as f32).collect(), Usage::default()))
@@ -283,7 +279,8 @@ async fn remote_vectors_are_kept_batch_by_batch() {
     let (_folder, journal) = journal();
     let n_kept = || journal.statistics().expect("statistics").entries;
     // The first batch is paid, the second one refused for good.
-    let toy = Arc::new(Toy::failing(vec![Some(Error::Config("no".to_owned())), None]));
+    let failing = Toy::failing(vec![Some(Error::Config("no".to_owned())), None]);
+    let toy = Arc::new(Toy { concurrency: 1, ..failing });
     let embedder = client(Some(journal.clone())).embedder(toy.clone());
     assert!(matches!(embedder.embed(&texts(5), InputKind::Document).await, Err(Error::Config(_))));
     assert_eq!((toy.n_calls(), n_kept()), (2, 1));
@@ -379,22 +376,27 @@ async fn who_waits_for_an_allowance_holds_no_slot_and_not_for_ever() {
 /// A toy with limits of its own.
 struct Limited(Toy, Limits);
 
-#[async_trait]
-impl ChatModel for Limited {
+impl Model for Limited {
     fn identity(&self) -> &Identity {
         &self.0.identity
     }
-    fn context_length(&self) -> usize {
-        self.0.context_length()
-    }
+
     fn concurrency(&self) -> usize {
         self.1.maximum()
     }
-    fn count_tokens(&self, text: &str) -> usize {
-        self.0.count_tokens(text)
-    }
+
     fn limits(&self) -> Limits {
         self.1
+    }
+}
+
+#[async_trait]
+impl ChatModel for Limited {
+    fn context_length(&self) -> usize {
+        self.0.context_length()
+    }
+    fn count_tokens(&self, text: &str) -> usize {
+        self.0.count_tokens(text)
     }
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -469,15 +471,19 @@ async fn of_two_handles_with_different_limits_both_hold() {
 async fn counts_that_no_sum_can_hold_are_no_panic() {
     let (_folder, journal) = journal();
     struct Boasting(Identity);
-    #[async_trait]
-    impl ChatModel for Boasting {
+    impl Model for Boasting {
         fn identity(&self) -> &Identity {
             &self.0
         }
-        fn context_length(&self) -> usize {
+
+        fn concurrency(&self) -> usize {
             1
         }
-        fn concurrency(&self) -> usize {
+    }
+
+    #[async_trait]
+    impl ChatModel for Boasting {
+        fn context_length(&self) -> usize {
             1
         }
         fn count_tokens(&self, _: &str) -> usize {

@@ -1,80 +1,174 @@
-//! Providers: ways to run a model. One file each, one line here.
+//! Providers: ways to run a model. One file each in `remote` or `local`, one
+//! line in the list here.
 
-use crate::{ChatModel, CpuBudget, EmbeddingModel, Error, Identity, Kind, ModelDirectory, RerankModel};
+use crate::{ChatModel, CpuBudget, EmbeddingModel, Error, Identity, Kind, ModelDirectory, Place, RerankModel};
+use crate::{local, remote};
 use serde::{Deserialize, Serialize};
 use std::{fmt, sync::Arc};
 
-mod http;
-mod limits;
-mod llama;
-pub(crate) mod onnx;
-mod rate_headers;
-mod refusal;
-mod remote_chat;
-#[cfg(feature = "providers")]
-mod translated;
+pub use crate::model::{EndpointLimits, Limits, RateHints};
 
-pub(crate) use http::estimated_tokens;
-pub use limits::{EndpointLimits, Limits};
-pub use rate_headers::RateHints;
+/// The list of all providers, handed to another macro: the registries are
+/// made of it here, and each folder declares the modules that are its own.
+macro_rules! every_provider {
+    ($callback:ident $($argument:ident)?) => {
+        $callback! {
+            $($argument)?
 
-/// The version of a provider: raised when the same settings give other
-/// answers. The registry takes it from each provider's file.
-trait Versioned {
-    /// `VERSION` of the provider's file.
-    const VERSION: u32;
+            /// Which chat model, and its settings.
+            pub enum ChatConfig builds ChatModel {
+                /// A GGUF model in this process.
+                Local => chat_local in local,
+                /// An endpoint that speaks OpenAI's protocol.
+                Openai => chat_openai in remote,
+                /// Anthropic's Messages API.
+                Anthropic => chat_anthropic in remote,
+                /// Azure OpenAI.
+                Azure => chat_azure in remote,
+                /// Amazon Bedrock's Converse API.
+                Bedrock => chat_bedrock in remote,
+                /// Cohere.
+                Cohere => chat_cohere in remote,
+                /// Google's Gemini API.
+                Gemini => chat_gemini in remote,
+                /// Mistral.
+                Mistral => chat_mistral in remote,
+                /// An Ollama server.
+                Ollama => chat_ollama in remote,
+            }
+
+            /// Which embedding model, and its settings.
+            pub enum EmbeddingConfig builds EmbeddingModel {
+                /// An ONNX model in this process.
+                Local => embedding_local in local,
+                /// Vectors by table, for tests that need speed.
+                Static => embedding_static in local,
+                /// An endpoint that speaks OpenAI's protocol.
+                Openai => embedding_openai in remote,
+            }
+
+            /// Which rerank model, and its settings.
+            pub enum RerankConfig builds RerankModel {
+                /// An ONNX cross-encoder in this process.
+                Local => rerank_local in local,
+                /// An endpoint that speaks Jina's, Cohere's or TEI's protocol.
+                Openai => rerank_openai in remote,
+            }
+        }
+    };
 }
 
-/// What a provider's settings say of a model.
-trait Described: Versioned {
+/// Declares the modules of the providers in one folder:
+/// `every_provider!(modules remote)`.
+macro_rules! modules {
+    (remote: $module:ident in remote) => { pub(crate) mod $module; };
+    (local: $module:ident in local) => { pub(crate) mod $module; };
+    ($here:ident: $module:ident in $other:ident) => {};
+    (
+        $here:ident
+        $(
+            $(#[$meta:meta])*
+            pub enum $Enum:ident builds $Model:ident {
+                $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident in $folder:ident, )+
+            }
+        )+
+    ) => {
+        $( $( modules! { $here: $module in $folder } )+ )+
+    };
+}
+
+pub(crate) use {every_provider, modules};
+
+/// What the list says of a provider.
+pub(crate) trait Listed {
+    /// `VERSION` of the provider's file: raised when the same settings give
+    /// other answers.
+    const VERSION: u32;
+    /// Where its models compute, as its folder says.
+    const PLACE: Place;
+}
+
+/// What each provider's `Config` does: it says what there is to say of a
+/// model before it is built, and builds it.
+pub(crate) trait ModelSettings: Listed {
+    /// The trait of the models.
+    type Model: ?Sized;
+
     /// What decides the model's answers, but for the provider's version.
     ///
     /// # Errors
     /// If the settings cannot work, or the model's files are not here.
     fn describe(&self, cx: &Context) -> Result<Identity, Error>;
 
+    /// Makes the model.
+    ///
+    /// # Errors
+    /// If the settings cannot work, or something that the model needs is not here.
+    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error>;
+
+    /// Whether the model could be used now: its files and libraries are here,
+    /// its key is set, its endpoint answers. Costs nothing.
+    ///
+    /// # Errors
+    /// What is missing, and what to do about it.
+    async fn ready(&self, cx: &Context) -> Result<(), Error>;
+
+    /// Dollars per million tokens read and written, if the settings say so;
+    /// nothing for what runs in this process.
+    fn prices(&self) -> Option<(f64, f64)> {
+        match Self::PLACE {
+            Place::Here => Some((0.0, 0.0)),
+            Place::Remote => None,
+        }
+    }
+
     /// What decides the model's answers.
     ///
     /// # Errors
-    /// As [`Described::describe`].
+    /// As [`ModelSettings::describe`].
     fn identity(&self, cx: &Context) -> Result<Identity, Error> {
         Ok(Self::versioned(self.describe(cx)?))
     }
 
     /// A description with the provider's version.
     fn versioned(description: Identity) -> Identity {
-        description.of_version(Self::VERSION)
+        description.of_version(Self::VERSION, Self::PLACE)
     }
 }
 
 /// Declares the providers of one kind of model: a registry, and what can be
-/// said of a model before it is built. Each provider's `Config` is [`Described`]
-/// and has `ready` and `prices` besides `build`.
+/// said of a model before it is built.
 macro_rules! providers {
-    (
+    ($(
         $(#[$meta:meta])*
-        pub enum $Enum:ident builds $built:ty {
-            $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident ),+ $(,)?
+        pub enum $Enum:ident builds $Model:ident {
+            $( $(#[$variant_meta:meta])* $Variant:ident => $module:ident in $folder:ident, )+
         }
-    ) => {
+    )+) => { $(
         store::registry! {
             $(#[$meta])*
-            pub enum $Enum builds $built, from &Context, or Error {
-                $( $(#[$variant_meta])* $Variant => $module ),+
+            pub enum $Enum builds Arc<dyn $Model>, from &Context, or Error {
+                $( $(#[$variant_meta])* $Variant => $module in $folder ),+
             }
         }
 
-        $( impl Versioned for $module::Config {
-            const VERSION: u32 = $module::VERSION;
+        $( impl Listed for $folder::$module::Config {
+            const VERSION: u32 = $folder::$module::VERSION;
+            const PLACE: Place = $folder::PLACE;
         } )+
 
         impl $Enum {
+            /// Where the model computes.
+            pub fn place(&self) -> Place {
+                match self { $( Self::$Variant(_) => $folder::PLACE, )+ }
+            }
+
             /// What decides the model's answers. Cheap: never loads weights.
             ///
             /// # Errors
             /// If the settings cannot work, or the model's files are not here.
             pub fn identity(&self, cx: &Context) -> Result<Identity, Error> {
-                match self { $( Self::$Variant(config) => Described::identity(config, cx), )+ }
+                match self { $( Self::$Variant(config) => config.identity(cx), )+ }
             }
 
             /// Whether the model could be used now: its files and libraries
@@ -92,54 +186,10 @@ macro_rules! providers {
                 match self { $( Self::$Variant(config) => config.prices(), )+ }
             }
         }
-    };
+    )+ };
 }
 
-providers! {
-    /// Which chat model, and its settings.
-    pub enum ChatConfig builds Arc<dyn ChatModel> {
-        /// A GGUF model in this process.
-        Local => chat_local,
-        /// An endpoint that speaks OpenAI's protocol.
-        Openai => chat_openai,
-        /// Anthropic's Messages API.
-        Anthropic => chat_anthropic,
-        /// Azure OpenAI.
-        Azure => chat_azure,
-        /// Amazon Bedrock's Converse API.
-        Bedrock => chat_bedrock,
-        /// Cohere.
-        Cohere => chat_cohere,
-        /// Google's Gemini API.
-        Gemini => chat_gemini,
-        /// Mistral.
-        Mistral => chat_mistral,
-        /// An Ollama server.
-        Ollama => chat_ollama,
-    }
-}
-
-providers! {
-    /// Which embedding model, and its settings.
-    pub enum EmbeddingConfig builds Arc<dyn EmbeddingModel> {
-        /// An ONNX model in this process.
-        Local => embedding_local,
-        /// Vectors by table, for tests that need speed.
-        Static => embedding_static,
-        /// An endpoint that speaks OpenAI's protocol.
-        Openai => embedding_openai,
-    }
-}
-
-providers! {
-    /// Which rerank model, and its settings.
-    pub enum RerankConfig builds Arc<dyn RerankModel> {
-        /// An ONNX cross-encoder in this process.
-        Local => rerank_local,
-        /// An endpoint that speaks Jina's, Cohere's or TEI's protocol.
-        Openai => rerank_openai,
-    }
-}
+every_provider!(providers);
 
 /// What a model is built with. Clones share everything.
 #[derive(Clone)]
@@ -176,12 +226,37 @@ pub enum ModelConfig {
 }
 
 impl ModelConfig {
+    /// A model of this process, by its name in the catalogue or what else
+    /// `model` may be. Whether it is here is found out with all that it needs.
+    pub fn here(kind: Kind, model: &str) -> Option<Self> {
+        let model = model.to_owned();
+        Some(match kind {
+            Kind::Chat => Self::Chat(ChatConfig::Local(local::chat_local::Config { model, ..Default::default() })),
+            Kind::Embedding => {
+                Self::Embedding(EmbeddingConfig::Local(local::embedding_local::Config { model, ..Default::default() }))
+            }
+            Kind::Rerank => {
+                Self::Rerank(RerankConfig::Local(local::rerank_local::Config { model, ..Default::default() }))
+            }
+            Kind::Library => return None,
+        })
+    }
+
     /// What it is for.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Chat(_) => Kind::Chat,
             Self::Embedding(_) => Kind::Embedding,
             Self::Rerank(_) => Kind::Rerank,
+        }
+    }
+
+    /// Where the model computes.
+    pub fn place(&self) -> Place {
+        match self {
+            Self::Chat(config) => config.place(),
+            Self::Embedding(config) => config.place(),
+            Self::Rerank(config) => config.place(),
         }
     }
 
@@ -273,8 +348,8 @@ mod tests {
 
     /// All providers with settings that name a model which is here.
     fn everyone(folder: &std::path::Path) -> Vec<ModelConfig> {
-        onnx::small_bert::write_small_bert(&folder.join("embedder"), 0);
-        onnx::small_bert::write_small_bert(&folder.join("reranker"), 1);
+        local::testing::write_small_bert(&folder.join("embedder"), 0);
+        local::testing::write_small_bert(&folder.join("reranker"), 1);
         crate::testing::write_tiny_model(&folder.join("static"), &["word"]).expect("a model");
         std::fs::write(folder.join("chat.gguf"), "weights").expect("a file");
         let settings = |kind: &str, name: &str| {
@@ -310,13 +385,15 @@ mod tests {
     #[test]
     fn another_version_of_a_provider_is_another_model() {
         let folder = tempfile::tempdir().expect("a folder");
-        let cx = http::tests::context();
+        let cx = remote::testing::context();
         for config in everyone(folder.path()) {
             let (identity, version, name) = description(&config, &cx);
-            assert_eq!(identity.clone().of_version(version), identity, "{name}: its version is part of it");
-            let next = identity.clone().of_version(version + 1);
+            let place = config.place();
+            assert_eq!(identity.place(), place, "{name}: what is kept of it says the same");
+            assert_eq!(identity.clone().of_version(version, place), identity, "{name}: its version is part of it");
+            let next = identity.clone().of_version(version + 1, place);
             assert_ne!(next, identity, "{name}");
-            assert_ne!(next, identity.clone().of_version(version + 2), "{name}");
+            assert_ne!(next, identity.clone().of_version(version + 2, place), "{name}");
             assert_ne!(next.of_calls(), identity.of_calls(), "{name}: nor are its answers taken from the journal");
         }
     }
@@ -324,7 +401,7 @@ mod tests {
     #[test]
     fn a_model_has_the_identity_of_its_settings() {
         let folder = tempfile::tempdir().expect("a folder");
-        let cx = http::tests::context();
+        let cx = remote::testing::context();
         for config in everyone(folder.path()) {
             let (identity, _, name) = description(&config, &cx);
             let built = match &config {
@@ -335,7 +412,7 @@ mod tests {
             match built {
                 Ok(built) => assert_eq!(built, identity, "{name}"),
                 // Where ONNX Runtime is not here, their own tests are skipped too.
-                Err(error) => assert!(name.ends_with("_local"), "{name}: {error}"),
+                Err(error) => assert_eq!(config.place(), Place::Here, "{name}: {error}"),
             }
         }
     }
@@ -343,7 +420,7 @@ mod tests {
     #[test]
     fn another_context_is_another_model_but_what_was_paid_is_found_again() {
         let folder = tempfile::tempdir().expect("a folder");
-        let cx = http::tests::context();
+        let cx = remote::testing::context();
         for config in everyone(folder.path()) {
             let ModelConfig::Chat(_) = &config else { continue };
             let (identity, _, name) = description(&config, &cx);
@@ -355,6 +432,47 @@ mod tests {
             assert_ne!(changed, identity, "{name}");
             assert_eq!(changed.of_calls() == identity.of_calls(), identity.is_remote(), "{name}");
         }
+    }
+
+    #[test]
+    fn settings_of_endpoints_have_their_names_order_and_defaults() {
+        let known = |kind: &str| {
+            let misspelt = serde_json::json!({ kind: { "openai": { "modle": "m" } } });
+            let error = serde_json::from_value::<ModelConfig>(misspelt).expect_err("misspelt").to_string();
+            assert!(error.starts_with("unknown field `modle`, expected one of `model`"), "{error}");
+            error.split('`').skip(3).step_by(2).collect::<Vec<_>>().join(" ")
+        };
+        let written = |config: &str| {
+            let config: ModelConfig = serde_json::from_str(config).expect("settings");
+            serde_json::to_string(&config).expect("JSON")
+        };
+        assert_eq!(
+            known("chat"),
+            "model base_url api_key_env headers query timeout_seconds connect_timeout_seconds max_response_bytes \
+             concurrency limits price context_length omit extra"
+        );
+        assert_eq!(
+            written(r#"{"chat":{"openai":{}}}"#),
+            r#"{"chat":{"openai":{"model":"","base_url":"","headers":{},"timeout_seconds":120.0,"connect_timeout_seconds":5.0,"max_response_bytes":16777216,"limits":{},"price":{},"context_length":32768,"omit":[],"extra":{}}}}"#
+        );
+        assert_eq!(
+            known("embedding"),
+            "model base_url api_key_env headers timeout_seconds connect_timeout_seconds max_response_bytes \
+             concurrency limits price batch_size dimensions max_tokens query_prefix document_prefix encoding"
+        );
+        assert_eq!(
+            written(r#"{"embedding":{"openai":{}}}"#),
+            r#"{"embedding":{"openai":{"model":"","base_url":"","headers":{},"timeout_seconds":60.0,"connect_timeout_seconds":5.0,"max_response_bytes":67108864,"limits":{},"batch_size":128,"max_tokens":8191,"query_prefix":"","document_prefix":"","encoding":"base64"}}}"#
+        );
+        assert_eq!(
+            known("rerank"),
+            "model base_url shape api_key_env headers timeout_seconds connect_timeout_seconds max_response_bytes \
+             concurrency limits price"
+        );
+        assert_eq!(
+            written(r#"{"rerank":{"openai":{}}}"#),
+            r#"{"rerank":{"openai":{"model":"","base_url":"","shape":"jina","headers":{},"timeout_seconds":60.0,"connect_timeout_seconds":5.0,"max_response_bytes":16777216,"limits":{}}}}"#
+        );
     }
 
     #[test]

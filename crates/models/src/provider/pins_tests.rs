@@ -113,7 +113,7 @@ async fn chat_providers_are_pinned() {
         };
         let (version, output) = if name == "local" {
             let file = folder.path().join("tiny.gguf");
-            llama::tiny::write(&file);
+            local::testing::write_tiny_chat(&file);
             let (version, model) = build(json!({ "model": file, "threads": 1 }));
             let mut output = Vec::new();
             for request in &requests[1..] {
@@ -152,7 +152,7 @@ async fn embedding_providers_are_pinned() {
                 Some(config(json!({ "model": folder.path() })))
             }
             "local" => {
-                onnx::small_bert::write_small_bert(folder.path(), 0);
+                local::testing::write_small_bert(folder.path(), 0);
                 let config = config(json!({ "model": folder.path(), "query_prefix": "how ", "quantization": "none" }));
                 match config.ready(&cx).await {
                     Ok(()) => Some(config),
@@ -203,7 +203,7 @@ async fn rerank_providers_are_pinned() {
         };
         let version = config(json!({})).version();
         let output = if name == "local" {
-            onnx::small_bert::write_small_bert(folder.path(), 1);
+            local::testing::write_small_bert(folder.path(), 1);
             let config = config(json!({ "model": folder.path(), "quantization": "none" }));
             if let Err(error) = config.ready(&cx).await {
                 println!("skipped: {error}; the pin of `{name}` is not compared");

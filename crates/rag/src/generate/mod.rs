@@ -68,7 +68,7 @@ pub trait Generator: Send + Sync {
 pub(crate) mod tests {
     use super::*;
     use crate::{Context, Span};
-    use models::{Chat, ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, OnPiece, Usage};
+    use models::{Chat, ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, Model, OnPiece, Usage};
     use std::sync::{Arc, Mutex};
 
     pub(crate) fn passage(text: &str) -> Passage {
@@ -143,16 +143,20 @@ pub(crate) mod tests {
         }
     }
 
-    #[async_trait]
-    impl ChatModel for Script {
+    impl Model for Script {
         fn identity(&self) -> &Identity {
             &self.identity
         }
-        fn context_length(&self) -> usize {
-            self.context_length
-        }
+
         fn concurrency(&self) -> usize {
             1
+        }
+    }
+
+    #[async_trait]
+    impl ChatModel for Script {
+        fn context_length(&self) -> usize {
+            self.context_length
         }
         fn count_tokens(&self, text: &str) -> usize {
             text.split_whitespace().count()

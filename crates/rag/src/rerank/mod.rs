@@ -76,7 +76,7 @@ fn check_top_n(component: &'static str, top_n: usize) -> Result<(), Error> {
 pub(crate) mod tests {
     use super::*;
     use crate::{Hit, generate::tests::Script, index::TokenIndex, retrieve};
-    use models::{Client, EmbeddingModel, Identity, InputKind, Matrix, RerankModel, Usage};
+    use models::{Client, EmbeddingModel, Identity, InputKind, Matrix, Model, RerankModel, Usage};
     use std::sync::Arc;
 
     /// Three passages about animals, a question, and models that need no weights.
@@ -157,11 +157,14 @@ pub(crate) mod tests {
     /// Likes the passages in the reverse of their usual order.
     struct LikesTheLast(Identity);
 
-    #[async_trait]
-    impl RerankModel for LikesTheLast {
+    impl Model for LikesTheLast {
         fn identity(&self) -> &Identity {
             &self.0
         }
+    }
+
+    #[async_trait]
+    impl RerankModel for LikesTheLast {
         async fn rerank(&self, _: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), models::Error> {
             let order = ["mat", "chased", "running"];
             let score = |text: &String| order.iter().position(|word| text.contains(word)).unwrap_or(0) as f32;
@@ -172,11 +175,14 @@ pub(crate) mod tests {
     /// Gives the [`letters`] of texts.
     struct LettersAsVectors(Identity);
 
-    #[async_trait]
-    impl EmbeddingModel for LettersAsVectors {
+    impl Model for LettersAsVectors {
         fn identity(&self) -> &Identity {
             &self.0
         }
+    }
+
+    #[async_trait]
+    impl EmbeddingModel for LettersAsVectors {
         fn dimensions(&self) -> usize {
             26
         }

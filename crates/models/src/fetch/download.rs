@@ -1,0 +1,401 @@
+//! Downloads that can be interrupted at any byte and go on there the next time.
+
+use super::digest::sha256_of;
+use crate::model::innermost;
+use futures::StreamExt;
+use reqwest::{StatusCode, header};
+use std::{
+    collections::HashSet,
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::{fs::OpenOptions, io::AsyncWriteExt};
+
+/// How often one download is taken up again without a word to anyone.
+const MAX_ATTEMPTS: u32 = 5;
+/// How long the other side may send nothing.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// Why a source gave nothing, in words for a person. Holds no secret: of an
+/// address only the host is named, as the rest may carry a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure(pub(super) String);
+
+impl Failure {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        Self(reason.into())
+    }
+
+    pub(super) fn file(path: &Path, error: &std::io::Error) -> Self {
+        Self(format!("{}: {error}", path.display()))
+    }
+}
+
+/// What to download, and what it must be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) url: &'a str,
+    /// Sent as a bearer token; never to another host than the URL's.
+    pub(super) token: Option<&'a str>,
+    pub(super) bytes: Option<u64>,
+    pub(super) sha256: Option<&'a str>,
+}
+
+/// A page of an index or an interface.
+#[derive(Debug)]
+pub(super) struct Page {
+    /// Where it was found in the end: relative links start from here.
+    pub(super) url: reqwest::Url,
+    pub(super) is_json: bool,
+    pub(super) body: String,
+}
+
+/// An HTTP client that remembers, for one pull, which hosts do not answer.
+#[derive(Debug)]
+pub(super) struct Downloader {
+    client: reqwest::Client,
+    unreachable: Mutex<HashSet<String>>,
+}
+
+enum Broken {
+    /// Another try may go on from here.
+    ForNow(Failure),
+    /// It would end the same way.
+    ForGood(Failure),
+}
+
+impl Downloader {
+    pub(super) fn new(connect_timeout: Duration) -> Result<Self, Failure> {
+        let client = reqwest::Client::builder()
+            .connect_timeout(connect_timeout)
+            .read_timeout(SILENCE)
+            // Files as they are, whatever else is compiled in.
+            .no_gzip()
+            .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| Failure::new(innermost(&error).to_string()))?;
+        Ok(Self { client, unreachable: Mutex::default() })
+    }
+
+    /// Reads a page as a whole.
+    pub(super) async fn page(&self, url: &str, accept: &str, token: Option<&str>) -> Result<Page, Failure> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            match self.page_once(url, accept, token).await {
+                Ok(page) => return Ok(page),
+                Err(Broken::ForNow(_)) if attempts < MAX_ATTEMPTS => pause(attempts).await,
+                Err(Broken::ForNow(failure) | Broken::ForGood(failure)) => return Err(failure),
+            }
+        }
+    }
+
+    async fn page_once(&self, url: &str, accept: &str, token: Option<&str>) -> Result<Page, Broken> {
+        let response = self.send(url, token, &[(header::ACCEPT, accept)]).await?;
+        let response = accepted(response)?;
+        let url = response.url().clone();
+        let kind = response.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        let is_json = kind.contains("json");
+        let body =
+            response.text().await.map_err(|error| Broken::ForNow(Failure::new(innermost(&error).to_string())))?;
+        Ok(Page { url, is_json, body })
+    }
+
+    /// Downloads into `part`, from where an earlier try ended, and checks
+    /// what it got. A file that is not what it must be is removed.
+    pub(super) async fn fetch(
+        &self,
+        wanted: Wanted<'_>,
+        part: &Path,
+        progress: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Failure> {
+        let resumed = length(part) > 0;
+        self.fill(wanted, part, progress).await?;
+        match check(wanted, part).await {
+            // What an earlier try left may be of another version of the file.
+            Err(_) if resumed => {
+                self.fill(wanted, part, progress).await?;
+                check(wanted, part).await
+            }
+            done => done,
+        }
+    }
+
+    async fn fill(&self, wanted: Wanted<'_>, part: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), Failure> {
+        let mut attempts = 0;
+        loop {
+            let before = length(part);
+            attempts += 1;
+            match self.fill_once(wanted, part, progress).await {
+                Ok(()) => return Ok(()),
+                Err(Broken::ForGood(failure)) => return Err(failure),
+                Err(Broken::ForNow(failure)) => {
+                    if length(part) > before {
+                        attempts = 1;
+                    } else if attempts >= MAX_ATTEMPTS {
+                        return Err(failure);
+                    }
+                    pause(attempts).await;
+                }
+            }
+        }
+    }
+
+    async fn fill_once(&self, wanted: Wanted<'_>, part: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), Broken> {
+        let for_good = |error: std::io::Error| Broken::ForGood(Failure::file(part, &error));
+        let mut done = length(part);
+        if wanted.bytes.is_some_and(|bytes| done > bytes) {
+            std::fs::remove_file(part).map_err(for_good)?;
+            done = 0;
+        }
+        if done > 0 && wanted.bytes == Some(done) {
+            progress(done);
+            return Ok(());
+        }
+        let range = format!("bytes={done}-");
+        let headers: &[_] = if done > 0 { &[(header::RANGE, range.as_str())] } else { &[] };
+        let response = self.send(wanted.url, wanted.token, headers).await?;
+        if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+            // What is here is no beginning of what is there.
+            std::fs::remove_file(part).map_err(for_good)?;
+            return Err(Broken::ForNow(Failure::new("the host no longer has the file that an earlier try began")));
+        }
+        let response = accepted(response)?;
+        let goes_on = response.status() == StatusCode::PARTIAL_CONTENT && starts_at(&response, done);
+        if !goes_on {
+            done = 0;
+        }
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(goes_on)
+            .write(true)
+            .truncate(!goes_on)
+            .open(part)
+            .await
+            .map_err(for_good)?;
+        let mut stream = response.bytes_stream();
+        let outcome = loop {
+            match stream.next().await {
+                None => break Ok(()),
+                Some(Err(error)) => break Err(Broken::ForNow(Failure::new(innermost(&error).to_string()))),
+                Some(Ok(bytes)) => {
+                    if let Err(error) = file.write_all(&bytes).await {
+                        break Err(for_good(error));
+                    }
+                    done += bytes.len() as u64;
+                    progress(done);
+                }
+            }
+        };
+        // What came so far counts, whatever happened next.
+        file.flush().await.map_err(for_good)?;
+        outcome?;
+        match wanted.bytes {
+            Some(bytes) if done < bytes => {
+                Err(Broken::ForNow(Failure::new(format!("the download ended after {done} of {bytes} bytes"))))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    async fn send(
+        &self,
+        url: &str,
+        token: Option<&str>,
+        headers: &[(header::HeaderName, &str)],
+    ) -> Result<reqwest::Response, Broken> {
+        let parsed = reqwest::Url::parse(url)
+            .map_err(|error| Broken::ForGood(Failure::new(format!("not an address: {error}"))))?;
+        let host = host(&parsed);
+        if self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).contains(&host) {
+            return Err(Broken::ForGood(Failure::new(format!("{host} did not answer before"))));
+        }
+        let mut request = self.client.get(parsed);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        request.send().await.map_err(|error| {
+            let reason = innermost(&error).to_string();
+            if error.is_connect() {
+                self.unreachable.lock().unwrap_or_else(PoisonError::into_inner).insert(host.clone());
+                Broken::ForGood(Failure::new(format!("{host} cannot be reached: {reason}")))
+            } else {
+                Broken::ForNow(Failure::new(format!("{host}: {reason}")))
+            }
+        })
+    }
+}
+
+/// The part of an address that is safe to show.
+fn host(url: &reqwest::Url) -> String {
+    let name = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"))
+}
+
+fn accepted(response: reqwest::Response) -> Result<reqwest::Response, Broken> {
+    let status = response.status();
+    if status.is_success() {
+        return Ok(response);
+    }
+    let host = host(response.url());
+    let failure = Failure::new(match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            format!("{host} answered {status}: it may need a token, or its terms accepted first")
+        }
+        _ => format!("{host} answered {status}"),
+    });
+    let passing =
+        status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+    Err(if passing { Broken::ForNow(failure) } else { Broken::ForGood(failure) })
+}
+
+/// Whether the answer to a range request begins where we asked.
+fn starts_at(response: &reqwest::Response, start: u64) -> bool {
+    let range = response.headers().get(header::CONTENT_RANGE).and_then(|range| range.to_str().ok());
+    range.is_some_and(|range| range.trim_start().starts_with(&format!("bytes {start}-")))
+}
+
+async fn check(wanted: Wanted<'_>, part: &Path) -> Result<(), Failure> {
+    let refused = |reason: String| {
+        // Left behind, it would be taken for a good beginning.
+        let _ = std::fs::remove_file(part);
+        Err(Failure::new(reason))
+    };
+    let bytes = length(part);
+    if wanted.bytes.is_some_and(|wanted| wanted != bytes) {
+        return refused(format!("it has {bytes} bytes, not {}", wanted.bytes.unwrap_or_default()));
+    }
+    let Some(expected) = wanted.sha256 else { return Ok(()) };
+    let found = digest(part).await?;
+    if found == expected {
+        return Ok(());
+    }
+    refused(format!("its SHA-256 is {found}, not {expected}"))
+}
+
+/// The SHA-256 of a file, off the threads that wait for the network.
+pub(super) async fn digest(path: &Path) -> Result<String, Failure> {
+    let owned = path.to_owned();
+    let digest = tokio::task::spawn_blocking(move || sha256_of(&owned)).await;
+    digest.map_err(|error| Failure::new(error.to_string()))?.map_err(|error| Failure::file(path, &error))
+}
+
+pub(super) fn length(path: &Path) -> u64 {
+    std::fs::metadata(path).map_or(0, |metadata| metadata.len())
+}
+
+async fn pause(attempts: u32) {
+    tokio::time::sleep(Duration::from_millis(200 * u64::from(2u32.pow(attempts.min(4))))).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wiremock::{Mock, MockServer, Request, ResponseTemplate, matchers::method};
+
+    const BODY: &[u8] = b"0123456789abcdefghij";
+
+    /// A host that serves ranges.
+    fn ranged(request: &Request) -> ResponseTemplate {
+        let start = request
+            .headers
+            .get("range")
+            .and_then(|range| range.to_str().ok())
+            .and_then(|range| range.strip_prefix("bytes=")?.strip_suffix('-')?.parse::<usize>().ok());
+        match start {
+            None => ResponseTemplate::new(200).set_body_bytes(BODY),
+            Some(start) if start >= BODY.len() => ResponseTemplate::new(416),
+            Some(start) => ResponseTemplate::new(206)
+                .insert_header("content-range", format!("bytes {start}-{}/{}", BODY.len() - 1, BODY.len()))
+                .set_body_bytes(&BODY[start..]),
+        }
+    }
+
+    struct Bench {
+        folder: tempfile::TempDir,
+        server: MockServer,
+        downloader: Downloader,
+    }
+
+    impl Bench {
+        async fn new(respond: fn(&Request) -> ResponseTemplate) -> Self {
+            let server = MockServer::start().await;
+            Mock::given(method("GET")).respond_with(respond).mount(&server).await;
+            let downloader = Downloader::new(Duration::from_secs(2)).expect("a client");
+            Self { folder: tempfile::tempdir().expect("a folder"), server, downloader }
+        }
+
+        async fn fetch(&self, sha256: &str) -> Result<Vec<u8>, Failure> {
+            let part = self.folder.path().join("file.part");
+            let wanted =
+                Wanted { url: &self.server.uri(), token: None, bytes: Some(BODY.len() as u64), sha256: Some(sha256) };
+            self.downloader.fetch(wanted, &part, &|_| {}).await?;
+            std::fs::read(&part).map_err(|error| Failure::file(&part, &error))
+        }
+
+        fn begin(&self, bytes: &[u8]) {
+            std::fs::write(self.folder.path().join("file.part"), bytes).expect("written");
+        }
+    }
+
+    fn pin() -> String {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("x"), BODY).expect("written");
+        sha256_of(&folder.path().join("x")).expect("a digest")
+    }
+
+    #[tokio::test]
+    async fn a_truncated_file_is_taken_up_where_it_ended() {
+        let bench = Bench::new(ranged).await;
+        bench.begin(&BODY[..7]);
+        assert_eq!(bench.fetch(&pin()).await.as_deref(), Ok(BODY));
+        let requests = bench.server.received_requests().await.unwrap_or_default();
+        assert_eq!(requests.len(), 1);
+        assert_eq!(requests[0].headers.get("range").and_then(|range| range.to_str().ok()), Some("bytes=7-"));
+    }
+
+    #[tokio::test]
+    async fn a_whole_file_is_not_asked_for_again() {
+        let bench = Bench::new(ranged).await;
+        bench.begin(BODY);
+        assert_eq!(bench.fetch(&pin()).await.as_deref(), Ok(BODY));
+        assert_eq!(bench.server.received_requests().await.map(|requests| requests.len()), Some(0));
+    }
+
+    #[tokio::test]
+    async fn a_beginning_of_another_file_is_thrown_away() {
+        let bench = Bench::new(ranged).await;
+        bench.begin(b"XXXX");
+        assert_eq!(bench.fetch(&pin()).await.as_deref(), Ok(BODY));
+        bench.begin(&[b'X'; 50]);
+        assert_eq!(bench.fetch(&pin()).await.as_deref(), Ok(BODY));
+    }
+
+    #[tokio::test]
+    async fn a_host_without_ranges_sends_the_whole_file() {
+        let bench = Bench::new(|_| ResponseTemplate::new(200).set_body_bytes(BODY)).await;
+        bench.begin(&BODY[..7]);
+        assert_eq!(bench.fetch(&pin()).await.as_deref(), Ok(BODY));
+    }
+
+    #[tokio::test]
+    async fn a_wrong_digest_is_refused_and_not_left_behind() {
+        let bench = Bench::new(ranged).await;
+        let failure = bench.fetch(&"0".repeat(64)).await.expect_err("refused");
+        assert!(failure.0.contains("SHA-256"), "{failure:?}");
+        assert!(!bench.folder.path().join("file.part").exists());
+    }
+
+    #[tokio::test]
+    async fn an_unreachable_host_is_asked_once() {
+        let downloader = Downloader::new(Duration::from_secs(2)).expect("a client");
+        let first = downloader.page("http://127.0.0.1:9/", "*/*", None).await.expect_err("nothing listens there");
+        assert!(first.0.contains("cannot be reached"), "{first:?}");
+        let second = downloader.page("http://127.0.0.1:9/", "*/*", None).await.expect_err("still nothing");
+        assert!(second.0.contains("did not answer before"), "{second:?}");
+    }
+}

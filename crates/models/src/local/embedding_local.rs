@@ -1,0 +1,285 @@
+//! Embedding in this process with ONNX Runtime: a model of the catalogue, a
+//! local ONNX file or folder, or a BERT in safetensors, which is converted.
+//! The default for private documents and for everything that must be fast.
+//!
+//! A text's vector depends on nothing but the text and the settings: models
+//! whose batches share a quantisation scale run one text at a time, which
+//! costs nothing on a CPU once a text fills its vector units.
+
+use super::onnx::{
+    Batch, Head, Located, Output, Quantization, SessionPool, Settings, TextTokenizer, Tokenized, jobs, ready,
+};
+use crate::{
+    EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, Usage,
+    provider::{Context, ModelSettings},
+};
+use async_trait::async_trait;
+use futures::{StreamExt, TryStreamExt, stream};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Padded tokens of a batch. More does not make a CPU faster, only fuller.
+const BATCH_TOKENS: usize = 512;
+
+/// How a local embedding model is run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// A name of the catalogue, a file, a folder, or `hf:owner/repository`.
+    pub model: String,
+    /// Tokens of a text beyond this are cut. Default: what the model was
+    /// published with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
+    /// How token vectors become one. Default: what the model's files say,
+    /// else the mean.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pooling: Option<Pooling>,
+    /// How weights are kept. Default: `int8` where the model is converted from
+    /// safetensors; an ONNX file runs as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantization: Option<Quantization>,
+    /// Put before every query, such as `query: ` for E5 models.
+    pub query_prefix: String,
+    /// Put before every document, such as `passage: ` for E5 models.
+    pub document_prefix: String,
+    /// The size of a batch in tokens. Changes speed and memory, never vectors
+    /// beyond rounding; models that must run one text at a time ignore it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_tokens: Option<usize>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            model: "all-minilm-l6-v2".to_owned(),
+            max_tokens: None,
+            pooling: None,
+            quantization: None,
+            query_prefix: String::new(),
+            document_prefix: String::new(),
+            batch_tokens: None,
+        }
+    }
+}
+
+/// How token vectors become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pooling {
+    /// The mean of all tokens.
+    Mean,
+    /// The first token's.
+    Cls,
+}
+
+impl Config {
+    fn locate(&self, cx: &Context) -> Result<Located, Error> {
+        let settings = Settings {
+            model: &self.model,
+            kind: Kind::Embedding,
+            head: Head::Tokens,
+            quantization: self.quantization,
+            max_tokens: self.max_tokens,
+        };
+        settings.locate(cx)
+    }
+
+    fn pooling_of(&self, located: &Located) -> Pooling {
+        let cls =
+            || located.beside("1_Pooling/config.json").is_some_and(|config| config["pooling_mode_cls_token"] == true);
+        self.pooling.unwrap_or_else(|| if cls() { Pooling::Cls } else { Pooling::Mean })
+    }
+
+    fn identity_of(&self, located: &Located) -> Identity {
+        let mut parameters = located.parameters();
+        parameters.insert("pooling".to_owned(), serde_json::json!(self.pooling_of(located)));
+        for (name, prefix) in [("query_prefix", &self.query_prefix), ("document_prefix", &self.document_prefix)] {
+            if !prefix.is_empty() {
+                parameters.insert(name.to_owned(), prefix.as_str().into());
+            }
+        }
+        Identity {
+            provider: "onnx".to_owned(),
+            model: self.model.clone(),
+            revision: located.files.sha256.clone(),
+            parameters: parameters.into(),
+        }
+    }
+}
+
+impl ModelSettings for Config {
+    type Model = dyn EmbeddingModel;
+
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.identity_of(&self.locate(cx)?))
+    }
+
+    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+        let located = self.locate(cx)?;
+        let file = located.onnx(&cx.directory)?;
+        // Token vectors if there are any; some exports only give pooled ones.
+        let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[3, 2])?;
+        let alone = located.runs_alone(&file)?;
+        Ok(Arc::new(OnnxEmbedder {
+            identity: Self::versioned(self.identity_of(&located)),
+            pooling: self.pooling_of(&located),
+            max_tokens: located.max_tokens,
+            dimensions: located.dimensions().or(pool.width()).unwrap_or(0),
+            batch_tokens: if alone { 1 } else { self.batch_tokens.unwrap_or(BATCH_TOKENS) },
+            tokenizer: Arc::new(located.tokenizer()?),
+            query_prefix: self.query_prefix.clone(),
+            document_prefix: self.document_prefix.clone(),
+            pool,
+        }))
+    }
+
+    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.locate(cx)?;
+        ready(&cx.directory)
+    }
+}
+
+struct OnnxEmbedder {
+    identity: Identity,
+    pooling: Pooling,
+    max_tokens: usize,
+    dimensions: usize,
+    batch_tokens: usize,
+    tokenizer: Arc<TextTokenizer>,
+    query_prefix: String,
+    document_prefix: String,
+    pool: SessionPool,
+}
+
+impl OnnxEmbedder {
+    /// Tokenises on all cores, a part of the texts on each.
+    async fn tokenized(&self, texts: &[String], kind: InputKind) -> Result<Vec<Tokenized>, Error> {
+        let prefix = match kind {
+            InputKind::Query => &self.query_prefix,
+            InputKind::Document => &self.document_prefix,
+        };
+        let part = texts.len().div_ceil(self.pool.n_sessions()).max(16);
+        let parts: Vec<Vec<String>> =
+            texts.chunks(part).map(|part| part.iter().map(|text| format!("{prefix}{text}")).collect()).collect();
+        let tokenize = |texts: Vec<String>| {
+            let tokenizer = self.tokenizer.clone();
+            let model = self.identity.model.clone();
+            self.pool.compute(move || {
+                let tokens = texts.iter().map(|text| tokenizer.encode(text.as_str()));
+                tokens.collect::<Result<Vec<_>, _>>().map_err(|error| Error::runtime(&model, error))
+            })
+        };
+        let parts: Vec<Vec<Tokenized>> =
+            stream::iter(parts).map(tokenize).buffered(self.pool.n_sessions()).try_collect().await?;
+        Ok(parts.into_iter().flatten().collect())
+    }
+
+    /// Runs all texts and gives each batch's result of `finish`, in no order.
+    async fn run<T, F>(&self, tokens: &[Tokenized], finish: F) -> Result<Vec<T>, Error>
+    where
+        T: Send + 'static,
+        F: Fn(&Batch, &Output<'_>) -> Result<T, String> + Clone + Send + 'static,
+    {
+        let n_sessions = self.pool.n_sessions();
+        let jobs = jobs(tokens, self.batch_tokens, self.pool.masks(), n_sessions);
+        let run = |job| self.pool.run(job, finish.clone());
+        let results: Vec<Vec<T>> = stream::iter(jobs).map(run).buffer_unordered(n_sessions).try_collect().await?;
+        Ok(results.into_iter().flatten().collect())
+    }
+}
+
+impl Model for OnnxEmbedder {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn concurrency(&self) -> usize {
+        self.pool.n_sessions()
+    }
+}
+
+#[async_trait]
+impl EmbeddingModel for OnnxEmbedder {
+    fn dimensions(&self) -> usize {
+        self.dimensions
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.max_tokens
+    }
+
+    async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let tokens = self.tokenized(texts, kind).await?;
+        let pooling = self.pooling;
+        let pooled = self.run(&tokens, move |batch, output| pooled(batch, output, pooling)).await?;
+        let columns = pooled.first().map_or(self.dimensions, |(_, rows)| rows.columns);
+        let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
+        for (places, rows) in &pooled {
+            for (place, row) in places.iter().zip(rows.iter()) {
+                matrix.data[place * columns..][..columns].copy_from_slice(row);
+            }
+        }
+        matrix.normalize();
+        Ok((matrix, usage(&tokens)))
+    }
+
+    async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
+        let tokens = self.tokenized(texts, kind).await?;
+        let found = self.run(&tokens, token_rows).await?;
+        let mut matrices = vec![Matrix { columns: self.dimensions, data: Vec::new() }; texts.len()];
+        for (place, mut matrix) in found.into_iter().flatten() {
+            matrix.normalize();
+            matrices[place] = matrix;
+        }
+        Ok(matrices)
+    }
+}
+
+fn usage(tokens: &[Tokenized]) -> Usage {
+    Usage { prompt_tokens: tokens.iter().map(|text| text.ids.len() as u64).sum(), ..Usage::default() }
+}
+
+/// One vector per text of a batch, not yet normalised, and where each belongs.
+fn pooled(batch: &Batch, output: &Output<'_>, pooling: Pooling) -> Result<(Vec<usize>, Matrix), String> {
+    if let [rows, columns] = *output.shape
+        && rows == batch.rows()
+    {
+        return Ok((batch.texts.clone(), Matrix { columns, data: output.values.to_vec() }));
+    }
+    let columns = token_columns(batch, output)?;
+    let mut data = vec![0.0_f32; batch.rows() * columns];
+    for (row, sum) in data.chunks_exact_mut(columns).enumerate() {
+        let n_tokens = if pooling == Pooling::Cls { 1 } else { batch.lengths[row] };
+        // Only the direction counts: the sum is normalised afterwards.
+        for token in output.values[row * batch.width * columns..].chunks_exact(columns).take(n_tokens) {
+            sum.iter_mut().zip(token).for_each(|(sum, value)| *sum += value);
+        }
+    }
+    Ok((batch.texts.clone(), Matrix { columns, data }))
+}
+
+/// The vectors of all real tokens of each text.
+fn token_rows(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, Matrix)>, String> {
+    let columns = token_columns(batch, output)?;
+    let rows = batch.texts.iter().zip(&batch.lengths).enumerate().map(|(row, (text, length))| {
+        let data = output.values[row * batch.width * columns..][..length * columns].to_vec();
+        (*text, Matrix { columns, data })
+    });
+    Ok(rows.collect())
+}
+
+fn token_columns(batch: &Batch, output: &Output<'_>) -> Result<usize, String> {
+    match *output.shape {
+        [rows, width, columns] if (rows, width) == (batch.rows(), batch.width) && columns > 0 => Ok(columns),
+        ref other => {
+            Err(format!("gave a tensor of {other:?}, expected [{}, {}, dimensions]", batch.rows(), batch.width))
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "embedding_local_tests.rs"]
+mod tests;

@@ -1,0 +1,300 @@
+//! Static embeddings (the model2vec format): a text's vector is the mean of
+//! its tokens' rows in a table. Thousands of times faster than a transformer
+//! and clearly weaker: for tests, smoke runs, and as a baseline.
+
+use super::onnx::{Tensor, Weights};
+use crate::{
+    CpuBudget, EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, ModelFiles, Usage,
+    provider::{Context, ModelSettings},
+};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use tokenizers::Tokenizer;
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Which static model, and how it is used.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// A folder with `model.safetensors` and `tokenizer.json`, or
+    /// `hf:owner/repository`.
+    pub model: String,
+    /// Tokens of a text beyond this are cut. Default: 512.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<usize>,
+}
+
+impl Config {
+    fn limit(&self) -> usize {
+        self.max_tokens.unwrap_or(512).max(1)
+    }
+
+    fn locate(&self, cx: &Context) -> Result<(ModelFiles, PathBuf), Error> {
+        if self.model.is_empty() {
+            return Err(Error::Config("the static embedding model has no name: set `model`".to_owned()));
+        }
+        let files = cx.directory.locate(&self.model, Kind::Embedding)?;
+        let missing = |name: &str| Error::NotHere {
+            model: self.model.clone(),
+            hint: format!("{} has no {name}", files.folder.display()),
+        };
+        if !files.folder.join("tokenizer.json").is_file() {
+            return Err(missing("tokenizer.json"));
+        }
+        let weights = files.with_extension("safetensors").map(Path::to_owned);
+        let weights = weights.ok_or_else(|| missing("model.safetensors"))?;
+        Ok((files, weights))
+    }
+
+    fn identity_of(&self, files: &ModelFiles) -> Identity {
+        Identity {
+            provider: "static".to_owned(),
+            model: self.model.clone(),
+            revision: files.sha256.clone(),
+            parameters: serde_json::json!({ "max_tokens": self.limit() }),
+        }
+    }
+}
+
+impl ModelSettings for Config {
+    type Model = dyn EmbeddingModel;
+
+    fn describe(&self, cx: &Context) -> Result<Identity, Error> {
+        Ok(self.identity_of(&self.locate(cx)?.0))
+    }
+
+    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+        let (files, weights) = self.locate(cx)?;
+        let bytes = std::fs::read(&weights).map_err(|error| Error::bad_file(&weights, error))?;
+        let table = Table::read(&bytes).map_err(|reason| Error::bad_file(&weights, reason))?;
+        let path = files.folder.join("tokenizer.json");
+        let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| Error::bad_file(&path, error))?;
+        // A word that the vocabulary does not know says nothing of the text.
+        let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
+        let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
+        let reader = Reader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
+        Ok(Arc::new(StaticEmbedder {
+            identity: Self::versioned(self.identity_of(&files)),
+            cpu: cx.cpu.clone(),
+            reader: Arc::new(reader),
+        }))
+    }
+
+    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.locate(cx).map(|_| ())
+    }
+}
+
+/// Rows by token.
+struct Table {
+    columns: usize,
+    rows: Vec<f32>,
+    /// The row of each token, where tokens share rows.
+    mapping: Option<Vec<usize>>,
+    /// How much each token counts.
+    weights: Option<Vec<f32>>,
+}
+
+impl Table {
+    fn read(bytes: &[u8]) -> Result<Self, String> {
+        let file = Weights::parse(bytes)?;
+        let table = file.tensor("embeddings")?;
+        let (n_rows, columns) = table.rows_and_columns()?;
+        let optional = |name: &str| if file.holds(name) { file.tensor(name).map(Some) } else { Ok(None) };
+        let mapping =
+            optional("mapping")?.map(|Tensor { values, .. }| values.into_iter().map(|row| row as usize).collect());
+        let mapping: Option<Vec<usize>> = mapping;
+        if mapping.as_ref().is_some_and(|mapping| mapping.iter().any(|row| *row >= n_rows)) {
+            return Err(format!("its `mapping` points behind the {n_rows} rows of `embeddings`"));
+        }
+        let weights = optional("weights")?.map(|tensor| tensor.values);
+        Ok(Self { columns, rows: table.values, mapping, weights })
+    }
+
+    fn add(&self, token: u32, sum: &mut [f32]) {
+        let token = token as usize;
+        let row = self.mapping.as_ref().map_or(Some(token), |mapping| mapping.get(token).copied());
+        let weight = self.weights.as_ref().map_or(1.0, |weights| weights.get(token).copied().unwrap_or(1.0));
+        if let Some(row) = row.and_then(|row| self.rows.chunks_exact(self.columns).nth(row)) {
+            sum.iter_mut().zip(row).for_each(|(sum, value)| *sum += weight * value);
+        }
+    }
+}
+
+struct StaticEmbedder {
+    identity: Identity,
+    cpu: CpuBudget,
+    reader: Arc<Reader>,
+}
+
+/// What reads texts, on a thread that may block.
+struct Reader {
+    name: String,
+    max_tokens: usize,
+    table: Table,
+    tokenizer: Tokenizer,
+    unknown: Option<u32>,
+}
+
+impl Reader {
+    fn embed(&self, texts: &[String]) -> Result<(Matrix, Usage), Error> {
+        let columns = self.table.columns;
+        let mut matrix = Matrix { columns, data: vec![0.0; columns * texts.len()] };
+        let mut usage = Usage::default();
+        for (text, sum) in texts.iter().zip(matrix.data.chunks_exact_mut(columns.max(1))) {
+            let ids = self.ids(text)?;
+            usage.prompt_tokens += ids.len() as u64;
+            // Only the direction counts, so the sum serves as the mean.
+            ids.into_iter().filter(|id| Some(*id) != self.unknown).for_each(|id| self.table.add(id, sum));
+        }
+        matrix.normalize();
+        Ok((matrix, usage))
+    }
+
+    /// The rows of each text's known tokens.
+    fn embed_tokens(&self, texts: &[String]) -> Result<Vec<Matrix>, Error> {
+        let columns = self.table.columns;
+        let rows = |text: &String| {
+            let mut ids = self.ids(text)?;
+            ids.retain(|id| Some(*id) != self.unknown);
+            let mut matrix = Matrix { columns, data: vec![0.0; columns * ids.len()] };
+            let rows = matrix.data.chunks_exact_mut(columns.max(1));
+            ids.into_iter().zip(rows).for_each(|(id, row)| self.table.add(id, row));
+            matrix.normalize();
+            Ok(matrix)
+        };
+        texts.iter().map(rows).collect()
+    }
+
+    fn ids(&self, text: &str) -> Result<Vec<u32>, Error> {
+        let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| Error::runtime(&self.name, error))?;
+        Ok(encoding.get_ids()[..encoding.len().min(self.max_tokens)].to_vec())
+    }
+}
+
+impl StaticEmbedder {
+    /// Reads texts on a thread of the budget.
+    async fn read<T: Send + 'static>(
+        &self,
+        texts: &[String],
+        read: impl FnOnce(&Reader, &[String]) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let thread = self.cpu.acquire(1).await.ok_or(Error::Cancelled)?;
+        let (reader, texts) = (self.reader.clone(), texts.to_vec());
+        let work = move || {
+            let _held = thread;
+            read(&reader, &texts)
+        };
+        let done = tokio::task::spawn_blocking(work).await;
+        done.unwrap_or_else(|error| Err(Error::runtime(&self.reader.name, error)))
+    }
+}
+
+impl Model for StaticEmbedder {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn concurrency(&self) -> usize {
+        self.cpu.cores()
+    }
+}
+
+#[async_trait]
+impl EmbeddingModel for StaticEmbedder {
+    fn dimensions(&self) -> usize {
+        self.reader.table.columns
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.reader.max_tokens
+    }
+
+    async fn embed(&self, texts: &[String], _kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        self.read(texts, Reader::embed).await
+    }
+
+    async fn embed_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
+        self.read(texts, Reader::embed_tokens).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ModelDirectory, testing::write_tiny_model};
+
+    fn context(folder: &Path) -> Context {
+        let directory = ModelDirectory::new(folder.join("models"), Vec::new());
+        Context { directory, cpu: CpuBudget::new(1), environment: Arc::new(|_| None) }
+    }
+
+    fn cosine(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(a, b)| a * b).sum()
+    }
+
+    #[tokio::test]
+    async fn shared_words_bring_texts_closer() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_tiny_model(folder.path(), &["engine", "oil", "change", "cake", "sugar"]).expect("written");
+        let config = Config { model: folder.path().display().to_string(), max_tokens: None };
+        let cx = context(folder.path());
+        let model = config.build(&cx).expect("a model");
+        assert_eq!(model.identity(), &config.identity(&cx).expect("an identity"));
+        config.ready(&cx).await.expect("ready");
+        let texts = ["Change the engine oil", "engine oil", "cake sugar", "nothing known", ""].map(str::to_owned);
+        let (matrix, usage) = model.embed(&texts, InputKind::Document).await.expect("vectors");
+        assert_eq!((matrix.rows(), matrix.columns), (5, model.dimensions()));
+        assert!(cosine(matrix.row(0), matrix.row(1)) > cosine(matrix.row(0), matrix.row(2)) + 0.3);
+        assert!((cosine(matrix.row(0), matrix.row(0)) - 1.0).abs() < 1e-5);
+        assert!(matrix.row(3).iter().chain(matrix.row(4)).all(|value| *value == 0.0));
+        assert_eq!(usage.prompt_tokens, 10);
+    }
+
+    #[tokio::test]
+    async fn token_vectors_are_those_of_the_known_words() {
+        let folder = tempfile::tempdir().expect("a folder");
+        write_tiny_model(folder.path(), &["engine", "oil"]).expect("written");
+        let config = Config { model: folder.path().display().to_string(), max_tokens: Some(3) };
+        let model = config.build(&context(folder.path())).expect("a model");
+        let texts = ["oil for the engine", "oil oil engine engine", "engine", "nothing"].map(str::to_owned);
+        let tokens = model.embed_tokens(&texts, InputKind::Query).await.expect("vectors");
+        assert_eq!(tokens.iter().map(Matrix::rows).collect::<Vec<_>>(), [1, 3, 1, 0]);
+        assert_eq!((tokens[0].row(0), tokens[1].row(2)), (tokens[1].row(1), tokens[2].row(0)));
+        let (whole, _) = model.embed(&texts[2..3], InputKind::Query).await.expect("vectors");
+        assert_eq!(whole.row(0), tokens[2].row(0));
+    }
+
+    #[test]
+    fn a_folder_without_a_model_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("tokenizer.json"), "{}").expect("written");
+        let config = Config { model: folder.path().display().to_string(), max_tokens: None };
+        assert!(matches!(config.identity(&context(folder.path())), Err(Error::NotHere { .. })));
+    }
+
+    #[test]
+    fn tokens_can_share_rows_and_have_weights() {
+        let tensor =
+            |shape, data| safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape, data).expect("a tensor");
+        let bytes = |values: &[f32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
+        let (rows, weights) = (bytes(&[1.0, 0.0, 0.0, 1.0]), bytes(&[1.0, 2.0, 3.0]));
+        let mapping: Vec<u8> = [0_i64, 1, 1].iter().flat_map(|value| value.to_le_bytes()).collect();
+        let mapping =
+            safetensors::tensor::TensorView::new(safetensors::Dtype::I64, vec![3], &mapping).expect("a tensor");
+        let tensors =
+            [("embeddings", tensor(vec![2, 2], &rows)), ("weights", tensor(vec![3], &weights)), ("mapping", mapping)];
+        let file = safetensors::serialize(tensors, None).expect("a file");
+        let table = Table::read(&file).expect("a table");
+        let mut sum = [0.0; 2];
+        [0, 1, 2, 99].into_iter().for_each(|token| table.add(token, &mut sum));
+        assert_eq!(sum, [1.0, 5.0]);
+    }
+}

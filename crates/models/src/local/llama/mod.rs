@@ -1,0 +1,46 @@
+//! llama.cpp in this process: what `chat_local` is made of. It knows tokens
+//! and sequences, not configuration and not where model files come from.
+//!
+//! A [`Vocabulary`] checks a request and turns it into a [`Job`] on the
+//! caller's side, so that a request that cannot work costs nothing. The
+//! [`Engine`] is a few threads that share the weights and do the jobs.
+
+mod contention;
+mod engine;
+mod load;
+mod queue;
+mod sampler;
+mod schema;
+mod slots;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+pub(super) mod tiny;
+mod vocabulary;
+mod worker;
+mod writer;
+
+pub(super) use engine::{Engine, Goal, Job, Reader, Settings, Writing};
+pub(super) use sampler::Sampler;
+pub(super) use schema::grammar;
+pub(super) use vocabulary::Vocabulary;
+pub(super) use writer::Writer;
+
+use crate::Error;
+use llama_cpp_2::llama_backend::LlamaBackend;
+use std::sync::OnceLock;
+
+/// llama.cpp may be started once per process. It is never stopped: a thread
+/// may still be decoding while the process ends.
+fn backend() -> Result<&'static LlamaBackend, Error> {
+    static BACKEND: OnceLock<Option<LlamaBackend>> = OnceLock::new();
+    BACKEND
+        .get_or_init(|| {
+            let mut backend = LlamaBackend::init().ok()?;
+            // A library never prints; what matters comes back as an error.
+            backend.void_logs();
+            Some(backend)
+        })
+        .as_ref()
+        .ok_or_else(|| Error::runtime("llama.cpp", "it was already started by another part of this process"))
+}

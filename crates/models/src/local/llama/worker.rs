@@ -1,0 +1,259 @@
+//! One thread's context: computes a prompt, then writes the answer.
+
+use super::{
+    Goal, Job, Writing, backend,
+    contention::Contention,
+    engine::{Outcome, Reply, Settings, Shared, ids},
+    sampler::group_probabilities,
+    slots::{Place, Slots},
+};
+use crate::{Error, Finish};
+use llama_cpp_2::{
+    context::{LlamaContext, params::LlamaContextParams, session::LlamaStateSeqFlags},
+    llama_batch::LlamaBatch,
+    model::LlamaModel,
+    token::LlamaToken,
+};
+use std::num::NonZeroU32;
+use tokio::runtime::Runtime;
+
+/// Prompt tokens per step. More is hardly faster (measured: 1 % from 128 to
+/// 512), and a step cannot be interrupted.
+const MOST: usize = 128;
+
+/// Steps of a prompt begin at multiples of this, and have no fewer tokens
+/// unless the whole prompt is shorter. Kernels treat fewer than 8 tokens, and
+/// those left over from groups of 4, in another way and round differently;
+/// so it makes no difference to a token where a reused prefix ended.
+const GRAIN: usize = 16;
+
+/// Everything a thread owns.
+pub(super) struct Worker<'a> {
+    shared: &'a Shared,
+    model: &'a LlamaModel,
+    runtime: &'a Runtime,
+    context: LlamaContext<'a>,
+    batch: LlamaBatch<'static>,
+    slots: Slots,
+    /// A copied sequence holds nothing until the next step carries it out.
+    copying: bool,
+    threads: usize,
+    contention: Contention,
+}
+
+impl<'a> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared, model: &'a LlamaModel, runtime: &'a Runtime) -> Result<Self, Error> {
+        let threads = shared.threads_for_a_call();
+        Ok(Self {
+            shared,
+            model,
+            runtime,
+            context: context(shared, model, threads)?,
+            batch: LlamaBatch::new(MOST, 1),
+            slots: Slots::new(shared.settings.slots_each()),
+            copying: false,
+            threads,
+            contention: Contention::new(),
+        })
+    }
+
+    /// The prompts that are held for reuse.
+    pub(super) fn prompts(&self) -> Vec<Vec<i32>> {
+        self.slots.prompts()
+    }
+
+    /// Does a job. Afterwards a slot holds its prompt, or, after a failure,
+    /// nothing.
+    pub(super) fn answer(&mut self, job: Job, reply: &Reply) -> Result<Outcome, Error> {
+        let prompt = ids(&job.prompt);
+        let wanted = &prompt[..prompt.len().saturating_sub(GRAIN)];
+        let (slot, cached) = match self.slots.place(wanted) {
+            Place::Continue { slot, reuse } => (slot, self.keep(slot, whole_grains(reuse))),
+            Place::Copy { slot, source, reuse } => (slot, self.copy(source, slot, whole_grains(reuse))),
+        };
+        // What is computed is not known to be whole until all of it is.
+        self.slots.clear(slot);
+        let outcome = self.read(slot, &job.prompt, cached, reply).and_then(|row| match job.goal {
+            Goal::Choices(groups) => Ok(Outcome {
+                choices: group_probabilities(self.context.get_logits_ith(row), &groups),
+                ..Outcome::default()
+            }),
+            Goal::Text(writing) => self.write(slot, prompt.len(), *writing, row, reply),
+        });
+        // What was written, and what was left over from a grain, was computed
+        // in another way than the same tokens would be in a longer prompt.
+        let whole = whole_grains(prompt.len());
+        if outcome.is_ok() && self.keep(slot, whole) == whole {
+            self.slots.hold(slot, prompt[..whole].to_vec());
+        } else {
+            self.forget(slot);
+        }
+        // The grammar inside the goal is gone now, so its vocabulary may go.
+        drop(job.vocabulary);
+        outcome.map(|outcome| Outcome { cached, ..outcome })
+    }
+
+    /// Computes a prompt from `cached` on; returns the row of the last logits.
+    fn read(&mut self, slot: usize, prompt: &[LlamaToken], cached: usize, reply: &Reply) -> Result<i32, Error> {
+        let mut done = cached;
+        loop {
+            let left = prompt.len() - done;
+            // The last step, too, must have a whole grain.
+            let step = match left {
+                ..=MOST => left,
+                _ if left < MOST + GRAIN => MOST - GRAIN,
+                _ => MOST,
+            };
+            self.batch.clear();
+            for position in done..done + step {
+                self.add(slot, prompt[position], position, position + 1 == prompt.len())?;
+            }
+            self.decode(slot, reply)?;
+            done += step;
+            if done == prompt.len() {
+                return Ok(step as i32 - 1);
+            }
+        }
+    }
+
+    /// Writes an answer, one token per step.
+    fn write(
+        &mut self,
+        slot: usize,
+        mut position: usize,
+        mut writing: Writing,
+        mut row: i32,
+        reply: &Reply,
+    ) -> Result<Outcome, Error> {
+        let mut written = 0;
+        let finish = loop {
+            let logits = self.context.get_logits_ith(row);
+            // A grammar that allows nothing more leaves an answer that is cut off.
+            let Some(token) = writing.sampler.choose(logits) else { break Finish::Length };
+            if self.model.vocab().is_eog(token) {
+                break Finish::Stop;
+            }
+            written += 1;
+            if writing.writer.push(&self.model.vocab().token_to_piece(token, false, None)) {
+                break Finish::Stop;
+            }
+            if let Some(reader) = &writing.reader {
+                reader.read(&writing.writer.ready());
+            }
+            if written == writing.limit {
+                break Finish::Length;
+            }
+            self.batch.clear();
+            self.add(slot, token, position, true)?;
+            self.decode(slot, reply)?;
+            (position, row) = (position + 1, 0);
+        };
+        let (text, rest) = writing.writer.finish();
+        if let Some(reader) = &writing.reader {
+            reader.read(text.get(rest..).unwrap_or_default());
+        }
+        Ok(Outcome { text, finish: Some(finish), written, ..Outcome::default() })
+    }
+
+    fn add(&mut self, slot: usize, token: LlamaToken, position: usize, logits: bool) -> Result<(), Error> {
+        self.batch.add(token, position as i32, &[slot as i32], logits).map_err(|error| self.shared.failure(error))
+    }
+
+    /// Computes the batch, on cores that nobody else of this process uses
+    /// meanwhile, unless nobody waits for it any more.
+    fn decode(&mut self, slot: usize, reply: &Reply) -> Result<(), Error> {
+        if reply.is_closed() {
+            return Err(Error::Cancelled);
+        }
+        // Before the step, since its logits live in the context.
+        self.adapt(slot);
+        let cores = self.shared.settings.cpu.acquire(self.threads);
+        let _cores = self.runtime.block_on(cores);
+        self.context.decode(&mut self.batch).map_err(|error| self.shared.failure(error))?;
+        self.copying = false;
+        Ok(())
+    }
+
+    /// Keeps the beginning of a slot; returns how much of it is there. A model
+    /// with a running state instead of a cache can only forget all of it.
+    fn keep(&mut self, slot: usize, reuse: usize) -> usize {
+        if self.context.kv_cache_seq_rm(slot as i32, Some(reuse as u32), None).is_ok() {
+            return reuse;
+        }
+        self.forget(slot);
+        0
+    }
+
+    fn copy(&mut self, source: usize, slot: usize, reuse: usize) -> usize {
+        self.forget(slot);
+        if self.model.is_recurrent() || self.model.is_hybrid() {
+            return 0;
+        }
+        // Sequences with their own memory can only be copied whole.
+        match self.context.kv_cache_seq_cp(source as i32, slot as i32, None, None) {
+            Ok(()) => {
+                self.copying = true;
+                self.keep(slot, reuse)
+            }
+            Err(_) => 0,
+        }
+    }
+
+    fn forget(&mut self, slot: usize) {
+        // Removing a whole sequence is always possible.
+        let _ = self.context.clear_kv_cache_seq(Some(slot as u32), None, None);
+        self.slots.clear(slot);
+    }
+
+    /// Changes the number of threads when calls or other programs come or
+    /// go. A context cannot change it, so a new one takes everything over.
+    fn adapt(&mut self, current: usize) {
+        let crowded = self.contention.crowded();
+        let threads = if crowded { 1 } else { self.shared.threads_for_a_call() };
+        if threads == self.threads || self.copying {
+            return;
+        }
+        let Ok(mut context) = context(self.shared, self.model, threads) else { return };
+        for slot in 0..self.shared.settings.slots_each() {
+            let id = slot as i32;
+            let state = self.context.state_seq_get(id, LlamaStateSeqFlags::empty());
+            match state.and_then(|state| context.state_seq_set(&state, id)) {
+                Ok(()) => {}
+                Err(_) if slot == current => return,
+                Err(_) => self.slots.clear(slot),
+            }
+        }
+        (self.context, self.threads) = (context, threads);
+    }
+}
+
+fn whole_grains(tokens: usize) -> usize {
+    tokens / GRAIN * GRAIN
+}
+
+fn context<'a>(shared: &Shared, model: &'a LlamaModel, threads: usize) -> Result<LlamaContext<'a>, Error> {
+    let Settings { context_length, .. } = shared.settings;
+    let slots = shared.settings.slots_each();
+    let cells = context_length.min(model.n_ctx_train() as usize) * slots;
+    let parameters = LlamaContextParams::default()
+        .with_n_ctx(NonZeroU32::new(cells as u32))
+        .with_n_batch(MOST as u32)
+        .with_n_ubatch(MOST as u32)
+        .with_n_seq_max(slots as u32)
+        // Each sequence has its own memory, in order: attention then adds up
+        // in the same order whatever was computed before.
+        .with_kv_unified(false)
+        .with_flash_attention_policy(FLASH_ATTENTION)
+        .with_n_threads(threads as i32)
+        .with_n_threads_batch(threads as i32)
+        .with_no_perf(true);
+    let backend = backend()?;
+    shared
+        .alone(|| model.new_context(backend, parameters))
+        .map_err(|error| shared.failure(format!("a context of {cells} tokens could not be made: {error}")))
+}
+
+/// llama.cpp's `LLAMA_FLASH_ATTN_TYPE_DISABLED`. On a CPU flash attention adds
+/// up differently for different numbers of tokens and of threads. It is 10 %
+/// faster for prompts of 450 tokens, and 7 % slower for answers.
+const FLASH_ATTENTION: i32 = 0;

@@ -1,0 +1,23 @@
+//! Models that compute in this process, within one budget of cores: ONNX
+//! Runtime (`onnx`) for embedding and reranking, llama.cpp (`llama`) for chat,
+//! and static embeddings.
+
+use crate::provider::{every_provider, modules};
+
+mod cpu;
+mod llama;
+mod onnx;
+
+every_provider!(modules local);
+
+pub use cpu::CpuBudget;
+pub(crate) use onnx::library as onnx_library;
+
+/// Where the models of this folder compute.
+pub(crate) const PLACE: crate::Place = crate::Place::Here;
+
+#[cfg(test)]
+/// What tests elsewhere take from here.
+pub(crate) mod testing {
+    pub(crate) use super::{llama::tiny::write as write_tiny_chat, onnx::small_bert::write_small_bert};
+}

@@ -1,0 +1,257 @@
+//! From a model's files to one ONNX file that can be run: the one that is
+//! there, or one converted from the weights and kept beside the pulled models.
+
+use super::{
+    bert::{self, CONVERTER, Head, Precision},
+    tokens::TextTokenizer,
+    weights::Weights,
+};
+use crate::{Error, Kind, ModelDirectory, ModelFiles, provider::Context};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::{
+    fs::File,
+    io::Read,
+    path::{Path, PathBuf},
+};
+
+/// How weights are kept while a model runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantization {
+    /// 8-bit integers: twice as fast, with vectors of cosine 0.99 and above to
+    /// the original ones. Only for models that are converted from safetensors.
+    Int8,
+    /// As they were published.
+    None,
+}
+
+/// What a component asks for.
+pub(crate) struct Settings<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) kind: Kind,
+    pub(crate) head: Head,
+    pub(crate) quantization: Option<Quantization>,
+    pub(crate) max_tokens: Option<usize>,
+}
+
+/// A model whose files are here, and what will be run.
+#[derive(Debug)]
+pub(crate) struct Located {
+    pub(crate) files: ModelFiles,
+    pub(crate) max_tokens: usize,
+    config: Value,
+    head: Head,
+    source: Source,
+}
+
+#[derive(Debug, PartialEq)]
+enum Source {
+    Onnx(PathBuf),
+    Weights { path: PathBuf, precision: Precision },
+}
+
+impl Settings<'_> {
+    /// Finds the files and decides what to run, without reading any weights.
+    pub(crate) fn locate(&self, cx: &Context) -> Result<Located, Error> {
+        if self.model.is_empty() {
+            return Err(Error::Config(format!("the {} model has no name: set `model`", self.kind.name())));
+        }
+        let files = cx.directory.locate(self.model, self.kind)?;
+        let config = json(&files.folder.join("config.json")).unwrap_or(Value::Null);
+        let source = self.source(&files, &config)?;
+        let max_tokens = self.limit(&files, &config)?;
+        let located = Located { files, max_tokens, config, head: self.head, source };
+        located.tokenizer_path()?;
+        Ok(located)
+    }
+
+    fn source(&self, files: &ModelFiles, config: &Value) -> Result<Source, Error> {
+        let onnx = onnx_file(files)?;
+        let Some(path) = files.with_extension("safetensors").map(Path::to_owned) else {
+            let onnx = onnx.ok_or_else(|| Error::NotHere {
+                model: self.model.to_owned(),
+                hint: format!("{} holds neither an .onnx nor a .safetensors file", files.folder.display()),
+            })?;
+            if self.quantization == Some(Quantization::Int8) {
+                let reason = "is an ONNX file and runs as it is: `quantization = \"int8\"` needs a model.safetensors";
+                return Err(Error::Config(format!("model `{}` {reason}", self.model)));
+            }
+            return Ok(Source::Onnx(onnx));
+        };
+        let header = header(&path)?;
+        match bert::check(&Weights::header(&header), config, self.head) {
+            Ok(()) => {
+                let precision = match self.quantization {
+                    Some(Quantization::None) => Precision::Float32,
+                    Some(Quantization::Int8) | None => Precision::Integer { limit: integer_limit() },
+                };
+                Ok(Source::Weights { path, precision })
+            }
+            Err(reason) => match onnx {
+                Some(onnx) if self.quantization != Some(Quantization::Int8) => Ok(Source::Onnx(onnx)),
+                _ => Err(Error::bad_file(&path, reason)),
+            },
+        }
+    }
+
+    fn limit(&self, files: &ModelFiles, config: &Value) -> Result<usize, Error> {
+        let number = |value: &Value| value.as_u64().map(|n| n as usize);
+        let positions = number(&config["max_position_embeddings"])
+            .map(|n| n.saturating_sub(bert::skipped_positions(config)))
+            .filter(|n| *n > 0);
+        if let (Some(asked), Some(positions)) = (self.max_tokens, positions)
+            && asked > positions
+        {
+            return Err(Error::Config(format!(
+                "max_tokens = {asked}: model `{}` reads {positions} at most",
+                self.model
+            )));
+        }
+        let published =
+            || json(&files.folder.join("sentence_bert_config.json")).and_then(|c| number(&c["max_seq_length"]));
+        let known =
+            || files.entry.as_ref().map(|entry| entry.max_tokens).or_else(published).or(positions).unwrap_or(512);
+        let limit = self.max_tokens.unwrap_or_else(known);
+        // Below this, a text has no room beside the special tokens.
+        if limit < 8 {
+            return Err(Error::Config(format!("max_tokens = {limit}: must be at least 8")));
+        }
+        Ok(limit)
+    }
+}
+
+impl Located {
+    /// The settings of the conversion, as part of an identity.
+    pub(crate) fn parameters(&self) -> Map<String, Value> {
+        let mut parameters = Map::new();
+        parameters.insert("max_tokens".to_owned(), self.max_tokens.into());
+        if let Source::Weights { precision, .. } = &self.source {
+            parameters.insert("converter".to_owned(), CONVERTER.into());
+            parameters.insert("quantization".to_owned(), name(*precision).into());
+        }
+        parameters
+    }
+
+    /// The length of a hidden vector, where the files say it.
+    pub(crate) fn dimensions(&self) -> Option<usize> {
+        let stated = self.files.entry.as_ref().map(|entry| entry.dimensions).filter(|n| *n > 0);
+        stated.or_else(|| self.config["hidden_size"].as_u64().map(|n| n as usize))
+    }
+
+    /// Whether a text's output would depend on the texts run with it: where
+    /// activations are quantised by one scale for the whole batch.
+    pub(crate) fn runs_alone(&self, onnx: &Path) -> Result<bool, Error> {
+        match &self.source {
+            Source::Weights { precision, .. } => Ok(*precision != Precision::Float32),
+            // Writers put the nodes before the weights.
+            Source::Onnx(_) => {
+                let mut start = Vec::new();
+                let read = File::open(onnx).and_then(|file| file.take(4 << 20).read_to_end(&mut start));
+                read.map_err(|error| Error::bad_file(onnx, error))?;
+                let names: [&[u8]; 2] = [b"DynamicQuantize", b"MatMulInteger"];
+                Ok(names.iter().any(|name| start.windows(name.len()).any(|part| part == *name)))
+            }
+        }
+    }
+
+    /// The file to run, converted first if that was not done before.
+    pub(crate) fn onnx(&self, directory: &ModelDirectory) -> Result<PathBuf, Error> {
+        let (weights, precision) = match &self.source {
+            Source::Onnx(path) => return Ok(path.clone()),
+            Source::Weights { path, precision } => (path, *precision),
+        };
+        let head = if self.head == Head::Classifier { "-classifier" } else { "" };
+        let source = self.files.sha256.get(..16).unwrap_or(&self.files.sha256);
+        let converted = directory.cache_file(&format!("{source}-bert{CONVERTER}-{}{head}.onnx", name(precision)));
+        if converted.is_file() {
+            return Ok(converted);
+        }
+        let bytes = std::fs::read(weights).map_err(|error| Error::bad_file(weights, error))?;
+        let model =
+            Weights::parse(&bytes).and_then(|parsed| bert::convert(&parsed, &self.config, precision, self.head));
+        let model = model.map_err(|reason| Error::bad_file(weights, reason))?;
+        // Two processes may convert at once: each writes its own draft, and
+        // the last rename wins with the same bytes.
+        let draft = store::staged_path(&converted);
+        let written = std::fs::write(&draft, model).and_then(|()| std::fs::rename(&draft, &converted));
+        written.map_err(|error| Error::bad_file(&converted, error))?;
+        Ok(converted)
+    }
+
+    /// The model's tokenizer with its limit.
+    pub(crate) fn tokenizer(&self) -> Result<TextTokenizer, Error> {
+        TextTokenizer::open(&self.tokenizer_path()?, self.max_tokens)
+    }
+
+    fn tokenizer_path(&self) -> Result<PathBuf, Error> {
+        let path = self.files.folder.join("tokenizer.json");
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(Error::NotHere {
+            model: self.files.name.clone(),
+            hint: format!("{} has no tokenizer.json", self.files.folder.display()),
+        })
+    }
+
+    /// A small settings file beside the model.
+    pub(crate) fn beside(&self, path: &str) -> Option<Value> {
+        json(&self.files.folder.join(path))
+    }
+}
+
+/// The ONNX file to run, if there is one: `model.onnx`, or the only one.
+fn onnx_file(files: &ModelFiles) -> Result<Option<PathBuf>, Error> {
+    let found: Vec<&PathBuf> =
+        files.files.iter().filter(|path| path.extension().is_some_and(|e| e == "onnx")).collect();
+    let standard = ["model.onnx", "onnx/model.onnx"].map(|name| files.folder.join(name));
+    match found.as_slice() {
+        [] => Ok(None),
+        [only] => Ok(Some((*only).clone())),
+        several => match several.iter().find(|path| standard.contains(path)) {
+            Some(path) => Ok(Some((*path).clone())),
+            None => Err(Error::Config(format!(
+                "{} holds {} ONNX files and none is called model.onnx: name the file",
+                files.folder.display(),
+                several.len()
+            ))),
+        },
+    }
+}
+
+/// The table of contents of a safetensors file: a length, then that much JSON.
+fn header(path: &Path) -> Result<Vec<u8>, Error> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let mut length = [0; 8];
+        file.read_exact(&mut length)?;
+        let mut text = Vec::new();
+        // The format's own limit, so that a wrong file is not read as a whole.
+        file.take(u64::from_le_bytes(length).min(100_000_000)).read_to_end(&mut text)?;
+        Ok(text)
+    };
+    read().map_err(|error| Error::bad_file(path, error))
+}
+
+/// x86 processors without VNNI add two 8-bit products in 16 bits, which
+/// overflows silently unless the weights leave a bit free.
+fn integer_limit() -> i8 {
+    #[cfg(target_arch = "x86_64")]
+    if !is_x86_feature_detected!("avx512vnni") && !is_x86_feature_detected!("avxvnni") {
+        return 63;
+    }
+    127
+}
+
+fn name(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Float32 => "none",
+        Precision::Integer { limit: 127 } => "int8",
+        Precision::Integer { .. } => "int8_in_7_bits",
+    }
+}
+
+fn json(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
+}

@@ -1,0 +1,162 @@
+//! Texts as token ids, and batches of them without padding waste: sorted by
+//! length, so that texts of one batch are about equally long.
+
+use crate::Error;
+use std::path::Path;
+use tokenizers::{EncodeInput, Tokenizer, TruncationParams};
+
+/// At most one token in this many of a batch is padding.
+const PADDING_SHARE: usize = 8;
+/// What one turn of a session holds at most, in tokens: about a tenth of a
+/// second, so that a cancelled call soon leaves the cores to others.
+const JOB_TOKENS: usize = 2048;
+
+/// A model's tokenizer with its limit.
+#[derive(Debug)]
+pub(crate) struct TextTokenizer {
+    tokenizer: Tokenizer,
+}
+
+/// One text, or a pair of texts, as the model reads it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tokenized {
+    pub(crate) ids: Vec<u32>,
+    pub(crate) types: Vec<u32>,
+}
+
+impl TextTokenizer {
+    /// Reads a `tokenizer.json`. Its own truncation and padding are those of
+    /// whoever saved it, and are replaced.
+    pub(crate) fn open(path: &Path, max_tokens: usize) -> Result<Self, Error> {
+        let bad = |error: tokenizers::Error| Error::bad_file(path, error);
+        let mut tokenizer = Tokenizer::from_file(path).map_err(bad)?;
+        tokenizer.with_padding(None);
+        let truncation = TruncationParams { max_length: max_tokens, ..TruncationParams::default() };
+        tokenizer.with_truncation(Some(truncation)).map_err(bad)?;
+        Ok(Self { tokenizer })
+    }
+
+    /// The tokens of a text or a pair; too many are cut, of a pair from the
+    /// longer part.
+    pub(crate) fn encode<'s>(&self, text: impl Into<EncodeInput<'s>>) -> Result<Tokenized, tokenizers::Error> {
+        let encoding = self.tokenizer.encode_fast(text, true)?;
+        Ok(Tokenized { ids: encoding.get_ids().to_vec(), types: encoding.get_type_ids().to_vec() })
+    }
+}
+
+/// Texts that are run together.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Batch {
+    /// The length of a row.
+    pub(crate) width: usize,
+    /// Token ids, row by row, padded on the right.
+    pub(crate) ids: Vec<i64>,
+    /// Which part of a pair each token belongs to.
+    pub(crate) types: Vec<i64>,
+    /// The real length of each row.
+    pub(crate) lengths: Vec<usize>,
+    /// The position of each row's text in the call.
+    pub(crate) texts: Vec<usize>,
+}
+
+impl Batch {
+    pub(crate) fn rows(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// 1 for real tokens, 0 for padding.
+    pub(crate) fn mask(&self) -> Vec<i64> {
+        self.lengths.iter().flat_map(|length| (0..self.width).map(move |i| i64::from(i < *length))).collect()
+    }
+
+    fn push(&mut self, text: usize, tokens: &Tokenized) {
+        let padding = self.width.saturating_sub(tokens.ids.len());
+        let padding = std::iter::repeat_n(0, padding);
+        self.ids.extend(tokens.ids.iter().map(|id| i64::from(*id)).chain(padding.clone()));
+        self.types.extend(tokens.types.iter().map(|kind| i64::from(*kind)).chain(padding));
+        self.lengths.push(tokens.ids.len());
+        self.texts.push(text);
+    }
+}
+
+/// Batches of at most `batch_tokens` tokens (one text where that is less), the
+/// longest first, in jobs for one turn of a session each. Texts without tokens
+/// are left out. Unless the model can `mask` padding, only texts of equal
+/// length share a batch.
+pub(crate) fn jobs(texts: &[Tokenized], batch_tokens: usize, mask: bool, n_sessions: usize) -> Vec<Vec<Batch>> {
+    let mut order: Vec<usize> = (0..texts.len()).filter(|i| !texts[*i].ids.is_empty()).collect();
+    order.sort_by_key(|i| std::cmp::Reverse(texts[*i].ids.len()));
+    let mut batches: Vec<Batch> = Vec::new();
+    for text in order {
+        let tokens = &texts[text];
+        let fits = batches.last().is_some_and(|batch| {
+            let least = if mask { batch.width - batch.width / PADDING_SHARE } else { batch.width };
+            tokens.ids.len() >= least && (batch.rows() + 1) * batch.width <= batch_tokens
+        });
+        if !fits {
+            batches.push(Batch { width: tokens.ids.len(), ..Batch::default() });
+        }
+        if let Some(batch) = batches.last_mut() {
+            batch.push(text, tokens);
+        }
+    }
+    // Several jobs per session, so that none is idle while another has a long rest to do.
+    let total: usize = batches.iter().map(|batch| batch.ids.len()).sum();
+    let limit = (total / (4 * n_sessions.max(1))).min(JOB_TOKENS);
+    let mut jobs: Vec<Vec<Batch>> = Vec::new();
+    let mut held = usize::MAX;
+    for batch in batches {
+        let size = batch.ids.len();
+        if held.saturating_add(size) > limit {
+            jobs.push(Vec::new());
+            held = 0;
+        }
+        held += size;
+        if let Some(job) = jobs.last_mut() {
+            job.push(batch);
+        }
+    }
+    jobs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(lengths: &[usize]) -> Vec<Tokenized> {
+        lengths.iter().map(|n| Tokenized { ids: (1..=*n as u32).collect(), types: vec![0; *n] }).collect()
+    }
+
+    #[test]
+    fn every_text_is_in_one_batch_with_all_its_tokens() {
+        let texts = texts(&[3, 90, 0, 12, 91, 128, 128, 1, 100, 7]);
+        for (batch_tokens, mask) in [(1, false), (256, false), (256, true), (10_000, true)] {
+            let mut seen = Vec::new();
+            for batch in jobs(&texts, batch_tokens, mask, 2).into_iter().flatten() {
+                assert!(batch.rows() == 1 || batch.ids.len() <= batch_tokens);
+                let n_real: i64 = batch.mask().iter().sum();
+                assert!(if mask {
+                    n_real as usize * 8 >= batch.ids.len() * 7
+                } else {
+                    n_real as usize == batch.ids.len()
+                });
+                for (row, text) in batch.texts.iter().enumerate() {
+                    let ids: Vec<i64> = texts[*text].ids.iter().map(|id| i64::from(*id)).collect();
+                    assert_eq!(batch.ids[row * batch.width..][..batch.lengths[row]], ids);
+                    seen.push(*text);
+                }
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, [0, 1, 3, 4, 5, 6, 7, 8, 9]);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_run_first_and_jobs_are_bounded() {
+        let texts = texts(&[5; 3000]);
+        let jobs = jobs(&texts, 1, false, 2);
+        assert!(jobs.len() >= 8);
+        assert!(jobs.iter().all(|job| job.iter().map(|batch| batch.ids.len()).sum::<usize>() <= JOB_TOKENS));
+        assert!(self::jobs(&self::texts(&[]), 100, true, 2).is_empty());
+    }
+}

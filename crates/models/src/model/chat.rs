@@ -1,0 +1,147 @@
+//! Chat models: what they are asked, what they answer, and the trait.
+
+use super::{Error, Model, Usage};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Who says a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions.
+    System,
+    /// The person, or the program, that asks.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub content: String,
+}
+
+impl Message {
+    /// A message with instructions.
+    pub fn system(content: impl Into<String>) -> Self {
+        Self { role: Role::System, content: content.into() }
+    }
+
+    /// A message of the one who asks.
+    pub fn user(content: impl Into<String>) -> Self {
+        Self { role: Role::User, content: content.into() }
+    }
+
+    /// A message of the model: an example of how to answer.
+    pub fn assistant(content: impl Into<String>) -> Self {
+        Self { role: Role::Assistant, content: content.into() }
+    }
+}
+
+/// One request to a chat model. Equal requests have equal call keys.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatRequest {
+    /// The conversation so far. Put what many requests share first: a local
+    /// model computes a shared prefix once.
+    pub messages: Vec<Message>,
+    /// The longest answer, in tokens.
+    pub max_tokens: u32,
+    /// 0 is greedy.
+    pub temperature: f32,
+    /// The share of probability to sample from, in (0, 1].
+    pub top_p: f32,
+    /// Makes sampling repeatable where the model offers it.
+    pub seed: u64,
+    /// The answer ends before the first of these.
+    pub stop: Vec<String>,
+    /// The JSON Schema that the answer must match.
+    pub schema: Option<serde_json::Value>,
+    /// Ask only for the probabilities of these answers (such as `Yes` and
+    /// `No`) as the beginning of the reply; see [`ChatResponse::choices`].
+    pub choices: Vec<String>,
+}
+
+impl ChatRequest {
+    /// A greedy request with no schema and no stop.
+    pub fn new(messages: Vec<Message>, max_tokens: u32) -> Self {
+        Self {
+            messages,
+            max_tokens,
+            temperature: 0.0,
+            top_p: 1.0,
+            seed: 0,
+            stop: Vec::new(),
+            schema: None,
+            choices: Vec::new(),
+        }
+    }
+}
+
+/// Why a model stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Finish {
+    /// It had said all, or met a stop text.
+    Stop,
+    /// It met the token limit.
+    Length,
+    /// The provider withheld the rest.
+    ContentFilter,
+}
+
+/// A chat model's answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatResponse {
+    /// What it said.
+    pub text: String,
+    /// Why it stopped.
+    pub finish: Finish,
+    /// What it cost in tokens.
+    pub usage: Usage,
+    /// For each of [`ChatRequest::choices`] its probability as the beginning
+    /// of the reply, normalised over the choices. Empty where none were asked
+    /// for or the model does not offer probabilities.
+    pub choices: Vec<f64>,
+    /// From request to answer, in seconds. What was taken from the journal
+    /// keeps the time of the call that was paid.
+    pub seconds: f64,
+}
+
+/// A model that answers. Calls may overlap: an in-process model decodes
+/// overlapping calls as one batch.
+#[async_trait]
+pub trait ChatModel: Model {
+    /// Prompt and answer together, in tokens.
+    fn context_length(&self) -> usize;
+    /// How many tokens a text is; an estimate for remote models.
+    fn count_tokens(&self, text: &str) -> usize;
+    /// Price per million tokens, in dollars: (input, output).
+    fn price(&self) -> (f64, f64) {
+        (0.0, 0.0)
+    }
+    /// Answers one request.
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
+    /// Whether replies may tell the probabilities of a request's choices:
+    /// where they never do, nobody need pay for asking.
+    fn tells_probabilities(&self) -> bool {
+        true
+    }
+    /// Answers one request, and hands the text out while it is written. The
+    /// response is the one that [`ChatModel::chat`] gives, and the pieces
+    /// together are its text; those of a call that failed are the beginning
+    /// of nothing. A model that cannot do so gives all of it at the end.
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        let response = self.chat(request).await?;
+        on_piece(&response.text);
+        Ok(response)
+    }
+}
+
+/// Takes the pieces of an answer while it is written, in order. Called by
+/// whichever thread writes, so it must be quick.
+pub type OnPiece = Arc<dyn Fn(&str) + Send + Sync>;

@@ -1,0 +1,42 @@
+//! Embedding models: the trait, and what is embedded.
+
+use super::{Error, Matrix, Model, Usage};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+/// What a text to embed is: some models embed a query and a document differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InputKind {
+    /// A question.
+    Query,
+    /// A passage to be found.
+    Document,
+}
+
+/// A model that maps texts to vectors of length 1.
+#[async_trait]
+pub trait EmbeddingModel: Model {
+    /// The length of a vector; 0 while a remote model has not said.
+    fn dimensions(&self) -> usize;
+    /// Tokens beyond this are cut.
+    fn max_tokens(&self) -> usize;
+    /// The most texts of one call; a handle splits longer lists, so that a
+    /// batch that was paid is kept when the next one fails.
+    fn batch_size(&self) -> usize {
+        usize::MAX
+    }
+    /// Price per million tokens, in dollars.
+    fn price(&self) -> f64 {
+        0.0
+    }
+    /// One row per text, in order, each of length 1.
+    async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error>;
+    /// One matrix per text with a row per token, each row of length 1.
+    async fn embed_tokens(&self, _texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
+        Err(Error::Unsupported {
+            model: self.identity().model.clone(),
+            what: "token vectors (late interaction needs an embedder that runs in this process)",
+        })
+    }
+}

@@ -1,0 +1,294 @@
+//! What can go wrong with a model, by what the caller can do about it.
+
+use crate::{Cap, RateHints};
+use std::{error::Error as StdError, path::Path, sync::Arc, time::Duration};
+
+/// What an error comes from: the error of a library or of the system, or a
+/// sentence.
+pub type Cause = Arc<dyn StdError + Send + Sync>;
+
+/// Why a model gave no answer. Never holds a secret.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings cannot work. Nothing was called.
+    #[error("{0}")]
+    Config(String),
+    /// A model's file is not here.
+    #[error("model `{model}` is not here: {hint}")]
+    NotHere {
+        /// The model.
+        model: String,
+        /// What to do.
+        hint: String,
+    },
+    /// A file is not what it should be.
+    #[error("{path}: {cause}")]
+    BadFile {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        #[source]
+        cause: Cause,
+    },
+    /// The named environment variable is not set.
+    #[error("the environment variable `{variable}` is not set: it must hold the API key of {model}")]
+    MissingKey {
+        /// The variable's name.
+        variable: String,
+        /// The model that needs it.
+        model: String,
+    },
+    /// No connection, or it broke.
+    #[error("{endpoint} cannot be reached: {cause}; check `base_url`, and that the server runs")]
+    Connection {
+        /// The endpoint.
+        endpoint: String,
+        /// What the system said.
+        #[source]
+        cause: Cause,
+    },
+    /// No answer in time.
+    #[error("{model} did not answer within {after:?}; if it is only slow, raise its `timeout_seconds`")]
+    Timeout {
+        /// The model.
+        model: String,
+        /// The limit.
+        after: Duration,
+    },
+    /// The endpoint sent a larger answer than it may.
+    #[error(
+        "{model} sent an answer of more than {limit} bytes, of which nothing was kept; if answers may be so large, \
+         raise its `max_response_bytes`"
+    )]
+    TooLarge {
+        /// The model.
+        model: String,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The endpoint is elsewhere, as it says. Prompts are sent to no address
+    /// that nobody named, so it is not followed.
+    #[error(
+        "{endpoint} redirects to {location} ({status}), which is not followed; if that is right, set `base_url` so"
+    )]
+    Redirected {
+        /// The endpoint.
+        endpoint: String,
+        /// The HTTP status.
+        status: u16,
+        /// Where it points.
+        location: String,
+    },
+    /// Every call was refused for so long that waiting was given up.
+    #[error(
+        "{model}: nothing got through for {after:?}, every call was refused; the last refusal said: {message}; run \
+         again later: what was answered is kept; `limits.refusal_timeout_seconds` is how long this is waited for"
+    )]
+    Stalled {
+        /// The model.
+        model: String,
+        /// How long nothing got through.
+        after: Duration,
+        /// What the last refusal said.
+        message: String,
+    },
+    /// Whoever divides the budget among processes cannot be reached, so that
+    /// nothing may be spent.
+    #[error("the budget's authority did not answer for {after:?}: {reason}; run again: nothing is paid twice")]
+    BudgetUnreachable {
+        /// How long it was asked.
+        after: Duration,
+        /// What became of the last request.
+        reason: String,
+    },
+    /// The key was refused.
+    #[error("{endpoint} refused the key: {message}; check the variable that `api_key_env` names")]
+    Authentication {
+        /// The endpoint.
+        endpoint: String,
+        /// What it said.
+        message: String,
+    },
+    /// Too many requests for now.
+    #[error("{endpoint} is rate limited: {message}; lower `concurrency`, or run again later")]
+    RateLimited {
+        /// The endpoint.
+        endpoint: String,
+        /// What it said.
+        message: String,
+        /// When to come back, if it said so.
+        retry_after: Option<Duration>,
+        /// What its headers said of its limits.
+        hints: Box<RateHints>,
+    },
+    /// The account has nothing left: waiting does not help.
+    #[error(
+        "{endpoint}: the quota is used up: {message}; add credit to the account or raise its limit, and run again: \
+         nothing is paid twice"
+    )]
+    QuotaExhausted {
+        /// The endpoint.
+        endpoint: String,
+        /// What it said.
+        message: String,
+    },
+    /// A cap of the budget was reached, so the call was not made.
+    #[error(
+        "the budget of {} was reached ({} spent); run again with a larger one to go on: nothing is paid twice",
+        shown(.cap, .limit), shown(.cap, .spent)
+    )]
+    BudgetExhausted {
+        /// The cap.
+        cap: Cap,
+        /// What was spent when the call was to be made, in the cap's unit.
+        spent: f64,
+        /// The limit, in the same unit.
+        limit: f64,
+    },
+    /// The server failed or is overloaded.
+    #[error("{endpoint} answered {status}: {message}; that often passes: run again")]
+    Server {
+        /// The endpoint.
+        endpoint: String,
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        message: String,
+        /// When to come back, if it said so.
+        retry_after: Option<Duration>,
+    },
+    /// The request was refused and would be again.
+    #[error("{endpoint} refused the request ({status}): {message}; check `model`, `base_url`, `omit` and `extra`")]
+    Refused {
+        /// The endpoint.
+        endpoint: String,
+        /// The HTTP status.
+        status: u16,
+        /// What it said.
+        message: String,
+    },
+    /// Prompt and answer do not fit.
+    #[error(
+        "{model}: {tokens} tokens do not fit its context of {limit}; lower `context_tokens`, `top_k` or `max_tokens`"
+    )]
+    ContextTooLong {
+        /// The model.
+        model: String,
+        /// What was asked for.
+        tokens: usize,
+        /// What fits.
+        limit: usize,
+    },
+    /// The provider withheld the answer.
+    #[error("{model} withheld its answer: {reason}; only another model or another text can change that")]
+    ContentFiltered {
+        /// The model.
+        model: String,
+        /// What it said.
+        reason: String,
+    },
+    /// The answer is not what the protocol says.
+    #[error(
+        "{model} sent an answer that cannot be read: {reason}; run again, and if it stays so, check what serves it"
+    )]
+    Malformed {
+        /// The model.
+        model: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The answer is read, but is not what the request's JSON Schema asks
+    /// for, also where the model was asked once more. What it wrote is in the
+    /// journal, so the same call would give the same again.
+    #[error(
+        "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if it was cut, raise \
+         the limit of its tokens, else only another model or another text can change that"
+    )]
+    SchemaMismatch {
+        /// The model.
+        model: String,
+        /// What is wrong, and where.
+        reason: String,
+        /// The beginning of its last reply.
+        reply: String,
+    },
+    /// The model has no such ability.
+    #[error("{model} does not offer {what}")]
+    Unsupported {
+        /// The model.
+        model: String,
+        /// The ability.
+        what: &'static str,
+    },
+    /// The in-process runtime failed.
+    #[error("{model}: {cause}")]
+    Runtime {
+        /// The model.
+        model: String,
+        /// What it said.
+        #[source]
+        cause: Cause,
+    },
+    /// The call was cancelled.
+    #[error("cancelled")]
+    Cancelled,
+    /// The journal could not keep the answer, so it was not used.
+    #[error("the answer could not be kept: {0}")]
+    Journal(String),
+}
+
+impl Error {
+    /// A file that is not what it should be, for this reason.
+    pub(crate) fn bad_file(path: &Path, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::BadFile { path: path.display().to_string(), cause: Arc::from(cause.into()) }
+    }
+
+    /// No connection to this endpoint, for this reason.
+    pub(crate) fn connection(endpoint: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Connection { endpoint: endpoint.to_owned(), cause: Arc::from(cause.into()) }
+    }
+
+    /// A failure of what runs this model, for this reason.
+    pub(crate) fn runtime(model: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Self::Runtime { model: model.to_owned(), cause: Arc::from(cause.into()) }
+    }
+
+    /// Whether the same call may work later.
+    pub fn is_transient(&self) -> bool {
+        matches!(
+            self,
+            Self::Connection { .. }
+                | Self::Timeout { .. }
+                | Self::RateLimited { .. }
+                | Self::Server { .. }
+                | Self::Malformed { .. }
+                | Self::TooLarge { .. }
+                | Self::Redirected { .. }
+                | Self::Stalled { .. }
+                | Self::BudgetUnreachable { .. }
+        )
+    }
+
+    /// When the other side asked to be called again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
+            _ => None,
+        }
+    }
+}
+
+fn shown(cap: &Cap, amount: &f64) -> String {
+    cap.amount(*amount)
+}
+
+/// The cause at the bottom: with network errors, what is above it only
+/// repeats the address, which may hold a secret.
+pub(crate) fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause
+}

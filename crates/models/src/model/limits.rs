@@ -1,0 +1,257 @@
+//! How many calls an endpoint takes: told, or learned while it is used.
+
+use crate::Error;
+use executor::{AdaptiveSettings, Hedge, RateHint, RetryPolicy};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// Calls in flight at most, where nobody says less.
+const MAXIMUM: usize = 256;
+
+/// What is known of an endpoint's limits. What is left out is learned: from
+/// the headers of its answers, from refusals, and from how long it takes.
+///
+/// Whatever names one model at one endpoint with one key has one limit: where
+/// several entries of `[models]` do so and say different numbers, the smallest
+/// of each holds for all of them, that of `concurrency` too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EndpointLimits {
+    /// Calls per minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests_per_minute: Option<f64>,
+    /// Tokens per minute.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens_per_minute: Option<f64>,
+    /// The share of calls that may be made a second time when the first
+    /// attempt takes unusually long; the provider may charge for both. None
+    /// if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hedge: Option<f64>,
+    /// How long refusals for want of room (429, 503) may go on with nothing
+    /// getting through, in seconds; then the calls fail, to be made again by
+    /// the next run. As long as anything gets through, no call is given up
+    /// for a refusal. 300 if left out, and never less than one answer may take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refusal_timeout_seconds: Option<f64>,
+}
+
+/// How many calls a model takes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Limits {
+    /// This many at once.
+    Fixed(usize),
+    /// As many as it shows to take.
+    Learned {
+        /// At once, at most.
+        maximum: usize,
+        /// What is known.
+        known: EndpointLimits,
+        /// How long one answer may take, in seconds.
+        timeout_seconds: f64,
+    },
+}
+
+impl EndpointLimits {
+    /// Nothing is known.
+    pub(crate) const NONE: Self =
+        Self { requests_per_minute: None, tokens_per_minute: None, hedge: None, refusal_timeout_seconds: None };
+
+    /// Refuses numbers that no limit can have.
+    pub(crate) fn check(&self, model: &str, concurrency: Option<usize>) -> Result<(), Error> {
+        let refuse = |what: &str| Err(Error::Config(format!("{model}: {what}")));
+        if concurrency == Some(0) {
+            return refuse("`concurrency` must be at least 1; leave it out to have it learned");
+        }
+        let rates = [("requests_per_minute", self.requests_per_minute), ("tokens_per_minute", self.tokens_per_minute)];
+        for (name, rate) in rates {
+            if rate.is_some_and(|rate| !(rate.is_finite() && rate > 0.0)) {
+                return refuse(&format!("`limits.{name}` must be above 0; leave it out to have it learned"));
+            }
+        }
+        if self.refusal_timeout_seconds.is_some_and(|seconds| !(seconds.is_finite() && seconds > 0.0)) {
+            return refuse("`limits.refusal_timeout_seconds` must be above 0 seconds, such as 300");
+        }
+        if self.hedge.is_some_and(|share| !(0.0..=1.0).contains(&share)) {
+            return refuse("`limits.hedge` is a share of the calls: from 0 to 1, such as 0.02");
+        }
+        Ok(())
+    }
+
+    fn settings(self, maximum: usize) -> AdaptiveSettings {
+        AdaptiveSettings {
+            maximum,
+            requests_per_minute: self.requests_per_minute,
+            tokens_per_minute: self.tokens_per_minute,
+            ..AdaptiveSettings::default()
+        }
+    }
+
+    fn second_attempts(self) -> Option<Hedge> {
+        let extra_share = self.hedge.filter(|share| *share > 0.0)?;
+        Some(Hedge { extra_share, ..Hedge::default() })
+    }
+
+    /// With at most this many calls in flight, or as many as usual.
+    pub(crate) fn within(self, concurrency: Option<usize>, timeout_seconds: f64) -> Limits {
+        Limits::Learned { maximum: concurrency.unwrap_or(MAXIMUM).max(1), known: self, timeout_seconds }
+    }
+
+    /// What holds where both hold.
+    fn stricter(self, other: Self) -> Self {
+        let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        Self {
+            requests_per_minute: least(self.requests_per_minute, other.requests_per_minute),
+            tokens_per_minute: least(self.tokens_per_minute, other.tokens_per_minute),
+            // Each handle has its own.
+            hedge: self.hedge,
+            refusal_timeout_seconds: self.refusal_timeout_seconds,
+        }
+    }
+}
+
+impl Limits {
+    /// Calls in flight at most.
+    pub fn maximum(&self) -> usize {
+        match self {
+            Self::Fixed(concurrency) => *concurrency,
+            Self::Learned { maximum, .. } => *maximum,
+        }
+    }
+
+    /// The settings of a limit that is learned.
+    pub(crate) fn settings(&self) -> Option<AdaptiveSettings> {
+        match *self {
+            Self::Fixed(_) => None,
+            Self::Learned { maximum, known, .. } => Some(known.settings(maximum)),
+        }
+    }
+
+    /// What holds where both hold: of two handles of one model, each may have
+    /// limits of its own.
+    pub(crate) fn stricter(&self, other: &Self) -> Self {
+        match (*self, *other) {
+            (
+                Self::Learned { maximum, known, timeout_seconds },
+                Self::Learned { maximum: others, known: other, .. },
+            ) => Self::Learned { maximum: maximum.min(others), known: known.stricter(other), timeout_seconds },
+            (one, other) => Self::Fixed(one.maximum().min(other.maximum())),
+        }
+    }
+
+    /// What is said of second attempts.
+    pub(crate) fn second_attempts(&self) -> Option<Hedge> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Learned { known, .. } => known.second_attempts(),
+        }
+    }
+
+    /// This policy, with what is said of refusals.
+    pub(crate) fn retry(&self, policy: RetryPolicy) -> RetryPolicy {
+        match *self {
+            Self::Fixed(_) => policy,
+            Self::Learned { known, timeout_seconds, .. } => {
+                let told = known.refusal_timeout_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                let answer = Duration::try_from_secs_f64(timeout_seconds).unwrap_or_default();
+                let max_refused = told.unwrap_or(policy.max_refused).max(answer);
+                RetryPolicy { max_refused, ..policy }
+            }
+        }
+    }
+}
+
+/// What a provider last said of its limits; `None` where it said nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RateHints {
+    /// Requests per minute.
+    pub limit_requests: Option<f64>,
+    /// Requests that are left now.
+    pub remaining_requests: Option<f64>,
+    /// When all requests are there again.
+    pub reset_requests: Option<Duration>,
+    /// Tokens per minute.
+    pub limit_tokens: Option<f64>,
+    /// Tokens that are left now.
+    pub remaining_tokens: Option<f64>,
+    /// When all tokens are there again.
+    pub reset_tokens: Option<Duration>,
+}
+
+impl RateHints {
+    /// Whether nothing was said.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// For a limiter: what came with the answer to a call sent then.
+    pub(crate) fn of_call(&self, sent: Instant) -> executor::RateHints {
+        executor::RateHints {
+            sent,
+            requests: RateHint {
+                per_minute: self.limit_requests,
+                remaining: self.remaining_requests,
+                reset: self.reset_requests,
+            },
+            tokens: RateHint {
+                per_minute: self.limit_tokens,
+                remaining: self.remaining_tokens,
+                reset: self.reset_tokens,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_that_cannot_be_are_refused_by_name() {
+        let refusal = |limits: EndpointLimits, concurrency| limits.check("gpt", concurrency).unwrap_err().to_string();
+        let none = EndpointLimits::default();
+        assert!(refusal(none, Some(0)).contains("concurrency"));
+        let requests = EndpointLimits { requests_per_minute: Some(0.0), ..none };
+        assert!(refusal(requests, None).contains("limits.requests_per_minute"));
+        let tokens = EndpointLimits { tokens_per_minute: Some(f64::NAN), ..none };
+        assert!(refusal(tokens, None).contains("limits.tokens_per_minute"));
+        assert!(refusal(EndpointLimits { hedge: Some(2.0), ..none }, None).contains("from 0 to 1"));
+        let patience = EndpointLimits { refusal_timeout_seconds: Some(0.0), ..none };
+        assert!(refusal(patience, None).contains("limits.refusal_timeout_seconds"));
+        assert!(none.check("gpt", Some(1)).is_ok());
+    }
+
+    #[test]
+    fn refusals_are_waited_for_as_long_as_is_told_and_one_answer_at_least() {
+        let waits = |told, timeout| {
+            let known = EndpointLimits { refusal_timeout_seconds: told, ..EndpointLimits::default() };
+            known.within(None, timeout).retry(RetryPolicy::default()).max_refused.as_secs()
+        };
+        assert_eq!((waits(None, 60.0), waits(None, 900.0)), (300, 900));
+        assert_eq!((waits(Some(20.0), 5.0), waits(Some(20.0), 60.0)), (20, 60));
+        assert_eq!(waits(Some(1e300), 5.0), 300, "what is no time is not told");
+    }
+
+    #[test]
+    fn of_two_limits_both_hold() {
+        let limits = |concurrency, requests: Option<f64>, tokens: Option<f64>| {
+            let none = EndpointLimits::default();
+            EndpointLimits { requests_per_minute: requests, tokens_per_minute: tokens, ..none }.within(concurrency, 1.0)
+        };
+        let both = limits(Some(4), Some(60.0), None).stricter(&limits(None, Some(90.0), Some(1000.0)));
+        assert_eq!(both, limits(Some(4), Some(60.0), Some(1000.0)));
+        assert_eq!(Limits::Fixed(3).stricter(&Limits::Fixed(2)), Limits::Fixed(2));
+    }
+
+    #[test]
+    fn what_is_known_reaches_the_limiter() {
+        let known = EndpointLimits { requests_per_minute: Some(60.0), ..EndpointLimits::default() };
+        assert_eq!(known.within(Some(3), 1.0).maximum(), 3);
+        assert_eq!(known.within(None, 1.0).maximum(), MAXIMUM);
+        assert_eq!(known.within(None, 1.0).settings().and_then(|settings| settings.requests_per_minute), Some(60.0));
+    }
+}

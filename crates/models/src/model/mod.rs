@@ -1,0 +1,86 @@
+//! What a model is: a trait per kind, what they take and give, what decides
+//! their answers, how many calls they take, and what can go wrong.
+
+mod chat;
+mod embedding;
+mod error;
+mod identity;
+mod limits;
+mod matrix;
+mod rerank;
+pub(crate) mod schema;
+pub(crate) mod visible;
+
+pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, Role};
+pub use embedding::{EmbeddingModel, InputKind};
+pub use error::{Cause, Error};
+pub use identity::{Identity, Place};
+pub use limits::{EndpointLimits, Limits, RateHints};
+pub use matrix::Matrix;
+pub use rerank::RerankModel;
+
+pub(crate) use error::innermost;
+pub(crate) use identity::CONTEXT_LENGTH;
+
+use serde::{Deserialize, Serialize};
+
+/// What every kind of model has.
+pub trait Model: Send + Sync {
+    /// What decides its answers.
+    fn identity(&self) -> &Identity;
+    /// How many calls it serves best at once.
+    fn concurrency(&self) -> usize {
+        1
+    }
+    /// What the provider last said of its limits, in any answer or refusal;
+    /// nothing for a model of this process. Not part of an answer, as it must
+    /// not be kept.
+    fn rate_hints(&self) -> Option<executor::RateHints> {
+        None
+    }
+    /// Whose limit its calls count against: the name of the variable that
+    /// holds the key, never the key; empty where there is none.
+    fn account(&self) -> &str {
+        ""
+    }
+    /// How many calls it takes: those that it serves best, unless that has
+    /// to be learned.
+    fn limits(&self) -> Limits {
+        Limits::Fixed(self.concurrency())
+    }
+}
+
+/// Tokens spent by a call.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Tokens read.
+    pub prompt_tokens: u64,
+    /// Of these, taken from a shared prefix that was already computed.
+    pub cached_tokens: u64,
+    /// Tokens written.
+    pub completion_tokens: u64,
+}
+
+impl Usage {
+    /// Tokens read and written. Counts are what a provider said, so sums of
+    /// them end at the largest number instead of overflowing.
+    pub fn total(&self) -> u64 {
+        self.prompt_tokens.saturating_add(self.completion_tokens)
+    }
+}
+
+impl std::ops::AddAssign for Usage {
+    fn add_assign(&mut self, other: Self) {
+        self.prompt_tokens = self.prompt_tokens.saturating_add(other.prompt_tokens);
+        self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
+        self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
+    }
+}
+
+/// A rough count for models whose tokenizer is not here: 4 Latin characters
+/// or one and a half others make a token.
+pub(crate) fn estimated_tokens(text: &str) -> usize {
+    let n_ascii = text.bytes().filter(u8::is_ascii).count();
+    let n_other = text.chars().filter(|c| !c.is_ascii()).count();
+    n_ascii.div_ceil(4) + (n_other * 2).div_ceil(3)
+}

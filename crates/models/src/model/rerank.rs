@@ -1,0 +1,15 @@
+//! Rerank models: the trait.
+
+use super::{Error, Model, Usage};
+use async_trait::async_trait;
+
+/// A model that says how well passages answer a query.
+#[async_trait]
+pub trait RerankModel: Model {
+    /// Price per million tokens, in dollars.
+    fn price(&self) -> f64 {
+        0.0
+    }
+    /// One score per passage, in order; higher is better.
+    async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error>;
+}

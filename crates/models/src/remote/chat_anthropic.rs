@@ -1,0 +1,42 @@
+//! Claude models at Anthropic, or at whatever speaks its Messages API:
+//! `/messages` with the key in `x-api-key`.
+//!
+//! Schemas need a model of late 2025 or newer; an older one refuses them and
+//! is then asked in words, at once with `omit = ["response_format"]`. Newer
+//! models refuse some of the sampling parameters: `omit` those too. There is no
+//! seed and there are no probabilities of tokens.
+
+use super::{
+    http::Manner,
+    remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Anthropic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Anthropic;
+
+/// Settings of a model at Anthropic.
+pub(crate) type Config = remote_chat::Config<Anthropic>;
+
+impl Preset for Anthropic {
+    const PROVIDER: Provider = Provider {
+        name: "anthropic",
+        base_url: "https://api.anthropic.com/v1",
+        api_key_env: Some("ANTHROPIC_API_KEY"),
+        context_length: 200_000,
+        manner: Manner {
+            key_header: Some("x-api-key"),
+            headers: &[("anthropic-version", "2023-06-01")],
+            ..Manner::OPENAI
+        },
+        protocol: Protocol::Translated(Translation {
+            language: Language::Anthropic,
+            path: |_| "messages".to_owned(),
+            stream_path: |_| "messages".to_owned(),
+            takes_schema: true,
+            extra: Extra::AllBut(&["messages", "system", "output_config"]),
+        }),
+    };
+}

@@ -1,0 +1,37 @@
+//! Models deployed at Azure OpenAI, with the key in `api-key`. `model` is the
+//! name of the deployment.
+//!
+//! The address of the current API is `https://RESOURCE.openai.azure.com/openai/v1`.
+//! The dated one takes its version as a parameter: `base_url =
+//! "https://RESOURCE.openai.azure.com/openai/deployments/DEPLOYMENT"` with
+//! `query = { api-version = "2024-10-21" }`.
+
+use super::{
+    chat_openai::Differences,
+    http::Manner,
+    remote_chat::{self, Preset, Protocol, Provider},
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Azure OpenAI.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Azure;
+
+/// Settings of a model at Azure.
+pub(crate) type Config = remote_chat::Config<Azure>;
+
+impl Preset for Azure {
+    const PROVIDER: Provider = Provider {
+        name: "azure",
+        base_url: "",
+        api_key_env: Some("AZURE_OPENAI_API_KEY"),
+        context_length: 128_000,
+        manner: Manner {
+            example: "https://RESOURCE.openai.azure.com/openai/v1",
+            key_header: Some("api-key"),
+            ..Manner::OPENAI
+        },
+        protocol: Protocol::OpenAi(Differences::NONE),
+    };
+}

@@ -1,0 +1,43 @@
+//! Models of Amazon Bedrock, from whichever publisher, through its Converse
+//! API: `/model/<model>/converse`.
+//!
+//! It takes a Bedrock API key as a bearer token, which the AWS console makes
+//! for one region: the address names the region. Signed requests with an
+//! access key are not offered. Schemas are asked for in words; there is no
+//! seed and there are no probabilities of tokens.
+
+use super::{
+    http::{Manner, Probe},
+    remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Amazon Bedrock.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bedrock;
+
+/// Settings of a model at Bedrock.
+pub(crate) type Config = remote_chat::Config<Bedrock>;
+
+impl Preset for Bedrock {
+    const PROVIDER: Provider = Provider {
+        name: "bedrock",
+        base_url: "https://bedrock-runtime.us-east-1.amazonaws.com",
+        api_key_env: Some("AWS_BEARER_TOKEN_BEDROCK"),
+        context_length: 128_000,
+        manner: Manner { probe: Probe::Nonsense(path), ..Manner::OPENAI },
+        protocol: Protocol::Translated(Translation {
+            language: Language::BedrockConverse,
+            path,
+            stream_path: |model| path(model) + "-stream",
+            takes_schema: false,
+            extra: Extra::Nothing,
+        }),
+    };
+}
+
+/// Names of models have colons, and those of inference profiles slashes.
+fn path(model: &str) -> String {
+    format!("model/{}/converse", model.replace(':', "%3A").replace('/', "%2F"))
+}

@@ -1,0 +1,32 @@
+//! Models at Cohere, through its Compatibility API: OpenAI's protocol but for
+//! the form of a schema, and without the probabilities of tokens.
+
+use super::{
+    chat_openai::{Differences, SchemaForm},
+    http::Manner,
+    remote_chat::{self, Preset, Protocol, Provider},
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Cohere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cohere;
+
+/// Settings of a model at Cohere.
+pub(crate) type Config = remote_chat::Config<Cohere>;
+
+impl Preset for Cohere {
+    const PROVIDER: Provider = Provider {
+        name: "cohere",
+        base_url: "https://api.cohere.ai/compatibility/v1",
+        api_key_env: Some("COHERE_API_KEY"),
+        context_length: 128_000,
+        manner: Manner::OPENAI,
+        protocol: Protocol::OpenAi(Differences {
+            schema: SchemaForm::JsonObject,
+            tells_probabilities: false,
+            ..Differences::NONE
+        }),
+    };
+}

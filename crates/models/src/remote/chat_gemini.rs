@@ -1,0 +1,37 @@
+//! Gemini models at Google's Gemini API (AI Studio, not Vertex):
+//! `/models/<model>:generateContent` with the key in `x-goog-api-key`.
+//!
+//! Models that think first do so within `max_tokens`; `extra =
+//! { reasoning_effort = 0 }` or another number of tokens, or a word such as
+//! `low`, bounds that. There are no probabilities of tokens.
+
+use super::{
+    http::Manner,
+    remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Google's Gemini API.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gemini;
+
+/// Settings of a Gemini model.
+pub(crate) type Config = remote_chat::Config<Gemini>;
+
+impl Preset for Gemini {
+    const PROVIDER: Provider = Provider {
+        name: "gemini",
+        base_url: "https://generativelanguage.googleapis.com/v1beta",
+        api_key_env: Some("GEMINI_API_KEY"),
+        context_length: 1_048_576,
+        manner: Manner { key_header: Some("x-goog-api-key"), ..Manner::OPENAI },
+        protocol: Protocol::Translated(Translation {
+            language: Language::Gemini,
+            path: |model| format!("models/{model}:generateContent"),
+            stream_path: |model| format!("models/{model}:streamGenerateContent?alt=sse"),
+            takes_schema: true,
+            extra: Extra::AllBut(&["contents", "systemInstruction", "generationConfig"]),
+        }),
+    };
+}

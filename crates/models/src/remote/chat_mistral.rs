@@ -1,0 +1,33 @@
+//! Models at Mistral, whose API is OpenAI's but for its name of the seed; it
+//! refuses parameters that it does not know, and tells no probabilities of
+//! tokens.
+
+use super::{
+    chat_openai::Differences,
+    http::Manner,
+    remote_chat::{self, Preset, Protocol, Provider},
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+/// Mistral.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mistral;
+
+/// Settings of a model at Mistral.
+pub(crate) type Config = remote_chat::Config<Mistral>;
+
+impl Preset for Mistral {
+    const PROVIDER: Provider = Provider {
+        name: "mistral",
+        base_url: "https://api.mistral.ai/v1",
+        api_key_env: Some("MISTRAL_API_KEY"),
+        context_length: 128_000,
+        manner: Manner::OPENAI,
+        protocol: Protocol::OpenAi(Differences {
+            seed: "random_seed",
+            tells_probabilities: false,
+            ..Differences::NONE
+        }),
+    };
+}

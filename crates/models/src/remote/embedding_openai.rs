@@ -1,0 +1,291 @@
+//! An embedding model behind any endpoint that speaks OpenAI's
+//! `/v1/embeddings`: OpenAI, vLLM, text-embeddings-inference, Ollama.
+//!
+//! Vectors are scaled to length 1 here, whatever the server does.
+
+use super::{
+    endpoint::{Defaults, Remote, check_prices, endpoint_settings},
+    http::{MAX_RESPONSE, told_tokens},
+};
+use crate::{
+    EmbeddingModel, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
+    provider::{Context, ModelSettings},
+};
+use async_trait::async_trait;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+pub(crate) const VERSION: u32 = 1;
+
+endpoint_settings! {
+    /// Settings of a remote embedding model.
+    pub struct Config, by default Defaults { max_response_bytes: 4 * MAX_RESPONSE, ..Defaults::PLAIN };
+    after base_url {}
+    after headers {}
+    after limits {
+        /// US dollars per million tokens; needed where the budget caps money.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub price: Option<f64> = None,
+        /// The most texts of one call.
+        pub batch_size: usize = 128,
+        /// Asks for shorter vectors, where the model offers it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub dimensions: Option<usize> = None,
+        /// Tokens of one text that the model reads.
+        pub max_tokens: usize = 8191,
+        /// Put before each question, such as `query: `.
+        pub query_prefix: String = String::new(),
+        /// Put before each passage, such as `passage: `.
+        pub document_prefix: String = String::new(),
+        /// How vectors are sent. Both forms are understood in any case.
+        pub encoding: Encoding = Encoding::default(),
+    }
+}
+
+/// How vectors are sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Encoding {
+    /// Small and exact.
+    #[default]
+    Base64,
+    /// For servers that know nothing else.
+    Float,
+}
+
+impl ModelSettings for Config {
+    type Model = dyn EmbeddingModel;
+
+    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+        Ok(Identity {
+            provider: "openai".to_owned(),
+            model: self.model.clone(),
+            revision: self.endpoint().base()?,
+            parameters: json!({
+                "kind": "embedding",
+                "dimensions": self.dimensions,
+                "max_tokens": self.max_tokens,
+                "query_prefix": self.query_prefix,
+                "document_prefix": self.document_prefix,
+            }),
+        })
+    }
+
+    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+        self.limits.check(&self.model, self.concurrency)?;
+        let above_zero = [
+            ("batch_size", self.batch_size),
+            ("max_tokens", self.max_tokens),
+            ("dimensions", self.dimensions.unwrap_or(1)),
+        ];
+        if let Some((name, _)) = above_zero.iter().find(|(_, value)| *value == 0) {
+            return Err(Error::Config(format!("{}: `{name}` must be above 0", self.model)));
+        }
+        check_prices(&self.model, &[self.price])?;
+        let dimensions = AtomicUsize::new(self.dimensions.unwrap_or_default());
+        let embedding = Embedding { config: self.clone(), dimensions };
+        Ok(Arc::new(Remote::new(self.identity(cx)?, &self.endpoint(), cx, |_| Ok(embedding))?))
+    }
+
+    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.endpoint().ready(cx).await
+    }
+
+    fn prices(&self) -> Option<(f64, f64)> {
+        self.price.map(|price| (price, 0.0))
+    }
+}
+
+struct Embedding {
+    config: Config,
+    /// 0 until the endpoint has sent its first vector.
+    dimensions: AtomicUsize,
+}
+
+#[async_trait]
+impl EmbeddingModel for Remote<Embedding> {
+    fn dimensions(&self) -> usize {
+        self.kind.dimensions.load(Ordering::Relaxed)
+    }
+
+    fn max_tokens(&self) -> usize {
+        self.kind.config.max_tokens
+    }
+
+    fn batch_size(&self) -> usize {
+        self.kind.config.batch_size
+    }
+
+    fn price(&self) -> f64 {
+        self.kind.config.price.unwrap_or_default()
+    }
+
+    async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let mut matrix = Matrix::default();
+        let mut usage = Usage::default();
+        for batch in texts.chunks(self.kind.config.batch_size) {
+            let (rows, spent) = self.batch(batch, kind).await?;
+            matrix.columns = rows.columns;
+            matrix.data.extend(rows.data);
+            usage += spent;
+        }
+        matrix.normalize();
+        Ok((matrix, usage))
+    }
+}
+
+impl Remote<Embedding> {
+    async fn batch(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let prefix = match kind {
+            InputKind::Query => &self.kind.config.query_prefix,
+            InputKind::Document => &self.kind.config.document_prefix,
+        };
+        // An empty text is an error for the protocol; a blank one is none.
+        let prepared = |text: &String| if text.is_empty() { format!("{prefix} ") } else { format!("{prefix}{text}") };
+        let input: Vec<String> = texts.iter().map(prepared).collect();
+        let mut body =
+            json!({ "model": self.kind.config.model, "input": input, "encoding_format": self.kind.config.encoding });
+        if let Some(dimensions) = self.kind.config.dimensions {
+            body["dimensions"] = json!(dimensions);
+        }
+        let answer = self.endpoint.post("embeddings", &body).await?;
+        let matrix = self.matrix(&answer, texts.len())?;
+        let counted =
+            ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| told_tokens(&answer, pointer));
+        let estimated = || input.iter().map(|text| estimated_tokens(text) as u64).sum();
+        Ok((matrix, Usage { prompt_tokens: counted.unwrap_or_else(estimated), ..Usage::default() }))
+    }
+
+    fn matrix(&self, answer: &Value, n_texts: usize) -> Result<Matrix, Error> {
+        let malformed = |reason: String| self.endpoint.malformed(reason);
+        let data =
+            answer.get("data").and_then(Value::as_array).ok_or_else(|| malformed("there is no `data`".to_owned()))?;
+        if data.len() != n_texts {
+            return Err(malformed(format!("{} vectors for {n_texts} texts", data.len())));
+        }
+        let mut rows: Vec<Option<Vec<f32>>> = vec![None; n_texts];
+        for (position, item) in data.iter().enumerate() {
+            let index = item.get("index").and_then(Value::as_u64).map_or(position, |index| index as usize);
+            let row = item
+                .get("embedding")
+                .and_then(vector)
+                .ok_or_else(|| malformed(format!("`data[{position}].embedding` is no vector")))?;
+            match rows.get_mut(index) {
+                Some(place @ None) => *place = Some(row),
+                _ => return Err(malformed(format!("index {index} is not that of one text"))),
+            }
+        }
+        let rows: Vec<Vec<f32>> = rows.into_iter().flatten().collect();
+        let columns = rows.first().map(Vec::len).unwrap_or_default();
+        let known = self.dimensions();
+        let expected = if known == 0 { columns } else { known };
+        if rows.iter().any(|row| row.len() != expected || row.is_empty()) {
+            return Err(malformed(format!("a vector has not {expected} dimensions")));
+        }
+        self.kind.dimensions.store(expected, Ordering::Relaxed);
+        Ok(Matrix { columns, data: rows.concat() })
+    }
+}
+
+/// A vector as numbers, or as base64 of little-endian `f32`. One that is not
+/// finite everywhere is none.
+fn vector(value: &Value) -> Option<Vec<f32>> {
+    let row: Vec<f32> = match value {
+        Value::String(text) => {
+            let bytes = STANDARD.decode(text).ok()?;
+            let (numbers, rest) = bytes.as_chunks::<4>();
+            rest.is_empty().then(|| numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())?
+        }
+        Value::Array(numbers) => {
+            numbers.iter().map(|number| number.as_f64().map(|number| number as f32)).collect::<Option<_>>()?
+        }
+        _ => return None,
+    };
+    row.iter().all(|number| number.is_finite()).then_some(row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::http::tests::Bench, *};
+
+    fn model(bench: &Bench, change: impl FnOnce(&mut Config)) -> Arc<dyn EmbeddingModel> {
+        let mut config = Config {
+            model: "m".to_owned(),
+            base_url: bench.base_url(),
+            api_key_env: Some("KEY".to_owned()),
+            ..Config::default()
+        };
+        change(&mut config);
+        config.build(&bench.context()).expect("a model")
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[tokio::test]
+    async fn vectors_of_both_forms_come_in_order_with_length_one() {
+        let bench = Bench::new().await;
+        let bytes: Vec<u8> = [0.0f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let data = json!([
+            { "index": 1, "embedding": STANDARD.encode(bytes) },
+            { "index": 0, "embedding": [3.0, 4.0] },
+        ]);
+        bench.answer(200, json!({ "data": data, "usage": { "prompt_tokens": 5 } })).await;
+        let model = model(&bench, |config| config.query_prefix = "query: ".to_owned());
+        assert_eq!(model.dimensions(), 0);
+        let (matrix, usage) = model.embed(&texts(&["a", ""]), InputKind::Query).await.expect("vectors");
+        assert_eq!((matrix.columns, matrix.data.as_slice()), (2, &[0.6, 0.8, 0.0, 1.0][..]));
+        assert_eq!((usage.prompt_tokens, model.dimensions()), (5, 2));
+        let (sent, _) = bench.last_request().await;
+        assert_eq!(sent, json!({ "model": "m", "input": ["query: a", "query:  "], "encoding_format": "base64" }));
+    }
+
+    #[tokio::test]
+    async fn long_lists_are_sent_in_batches() {
+        let bench = Bench::new().await;
+        bench.answer(200, json!({ "data": [{ "embedding": [1.0] }, { "embedding": [1.0] }] })).await;
+        let model = model(&bench, |config| config.batch_size = 2);
+        let (matrix, usage) = model.embed(&texts(&["a", "b", "c", "d"]), InputKind::Document).await.expect("vectors");
+        assert_eq!((matrix.rows(), bench.n_requests().await, usage.prompt_tokens), (4, 2, 4));
+    }
+
+    #[tokio::test]
+    async fn vectors_that_cannot_be_right_are_malformed() {
+        let cases = [
+            json!({ "data": [] }),
+            json!({ "data": [{ "index": 3, "embedding": [1.0] }] }),
+            json!({ "data": [{ "embedding": "!" }] }),
+            json!({ "data": [{ "embedding": [] }] }),
+            json!({ "data": [{ "embedding": [null] }] }),
+            json!({}),
+        ];
+        for body in cases {
+            let bench = Bench::new().await;
+            bench.answer(200, body.clone()).await;
+            let outcome = model(&bench, |_| ()).embed(&texts(&["a"]), InputKind::Document).await;
+            assert!(matches!(outcome, Err(Error::Malformed { .. })), "{body}: {outcome:?}");
+        }
+        let bench = Bench::new().await;
+        bench.answer(200, json!({ "data": [{ "embedding": [1.0, 0.0] }] })).await;
+        let model = model(&bench, |config| config.dimensions = Some(3));
+        assert!(model.embed(&texts(&["a"]), InputKind::Document).await.is_err(), "3 dimensions were asked for");
+        let (sent, _) = bench.last_request().await;
+        assert_eq!(sent["dimensions"], json!(3));
+    }
+
+    #[tokio::test]
+    async fn prefixes_and_dimensions_are_part_of_the_identity_and_the_key_is_not() {
+        let bench = Bench::new().await;
+        let plain = model(&bench, |_| ()).identity().clone();
+        assert_ne!(plain, *model(&bench, |config| config.document_prefix = "passage: ".to_owned()).identity());
+        assert_ne!(plain, *model(&bench, |config| config.dimensions = Some(3)).identity());
+        assert_eq!(plain, *model(&bench, |config| config.api_key_env = None).identity());
+        assert!(!format!("{plain:?}").contains("secret"));
+    }
+}

@@ -1,0 +1,177 @@
+//! What all models behind endpoints share: the settings of their endpoint, as
+//! an experiment file has them, and what a model knows of it.
+
+use super::http::{Endpoint, EndpointSettings, MAX_RESPONSE};
+use crate::{Error, Identity, Limits, Model, provider::Context};
+
+/// What differs between kinds of models where a file leaves it out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Defaults {
+    /// Where everyone finds it; empty where everyone has an address of their own.
+    pub(super) base_url: &'static str,
+    pub(super) api_key_env: Option<&'static str>,
+    pub(super) timeout_seconds: f64,
+    pub(super) max_response_bytes: usize,
+}
+
+impl Defaults {
+    pub(super) const PLAIN: Self =
+        Self { base_url: "", api_key_env: None, timeout_seconds: 60.0, max_response_bytes: MAX_RESPONSE };
+}
+
+/// Declares the settings of a kind of models behind endpoints: those of the
+/// endpoint, which are written here only, and the kind's own, each with its
+/// default, at the places where they stand when the settings are written.
+///
+/// In a file all stand side by side. serde's `flatten` would read that too,
+/// but not beside `deny_unknown_fields`: what is misspelt would be told
+/// without its place and without the names that there are. So the shared
+/// fields are written into each struct, and serde's derive does the rest.
+macro_rules! endpoint_settings {
+    (
+        $(#[$meta:meta])*
+        pub struct $Config:ident $(<$P:ident: $Bound:ident>)?, by default $defaults:expr;
+        after base_url { $( $(#[$meta_1:meta])* $visible_1:vis $own_1:ident: $Own1:ty = $default_1:expr, )* }
+        after headers { $( $(#[$meta_2:meta])* $visible_2:vis $own_2:ident: $Own2:ty = $default_2:expr, )* }
+        after limits { $( $(#[$meta_3:meta])* $visible_3:vis $own_3:ident: $Own3:ty = $default_3:expr, )* }
+    ) => {
+        #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        $(#[$meta])*
+        pub struct $Config $(<$P>)? {
+            /// The name by which the endpoint knows the model.
+            pub model: String,
+            /// The address up to and without the path of a call, such as
+            /// `/chat/completions`, `/embeddings` or `/rerank`.
+            pub base_url: String,
+            $( $(#[$meta_1])* $visible_1 $own_1: $Own1, )*
+            /// The name of the environment variable that holds the key; empty
+            /// where the endpoint wants none.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub api_key_env: Option<String>,
+            /// More headers. A value `env:NAME` is read from that variable.
+            pub headers: ::std::collections::BTreeMap<String, String>,
+            $( $(#[$meta_2])* $visible_2 $own_2: $Own2, )*
+            /// How long one answer may take, in seconds. One that is streamed
+            /// may pause for so long, and take ten times as long in all.
+            pub timeout_seconds: f64,
+            /// How long the connection may take, in seconds.
+            pub connect_timeout_seconds: f64,
+            /// The largest answer, in bytes, with all that comes beside its
+            /// text: 16 MiB if not set, and 64 MiB for embeddings, since a
+            /// batch of long vectors is large. A text is never longer than 1
+            /// MiB.
+            pub max_response_bytes: usize,
+            /// How many calls may be in flight at once; up to 256 if left out,
+            /// as many as the endpoint shows to take.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub concurrency: Option<usize>,
+            /// What is known of its limits; the rest is learned.
+            pub limits: $crate::EndpointLimits,
+            $( $(#[$meta_3])* $visible_3 $own_3: $Own3, )*
+        }
+
+        impl $(<$P: $Bound>)? Default for $Config $(<$P>)? {
+            fn default() -> Self {
+                let defaults: $crate::remote::endpoint::Defaults = $defaults;
+                Self {
+                    model: String::new(),
+                    base_url: defaults.base_url.to_owned(),
+                    $( $own_1: $default_1, )*
+                    api_key_env: defaults.api_key_env.map(str::to_owned),
+                    headers: ::std::collections::BTreeMap::new(),
+                    $( $own_2: $default_2, )*
+                    timeout_seconds: defaults.timeout_seconds,
+                    connect_timeout_seconds: 5.0,
+                    max_response_bytes: defaults.max_response_bytes,
+                    concurrency: None,
+                    limits: $crate::EndpointLimits::default(),
+                    $( $own_3: $default_3, )*
+                }
+            }
+        }
+
+        impl $(<$P: $Bound>)? $Config $(<$P>)? {
+            /// The settings of an endpoint that speaks as OpenAI's do.
+            fn endpoint(&self) -> $crate::remote::http::EndpointSettings<'_> {
+                $crate::remote::http::EndpointSettings {
+                    model: &self.model,
+                    base_url: &self.base_url,
+                    api_key_env: self.api_key_env.as_deref(),
+                    headers: &self.headers,
+                    timeout_seconds: self.timeout_seconds,
+                    connect_timeout_seconds: self.connect_timeout_seconds,
+                    max_response_bytes: self.max_response_bytes,
+                    concurrency: self.concurrency,
+                    limits: self.limits,
+                    ..$crate::remote::http::EndpointSettings::PLAIN
+                }
+            }
+        }
+    };
+}
+
+pub(super) use endpoint_settings;
+
+/// Refuses what cannot be a price.
+pub(super) fn check_prices(model: &str, prices: &[Option<f64>]) -> Result<(), Error> {
+    match prices.iter().flatten().all(|price| price.is_finite() && *price >= 0.0) {
+        true => Ok(()),
+        false => Err(Error::Config(format!("{model}: `price` must not be below 0"))),
+    }
+}
+
+/// A model behind an endpoint: what all have, and what its kind adds.
+pub(super) struct Remote<Kind> {
+    identity: Identity,
+    pub(super) endpoint: Endpoint,
+    /// The name of the variable that holds its key.
+    account: String,
+    limits: Limits,
+    pub(super) kind: Kind,
+}
+
+impl<Kind> Remote<Kind> {
+    /// A model whose endpoint can be called.
+    ///
+    /// # Errors
+    /// Settings of the endpoint that cannot work, or a key that is not set;
+    /// what `kind` says.
+    pub(super) fn new(
+        identity: Identity,
+        settings: &EndpointSettings<'_>,
+        cx: &Context,
+        kind: impl FnOnce(&Endpoint) -> Result<Kind, Error>,
+    ) -> Result<Self, Error> {
+        let endpoint = settings.connect(cx)?;
+        Ok(Self {
+            kind: kind(&endpoint)?,
+            identity,
+            endpoint,
+            account: settings.api_key_env.unwrap_or_default().to_owned(),
+            limits: settings.limits.within(settings.concurrency, settings.timeout_seconds),
+        })
+    }
+}
+
+impl<Kind: Send + Sync> Model for Remote<Kind> {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    fn concurrency(&self) -> usize {
+        self.limits.maximum()
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    fn account(&self) -> &str {
+        &self.account
+    }
+
+    fn rate_hints(&self) -> Option<executor::RateHints> {
+        self.endpoint.hints()
+    }
+}

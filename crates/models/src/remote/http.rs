@@ -1,0 +1,318 @@
+//! One endpoint of a provider: requests out, typed errors back, and no secret
+//! in either.
+
+mod redact;
+mod settings;
+mod sse;
+mod stream;
+
+pub(super) use redact::Redactor;
+pub(super) use settings::{EndpointSettings, MAX_RESPONSE, Manner, Probe};
+pub(super) use stream::{Ended, after_the_beginning};
+
+use super::{
+    rate_headers::{self, retry_after},
+    refusal::Said,
+};
+use crate::{
+    Error, RateHints,
+    model::{innermost, visible::visible},
+};
+use redact::REDACTED;
+use reqwest::{
+    StatusCode,
+    header::{HeaderMap, LOCATION},
+};
+use serde_json::Value;
+use std::{
+    fmt,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+use tokio::time::{Instant, timeout_at};
+
+/// The longest message of the other side that an error repeats, in characters.
+const MAX_MESSAGE: usize = 400;
+/// Shorter secrets are not looked for in answers: they may be ordinary words.
+const MIN_SECRET: usize = 8;
+/// Of a refusal so much is read, in bytes: what it says stands at its beginning.
+const MAX_REFUSAL: usize = 64 << 10;
+/// Each value of a JSON text takes memory many times its length, so it may
+/// have one for so many bytes of the limit.
+const BYTES_PER_VALUE: usize = 8;
+/// No model reads or writes more tokens in one call; a larger count is none.
+const MAX_TOKENS: u64 = 10_000_000;
+
+/// An endpoint that is ready to be called.
+pub(super) struct Endpoint {
+    /// Has no limit of time for a whole answer: each request has its own.
+    client: reqwest::Client,
+    base: String,
+    query: String,
+    model: String,
+    timeout: Duration,
+    /// The largest answer, in bytes.
+    max_response: usize,
+    /// To be removed from whatever the other side says.
+    secrets: Vec<String>,
+    /// What the last answer said of the limits. With calls side by side the
+    /// last word is what counts, so it belongs to the endpoint.
+    hints: Mutex<Option<executor::RateHints>>,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("base", &self.base).field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    /// What sends requests, with the key and the other headers, but without a
+    /// limit of time for the whole answer.
+    #[cfg(feature = "providers")]
+    pub(super) fn client(&self) -> &reqwest::Client {
+        &self.client
+    }
+
+    /// The name by which the endpoint knows the model.
+    pub(super) fn model(&self) -> &str {
+        &self.model
+    }
+
+    /// How long one answer may take.
+    #[cfg(feature = "providers")]
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// The address of what lies under this path, which may have parameters.
+    pub(super) fn url(&self, path: &str) -> String {
+        let mark = match (self.query.is_empty(), path.contains('?')) {
+            (true, _) => "",
+            (false, false) => "?",
+            (false, true) => "&",
+        };
+        format!("{}/{path}{mark}{}", self.base, self.query)
+    }
+
+    /// Sends a request and reads the answer as JSON.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
+        let started = Instant::now();
+        let sent = self.client.post(self.url(path)).json(body).timeout(self.timeout).send().await;
+        let response = sent.map_err(|error| self.broken(error, started))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response, started).await);
+        }
+        let hints = self.heard(response.headers(), started);
+        let text = self.body(response, started).await?;
+        self.read(text, hints)
+    }
+
+    /// The whole body of an answer, unless it is larger than it may be.
+    async fn body(&self, mut response: reqwest::Response, started: Instant) -> Result<String, Error> {
+        let mut body = Vec::new();
+        // The length that it tells saves reading it in vain.
+        self.within_limit(response.content_length().unwrap_or_default(), 0)?;
+        while let Some(part) = response.chunk().await.map_err(|error| self.broken(error, started))? {
+            self.within_limit(part.len() as u64, body.len())?;
+            body.extend_from_slice(&part);
+        }
+        Ok(match String::from_utf8(body) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        })
+    }
+
+    /// Whether so many bytes of an answer may come after these.
+    pub(super) fn within_limit(&self, more: u64, before: usize) -> Result<(), Error> {
+        match more.saturating_add(before as u64) > self.max_response as u64 {
+            true => Err(Error::TooLarge { model: self.model.clone(), limit: self.max_response }),
+            false => Ok(()),
+        }
+    }
+
+    /// An answer, or an event of one, as JSON without secrets.
+    fn read(&self, text: String, hints: RateHints) -> Result<Value, Error> {
+        let text = self.without_secrets(text);
+        let values = text.bytes().filter(|byte| matches!(byte, b',' | b'[' | b'{')).count();
+        if values > self.max_response / BYTES_PER_VALUE {
+            return Err(self.malformed("its JSON has too many values for `max_response_bytes`"));
+        }
+        // Its parser refuses what is nested more than 128 deep.
+        let answer: Value =
+            serde_json::from_str(&text).map_err(|error| self.malformed(format!("not JSON: {error}")))?;
+        match self.error_in(&answer, hints) {
+            Some(error) => Err(error),
+            None => Ok(answer),
+        }
+    }
+
+    /// The error in an answer with status 200, as some gateways report it.
+    pub(super) fn error_in(&self, answer: &Value, hints: RateHints) -> Option<Error> {
+        answer.get("error").filter(|error| !error.is_null())?;
+        Some(self.reported(&answer.to_string(), hints))
+    }
+
+    /// What the last answer that said anything told of the limits.
+    pub(super) fn hints(&self) -> Option<executor::RateHints> {
+        *self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers what an answer says, unless that to a later call was faster.
+    fn heard(&self, headers: &HeaderMap, sent: Instant) -> RateHints {
+        let hints = rate_headers::read(headers);
+        let mut last = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
+        if !hints.is_empty() && last.is_none_or(|last| last.sent <= sent) {
+            *last = Some(hints.of_call(sent));
+        }
+        hints
+    }
+
+    /// The text of an answer without secrets: in JSON one may be spelt in
+    /// another way than in a text.
+    pub(super) fn redacted(&self, text: &str) -> String {
+        let mut redactor = self.redactor();
+        redactor.push(text) + &redactor.end()
+    }
+
+    /// An answer as it may be kept: a gateway may send our headers back.
+    fn without_secrets(&self, mut text: String) -> String {
+        for secret in self.long_secrets() {
+            if text.contains(secret) {
+                text = text.replace(secret, REDACTED);
+            }
+        }
+        text
+    }
+
+    fn long_secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().map(String::as_str).filter(|secret| secret.len() >= MIN_SECRET)
+    }
+
+    /// An answer that is not what the protocol says.
+    pub(super) fn malformed(&self, reason: impl fmt::Display) -> Error {
+        Error::Malformed { model: self.model.clone(), reason: self.shown(&reason.to_string()) }
+    }
+
+    /// An answer that was withheld.
+    pub(super) fn filtered(&self, reason: &str) -> Error {
+        Error::ContentFiltered { model: self.model.clone(), reason: self.shown(reason) }
+    }
+
+    pub(super) fn broken(&self, error: reqwest::Error, started: Instant) -> Error {
+        if error.is_timeout() && !error.is_connect() {
+            let after = Duration::from_millis(started.elapsed().as_millis() as u64);
+            return Error::Timeout { model: self.model.clone(), after };
+        }
+        Error::connection(&self.base, Broken { shown: self.shown(&innermost(&error).to_string()), error })
+    }
+
+    async fn refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
+        let (status, headers) = (response.status(), response.headers().clone());
+        // A body that breaks off, or is slow, says less, but the status says enough.
+        let mut body = Vec::new();
+        let read = async {
+            while let Ok(Some(part)) = response.chunk().await
+                && body.len() < MAX_REFUSAL
+            {
+                body.extend_from_slice(&part[..part.len().min(MAX_REFUSAL - body.len())]);
+            }
+        };
+        let _ = timeout_at(sent + self.timeout, read).await;
+        self.refused(status, &headers, &String::from_utf8_lossy(&body), sent)
+    }
+
+    /// What an answer with such a status means.
+    pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
+        let hints = self.heard(headers, sent);
+        if status.is_redirection() {
+            let location = headers
+                .get(LOCATION)
+                .map_or_else(String::new, |to| self.shown(&String::from_utf8_lossy(to.as_bytes())));
+            return Error::Redirected { endpoint: self.base.clone(), status: status.as_u16(), location };
+        }
+        let said = Said::read(text).named_by(headers);
+        let retry_after = retry_after(headers).or_else(|| said.retry_after());
+        self.classified(status.as_u16(), retry_after, hints, said)
+    }
+
+    /// What an error that came under status 200 means.
+    pub(super) fn reported(&self, text: &str, hints: RateHints) -> Error {
+        let said = Said::read(text);
+        self.classified(said.status(), said.retry_after(), hints, said)
+    }
+
+    fn classified(&self, status: u16, retry_after: Option<Duration>, hints: RateHints, said: Said) -> Error {
+        let endpoint = self.base.clone();
+        let message = match self.shown(&said.message) {
+            message if message.is_empty() => "no reason given".to_owned(),
+            message => message,
+        };
+        if said.is_content_filter() {
+            return Error::ContentFiltered { model: self.model.clone(), reason: message };
+        }
+        match status {
+            402 => Error::QuotaExhausted { endpoint, message },
+            400 | 403 | 429 if said.is_quota() => Error::QuotaExhausted { endpoint, message },
+            400 if said.is_bad_key() => Error::Authentication { endpoint, message },
+            401 | 403 => Error::Authentication { endpoint, message },
+            429 => Error::RateLimited { endpoint, message, retry_after, hints: Box::new(hints) },
+            400 | 413 | 422 if let Some((tokens, limit)) = said.context_overflow() => {
+                Error::ContextTooLong { model: self.model.clone(), tokens, limit }
+            }
+            // 424 is how AWS says that the model failed.
+            408 | 409 | 424 | 425 | 500.. => Error::Server { endpoint, status, message, retry_after },
+            _ => Error::Refused { endpoint, status, message },
+        }
+    }
+
+    /// Text of the other side, as all errors have it: without our secrets, on
+    /// one line, nothing hidden in it, not too long.
+    fn shown(&self, text: &str) -> String {
+        let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for secret in &self.secrets {
+            text = text.replace(secret, REDACTED);
+        }
+        match text.char_indices().nth(MAX_MESSAGE) {
+            Some((end, _)) => format!("{}…", visible(&text[..end])),
+            None => visible(&text).into_owned(),
+        }
+    }
+}
+
+/// Why there is no connection: what the system said, which is the innermost
+/// cause. Those above it repeat the address, and are not shown.
+#[derive(Debug)]
+struct Broken {
+    /// What it said, as all errors show what others say.
+    shown: String,
+    error: reqwest::Error,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl std::error::Error for Broken {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        // What had to be hidden is not shown as a cause either.
+        Some(innermost(&self.error)).filter(|cause| cause.to_string() == self.shown)
+    }
+}
+
+/// A count of tokens in an answer. One that is negative, no whole number or
+/// larger than any call can be is none.
+pub(super) fn told_tokens(answer: &Value, pointer: &str) -> Option<u64> {
+    plausible_tokens(answer.pointer(pointer)?.as_u64()?)
+}
+
+/// A count of tokens, if a call can have so many.
+pub(super) fn plausible_tokens(count: u64) -> Option<u64> {
+    (count <= MAX_TOKENS).then_some(count)
+}
+
+#[cfg(test)]
+#[path = "http_tests.rs"]
+pub(super) mod tests;

@@ -1,0 +1,239 @@
+//! The part of a remote model's settings that is about its endpoint, and how
+//! an endpoint is made of it: addresses checked, secrets read.
+
+use super::Endpoint;
+use crate::{EndpointLimits, Error, model::innermost, provider::Context};
+use reqwest::{
+    Url,
+    header::{HeaderMap, HeaderName, HeaderValue},
+};
+use serde_json::json;
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+use tokio::time::Instant;
+
+/// A header's value that begins so is the name of a variable.
+const FROM_ENVIRONMENT: &str = "env:";
+/// Headers whose value is a secret, so that it may not stand in a file.
+const SECRET_HEADERS: [&str; 6] =
+    ["authorization", "proxy-authorization", "api-key", "x-api-key", "x-goog-api-key", "cookie"];
+/// The same for parameters of the address: they are shown where the address is.
+const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token", "sig"];
+/// In seconds.
+const YEAR: f64 = 365.0 * 86_400.0;
+const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
+/// The largest answer, where nothing else is said: 16 MiB.
+pub(crate) const MAX_RESPONSE: usize = 16 << 20;
+/// Headers of an answer; the HTTP client bounds their length, 400 kB in all.
+const MAX_HEADERS: usize = 100;
+/// How long `ready` waits for a sign of life.
+const PROBE: Duration = Duration::from_secs(10);
+
+/// The part of a remote model's settings that is about its endpoint.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EndpointSettings<'a> {
+    pub(crate) model: &'a str,
+    pub(crate) base_url: &'a str,
+    pub(crate) api_key_env: Option<&'a str>,
+    pub(crate) headers: &'a BTreeMap<String, String>,
+    pub(crate) timeout_seconds: f64,
+    pub(crate) connect_timeout_seconds: f64,
+    /// The largest answer.
+    pub(crate) max_response_bytes: usize,
+    /// Calls in flight at most, if that is said.
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) limits: EndpointLimits,
+    /// Parameters after the address, such as `api-version`.
+    pub(crate) query: &'a BTreeMap<String, String>,
+    pub(crate) manner: Manner,
+}
+
+/// What a provider's endpoints want, whatever the settings are.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Manner {
+    /// What a base URL looks like, for whoever left it out.
+    pub(crate) example: &'static str,
+    /// The header that takes the key as it is; a bearer token if there is none.
+    pub(crate) key_header: Option<&'static str>,
+    /// Headers of every request.
+    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// How to find out at no cost whether it answers and takes the key.
+    pub(crate) probe: Probe,
+}
+
+/// A request that costs nothing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Probe {
+    /// Asks for the list of models.
+    Models,
+    /// Sends what is no conversation to this path of a model, for endpoints
+    /// that list nothing: they look at the key first, and then refuse it.
+    Nonsense(fn(&str) -> String),
+}
+
+impl Manner {
+    pub(crate) const OPENAI: Self =
+        Self { example: "http://127.0.0.1:8000/v1", key_header: None, headers: &[], probe: Probe::Models };
+}
+
+impl EndpointSettings<'_> {
+    /// The settings of nobody's endpoint, to be completed.
+    pub(crate) const PLAIN: EndpointSettings<'static> = EndpointSettings {
+        model: "",
+        base_url: "",
+        api_key_env: None,
+        headers: NO_QUERY,
+        timeout_seconds: 60.0,
+        connect_timeout_seconds: 5.0,
+        max_response_bytes: MAX_RESPONSE,
+        concurrency: None,
+        limits: EndpointLimits::NONE,
+        query: NO_QUERY,
+        manner: Manner::OPENAI,
+    };
+
+    /// The base URL in its one spelling: what an identity shows.
+    pub(crate) fn base(&self) -> Result<String, Error> {
+        if self.model.trim().is_empty() {
+            return Err(Error::Config(
+                "`model` is empty: give the name by which the endpoint knows the model".to_owned(),
+            ));
+        }
+        if self.base_url.is_empty() {
+            let example = self.manner.example;
+            return Err(Error::Config(format!("{}: `base_url` is missing, such as {example}", self.model)));
+        }
+        let problem = |reason: &str| Error::Config(format!("{}: `base_url` {reason}", self.model));
+        let url = Url::parse(self.base_url).map_err(|error| problem(&format!("is no address: {error}")))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(problem("must begin with http:// or https://"));
+        }
+        if !url.username().is_empty() || url.password().is_some() || url.query().is_some() {
+            return Err(problem(
+                "must hold no user, password or query: name the variable that holds the key in `api_key_env`",
+            ));
+        }
+        Ok(url.as_str().trim_end_matches('/').to_owned())
+    }
+
+    /// Reads the secrets and checks everything that can be checked here.
+    pub(crate) fn connect(&self, cx: &Context) -> Result<Endpoint, Error> {
+        let base = self.base()?;
+        let timeout = self.duration("timeout_seconds", self.timeout_seconds)?;
+        let connect_timeout = self.duration("connect_timeout_seconds", self.connect_timeout_seconds)?;
+        if self.max_response_bytes < 1024 {
+            return Err(Error::Config(format!(
+                "{}: `max_response_bytes` is {}: it must be at least 1024",
+                self.model, self.max_response_bytes
+            )));
+        }
+        let mut secrets = Vec::new();
+        let mut headers = HeaderMap::new();
+        for (name, value) in self.manner.headers {
+            headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        // An empty name is how a default is unset: the endpoint wants no key.
+        if let Some(variable) = self.api_key_env.filter(|variable| !variable.is_empty()) {
+            let key = self.secret(cx, variable, &mut secrets)?;
+            let (header, value) = match self.manner.key_header {
+                Some(name) => (HeaderName::from_static(name), key),
+                None => (reqwest::header::AUTHORIZATION, format!("Bearer {key}")),
+            };
+            headers.insert(header, self.header_value(variable, &value)?);
+        }
+        for (name, value) in self.headers {
+            let header = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| Error::Config(format!("{}: `{name}` cannot be the name of a header", self.model)))?;
+            let value = match value.strip_prefix(FROM_ENVIRONMENT) {
+                Some(variable) => self.secret(cx, variable, &mut secrets)?,
+                None if SECRET_HEADERS.contains(&header.as_str()) => {
+                    return Err(Error::Config(format!(
+                        "{}: the value of the header `{name}` is a secret: put it into a variable and write \
+                         \"env:VARIABLE\"",
+                        self.model
+                    )));
+                }
+                None => value.clone(),
+            };
+            headers.insert(header, self.header_value(name, &value)?);
+        }
+        // One secret may hold another: the longer one is removed first.
+        secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        let client = reqwest::Client::builder()
+            .default_headers(headers)
+            .connect_timeout(connect_timeout)
+            .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
+            // A redirect would carry prompts to a host that nobody named.
+            .redirect(reqwest::redirect::Policy::none())
+            .http1_max_headers(MAX_HEADERS)
+            // Answers as they are, whatever else is compiled in.
+            .no_gzip()
+            .build()
+            .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
+        let query = self.query()?;
+        let (hints, max_response) = (Mutex::default(), self.max_response_bytes);
+        Ok(Endpoint { client, base, query, model: self.model.to_owned(), timeout, max_response, secrets, hints })
+    }
+
+    /// Whether the endpoint answers and takes the key.
+    pub(crate) async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        let endpoint = self.connect(cx)?;
+        let started = Instant::now();
+        let probe = match self.manner.probe {
+            Probe::Models => endpoint.client.get(endpoint.url("models")),
+            Probe::Nonsense(path) => {
+                endpoint.client.post(endpoint.url(&path(self.model))).json(&json!({ "messages": 0 }))
+            }
+        };
+        let probe = probe.timeout(PROBE.min(endpoint.timeout)).send();
+        let response = probe.await.map_err(|error| endpoint.broken(error, started))?;
+        if response.status().is_success() {
+            return Ok(());
+        }
+        // Not every server lists its models, so any answer is a sign of life
+        // but one about the key, the account or the server's own health.
+        match endpoint.refusal(response, started).await {
+            error @ (Error::Authentication { .. } | Error::QuotaExhausted { .. }) => Err(error),
+            error @ Error::Server { status: 500.., .. } => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// What follows the `?` of every address.
+    fn query(&self) -> Result<String, Error> {
+        if let Some(name) = self.query.keys().find(|name| SECRET_PARAMETERS.contains(&name.to_lowercase().as_str())) {
+            return Err(Error::Config(format!(
+                "{}: `query.{name}` is a secret: name the variable that holds the key in `api_key_env`",
+                self.model
+            )));
+        }
+        if self.query.is_empty() {
+            return Ok(String::new());
+        }
+        let url = Url::parse_with_params("http://any", self.query)
+            .map_err(|error| Error::Config(format!("{}: `query` cannot be sent: {error}", self.model)))?;
+        Ok(url.query().unwrap_or_default().to_owned())
+    }
+
+    fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
+        // A time limit of more than a year is none, and sums of it overflow.
+        let duration = Duration::try_from_secs_f64(seconds.min(YEAR)).ok().filter(|duration| !duration.is_zero());
+        duration
+            .ok_or_else(|| Error::Config(format!("{}: `{name}` must be above 0 seconds, not {seconds}", self.model)))
+    }
+
+    fn secret(&self, cx: &Context, variable: &str, secrets: &mut Vec<String>) -> Result<String, Error> {
+        let value = (cx.environment)(variable).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let missing = || Error::MissingKey { variable: variable.to_owned(), model: self.model.to_owned() };
+        let value = value.ok_or_else(missing)?;
+        secrets.push(value.clone());
+        Ok(value)
+    }
+
+    /// The error names the setting only: the value may be a secret.
+    fn header_value(&self, name: &str, value: &str) -> Result<HeaderValue, Error> {
+        let mut header = HeaderValue::from_str(value)
+            .map_err(|_| Error::Config(format!("{}: the value of `{name}` cannot be sent in a header", self.model)))?;
+        header.set_sensitive(true);
+        Ok(header)
+    }
+}

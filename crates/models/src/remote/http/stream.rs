@@ -1,0 +1,134 @@
+//! Answers that an endpoint sends piece by piece, as server-sent events.
+//!
+//! A whole answer may take `timeout_seconds`. A streamed one shows that it
+//! goes on, so there it is the longest silence, before the first event and
+//! between two; in all it may take [`PATIENCE`] times as long. Its events
+//! together are no larger than a whole answer may be.
+
+use super::{
+    Endpoint,
+    redact::Redactor,
+    sse::{Event, Parser},
+};
+use crate::{Error, RateHints};
+use reqwest::header::CONTENT_TYPE;
+use serde_json::Value;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How many times the longest silence a streamed answer may take in all.
+const PATIENCE: u32 = 10;
+/// What OpenAI's protocol has at the end.
+const DONE: &str = "[DONE]";
+
+/// How a request for a stream ended. Whether that was the end of the answer
+/// is for the protocol to say.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// There was no stream: the server sent its answer as one.
+    Whole(Value),
+    /// The server said that this was all.
+    Done,
+    /// The server closed the stream without a word.
+    Closed,
+    /// The connection broke, or nothing came any more.
+    Broken(Error),
+}
+
+impl Endpoint {
+    /// Sends a request and hands each event to `take`, by name and as JSON,
+    /// until the end.
+    ///
+    /// # Errors
+    /// A refusal, before the stream or as an event in it; an event that is no
+    /// JSON; what `take` says.
+    pub(crate) async fn stream(
+        &self,
+        path: &str,
+        body: &Value,
+        mut take: impl FnMut(&str, &Value) -> Result<(), Error>,
+    ) -> Result<Ended, Error> {
+        let started = Instant::now();
+        let request = self.client.post(self.url(path)).json(body);
+        let sent = request.timeout(self.patience()).send();
+        let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.silent())?;
+        let mut response = sent.map_err(|error| self.broken(error, started))?;
+        if !response.status().is_success() {
+            return Err(self.refusal(response, started).await);
+        }
+        let hints = self.heard(response.headers(), started);
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+        if !kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream") {
+            let text = timeout_at(started + self.timeout, self.body(response, started));
+            return Ok(Ended::Whole(self.read(text.await.map_err(|_| self.silent())??, hints)?));
+        }
+        let mut parser = Parser::default();
+        let mut received = 0;
+        // Comments keep a connection open, but are no progress.
+        let mut last = Instant::now();
+        loop {
+            let events = match timeout_at(last + self.timeout, response.chunk()).await {
+                Err(_) => return Ok(Ended::Broken(self.silent())),
+                Ok(Err(error)) => return Ok(Ended::Broken(self.broken(error, started))),
+                Ok(Ok(Some(bytes))) => {
+                    self.within_limit(bytes.len() as u64, received)?;
+                    received += bytes.len();
+                    parser.push(&bytes).map_err(|_| self.malformed("an event of its stream has no end"))?
+                }
+                Ok(Ok(None)) => break,
+            };
+            for event in events {
+                if event.data.trim() == DONE {
+                    return Ok(Ended::Done);
+                }
+                take(&event.name, &self.event(&event, hints)?)?;
+                last = Instant::now();
+            }
+        }
+        match parser.end() {
+            Some(event) if event.data.trim() == DONE => Ok(Ended::Done),
+            Some(event) => {
+                take(&event.name, &self.event(&event, hints)?)?;
+                Ok(Ended::Closed)
+            }
+            None => Ok(Ended::Closed),
+        }
+    }
+
+    fn event(&self, event: &Event, hints: RateHints) -> Result<Value, Error> {
+        let value = self.read(event.data.clone(), hints)?;
+        // Without the usual envelope, its name says what it is.
+        if event.name == "error" {
+            return Err(self.reported(&event.data, hints));
+        }
+        Ok(value)
+    }
+
+    /// How long a streamed answer may take in all.
+    pub(crate) fn patience(&self) -> Duration {
+        self.timeout.saturating_mul(PATIENCE)
+    }
+
+    /// Nothing came for as long as an answer may take.
+    pub(crate) fn silent(&self) -> Error {
+        Error::Timeout { model: self.model.clone(), after: self.timeout }
+    }
+
+    /// The answer ended before its end: the next attempt may go better.
+    pub(crate) fn broken_off(&self) -> Error {
+        Error::connection(&self.base, "the answer broke off in the middle")
+    }
+
+    /// Takes secrets out of an answer's text.
+    pub(crate) fn redactor(&self) -> Redactor {
+        Redactor::new(self.long_secrets().map(str::to_owned).collect())
+    }
+}
+
+/// What has begun was not refused: it must not be asked in other words.
+pub(crate) fn after_the_beginning(error: Error) -> Error {
+    match error {
+        Error::Refused { endpoint, status, message } => Error::Server { endpoint, status, message, retry_after: None },
+        error => error,
+    }
+}

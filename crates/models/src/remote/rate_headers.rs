@@ -1,0 +1,339 @@
+//! What the headers of an answer tell of a provider's limits: how much is
+//! allowed, how much of it is left, and when it is full again.
+//!
+//! Read from every answer, refusals too. Sources: OpenAI's and Azure's
+//! `x-ratelimit-*`, Mistral's `x-ratelimit-*-minute`, Anthropic's
+//! `anthropic-ratelimit-*`, and `retry-after` of HTTP with the
+//! `retry-after-ms` of OpenAI and Azure.
+
+use crate::RateHints;
+use reqwest::header::HeaderMap;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+const SECONDS_PER_DAY: i64 = 86_400;
+/// The longest time that anybody is asked to wait, in seconds: a year. What is
+/// longer is as good as that, and sums of it stay in range.
+const LONGEST: f64 = 365.0 * 86_400.0;
+/// No limit is larger.
+const LARGEST: f64 = 1e15;
+/// Years of a date that is told by four digits.
+const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
+
+/// What an answer's headers say.
+pub(super) fn read(headers: &HeaderMap) -> RateHints {
+    let number = |names: &[&str]| names.iter().find_map(|name| count(text(headers, name)?));
+    let time = |names: &[&str]| names.iter().find_map(|name| reset(headers, text(headers, name)?));
+    RateHints {
+        limit_requests: number(&[
+            "x-ratelimit-limit-requests",
+            "anthropic-ratelimit-requests-limit",
+            "x-ratelimit-limit-req-minute",
+        ]),
+        remaining_requests: number(&[
+            "x-ratelimit-remaining-requests",
+            "anthropic-ratelimit-requests-remaining",
+            "x-ratelimit-remaining-req-minute",
+        ]),
+        reset_requests: time(&["x-ratelimit-reset-requests", "anthropic-ratelimit-requests-reset"]),
+        // Where tokens read and written have limits of their own, those
+        // read are the ones that are met first.
+        limit_tokens: number(&[
+            "x-ratelimit-limit-tokens",
+            "anthropic-ratelimit-tokens-limit",
+            "anthropic-ratelimit-input-tokens-limit",
+            "x-ratelimit-limit-tokens-minute",
+        ]),
+        remaining_tokens: number(&[
+            "x-ratelimit-remaining-tokens",
+            "anthropic-ratelimit-tokens-remaining",
+            "anthropic-ratelimit-input-tokens-remaining",
+            "x-ratelimit-remaining-tokens-minute",
+        ]),
+        reset_tokens: time(&[
+            "x-ratelimit-reset-tokens",
+            "anthropic-ratelimit-tokens-reset",
+            "anthropic-ratelimit-input-tokens-reset",
+        ]),
+    }
+}
+
+/// When to come back: milliseconds, seconds, or a date.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    if let Some(milliseconds) = text(headers, "retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
+        return wait(milliseconds / 1000.0);
+    }
+    let value = text(headers, "retry-after")?;
+    if let Ok(seconds) = value.parse::<f64>() {
+        return wait(seconds);
+    }
+    let date = httpdate::parse_http_date(value).ok()?;
+    wait(date.duration_since(now(headers)).unwrap_or_default().as_secs_f64())
+}
+
+/// A time to wait. One below zero, or no number, is none, and none is longer
+/// than a year.
+pub(super) fn wait(seconds: f64) -> Option<Duration> {
+    (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST)))
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
+}
+
+/// By the other side's clock where it tells its time.
+fn now(headers: &HeaderMap) -> SystemTime {
+    text(headers, "date").and_then(|now| httpdate::parse_http_date(now).ok()).unwrap_or_else(SystemTime::now)
+}
+
+fn count(value: &str) -> Option<f64> {
+    value.parse::<f64>().ok().filter(|number| (0.0..=LARGEST).contains(number))
+}
+
+/// A time to wait: `6m0s`, plain seconds, or a point in time.
+fn reset(headers: &HeaderMap, value: &str) -> Option<Duration> {
+    if let Ok(seconds) = value.parse::<f64>() {
+        return wait(seconds);
+    }
+    duration(value).or_else(|| {
+        let seconds = date_time(value)?;
+        let now = now(headers).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        wait((seconds - now).max(0.0))
+    })
+}
+
+/// A duration as Go writes it: numbers, each with a unit.
+fn duration(value: &str) -> Option<Duration> {
+    let mut seconds = 0.0;
+    let mut rest = value;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (number, after) = rest.split_at(end);
+        let unit_end = after.find(|c: char| c.is_ascii_digit()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(unit_end);
+        let scale = match unit {
+            "d" => 86_400.0,
+            "h" => 3600.0,
+            "m" => 60.0,
+            "s" => 1.0,
+            "ms" => 1e-3,
+            "us" | "µs" => 1e-6,
+            "ns" => 1e-9,
+            _ => return None,
+        };
+        seconds += number.parse::<f64>().ok()? * scale;
+        rest = after;
+    }
+    wait(seconds).filter(|_| !value.is_empty())
+}
+
+/// A point in time as RFC 3339 writes it, in seconds since 1970.
+fn date_time(value: &str) -> Option<f64> {
+    let (date, time) = value.split_once(['T', 't', ' '])?;
+    let mut parts = date.splitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
+    let zone_at = time.find(['Z', 'z', '+', '-'])?;
+    let (clock, zone) = time.split_at(zone_at);
+    let offset = match zone {
+        "Z" | "z" => 0,
+        zone => {
+            let (hours, minutes) = zone[1..].split_once(':')?;
+            let (hours, minutes) = (hours.parse::<u8>().ok()?, minutes.parse::<u8>().ok()?);
+            let seconds = i64::from(hours) * 3600 + i64::from(minutes) * 60;
+            if zone.starts_with('-') { -seconds } else { seconds }
+        }
+    };
+    let mut parts = clock.splitn(3, ':');
+    let (hours, minutes) = (parts.next()?.parse::<i64>().ok()?, parts.next()?.parse::<i64>().ok()?);
+    let seconds = count(parts.next()?)?;
+    let is_date = YEARS.contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
+    let is_time = (0..24).contains(&hours) && (0..60).contains(&minutes) && seconds < 61.0;
+    // Checked before anything is computed of it.
+    (is_date && is_time).then(|| {
+        let whole = days(year, month, day) * SECONDS_PER_DAY + hours * 3600 + minutes * 60 - offset;
+        whole as f64 + seconds
+    })
+}
+
+/// Days since 1970 of a date of the Gregorian calendar (Howard Hinnant's
+/// algorithm: years begin in March, so that the leap day is the last one).
+fn days(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    type Headers = &'static [(&'static str, &'static str)];
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
+    }
+
+    fn seconds(seconds: f64) -> Option<Duration> {
+        Some(Duration::from_secs_f64(seconds))
+    }
+
+    #[test]
+    fn the_wish_to_come_back_later_is_read_in_each_form() {
+        let cases: [(Headers, Option<Duration>); 12] = [
+            (&[("retry-after", "7")], seconds(7.0)),
+            (&[("retry-after", " 1.5 ")], seconds(1.5)),
+            (&[("retry-after", "9"), ("retry-after-ms", "250")], seconds(0.25)),
+            (
+                &[("date", "Sun, 06 Nov 1994 08:49:37 GMT"), ("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT")],
+                seconds(30.0),
+            ),
+            (&[("retry-after", "soon")], None),
+            (&[("retry-after", "-3")], None),
+            (&[("retry-after", "NaN")], None),
+            (&[("retry-after", "10000000000000000000")], seconds(LONGEST)),
+            (&[("retry-after", "100000000000000000000")], seconds(LONGEST)),
+            (&[("retry-after", "1e999")], seconds(LONGEST)),
+            (&[("retry-after-ms", "1e300")], seconds(LONGEST)),
+            (&[("retry-after", "Fri, 31 Dec 9999 23:59:59 GMT")], seconds(LONGEST)),
+        ];
+        for (pairs, expected) in cases {
+            assert_eq!(retry_after(&headers(pairs)), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn openai_tells_limits_with_durations() {
+        let told = read(&headers(&[
+            ("x-ratelimit-limit-requests", "60"),
+            ("x-ratelimit-remaining-requests", "59"),
+            ("x-ratelimit-reset-requests", "1s"),
+            ("x-ratelimit-limit-tokens", "150000"),
+            ("x-ratelimit-remaining-tokens", "149984"),
+            ("x-ratelimit-reset-tokens", "6m0s"),
+        ]));
+        let expected = RateHints {
+            limit_requests: Some(60.0),
+            remaining_requests: Some(59.0),
+            reset_requests: seconds(1.0),
+            limit_tokens: Some(150_000.0),
+            remaining_tokens: Some(149_984.0),
+            reset_tokens: seconds(360.0),
+        };
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn mistral_tells_limits_of_the_minute() {
+        let told = read(&headers(&[
+            ("x-ratelimit-limit-req-minute", "60"),
+            ("x-ratelimit-remaining-req-minute", "59"),
+            ("x-ratelimit-limit-tokens-minute", "50000"),
+            ("x-ratelimit-remaining-tokens-minute", "47196"),
+            ("x-ratelimit-limit-tokens-month", "4000000"),
+        ]));
+        let expected = RateHints {
+            limit_requests: Some(60.0),
+            remaining_requests: Some(59.0),
+            limit_tokens: Some(50_000.0),
+            remaining_tokens: Some(47_196.0),
+            ..RateHints::default()
+        };
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn anthropic_tells_limits_with_points_in_time() {
+        let told = read(&headers(&[
+            ("date", "Thu, 01 Jan 2026 00:00:00 GMT"),
+            ("anthropic-ratelimit-requests-limit", "50"),
+            ("anthropic-ratelimit-requests-remaining", "0"),
+            ("anthropic-ratelimit-requests-reset", "2026-01-01T00:00:07Z"),
+            ("anthropic-ratelimit-input-tokens-limit", "40000"),
+            ("anthropic-ratelimit-input-tokens-remaining", "39000"),
+            ("anthropic-ratelimit-input-tokens-reset", "2025-12-31T23:59:00Z"),
+        ]));
+        let expected = RateHints {
+            limit_requests: Some(50.0),
+            remaining_requests: Some(0.0),
+            reset_requests: seconds(7.0),
+            limit_tokens: Some(40_000.0),
+            remaining_tokens: Some(39_000.0),
+            reset_tokens: Some(Duration::ZERO),
+        };
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn durations_are_read_in_each_form() {
+        let cases = [
+            ("6m0s", 360.0),
+            ("1s", 1.0),
+            ("250ms", 0.25),
+            ("1.5s", 1.5),
+            ("2m59.56s", 179.56),
+            ("1h2m3s", 3723.0),
+            ("1d", 86_400.0),
+            ("17µs", 17e-6),
+        ];
+        for (text, expected) in cases {
+            let read = duration(text).expect(text).as_secs_f64();
+            assert!((read - expected).abs() < 1e-9, "{text}: {read}");
+        }
+        for text in ["", "s", "5", "5 s", "1y", "-1s", "soon", "1.2.3s"] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+        assert_eq!(reset(&HeaderMap::new(), "12"), seconds(12.0), "plain seconds, as Azure has them");
+    }
+
+    #[test]
+    fn points_in_time_are_read_with_fractions_and_zones() {
+        let cases = [
+            ("1970-01-01T00:00:00Z", 0.0),
+            ("2000-02-29T12:00:00.250Z", 951_825_600.25),
+            ("2026-01-01T01:30:00+01:30", 1_767_225_600.0),
+            ("2025-12-31T19:00:00-05:00", 1_767_225_600.0),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(date_time(text), Some(expected), "{text}");
+        }
+        for text in ["", "2026-01-01", "2026-13-01T00:00:00Z", "2026-01-01T25:00:00Z", "2026-01-01T00:00:00", "T:Z"] {
+            assert_eq!(date_time(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn points_in_time_beyond_all_calendars_are_none() {
+        let cases = [
+            "99999999999-01-01T00:00:00Z",
+            "9223372036854775807-12-31T23:59:59Z",
+            "-9223372036854775808-01-01T00:00:00Z",
+            "2026-9223372036854775807-01T00:00:00Z",
+            "2026-01-01T9223372036854775807:00:00Z",
+            "2026-01-01T00:-9223372036854775808:00Z",
+            "2026-01-01T00:00:00+9223372036854775807:00",
+            "2026-01-01T00:00:1e308Z",
+        ];
+        for text in cases {
+            assert_eq!(date_time(text), None, "{text}");
+            assert_eq!(reset(&HeaderMap::new(), text), None, "{text}");
+        }
+        assert_eq!(reset(&HeaderMap::new(), "9999-12-31T23:59:59Z"), seconds(LONGEST));
+        assert_eq!(reset(&HeaderMap::new(), "99999999999999999999d"), seconds(LONGEST));
+        assert_eq!(reset(&HeaderMap::new(), "1e30"), seconds(LONGEST));
+    }
+
+    #[test]
+    fn headers_that_say_nothing_or_nonsense_give_no_hints() {
+        assert!(read(&HeaderMap::new()).is_empty());
+        let nonsense = headers(&[
+            ("x-ratelimit-limit-requests", "many"),
+            ("x-ratelimit-remaining-requests", "-1"),
+            ("x-ratelimit-limit-tokens", "inf"),
+            ("x-ratelimit-reset-tokens", "soon"),
+        ]);
+        assert!(read(&nonsense).is_empty());
+    }
+}

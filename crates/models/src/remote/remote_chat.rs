@@ -1,0 +1,214 @@
+//! Chat models behind an endpoint, whoever provides it: one set of settings,
+//! whose defaults and ways each provider's file states as a [`Provider`].
+//!
+//! To add a provider, write `chat_<name>.rs` with a `Preset` like its
+//! neighbours', the line in the registry, and `examples/<name>.json`: the
+//! requests, answers, streams and refusals of its documentation, which the
+//! conformance tests replay.
+
+mod asking;
+
+pub(super) use asking::{Counted, Reply, Speaker, Target, decimal};
+
+use super::{
+    chat_openai::{self, Differences},
+    endpoint::{Defaults, Remote, check_prices, endpoint_settings},
+    http::{Endpoint, EndpointSettings, Manner},
+};
+use crate::{
+    CONTEXT_LENGTH, ChatModel, Error, Identity,
+    provider::{Context, Listed, ModelSettings},
+};
+use asking::Chat;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
+
+/// What a provider is, whatever the settings of a model are.
+#[derive(Debug, Clone, Copy)]
+pub struct Provider {
+    /// Its name in experiment files and in identities.
+    pub(super) name: &'static str,
+    /// Where everyone finds it; empty where everyone has an address of their own.
+    pub(super) base_url: &'static str,
+    /// The variable that its own documentation keeps the key in.
+    pub(super) api_key_env: Option<&'static str>,
+    /// What most of its models read, in tokens.
+    pub(super) context_length: usize,
+    pub(super) manner: Manner,
+    pub(super) protocol: Protocol,
+}
+
+/// How a provider is spoken to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Protocol {
+    /// As OpenAI is, but for some differences.
+    OpenAi(Differences),
+    /// In a protocol of its own, with the help of `genai`.
+    Translated(Translation),
+}
+
+/// A protocol that `genai` knows.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
+pub(super) struct Translation {
+    pub(super) language: Language,
+    /// Where the calls to a model go, below the base URL.
+    pub(super) path: fn(&str) -> String,
+    /// The same for answers that are sent while they are written.
+    pub(super) stream_path: fn(&str) -> String,
+    /// Whether answers can be held to a schema; else it is asked for in words.
+    pub(super) takes_schema: bool,
+    /// What of `extra` can be sent.
+    pub(super) extra: Extra,
+}
+
+/// Whose protocol.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Language {
+    Anthropic,
+    Gemini,
+    BedrockConverse,
+}
+
+/// What of `extra` can be sent, besides `reasoning_effort`.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
+pub(super) enum Extra {
+    Nothing,
+    /// All but these, which hold what a request says.
+    AllBut(&'static [&'static str]),
+}
+
+/// Names a provider in a type, so that each has its own defaults.
+pub trait Preset: fmt::Debug + Clone + PartialEq + Send + Sync + 'static {
+    /// Which one.
+    const PROVIDER: Provider;
+}
+
+endpoint_settings! {
+    /// Settings of a remote chat model.
+    #[serde(bound(serialize = "P: Preset", deserialize = "P: Preset"))]
+    pub struct Config<P: Preset>, by default Defaults {
+        base_url: P::PROVIDER.base_url,
+        api_key_env: P::PROVIDER.api_key_env,
+        timeout_seconds: 120.0,
+        ..Defaults::PLAIN
+    };
+    after base_url {}
+    after headers {
+        /// Parameters after the address, such as `api-version`. No secrets.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub query: BTreeMap<String, String> = BTreeMap::new(),
+    }
+    after limits {
+        /// What tokens cost; needed where the budget caps money.
+        pub price: Price = Price::default(),
+        /// Prompt and answer together, in tokens.
+        pub context_length: usize = P::PROVIDER.context_length,
+        /// Parameters that this model refuses, such as `temperature` or `seed`.
+        /// Without `response_format` a schema is asked for in words.
+        pub omit: Vec<String> = Vec::new(),
+        /// More parameters of the request body, such as `reasoning_effort`.
+        pub extra: Map<String, Value> = Map::new(),
+        #[serde(skip)]
+        pub(super) preset: PhantomData<P> = PhantomData,
+    }
+}
+
+/// What tokens cost, in US dollars per million.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Price {
+    /// Tokens read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<f64>,
+    /// Tokens written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output: Option<f64>,
+}
+
+impl<P: Preset> Config<P> {
+    /// The settings of its endpoint, which has the provider's manner.
+    pub(super) fn settings(&self) -> EndpointSettings<'_> {
+        EndpointSettings { query: &self.query, manner: P::PROVIDER.manner, ..self.endpoint() }
+    }
+}
+
+impl<P: Preset> ModelSettings for Config<P>
+where
+    Self: Listed,
+{
+    type Model = dyn ChatModel;
+
+    fn describe(&self, _cx: &Context) -> Result<Identity, Error> {
+        if matches!(P::PROVIDER.protocol, Protocol::Translated(_)) && cfg!(not(feature = "providers")) {
+            return Err(not_compiled(&self.model));
+        }
+        // The last decides how much context a prompt is given.
+        let mut parameters = json!({
+            "kind": "chat", "omit": self.omit, "extra": self.extra, CONTEXT_LENGTH: self.context_length,
+        });
+        if !self.query.is_empty() {
+            parameters["query"] = json!(self.query);
+        }
+        Ok(Identity {
+            provider: P::PROVIDER.name.to_owned(),
+            model: self.model.clone(),
+            revision: self.settings().base()?,
+            parameters,
+        })
+    }
+
+    fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+        self.limits.check(&self.model, self.concurrency)?;
+        if self.context_length == 0 {
+            return Err(Error::Config(format!("{}: `context_length` must be above 0", self.model)));
+        }
+        check_prices(&self.model, &[self.price.input, self.price.output])?;
+        let chat = |endpoint: &Endpoint| {
+            let (omit, extra) = (self.omit.clone(), self.extra.clone());
+            let speaker = speaker(P::PROVIDER.protocol, &Target { endpoint, omit: &omit, extra: &extra })?;
+            let price = (self.price.input.unwrap_or_default(), self.price.output.unwrap_or_default());
+            Ok(Chat { speaker, omit, extra, context_length: self.context_length, price })
+        };
+        Ok(Arc::new(Remote::new(self.identity(cx)?, &self.settings(), cx, chat)?))
+    }
+
+    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.identity(cx)?;
+        self.settings().ready(cx).await
+    }
+
+    fn prices(&self) -> Option<(f64, f64)> {
+        self.price.input.zip(self.price.output)
+    }
+}
+
+fn not_compiled(model: &str) -> Error {
+    Error::Config(format!(
+        "{model}: this program was built without Anthropic, Gemini and Bedrock: build it with \
+         `cargo build --release --features providers`, or use an OpenAI-compatible address with `chat.openai`"
+    ))
+}
+
+/// Who speaks this protocol.
+fn speaker(protocol: Protocol, model: &Target<'_>) -> Result<Box<dyn Speaker>, Error> {
+    match protocol {
+        Protocol::OpenAi(differences) => Ok(Box::new(chat_openai::OpenAi::new(differences, model)?)),
+        #[cfg(feature = "providers")]
+        Protocol::Translated(translation) => Ok(Box::new(super::translated::Translator::new(translation, model)?)),
+        #[cfg(not(feature = "providers"))]
+        Protocol::Translated(_) => Err(not_compiled(model.name())),
+    }
+}
+
+#[cfg(test)]
+mod examples;
+#[cfg(test)]
+mod stream_tests;
+#[cfg(test)]
+#[path = "remote_chat_tests.rs"]
+mod tests;
+#[cfg(test)]
+mod wire;

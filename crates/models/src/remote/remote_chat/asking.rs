@@ -1,0 +1,162 @@
+//! A chat model behind an endpoint, once its settings are read: what it is
+//! asked, whoever speaks its protocol, and how its tokens are counted.
+
+use crate::{
+    ChatModel, ChatRequest, ChatResponse, Error, Finish, OnPiece, Usage, estimated_tokens,
+    remote::{endpoint::Remote, http::Endpoint},
+};
+use async_trait::async_trait;
+use serde_json::{Map, Value};
+use std::time::Instant;
+
+/// A way to put a request to a model and to understand what comes back.
+#[async_trait]
+pub(crate) trait Speaker: Send + Sync {
+    /// Asks once. Where somebody listens, the text of the reply was handed
+    /// out, piece by piece if the endpoint sends it so.
+    async fn ask(&self, model: &Target<'_>, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error>;
+
+    /// See [`ChatModel::tells_probabilities`].
+    fn tells_probabilities(&self, model: &Target<'_>) -> bool;
+}
+
+/// The longest text of an answer, in bytes: twice what any model writes.
+const MAX_TEXT: usize = 1 << 20;
+
+/// What a speaker speaks to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) endpoint: &'a Endpoint,
+    pub(crate) omit: &'a [String],
+    pub(crate) extra: &'a Map<String, Value>,
+}
+
+/// What a model said.
+pub(crate) struct Reply {
+    /// Without our secrets.
+    pub(crate) text: String,
+    pub(crate) finish: Finish,
+    pub(crate) usage: Counted,
+    /// See [`ChatResponse::choices`].
+    pub(crate) choices: Vec<f64>,
+}
+
+/// The tokens of a call, as far as the provider counted them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    pub(crate) prompt: Option<u64>,
+    /// Of these, taken from a cache.
+    pub(crate) cached: u64,
+    pub(crate) completion: Option<u64>,
+}
+
+impl Target<'_> {
+    /// The name by which the endpoint knows it.
+    pub(crate) fn name(&self) -> &str {
+        self.endpoint.model()
+    }
+
+    /// Whether the settings leave out this parameter of requests.
+    pub(crate) fn omits(&self, parameter: &str) -> bool {
+        self.omit.iter().any(|omitted| omitted == parameter)
+    }
+
+    /// Whether all that the settings leave out can be left out: a misspelt
+    /// name would be sent all the same, and without a word.
+    ///
+    /// # Errors
+    /// The first that cannot, and those that can.
+    pub(crate) fn omits_only(&self, known: &[&str]) -> Result<(), Error> {
+        match self.omit.iter().find(|name| !known.contains(&name.as_str())) {
+            Some(name) => {
+                let known = known.join("`, `");
+                Err(Error::Config(format!("{}: `omit` knows `{known}` here, not `{name}`", self.name())))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// What a chat model adds to its endpoint.
+pub(super) struct Chat {
+    pub(super) speaker: Box<dyn Speaker>,
+    pub(super) omit: Vec<String>,
+    pub(super) extra: Map<String, Value>,
+    /// Prompt and answer together, in tokens.
+    pub(super) context_length: usize,
+    /// Dollars per million tokens read and written.
+    pub(super) price: (f64, f64),
+}
+
+#[async_trait]
+impl ChatModel for Remote<Chat> {
+    fn context_length(&self) -> usize {
+        self.kind.context_length
+    }
+
+    fn count_tokens(&self, text: &str) -> usize {
+        estimated_tokens(text)
+    }
+
+    fn price(&self) -> (f64, f64) {
+        self.kind.price
+    }
+
+    fn tells_probabilities(&self) -> bool {
+        self.kind.speaker.tells_probabilities(&self.target())
+    }
+
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        self.answer(request, None).await
+    }
+
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        self.answer(request, Some(on_piece)).await
+    }
+}
+
+impl Remote<Chat> {
+    fn target(&self) -> Target<'_> {
+        Target { endpoint: &self.endpoint, omit: &self.kind.omit, extra: &self.kind.extra }
+    }
+
+    /// Fills in the counts that a refusal did not state.
+    fn with_counts(&self, error: Error, request: &ChatRequest) -> Error {
+        match error {
+            Error::ContextTooLong { model, tokens, limit } => Error::ContextTooLong {
+                model,
+                tokens: if tokens > 0 { tokens } else { prompt_tokens(request) + request.max_tokens as usize },
+                limit: if limit > 0 { limit } else { self.kind.context_length },
+            },
+            other => other,
+        }
+    }
+
+    async fn answer(&self, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<ChatResponse, Error> {
+        let started = Instant::now();
+        let reply = self.kind.speaker.ask(&self.target(), request, on_piece).await;
+        let Reply { text, finish, usage, choices } = reply.map_err(|error| self.with_counts(error, request))?;
+        if text.len() > MAX_TEXT {
+            let reason = format!("its text has {} bytes, more than any model writes", text.len());
+            return Err(self.endpoint.malformed(reason));
+        }
+        // A server that counts nothing is counted for, so that a budget of
+        // tokens or money still holds.
+        let usage = Usage {
+            prompt_tokens: usage.prompt.unwrap_or_else(|| prompt_tokens(request) as u64),
+            cached_tokens: usage.cached,
+            completion_tokens: usage.completion.unwrap_or_else(|| estimated_tokens(&text) as u64),
+        };
+        Ok(ChatResponse { text, finish, usage, choices, seconds: started.elapsed().as_secs_f64() })
+    }
+}
+
+fn prompt_tokens(request: &ChatRequest) -> usize {
+    // Each message is wrapped into a few tokens of the chat template.
+    request.messages.iter().map(|message| estimated_tokens(&message.content) + 4).sum()
+}
+
+/// The number as a person would write it: 0.1, not 0.10000000149011612.
+pub(crate) fn decimal(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| f64::from(number))
+}

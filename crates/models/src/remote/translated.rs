@@ -1,0 +1,226 @@
+//! Providers with a protocol of their own, through the crate `genai`, which
+//! puts a request into their terms and reads their answers and streams.
+//!
+//! Everything else stays ours: `genai` gets our HTTP client, whose headers
+//! hold the key, and the whole address of the call. So it reads no variable of
+//! the environment and follows no default of its own, and what it brings back
+//! of a refusal is classified as everywhere.
+//!
+//! It shows the headers of refusals only, so limits that a provider tells in
+//! every answer are heard of when the first call is refused. A model's name
+//! that ends in `-low`, `-high` or another effort is read as such a wish.
+
+mod failure;
+mod stream;
+
+use super::{
+    http::plausible_tokens,
+    refusal::refuses_schema,
+    remote_chat::{Counted, Extra, Language, Reply, Speaker, Target, Translation, decimal},
+};
+use crate::{ChatRequest, Error, Finish, Message, OnPiece, RateHints, Role, schema};
+use async_trait::async_trait;
+use genai::{
+    Client, Headers, ModelIden, ServiceTarget,
+    adapter::AdapterKind,
+    chat::{ChatMessage, ChatOptions, JsonSpec, ReasoningEffort, StopReason, Usage},
+    resolver::{AuthData, Endpoint as Address},
+};
+use serde_json::Value;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::time::{Instant, timeout};
+
+/// The one parameter that every provider has in some form.
+const EFFORT: &str = "reasoning_effort";
+/// What requests can do without.
+const OPTIONAL: [&str; 5] = ["temperature", "top_p", "seed", "stop", "response_format"];
+/// What stops an answer like a filter, in words that `genai` does not know.
+const WITHHELD: [&str; 2] = ["guardrail_intervened", "content_filtered"];
+
+/// Speaks the protocol of a provider.
+pub(super) struct Translator {
+    client: Client,
+    target: ServiceTarget,
+    /// The same for streams.
+    stream_target: ServiceTarget,
+    /// Whether schemas are asked for in words: the provider has nothing else,
+    /// the settings say so, or the model was found to refuse them.
+    schema_in_words: AtomicBool,
+    effort: Option<ReasoningEffort>,
+    /// What of `extra` is put into the body.
+    extra: Option<Value>,
+}
+
+impl Translator {
+    pub(super) fn new(translation: Translation, model: &Target<'_>) -> Result<Self, Error> {
+        let Translation { language, path, stream_path, takes_schema, extra } = translation;
+        let kind = match language {
+            Language::Anthropic => AdapterKind::Anthropic,
+            Language::Gemini => AdapterKind::Gemini,
+            Language::BedrockConverse => AdapterKind::BedrockApi,
+        };
+        model.omits_only(&OPTIONAL)?;
+        let mut wanted = model.extra.clone();
+        let effort = wanted.shift_remove(EFFORT).map(|effort| reasoning(model, &effort)).transpose()?;
+        let refuse = |name: &str| {
+            let reason = format!("`extra.{name}` cannot be sent to this provider; `extra.{EFFORT}` can");
+            Err(Error::Config(format!("{}: {reason}", model.name())))
+        };
+        match extra {
+            Extra::Nothing if let Some(name) = wanted.keys().next() => return refuse(name),
+            Extra::AllBut(held) if let Some(name) = held.iter().find(|name| wanted.contains_key(**name)) => {
+                return refuse(name);
+            }
+            _ => {}
+        }
+        let client = Client::builder().with_reqwest(model.endpoint.client().clone()).build();
+        // The address and the headers take the place of those that it would
+        // make up from a key, which it therefore need not have.
+        let target = |path: &str| {
+            let url = model.endpoint.url(path);
+            ServiceTarget {
+                endpoint: Address::from_owned(url.as_str()),
+                auth: AuthData::RequestOverride { url, headers: Headers::default() },
+                model: ModelIden::new(kind, model.name()),
+            }
+        };
+        Ok(Self {
+            client: client.map_err(|error| Error::Config(format!("{}: {error}", model.name())))?,
+            target: target(&path(model.name())),
+            stream_target: target(&stream_path(model.name())),
+            schema_in_words: AtomicBool::new(!takes_schema || model.omits("response_format")),
+            effort,
+            extra: (!wanted.is_empty()).then(|| Value::Object(wanted)),
+        })
+    }
+
+    fn request(request: &ChatRequest, in_words: bool) -> genai::chat::ChatRequest {
+        let message = |message: Message| match message.role {
+            Role::System => ChatMessage::system(message.content),
+            Role::User => ChatMessage::user(message.content),
+            Role::Assistant => ChatMessage::assistant(message.content),
+        };
+        let messages = if in_words { schema::in_words(request) } else { request.messages.clone() };
+        genai::chat::ChatRequest::new(messages.into_iter().map(message).collect())
+    }
+
+    fn options(&self, model: &Target<'_>, request: &ChatRequest, in_words: bool) -> ChatOptions {
+        let wanted = |parameter: &str| !model.omits(parameter);
+        let mut options = ChatOptions::default().with_max_tokens(request.max_tokens);
+        if wanted("temperature") {
+            options = options.with_temperature(decimal(request.temperature));
+        }
+        if request.top_p < 1.0 && wanted("top_p") {
+            options = options.with_top_p(decimal(request.top_p));
+        }
+        if wanted("seed") {
+            // Gemini's is a signed number of 32 bits.
+            options = options.with_seed(request.seed & 0x7fff_ffff);
+        }
+        if wanted("stop") {
+            options = options.with_stop_sequences(request.stop.clone());
+        }
+        if let Some(schema) = request.schema.as_ref().filter(|_| !in_words) {
+            options = options.with_response_format(JsonSpec::new("answer", schema.clone()));
+        }
+        if let Some(effort) = &self.effort {
+            options = options.with_reasoning_effort(effort.clone());
+        }
+        if let Some(extra) = &self.extra {
+            options = options.with_extra_body(extra.clone());
+        }
+        options
+    }
+
+    async fn ask_so(
+        &self,
+        model: &Target<'_>,
+        request: &ChatRequest,
+        in_words: bool,
+        on_piece: Option<&OnPiece>,
+    ) -> Result<Reply, Error> {
+        match on_piece {
+            Some(on_piece) => self.streamed(model, request, in_words, on_piece).await,
+            None => self.whole(model, request, in_words).await,
+        }
+    }
+
+    async fn whole(&self, model: &Target<'_>, request: &ChatRequest, in_words: bool) -> Result<Reply, Error> {
+        let sent = Instant::now();
+        let options = self.options(model, request, in_words).with_capture_raw_body(true);
+        let answer = self.client.exec_chat(self.target.clone(), Self::request(request, in_words), Some(&options));
+        let answer = timeout(model.endpoint.timeout(), answer).await.map_err(|_| model.endpoint.silent())?;
+        let answer = answer.map_err(|error| failure::of_a_call(model, error, sent))?;
+        let body = answer.captured_raw_body.as_ref();
+        if let Some(error) = body.and_then(|body| model.endpoint.error_in(body, RateHints::default())) {
+            return Err(error);
+        }
+        let Some(reason) = &answer.stop_reason else {
+            // An answer in other terms may look like an empty one.
+            return Err(model.endpoint.malformed("it does not say why the answer ended"));
+        };
+        Ok(Reply {
+            text: model.endpoint.redacted(&answer.content.texts().concat()),
+            finish: finish(model, reason)?,
+            usage: counted(&answer.usage),
+            choices: Vec::new(),
+        })
+    }
+}
+
+#[async_trait]
+impl Speaker for Translator {
+    fn tells_probabilities(&self, _: &Target<'_>) -> bool {
+        false
+    }
+
+    async fn ask(&self, model: &Target<'_>, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error> {
+        let in_words = request.schema.is_some() && self.schema_in_words.load(Ordering::Relaxed);
+        let answer = self.ask_so(model, request, in_words, on_piece).await;
+        if let Err(Error::Refused { message, .. }) = &answer
+            && request.schema.is_some()
+            && !in_words
+            && let Some(lasts) = refuses_schema(message)
+        {
+            self.schema_in_words.fetch_or(lasts, Ordering::Relaxed);
+            return self.ask_so(model, request, true, on_piece).await;
+        }
+        answer
+    }
+}
+
+fn finish(model: &Target<'_>, reason: &StopReason) -> Result<Finish, Error> {
+    match reason {
+        StopReason::MaxTokens(_) => Ok(Finish::Length),
+        StopReason::ContentFilter(reason) => Err(model.endpoint.filtered(reason)),
+        StopReason::Other(reason) if WITHHELD.contains(&reason.as_str()) => Err(model.endpoint.filtered(reason)),
+        _ => Ok(Finish::Stop),
+    }
+}
+
+fn counted(usage: &Usage) -> Counted {
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| plausible_tokens(u64::try_from(tokens).ok()?));
+    let total = count(usage.total_tokens);
+    let (prompt, completion) = (count(usage.prompt_tokens), count(usage.completion_tokens));
+    let rest = |part: Option<u64>| total.zip(part).map(|(total, part)| total.saturating_sub(part));
+    let cached = usage.prompt_tokens_details.as_ref().and_then(|details| count(details.cached_tokens));
+    Counted {
+        // Bedrock counts what came from a cache in the total only.
+        prompt: prompt.max(rest(completion)),
+        cached: cached.unwrap_or_default(),
+        completion: completion.or_else(|| rest(prompt)),
+    }
+}
+
+/// `"low"`, …, or a number of tokens.
+fn reasoning(model: &Target<'_>, effort: &Value) -> Result<ReasoningEffort, Error> {
+    let tokens = effort.as_u64().and_then(|tokens| u32::try_from(tokens).ok()).map(ReasoningEffort::Budget);
+    let effort = tokens.or_else(|| ReasoningEffort::from_keyword(effort.as_str()?));
+    effort.ok_or_else(|| {
+        Error::Config(format!(
+            "{}: `extra.{EFFORT}` must be \"none\", \"minimal\", \"low\", \"medium\", \"high\", \"xhigh\", \"max\", or \
+             a number of tokens",
+            model.name()
+        ))
+    })
+}

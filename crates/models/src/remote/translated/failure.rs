@@ -1,0 +1,72 @@
+//! What the errors of `genai` mean: it wraps what the endpoint said, or what
+//! became of the connection.
+
+use crate::{Error, RateHints, remote::remote_chat::Target};
+use genai::webc::Error as Web;
+use reqwest::header::HeaderMap;
+use serde_json::Value;
+use tokio::time::Instant;
+
+/// Why a call gave no answer.
+pub(super) fn of_a_call(model: &Target<'_>, error: genai::Error, sent: Instant) -> Error {
+    let endpoint = &model.endpoint;
+    match error {
+        genai::Error::WebModelCall { webc_error, .. } | genai::Error::WebAdapterCall { webc_error, .. } => {
+            match webc_error {
+                Web::ResponseFailedStatus { status, body, headers } => endpoint.refused(status, &headers, &body, sent),
+                Web::Reqwest(error) => endpoint.broken(error, sent),
+                Web::ResponseFailedNotJson { content_type, .. } => {
+                    endpoint.malformed(format!("not JSON but `{content_type}`"))
+                }
+                Web::ResponseFailedInvalidJson { cause, .. } => endpoint.malformed(format!("not JSON: {cause}")),
+                other @ Web::JsonValueExt(_) => endpoint.malformed(other),
+            }
+        }
+        genai::Error::ChatResponseGeneration { response_body, cause, .. } => {
+            if let Some(error) = endpoint.error_in(&response_body, RateHints::default()) {
+                return error;
+            }
+            blocked(model, &response_body).unwrap_or_else(|| endpoint.malformed(cause))
+        }
+        // The rest is about requests that cannot be put into the provider's terms.
+        other => Error::Config(format!("{}: {other}", model.name())),
+    }
+}
+
+/// Why a stream ended before its end; `last` is what came last.
+pub(super) fn of_a_stream(model: &Target<'_>, error: genai::Error, last: &str, sent: Instant) -> Error {
+    let endpoint = &model.endpoint;
+    match error {
+        genai::Error::WebStream { error, cause, .. } => {
+            let error = match error.downcast::<genai::Error>() {
+                Ok(error) => match *error {
+                    genai::Error::HttpError { status, body, headers, .. } => {
+                        let headers: &HeaderMap = &headers;
+                        return endpoint.refused(status, headers, &body, sent);
+                    }
+                    other => return endpoint.malformed(other),
+                },
+                Err(error) => error,
+            };
+            match error.downcast::<reqwest::Error>() {
+                Ok(error) => endpoint.broken(*error, sent),
+                Err(_) => endpoint.malformed(cause),
+            }
+        }
+        genai::Error::ChatResponse { body, .. } => {
+            let said = |name: &str| body.get(name).is_some_and(|said| !said.is_null());
+            let blocked = || blocked(model, &serde_json::from_str(last).unwrap_or_default());
+            match said("error") || said("message") {
+                true => endpoint.reported(&body.to_string(), RateHints::default()),
+                false => blocked().unwrap_or_else(|| endpoint.malformed(format!("this is no part of one: {body}"))),
+            }
+        }
+        other => endpoint.malformed(other),
+    }
+}
+
+/// How Gemini says that it does not look at a prompt.
+fn blocked(model: &Target<'_>, body: &Value) -> Option<Error> {
+    let reason = body.pointer("/promptFeedback/blockReason")?.as_str()?;
+    Some(model.endpoint.filtered(&format!("the prompt was blocked: {reason}")))
+}

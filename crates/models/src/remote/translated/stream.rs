@@ -1,0 +1,98 @@
+//! Answers that are sent while they are written. `genai` reads the events;
+//! how long they may take, and when an answer is whole, is as for every
+//! endpoint.
+
+use super::{
+    super::{
+        http::after_the_beginning,
+        remote_chat::{Counted, Reply, Target},
+    },
+    Translator, counted, failure, finish,
+};
+use crate::{ChatRequest, Error, OnPiece};
+use futures::StreamExt;
+use genai::chat::ChatStreamEvent;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::time::{Instant, timeout_at};
+
+/// The text that came so far.
+struct Heard<'a> {
+    text: String,
+    on_piece: &'a OnPiece,
+}
+
+impl Heard<'_> {
+    fn take(&mut self, piece: &str) {
+        if !piece.is_empty() {
+            self.text.push_str(piece);
+            (self.on_piece)(piece);
+        }
+    }
+}
+
+impl Translator {
+    /// Asks for a stream, and hands its text out while it comes.
+    pub(super) async fn streamed(
+        &self,
+        model: &Target<'_>,
+        request: &ChatRequest,
+        in_words: bool,
+        on_piece: &OnPiece,
+    ) -> Result<Reply, Error> {
+        let mut heard = Heard { text: String::new(), on_piece };
+        match self.listen(model, request, in_words, &mut heard).await {
+            Err(error) if !heard.text.is_empty() => Err(after_the_beginning(error)),
+            answer => answer,
+        }
+    }
+
+    async fn listen(
+        &self,
+        model: &Target<'_>,
+        request: &ChatRequest,
+        in_words: bool,
+        heard: &mut Heard<'_>,
+    ) -> Result<Reply, Error> {
+        let endpoint = &model.endpoint;
+        let sent = Instant::now();
+        // Some errors hold less than the event that they are about.
+        let last_event = Arc::new(Mutex::new(String::new()));
+        let seen = last_event.clone();
+        let options =
+            self.options(model, request, in_words).with_capture_usage(true).with_raw_frame_fn(move |_, event| {
+                event.data.clone_into(&mut seen.lock().unwrap_or_else(PoisonError::into_inner))
+            });
+        let asked = Self::request(request, in_words);
+        let stream = self.client.exec_chat_stream(self.stream_target.clone(), asked, Some(&options)).await;
+        let mut stream = stream.map_err(|error| failure::of_a_call(model, error, sent))?.stream;
+        let mut redactor = endpoint.redactor();
+        // Signs of life keep a connection open, but are no progress.
+        let mut last = sent;
+        loop {
+            let deadline = (last + endpoint.timeout()).min(sent + endpoint.patience());
+            let event = timeout_at(deadline, stream.next()).await.map_err(|_| endpoint.silent())?;
+            let event = event.ok_or_else(|| endpoint.broken_off())?.map_err(|error| {
+                let last_event = last_event.lock().unwrap_or_else(PoisonError::into_inner);
+                failure::of_a_stream(model, error, &last_event, sent)
+            })?;
+            match event {
+                ChatStreamEvent::Chunk(chunk) => {
+                    endpoint.within_limit(chunk.content.len() as u64, heard.text.len())?;
+                    heard.take(&redactor.push(&chunk.content));
+                }
+                ChatStreamEvent::End(end) => {
+                    // Without a reason the connection ended, not the answer.
+                    let reason = end.captured_stop_reason.ok_or_else(|| endpoint.broken_off())?;
+                    let finish = finish(model, &reason)?;
+                    heard.take(&redactor.end());
+                    let usage = end.captured_usage.as_ref().map_or_else(Counted::default, counted);
+                    return Ok(Reply { text: heard.text.clone(), finish, usage, choices: Vec::new() });
+                }
+                ChatStreamEvent::Start | ChatStreamEvent::Heartbeat => continue,
+                // Thoughts, and calls of tools, which nobody offered.
+                _ => {}
+            }
+            last = Instant::now();
+        }
+    }
+}
