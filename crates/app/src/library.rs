@@ -5,7 +5,7 @@ use crate::{
     cli::{compare, run},
     render,
 };
-use lab::{Error, Prepared, Results, Session, track::Tracking};
+use lab::{Error, Prepared, Results, Session, layout::RunFile, track::Tracking};
 use tokio_util::sync::CancellationToken;
 
 /// Runs an experiment that was prepared to its end: results, report, and
@@ -24,7 +24,7 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
     run::write_report(session, &results).await?;
-    session.publish_file(&results.run, run::REPORT).await?;
+    session.publish_file(&results.run, RunFile::Report).await?;
     Ok(results)
 }
 

@@ -5,7 +5,14 @@
 //! inputs. Equal keys are the same task, so a prefix that trials share is
 //! planned once.
 
-use crate::{artifact, estimate::CostEstimate, spec::Experiment, timing::TimeEstimate, trial::Trial};
+use crate::{
+    artifact,
+    estimate::CostEstimate,
+    layout::{self, Format},
+    spec::Experiment,
+    timing::TimeEstimate,
+    trial::Trial,
+};
 use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
@@ -184,14 +191,13 @@ impl Task {
 
     /// The name of its artifact in the store.
     pub fn artifact(&self) -> String {
-        let hex = self.key.hex();
-        let extension = match self.work {
-            Work::IndexDense(_) => "dense",
-            Work::IndexBm25(_) => "bm25",
-            Work::EmbedTokens(..) => "tokens",
-            _ => "parquet",
+        let format = match self.work {
+            Work::IndexDense(_) => Format::Dense,
+            Work::IndexBm25(_) => Format::Bm25,
+            Work::EmbedTokens(..) => Format::Tokens,
+            _ => Format::Parquet,
         };
-        format!("artifacts/{}/{hex}.{extension}", &hex[..2])
+        layout::artifact(&self.key, format)
     }
 }
 

@@ -20,6 +20,7 @@ use crate::{
     Error,
     artifact::{self, AnswerRow, DocumentRow, NoAnswer, PassageRow, ScoreRow, encode_vectors},
     engine::{Outputs, Turn},
+    layout,
     plan::{Task, TaskId, Work},
     progress::Progress,
     spec::Experiment,
@@ -184,7 +185,7 @@ impl Execution {
         let found =
             found.ok_or_else(|| Error::table(format!("{name} is gone from the store; run again to make it anew")))?;
         if !found.is_checked
-            && let Some(problem) = artifact::problem(name, found.content.clone())
+            && let Some(problem) = layout::problem(name, found.content.clone())
         {
             return Err(self.store.set_aside(name, &problem).await.into());
         }
@@ -200,11 +201,7 @@ impl Execution {
     /// What a task's output is called: that of one that lacks something must
     /// not be found under the task's key.
     fn name(&self, task: &Task, partial: bool) -> String {
-        if partial {
-            format!("partial/{}/{}-{}", self.run, now_ms(), task.artifact().replace('/', "-"))
-        } else {
-            task.artifact()
-        }
+        if partial { layout::partial(&self.run, now_ms(), &task.artifact()) } else { task.artifact() }
     }
 
     /// The handles of the experiment's models.

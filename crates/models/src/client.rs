@@ -378,7 +378,7 @@ impl Caller {
     {
         let shared = &self.client.shared;
         if let Some(journal) = &shared.journal
-            && let Some(entry) = journal.get(&key).await.map_err(|error| journal_error(&error))?
+            && let Some(entry) = journal.get(&key).await.map_err(journal_error)?
         {
             shared.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
             return Ok(entry.response.into());
@@ -457,7 +457,7 @@ impl Caller {
         let (Some(key), Some(journal)) = (key, &self.client.shared.journal) else {
             return Ok(());
         };
-        let first = journal.put(&key, &self.entry(answer)).await.map_err(|error| journal_error(&error))?;
+        let first = journal.put(&key, &self.entry(answer)).await.map_err(journal_error)?;
         if let Some(first) = first {
             answer.response = first.response;
         }
@@ -490,11 +490,8 @@ impl Caller {
     }
 }
 
-/// An error of the store hides its source in its text; here both are needed,
-/// as nobody walks a chain across an answer that many may share.
-fn journal_error(error: &store::Error) -> Error {
-    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-    Error::Journal(format!("{error}{source}"))
+fn journal_error(error: store::Error) -> Error {
+    Error::Journal(Arc::new(error))
 }
 
 impl Retryable for Error {

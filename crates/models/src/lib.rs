@@ -23,7 +23,7 @@ pub use client::{
     Exhausted, LeaseRequest, Lessor, Meter, ModelLimit, Piece, Reranker, Share, Spending, Spent, Unfolding,
 };
 pub use cpu::CpuBudget;
-pub use error::Error;
+pub use error::{Absence, Error};
 pub use matrix::Matrix;
 pub use provider::{ChatConfig, EmbeddingConfig, EndpointLimits, Limits, ModelConfig, RateHints, RerankConfig};
 pub use pull::{Library, ModelDirectory, ModelFiles, PullEvent, PullListener, PullOptions};

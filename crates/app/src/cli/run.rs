@@ -6,10 +6,8 @@ use crate::{
     place::{Place, place},
     render,
 };
-use lab::{Experiment, Results, Session, track::Tracking};
+use lab::{Experiment, Results, Session, layout::RunFile, track::Tracking};
 use std::path::{Path, PathBuf};
-
-pub const REPORT: &str = "report.html";
 
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
@@ -146,13 +144,13 @@ pub async fn tell(cx: &Context, tracking: Tracking) {
 /// Writes the report into the run's folder.
 pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, lab::Error> {
     let page = render::report(results).map_err(|error| lab::Error::Table(error.to_string()))?;
-    session.write_run_file(&results.run, REPORT, page).await?;
+    session.write_run_file(&results.run, RunFile::Report, page).await?;
     Ok(report_path(session, results))
 }
 
 /// Where a run's report is.
 pub fn report_path(session: &Session, results: &Results) -> PathBuf {
-    let path = session.run_folder(&results.run).join(REPORT);
+    let path = RunFile::Report.within(&session.run_folder(&results.run));
     path.canonicalize().unwrap_or(path)
 }
 

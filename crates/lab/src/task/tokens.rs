@@ -2,7 +2,7 @@
 //! opened for every trial that compares words.
 
 use super::{Execution, compute};
-use crate::{Error, artifact, engine::Outputs, plan::TaskId};
+use crate::{Error, artifact, engine::Outputs, layout, plan::TaskId};
 use models::{Embedder, InputKind, Matrix};
 use rag::{
     Chunk,
@@ -43,7 +43,7 @@ pub(super) async fn embed_tokens(
     let (mut rest, mut parts) = (texts.as_slice(), Vec::new());
     while !rest.is_empty() {
         let first = texts.len() - rest.len();
-        let part = aside.map(|key| format!("partial/tokens/{}/{first:08}.tokens", key.hex()));
+        let part = aside.map(|key| layout::token_part(&key, first));
         let found = match &part {
             Some(part) => match cx.store.get(part).await {
                 Err(store::Error::Damaged { .. }) => None,

@@ -6,7 +6,11 @@
 //! removal that has begun, and waits for its end; a removal says that it
 //! begins, then reads the lists. Whichever comes second sees the other.
 
-use crate::{ArtifactStore, Error, staged::unique_token};
+use crate::{
+    ArtifactStore, Error,
+    names::{LEASES as FOLDER, REMOVALS},
+    staged::unique_token,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,8 +30,6 @@ const REMOVAL_REFRESH: Duration = Duration::from_secs(5);
 const REMOVAL_LIFETIME: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(200);
 
-const FOLDER: &str = "leases";
-const REMOVALS: &str = "removals";
 const ALIVE: &str = "alive.json";
 
 /// What a run uses.
@@ -77,7 +79,7 @@ impl Lease {
         let claim = Claim { run: run.to_owned(), artifacts: artifacts.into_iter().collect() };
         let name = format!("{FOLDER}/{}/{}.json", self.id, self.lists.fetch_add(1, Ordering::Relaxed));
         let bytes = serde_json::to_vec(&claim);
-        let bytes = bytes.map_err(|error| Error::Damaged { path: name.clone(), reason: error.to_string() })?;
+        let bytes = bytes.map_err(|error| Error::damaged(&name, error))?;
         self.store.replace(&name, bytes).await?;
         wait_for_removals(&self.store).await
     }
@@ -154,9 +156,8 @@ pub(super) async fn held(store: &ArtifactStore) -> Result<Held, Error> {
         for name in objects {
             // It may have ended meanwhile.
             let Some(bytes) = store.get(&name).await?.filter(|_| !name.ends_with(ALIVE)) else { continue };
-            let damaged = |error: serde_json::Error| Error::Damaged {
-                path: name.clone(),
-                reason: format!("{error}; nobody can tell what the run needs that wrote it"),
+            let damaged = |error: serde_json::Error| {
+                Error::damaged(&name, format_args!("{error}; nobody can tell what the run needs that wrote it"))
             };
             let Claim { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
             held.runs.insert(run);

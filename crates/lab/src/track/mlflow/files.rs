@@ -2,6 +2,7 @@
 //! experiment, and tables of questions for MLflow's pages and for others.
 
 use crate::{
+    layout::RunFile,
     results::{QuestionResult, Results, TrialResult},
     track::View,
 };
@@ -54,9 +55,9 @@ pub(super) fn tables(files: &[File]) -> String {
 
 /// The files of the run for the whole.
 pub(super) fn of_run(view: &View, results: &Results) -> Vec<File> {
-    let mut files = vec![File::new("experiment.toml", view.experiment.shown())];
+    let mut files = vec![File::new(RunFile::Experiment.name(), view.experiment.shown())];
     if let Some(page) = view.report.as_ref().and_then(|path| std::fs::read(path).ok()) {
-        files.push(File::new("report.html", page));
+        files.push(File::new(RunFile::Report.name(), page));
     }
     if !results.questions.is_empty() {
         let dataset = Dataset { questions: results.questions.clone() };
