@@ -8,6 +8,8 @@ use rag::load::LoadError;
 use std::{error::Error, sync::Arc};
 use store::Fate;
 
+const START: &str = "start one with `reverie run`";
+
 /// Has errors told with what to do about them, from here on.
 pub fn give() {
     store::set_advice(advice);
@@ -56,7 +58,7 @@ fn about_lab(error: &lab::Error) -> Option<String> {
         lab::Error::Store(error) => about_store(error),
         lab::Error::Model(error) => about_models(error),
         lab::Error::Stage(rag::Error::Model(error)) => about_models(error),
-        lab::Error::NoRun { .. } => Some("start one with `reverie run`".to_owned()),
+        lab::Error::NoRun { .. } => Some(START.to_owned()),
         lab::Error::Behind { .. } => Some("`reverie track` tries again".to_owned()),
         _ => None,
     }
@@ -68,10 +70,10 @@ fn about_store(error: &store::Error) -> Option<String> {
             "`reverie journal gc --yes` saves every answer that can still be read, and the next run asks for the others"
         }
         store::Error::Newer { .. } => "use a newer version of reverie",
-        store::Error::Damaged { fate: Fate::OfRun, .. } => "`reverie run` writes it",
-        store::Error::Damaged { fate: Fate::SetAside { .. } | Fate::SetAsideByAnother | Fate::Readonly, .. } => {
-            "`reverie run` makes it"
-        }
+        store::Error::Damaged {
+            fate: Fate::OfRun | Fate::SetAside { .. } | Fate::SetAsideByAnother | Fate::Readonly,
+            ..
+        } => START,
         store::Error::NoSuchRun { .. } => "`reverie store stats` lists them",
         store::Error::NoListOfArtifacts { .. } => "run it again with `reverie run`, or name the runs to keep",
         _ => return None,
@@ -113,7 +115,7 @@ mod tests {
         }
         let text = lab::error_chain(&lab::Error::from(damaged(Fate::OfRun)));
         assert!(
-            text.ends_with("is damaged: it is empty; the next run writes it anew; `reverie run` writes it"),
+            text.ends_with("is damaged: it is empty; the next run writes it anew; start one with `reverie run`"),
             "{text}"
         );
         let kept = models::Error::Journal(Arc::new(store::Error::NoSuchRun { run: "r".to_owned() }));
