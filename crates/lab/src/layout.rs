@@ -227,7 +227,7 @@ fn is_below(name: &str, folder: &str) -> bool {
 struct Names;
 
 /// The layout of an experiment's store.
-pub const LAYOUT: &'static dyn store::Layout = &Names;
+pub const LAYOUT: &dyn store::Layout = &Names;
 
 impl store::Layout for Names {
     fn kind(&self, name: &str) -> Kind {
