@@ -34,6 +34,17 @@ const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[
     ("process::exit", "only `app` ends the process"),
 ];
 
+/// Names of a store, which are built and read in one file only. The store's
+/// own names are constants of `crates/store/src/names.rs`.
+const NAMES: &[&str] =
+    &["\"artifacts/", "\"partial/", "\"questions/{", "\"runs/{", "join(\"runs\")", "join(\"artifacts\")"];
+const LAYOUT: &str = "crates/lab/src/layout.rs";
+
+/// Crates that do not know how people call them: which command mends an error
+/// is said by `crates/app/src/advice.rs`.
+const WITHOUT_COMMANDS: &[&str] =
+    &["crates/executor/", "crates/store/", "crates/models/", "crates/rag/", "crates/eval/"];
+
 /// Why a test may be skipped where tests decide whether a change is good; any
 /// other reason is a fault of the machine or of its set-up.
 const ALLOWED_SKIPS: &[&str] = &[
@@ -142,6 +153,21 @@ fn files(root: &Path, complaints: &mut Vec<String>) {
                 complaints.push(format!("{name}: `{word}`: {reason}"));
             }
         }
+        if name.starts_with("crates/") && name.contains("/src/") && !test {
+            places(&name, &without_tests(&text), complaints);
+        }
+    }
+}
+
+/// What stands in one file stands in no other; comments may speak of it.
+fn places(name: &str, code: &str, complaints: &mut Vec<String>) {
+    let lines = || code.lines().filter(|line| !line.trim_start().starts_with("//"));
+    for word in NAMES.iter().filter(|word| name != LAYOUT && lines().any(|line| line.contains(**word))) {
+        complaints.push(format!("{name}: `{word}`: names of a store are built in {LAYOUT}"));
+    }
+    let is_without = WITHOUT_COMMANDS.iter().any(|folder| name.starts_with(folder));
+    if is_without && lines().any(|line| line.contains("`reverie ")) {
+        complaints.push(format!("{name}: names a command: crates/app/src/advice.rs says what to run"));
     }
 }
 

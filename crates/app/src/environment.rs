@@ -55,6 +55,7 @@ fn interpreter() -> String {
 
 /// What libraries are given instead of an environment.
 pub fn setup(cancel: CancellationToken) -> Setup {
+    crate::advice::give();
     // A Python program has set its own already.
     rag::python::set_interpreter(interpreter());
     Setup {

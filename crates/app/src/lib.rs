@@ -5,6 +5,7 @@
 
 #![expect(unreachable_pub, reason = "in a program, `pub` marks what a module offers to the others")]
 
+mod advice;
 mod cli;
 mod environment;
 mod jobs;
@@ -13,6 +14,7 @@ mod place;
 mod render;
 mod report;
 
+pub use advice::give as give_advice;
 pub use cli::{leave, main};
 pub use environment::{home, model_directory, pull_options, setup, variable};
 pub use place::{Place, place};

@@ -1,11 +1,8 @@
 //! What a program that is no command line does with an experiment: the same
 //! things in the same way, with values instead of prints.
 
-use crate::{
-    render,
-    report::{REPORT, write_report},
-};
-use lab::{Error, Prepared, Results, Session, track::Tracking};
+use crate::{render, report::write_report};
+use lab::{Error, Prepared, Results, Session, layout::RunFile, track::Tracking};
 use tokio_util::sync::CancellationToken;
 
 /// Runs an experiment that was prepared to its end: results, report, and
@@ -24,7 +21,7 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
     write_report(session, &results).await?;
-    session.publish_file(&results.run, REPORT).await?;
+    session.publish_file(&results.run, RunFile::Report).await?;
     Ok(results)
 }
 

@@ -1,11 +1,8 @@
 //! The report page of a run, as a file of the run's folder.
 
 use crate::render;
-use lab::{Error, Results, Session};
+use lab::{Error, Results, Session, layout::RunFile};
 use std::path::PathBuf;
-
-/// Its name there.
-pub const REPORT: &str = "report.html";
 
 /// Writes the report into the run's folder.
 ///
@@ -13,12 +10,12 @@ pub const REPORT: &str = "report.html";
 /// If it cannot be written.
 pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Error> {
     let page = render::report(results).map_err(|error| Error::Table(error.to_string()))?;
-    session.write_run_file(&results.run, REPORT, page).await?;
+    session.write_run_file(&results.run, RunFile::Report, page).await?;
     Ok(report_path(session, results))
 }
 
 /// Where a run's report is.
 pub fn report_path(session: &Session, results: &Results) -> PathBuf {
-    let path = session.run_folder(&results.run).join(REPORT);
+    let path = RunFile::Report.within(&session.run_folder(&results.run));
     path.canonicalize().unwrap_or(path)
 }

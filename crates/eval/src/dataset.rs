@@ -27,9 +27,9 @@ pub use answers::{AnsweredRow, import_answers};
 pub use columns::{DatasetReport, IgnoredColumn};
 pub use difference::{ChangedQuestion, DatasetDifference};
 pub use export::{Columns, ExportError, Format};
-pub use file::DatasetFile;
+pub use file::{DatasetFile, UnwritableFile};
 pub use import::{ImportError, import};
-pub use split::SplitCounts;
+pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
 
 /// Where the answer stands: a span of a document's extracted text, and the

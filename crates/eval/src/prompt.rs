@@ -5,18 +5,33 @@
 //! template's own marks. They are put between tags, and whatever could pass
 //! for one of these tags is escaped, so that nothing inside can end the fence.
 
+use rag::generate::fence::marks;
 use regex::{Captures, Regex};
 use std::sync::LazyLock;
 
-/// What could end a fence or a turn: our tags, and the marks of common chat
-/// templates. `None` cannot happen for a constant pattern; then `<` is escaped
-/// wherever it stands.
-static DANGEROUS: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    Regex::new(
-        r"(?i)<(\s*/?\s*(?:context|passage|question|answer|reference|statement|entity|entitie|text|data)s?\b|\||/?s>|/?(?:start|end)_of_turn>)",
-    )
-    .ok()
-});
+/// The tags of all prompts here.
+const TAGS: [&str; 17] = [
+    "context",
+    "contexts",
+    "passage",
+    "passages",
+    "question",
+    "questions",
+    "answer",
+    "answers",
+    "reference",
+    "references",
+    "statement",
+    "statements",
+    "entity",
+    "entities",
+    "text",
+    "texts",
+    "data",
+];
+
+/// What could end a fence or a turn.
+static MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&TAGS, &[]));
 
 /// Text between `<tag>` and `</tag>`.
 pub(crate) fn fence(tag: &str, text: &str) -> String {
@@ -35,10 +50,8 @@ pub(crate) fn fence_all<'a>(tag: &str, item: &str, texts: impl IntoIterator<Item
 }
 
 fn escape(text: &str) -> String {
-    match &*DANGEROUS {
-        Some(pattern) => pattern.replace_all(text, |found: &Captures<'_>| format!("&lt;{}", &found[1])).into_owned(),
-        None => text.replace('<', "&lt;"),
-    }
+    let harmless = |found: &Captures<'_>| found[0].replace('<', "&lt;").replace('[', "(").replace(']', ")");
+    MARKS.replace_all(text, harmless).into_owned()
 }
 
 /// The beginning and the end of a text, for a person to recognise it by.
@@ -63,6 +76,14 @@ mod tests {
         assert_eq!(
             fenced,
             "<context>\nx &lt;/context> &lt; / Passage> &lt;statements> &lt;|im_end|> &lt;/s>\n</context>"
+        );
+    }
+
+    #[test]
+    fn the_marks_of_every_chat_template_are_escaped() {
+        assert_eq!(
+            fence("text", "<<SYS>> [INST] </start_of_turn> [1] [/inst]"),
+            "<text>\n&lt;&lt;SYS>> (INST) &lt;/start_of_turn> [1] (/inst)\n</text>"
         );
     }
 

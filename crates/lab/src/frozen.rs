@@ -8,6 +8,7 @@ mod changes;
 use crate::{
     Error, artifact,
     engine::Outcome,
+    layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
     results::{Answering, Results},
     session::{Prepared, Session},
@@ -73,9 +74,6 @@ pub struct RunRecord {
 }
 
 impl Frozen {
-    /// The name of the file in the run's folder.
-    pub const FILE: &str = "frozen.json";
-
     pub(crate) fn of(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Self {
         let (plan, sources) = (&prepared.plan, &prepared.sources);
         // What was made of partial inputs has a name of its own. The tasks of a
@@ -115,7 +113,7 @@ impl Frozen {
 
     /// Reads that of a run's folder; none if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, Error> {
-        let path = folder.join(Self::FILE);
+        let path = RunFile::Frozen.within(folder);
         let bytes = match std::fs::read(&path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -158,7 +156,7 @@ impl RunRecord {
     /// it in another format.
     pub fn frozen(&self) -> Result<&Frozen, Error> {
         let again = "`reverie run` makes it anew; what is in the store is not done again";
-        let refuse = |reason: &str| Error::NotFound(format!("{}: {reason}: {again}", self.title()));
+        let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
         let frozen = self.frozen.as_ref();
         let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
         if frozen.version != VERSION || frozen.formats != formats() {
@@ -199,7 +197,7 @@ impl RunRecord {
         self.results.trial(id)?;
         let found = frozen.trials.iter().find(|frozen| frozen.trial.id == id);
         let found =
-            found.ok_or_else(|| Error::NotFound(format!("trial `{id}` of {} retrieves nothing", self.title())))?;
+            found.ok_or_else(|| Error::Unusable(format!("trial `{id}` of {} retrieves nothing", self.title())))?;
         Ok((&found.trial, &found.inputs, &frozen.artifacts))
     }
 }
@@ -217,7 +215,7 @@ impl Session {
     /// The experiment of a run as it was. What was withheld as a possible
     /// secret is what the experiment file says now.
     pub(crate) fn experiment_of(&self, record: &RunRecord) -> Result<Experiment, Error> {
-        let again = |reason: String| Error::NotFound(format!("{}: {reason}", record.title()));
+        let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
         let text = self.experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
         Experiment::parse(&text, self.experiment.base.clone()).map_err(|errors| {
             let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();

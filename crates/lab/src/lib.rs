@@ -10,6 +10,7 @@ pub mod engine;
 mod estimate;
 mod files;
 mod frozen;
+pub mod layout;
 mod noise;
 mod operator;
 mod plan;
@@ -52,6 +53,9 @@ pub use spec::{
 pub use task::Task;
 pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
+
+/// An error with everything that caused it, and what to do about it, in one line.
+pub use store::error_chain;
 
 use std::fmt::Display;
 
@@ -110,9 +114,40 @@ pub enum Error {
     /// The run was interrupted; the next one goes on.
     #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
     Interrupted,
-    /// There is no such thing in the results.
+    /// There is nothing of this name.
     #[error("{0}")]
     NotFound(String),
+    /// The experiment has no finished run.
+    #[error("`{experiment}` has no {what} in {place}")]
+    NoRun {
+        /// The experiment's name.
+        experiment: String,
+        /// What is looked for: a run, or a finished one.
+        what: &'static str,
+        /// The store, or a folder of it.
+        place: String,
+    },
+    /// There is a run, and what it left cannot be used now.
+    #[error("{0}")]
+    Unusable(String),
+    /// There are too few scores to tell anything from.
+    #[error("only {scored} of {asked} questions have all their scores: at least two are needed")]
+    TooFewScores {
+        /// Questions with all their scores.
+        scored: usize,
+        /// Questions that were asked.
+        asked: usize,
+    },
+    /// A tracker does not have all of a run.
+    #[error("{place} does not have all of the run {run}: {reason}")]
+    Behind {
+        /// The tracker's server.
+        place: String,
+        /// The run.
+        run: String,
+        /// Why not.
+        reason: String,
+    },
 }
 
 impl Error {
@@ -131,18 +166,4 @@ pub fn failed_function(error: &Error) -> Option<&rag::python::Failure> {
         Error::Stage(rag::Error::Function { failure, .. }) | Error::Function { failure, .. } => Some(failure),
         _ => None,
     }
-}
-
-/// An error with everything that caused it, in one line.
-pub fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
 }

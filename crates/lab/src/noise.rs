@@ -66,7 +66,7 @@ impl Session {
         })?;
         let found = results.trial(trial)?;
         let Some(generator) = &found.trial.pipeline.generator else {
-            return Err(Error::NotFound(format!("trial `{trial}` generates no answers: nothing of it varies")));
+            return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
         };
         for model in generator.model().into_iter().chain(evaluate.judges.iter().map(String::as_str)) {
             self.ready_in(&experiment, model).await?;
@@ -108,11 +108,8 @@ impl Session {
         let left_out = scored.iter().filter(|rows| rows.is_none()).count();
         let scores: Vec<Vec<Vec<f64>>> = scored.into_iter().flatten().collect();
         let noise = NoiseBudget::of(&scores).ok_or_else(|| {
-            Error::NotFound(format!(
-                "only {} of {} questions have all their scores: at least two are needed",
-                scores.len(),
-                order.len()
-            ))
+            let (scored, asked) = (scores.len(), order.len());
+            Error::TooFewScores { scored, asked }
         })?;
         let n = found.questions.len();
         Ok(NoiseResult {

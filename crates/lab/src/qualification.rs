@@ -5,7 +5,7 @@
 //! winner if every one of its judges is qualified for the kind of verdict that
 //! the metric takes, with the threshold that the metric uses.
 
-use crate::{Error, files::write_whole, session::Session, task::now_ms};
+use crate::{Error, files::write_whole, layout, session::Session, task::now_ms};
 use eval::{
     MetricConfig,
     qualify::{Case, Qualification, qualify},
@@ -122,7 +122,7 @@ impl Session {
 
     fn qualification_path(&self, model: &Identity) -> std::path::PathBuf {
         let key = KeyBuilder::new("judge").field("model", model).finish();
-        self.root().join("qualifications").join(format!("{}.json", key.short()))
+        layout::qualification(self.root(), &key)
     }
 
     /// Judged metrics in the objective that may not choose a winner.

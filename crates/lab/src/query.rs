@@ -4,6 +4,7 @@ use crate::{
     Error,
     engine::{Outputs, Turn},
     frozen::RunRecord,
+    layout,
     plan::CorpusInputs,
     session::Session,
     spec::Experiment,
@@ -64,7 +65,7 @@ impl Session {
                 return Err(Error::table(format!("{}: its record is damaged; run again", record.title())));
             };
             if !self.store().exists(name).await? {
-                return Err(Error::NotFound(format!(
+                return Err(Error::Unusable(format!(
                     "trial `{}` of {} has no index in the store ({name} is not there): it was not indexed in that run, or \
                      `reverie store gc` removed it; `reverie run` makes what is missing",
                     trial.id,
@@ -78,7 +79,7 @@ impl Session {
         let source = Source::parse(&self.root().display().to_string(), &[], &[], &[])?;
         let models = Arc::new(self.models_of(&experiment));
         let run = record.results.run.clone();
-        let scratch = self.workspace().join("scratch");
+        let scratch = layout::scratch_folder(self.workspace());
         let execution = Execution::asking(Arc::new(experiment), self.store().clone(), source, scratch, &run, models);
         Ok(RunPipeline {
             execution: Arc::new(execution),
@@ -107,7 +108,7 @@ impl Session {
                 continue;
             }
             if embedder == Some(name) {
-                return Err(Error::NotFound(format!(
+                return Err(Error::Unusable(format!(
                     "models.{name} is not what it was in {} (other files, or another version of reverie), so that its \
                      vectors do not fit those in the index: `reverie run` makes the index anew",
                     record.title()

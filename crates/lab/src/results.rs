@@ -15,6 +15,7 @@ use crate::{
     Error,
     budget::BudgetResult,
     engine::Outcome,
+    layout::RunFile,
     qualification::JudgeResult,
     search::{SearchResult, Stop},
     session::{Prepared, Session},
@@ -231,7 +232,7 @@ impl Results {
     /// # Errors
     /// If they are not there or of another version.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join("results.json");
+        let path = RunFile::Results.within(folder);
         let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
         serde_json::from_slice(&bytes)
             .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))

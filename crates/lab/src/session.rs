@@ -16,6 +16,7 @@ use crate::{
     error_chain,
     estimate::CostEstimate,
     frozen::Frozen,
+    layout::{self, RunFile},
     plan::{Inputs, Plan, PlanSummary, PlannedTrial, TrialTasks},
     progress::Progress,
     results::Results,
@@ -205,7 +206,7 @@ impl Session {
 
     /// The folder of a run.
     pub fn run_folder(&self, run: &str) -> PathBuf {
-        self.root.join("runs").join(run)
+        layout::run_folder(&self.root, run)
     }
 
     /// The results of the last finished run of this experiment, on whatever
@@ -220,15 +221,12 @@ impl Session {
     /// The id of the last finished run, its folder on this machine.
     pub(crate) async fn latest_run(&self) -> Result<String, Error> {
         self.fetch_latest().await?;
-        let pointer = self.root.join("runs").join(format!("{}.latest", self.experiment.name));
+        let pointer = self.root.join(layout::latest(&self.experiment.name));
         let run = std::fs::read_to_string(&pointer).map_err(|_| {
-            let name = &self.experiment.name;
-            Error::NotFound(format!(
-                "`{name}` has no finished run in {}: start one with `reverie run`",
-                self.store.location()
-            ))
+            let (experiment, place) = (self.experiment.name.clone(), self.store.location().to_string());
+            Error::NoRun { experiment, what: "finished run", place }
         })?;
-        for file in ["results.json", Frozen::FILE] {
+        for file in [RunFile::Results, RunFile::Frozen] {
             self.check_run_file(run.trim(), file).await?;
         }
         Ok(run.trim().to_owned())
@@ -389,7 +387,7 @@ impl Session {
     }
 
     async fn run_to_end(&self, prepared: &Prepared) -> Result<Results, Error> {
-        self.write_run_file(&prepared.run, "experiment.toml", self.experiment.kept()).await?;
+        self.write_run_file(&prepared.run, RunFile::Experiment, self.experiment.kept()).await?;
         let execution = &prepared.execution;
         execution.log(
             "run_started",
@@ -419,9 +417,9 @@ impl Session {
         let (outcome, results) = searched?;
         let json = serde_json::to_vec(&results).map_err(Error::table)?;
         let frozen = Frozen::of(self, prepared, &outcome).to_json()?;
-        self.write_run_file(&prepared.run, Frozen::FILE, frozen).await?;
-        self.write_run_file(&prepared.run, "results.json", json).await?;
-        self.local.replace(&format!("runs/{}.latest", self.experiment.name), prepared.run.clone()).await?;
+        self.write_run_file(&prepared.run, RunFile::Frozen, frozen).await?;
+        self.write_run_file(&prepared.run, RunFile::Results, json).await?;
+        self.local.replace(&layout::latest(&self.experiment.name), prepared.run.clone()).await?;
         if let Some(budget) = results.budget.as_ref().filter(|budget| budget.reached.is_some()) {
             execution.log("budget_reached", serde_json::json!(budget));
         }
@@ -482,10 +480,10 @@ impl Session {
     }
 
     fn execution(&self, source: Source, questions: Vec<Question>, run: &str) -> Result<Execution, Error> {
-        let folder = self.workspace().join("runs").join(run);
+        let folder = layout::run_folder(self.workspace(), run);
         std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
-        let log = EventLog::open(folder.join("events.jsonl"))?;
-        let scratch = self.workspace().join("scratch");
+        let log = EventLog::open(RunFile::Events.within(&folder))?;
+        let scratch = layout::scratch_folder(self.workspace());
         Ok(Execution::new(
             self.experiment.clone(),
             self.store.clone(),

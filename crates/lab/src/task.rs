@@ -19,8 +19,9 @@ pub(crate) use {
 };
 
 use crate::{
-    Error, artifact,
+    Error,
     engine::{Outputs, Turn},
+    layout,
     operator::Operator,
     plan::TaskId,
     progress::Progress,
@@ -75,8 +76,7 @@ impl Task {
 
     /// The name of its artifact in the store.
     pub fn artifact(&self) -> String {
-        let hex = self.key.hex();
-        format!("artifacts/{}/{hex}.{}", &hex[..2], self.work.kind().extension())
+        layout::artifact(&self.key, self.work.kind().format())
     }
 }
 
@@ -215,7 +215,7 @@ impl Execution {
         let found =
             found.ok_or_else(|| Error::table(format!("{name} is gone from the store; run again to make it anew")))?;
         if !found.is_checked
-            && let Some(problem) = artifact::problem(name, found.content.clone())
+            && let Some(problem) = layout::problem(name, found.content.clone())
         {
             return Err(self.store.set_aside(name, &problem).await.into());
         }
@@ -225,11 +225,7 @@ impl Execution {
     /// What a task's output is called: that of one that lacks something must
     /// not be found under the task's key.
     pub(crate) fn name(&self, task: &Task, partial: bool) -> String {
-        if partial {
-            format!("partial/{}/{}-{}", self.run, now_ms(), task.artifact().replace('/', "-"))
-        } else {
-            task.artifact()
-        }
+        if partial { layout::partial(&self.run, now_ms(), &task.artifact()) } else { task.artifact() }
     }
 
     /// The handles of the experiment's models.

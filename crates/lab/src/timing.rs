@@ -4,6 +4,7 @@
 
 use crate::{
     Error,
+    layout::{self, RunFile},
     operator::Operator,
     plan::{Plan, TaskId},
     session::{Prepared, Session},
@@ -157,7 +158,7 @@ fn history(runs: &Path) -> History {
 
 fn latest_logs(runs: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok);
-    let logs = entries.map(|entry| entry.path().join("events.jsonl"));
+    let logs = entries.map(|entry| RunFile::Events.within(&entry.path()));
     let mut logs: Vec<_> = logs.filter_map(|log| Some((log.metadata().ok()?.modified().ok()?, log))).collect();
     logs.sort_by(|one, other| other.cmp(one));
     logs.into_iter().take(RUNS).map(|(_, log)| log).collect()
@@ -166,7 +167,7 @@ fn latest_logs(runs: &Path) -> Vec<PathBuf> {
 impl Session {
     /// How long the tasks that are to run should take.
     pub(crate) async fn time(&self, prepared: &Prepared, to_run: &[TaskId]) -> Result<TimeEstimate, Error> {
-        let runs = self.root().join("runs");
+        let runs = layout::runs_folder(self.root());
         let history = compute(move || history(&runs)).await?;
         Ok(estimate(&prepared.plan, prepared.execution.components(), prepared.text_bytes, to_run, &history))
     }

@@ -377,7 +377,7 @@ impl Caller {
     {
         let inner = &self.client.inner;
         if let Some(journal) = &inner.journal
-            && let Some(entry) = journal.get(&key).await.map_err(|error| journal_error(&error))?
+            && let Some(entry) = journal.get(&key).await.map_err(journal_error)?
         {
             inner.meter.add(&self.identity.model, |spending| spending.from_journal += 1);
             return Ok(entry.response.into());
@@ -456,7 +456,7 @@ impl Caller {
         let (Some(key), Some(journal)) = (key, &self.client.inner.journal) else {
             return Ok(());
         };
-        let first = journal.put(&key, &self.entry(answer)).await.map_err(|error| journal_error(&error))?;
+        let first = journal.put(&key, &self.entry(answer)).await.map_err(journal_error)?;
         if let Some(first) = first {
             answer.response = first.response;
         }
@@ -489,11 +489,8 @@ impl Caller {
     }
 }
 
-/// An error of the store hides its source in its text; here both are needed,
-/// as nobody walks a chain across an answer that many may share.
-fn journal_error(error: &store::Error) -> Error {
-    let source = std::error::Error::source(error).map(|source| format!(": {source}")).unwrap_or_default();
-    Error::Journal(format!("{error}{source}"))
+fn journal_error(error: store::Error) -> Error {
+    Error::Journal(Arc::new(error))
 }
 
 impl Retryable for Error {

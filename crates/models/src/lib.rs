@@ -31,8 +31,8 @@ pub use fetch::{
 };
 pub use local::CpuBudget;
 pub use model::{
-    Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish, Identity, InputKind,
-    Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role, Usage,
+    Absence, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish, Identity,
+    InputKind, Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role, Usage,
 };
 pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
 

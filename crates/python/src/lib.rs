@@ -45,6 +45,7 @@ mod _core {
     /// Functions of the user's own run where this runs.
     #[pymodule_init]
     fn init(module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
+        app::give_advice();
         crate::process::prepare(module.py())
     }
 

@@ -23,7 +23,7 @@ use rag::{
     load::{self, Limits, Rejected},
 };
 use std::sync::{Arc, Mutex, PoisonError};
-use store::{ArtifactStore, Key};
+use store::{ArtifactStore, Key, NoLayout};
 
 type Batch = PyArrowType<RecordBatch>;
 
@@ -218,7 +218,7 @@ impl IndexWriter {
     fn new(address: &str) -> PyResult<Self> {
         let options = app::setup(tokio_util::sync::CancellationToken::new()).store_options;
         let _guard = runtime()?.enter();
-        let store = ArtifactStore::open(address, &options).map_err(|error| failed(&error))?;
+        let store = ArtifactStore::open(address, &options, &NoLayout).map_err(|error| failed(&error))?;
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         Ok(Self { store, folder, state: Mutex::default() })
     }

@@ -175,7 +175,7 @@ pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
         _ => ("AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", ", or AWS_PROFILE"),
     };
     let bucket = url.host_str().unwrap_or_default();
-    let text = crate::error_text(error);
+    let text = crate::error_chain(error);
     let has = |parts: &[&str]| parts.iter().any(|part| text.contains(part));
     let problem = if has(&["NoSuchBucket", "ContainerNotFound", "The specified bucket does not exist"]) {
         format!("there is no bucket `{bucket}`: create it, or correct the address")

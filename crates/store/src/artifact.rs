@@ -13,9 +13,10 @@ mod transfer;
 pub use location::Location;
 
 use crate::{
-    Error,
+    Error, Fate, Layout,
     access::{self, patiently},
-    staged::{file_error, is_staged},
+    names::{self, DAMAGED, Object},
+    staged::{file_error, is_staged, unique_token},
 };
 use bytes::Bytes;
 use checksum::{Checksum, Verdict};
@@ -28,8 +29,6 @@ use object_store::{
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 use transfer::Content;
 
-/// Where objects go that are not what was written.
-pub(crate) const DAMAGED: &str = "damaged";
 /// A checksum of what was replaced is kept for so long: somebody may be
 /// replacing it at the same moment.
 const REPLACED_MS: i64 = 3_600_000;
@@ -70,10 +69,11 @@ pub struct Checked<T> {
 /// name. What such an end leaves is the staged file, `name#1`, which no
 /// operation here sees.
 ///
-/// What is below `artifacts/`, `partial/`, `questions/` and `runs/<run>/` has
-/// a checksum, which is noted when it is written and compared when it is read.
-/// An output of a task that does not match is moved below `damaged/`, so that
-/// its task is done again; see [`ArtifactStore::set_aside`].
+/// What objects are is said by the store's [`Layout`]. Outputs of tasks, files
+/// of runs and what workers are given have a checksum, which is noted when one
+/// is written and compared when it is read. An output that does not match is
+/// moved below `damaged/`, so that its task is done again; see
+/// [`ArtifactStore::set_aside`].
 ///
 /// An object store that does not answer, or answers that it cannot now, is
 /// asked again for a minute and a half.
@@ -81,6 +81,8 @@ pub struct Checked<T> {
 pub struct ArtifactStore {
     objects: Arc<dyn ObjectStore>,
     location: Arc<Location>,
+    /// What its names mean.
+    layout: &'static dyn Layout,
     /// The folder, if it is one.
     folder: Option<Arc<OpenFolder>>,
     /// Whether nothing may be written.
@@ -96,12 +98,14 @@ impl ArtifactStore {
     /// The options are those of the object store (`aws_access_key_id`,
     /// `aws_endpoint`, `aws_region`, `allow_http`, …); a folder has none. They
     /// come from the caller because a library does not read the environment.
+    /// The layout must be that of whoever else uses the store: by it objects
+    /// have checksums.
     ///
     /// # Errors
     /// If the address cannot be understood, its kind of object store is not
     /// built in, or the folder cannot be made.
-    pub fn open(address: &str, options: &[(String, String)]) -> Result<Self, Error> {
-        Self::open_as(address, options, false)
+    pub fn open(address: &str, options: &[(String, String)], layout: &'static dyn Layout) -> Result<Self, Error> {
+        Self::open_as(address, options, layout, false)
     }
 
     /// Opens a store that nothing is written to: every attempt is
@@ -109,11 +113,20 @@ impl ArtifactStore {
     ///
     /// # Errors
     /// As for [`ArtifactStore::open`], and if there is no such folder.
-    pub fn open_to_read(address: &str, options: &[(String, String)]) -> Result<Self, Error> {
-        Self::open_as(address, options, true)
+    pub fn open_to_read(
+        address: &str,
+        options: &[(String, String)],
+        layout: &'static dyn Layout,
+    ) -> Result<Self, Error> {
+        Self::open_as(address, options, layout, true)
     }
 
-    fn open_as(address: &str, options: &[(String, String)], reading: bool) -> Result<Self, Error> {
+    fn open_as(
+        address: &str,
+        options: &[(String, String)],
+        layout: &'static dyn Layout,
+        reading: bool,
+    ) -> Result<Self, Error> {
         let refuse =
             |error: object_store::Error| Error::Address { address: address.to_owned(), reason: error.to_string() };
         match Location::parse(address)? {
@@ -128,6 +141,7 @@ impl ArtifactStore {
                 Ok(Self {
                     objects: Arc::new(objects),
                     location: Arc::new(Location::Folder(folder)),
+                    layout,
                     folder: Some(Arc::new(open)),
                     reading,
                     under: None,
@@ -138,6 +152,7 @@ impl ArtifactStore {
                 Ok(Self {
                     objects: Arc::new(PrefixStore::new(objects, prefix)),
                     location: Arc::new(Location::Url(url)),
+                    layout,
                     folder: None,
                     reading,
                     under: None,
@@ -152,9 +167,19 @@ impl ArtifactStore {
     /// # Errors
     /// If the folder cannot be made.
     pub fn with_scratch(&self, scratch: &Path) -> Result<Self, Error> {
-        let upper = Self::open(&scratch.to_string_lossy(), &[])?;
+        let upper = Self::open(&scratch.to_string_lossy(), &[], self.layout)?;
         let under = Some(Arc::new(Self { reading: true, ..self.clone() }));
         Ok(Self { under, ..upper })
+    }
+
+    /// What an object is, by its name.
+    pub(crate) fn object(&self, name: &str) -> Object {
+        Object::of(name, self.layout)
+    }
+
+    /// What the names mean that others make.
+    pub(crate) fn layout(&self) -> &'static dyn Layout {
+        self.layout
     }
 
     /// Where the store is; a folder's path is absolute.
@@ -234,37 +259,31 @@ impl ArtifactStore {
     /// nothing looks for it, so that its task is done again. Other objects, and
     /// those of a store that was opened to be read, stay where they are.
     ///
-    /// Returns what to tell: [`Error::Damaged`] with the name, what is wrong,
-    /// what became of it and what to do.
+    /// Returns what to tell: [`Error::Damaged`] with the name, what is wrong and
+    /// what became of it.
     pub async fn set_aside(&self, name: &str, problem: &str) -> Error {
-        let damaged = |end: String| Error::Damaged { path: name.to_owned(), reason: format!("{problem}; {end}") };
         if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
             return Box::pin(under.set_aside(name, problem)).await;
         }
-        let is_output = name.starts_with("artifacts/") || name.starts_with("partial/");
-        match is_output {
-            false if name.starts_with("runs/") => damaged("the next `reverie run` writes it anew".to_owned()),
-            false => damaged("remove it, and run again".to_owned()),
-            true if self.reading => {
-                damaged("the next `reverie run` that can write to the store makes it again".to_owned())
-            }
-            true => {
-                let place = Self::place_aside(name);
-                match self.writable() {
-                    Ok(()) => match self.rename(name, &place).await {
-                        Ok(()) => damaged(format!("it is now {place}, and the next `reverie run` makes it again")),
-                        // Another process may have done it meanwhile.
-                        Err(_) if matches!(self.exists(name).await, Ok(false)) => {
-                            damaged("it was set aside, and the next `reverie run` makes it again".to_owned())
-                        }
-                        Err(error) => damaged(format!(
-                            "it could not be set aside ({}): remove it, and run again",
-                            crate::error_text(&error)
-                        )),
-                    },
-                    Err(error) => error,
-                }
-            }
+        let fate = match self.object(name) {
+            object if object.is_output() && self.reading => Fate::Readonly,
+            object if object.is_output() => match self.writable() {
+                Ok(()) => self.move_aside(name).await,
+                Err(error) => return error,
+            },
+            object if object.is_of_run() => Fate::OfRun,
+            _ => Fate::Kept,
+        };
+        Error::Damaged { path: name.to_owned(), reason: problem.to_owned(), fate }
+    }
+
+    async fn move_aside(&self, name: &str) -> Fate {
+        let place = names::set_aside(name, &unique_token());
+        match self.rename(name, &place).await {
+            Ok(()) => Fate::SetAside { place },
+            // Another process may have done it meanwhile.
+            Err(_) if matches!(self.exists(name).await, Ok(false)) => Fate::SetAsideByAnother,
+            Err(error) => Fate::Stuck { why: crate::error_chain(&error) },
         }
     }
 
@@ -279,8 +298,7 @@ impl ArtifactStore {
     pub async fn lost(&self) -> Result<Vec<String>, Error> {
         let mut names = BTreeMap::new();
         for name in self.list(DAMAGED).await? {
-            let of = name.strip_prefix(DAMAGED).and_then(|name| name.strip_prefix('/')?.rsplit_once('.'));
-            if let Some((of, _)) = of {
+            if let Some(of) = names::parse_set_aside(&name) {
                 names.insert(of.to_owned(), ());
             }
         }
@@ -304,7 +322,7 @@ impl ArtifactStore {
     /// was removed since it was opened.
     pub async fn put(&self, name: &str, bytes: impl Into<Bytes>) -> Result<bool, Error> {
         let bytes = bytes.into();
-        if checksum::is_covered(name) {
+        if self.object(name).has_checksum() {
             self.writable()?;
             self.note(name, &Checksum::of(&bytes).await?).await?;
         }
@@ -350,7 +368,7 @@ impl ArtifactStore {
 
     /// Forgets the checksums of what was replaced some time ago.
     async fn forget_replaced(&self, name: &str, now: &Checksum) -> Result<(), Error> {
-        let noted = if checksum::is_covered(name) { self.noted(name).await? } else { Vec::new() };
+        let noted = if self.object(name).has_checksum() { self.noted(name).await? } else { Vec::new() };
         let newest = noted.iter().map(|(object, _)| object.modified_unix_ms).max().unwrap_or_default();
         for (object, checksum) in noted {
             if checksum != *now && object.modified_unix_ms < newest - REPLACED_MS {

@@ -255,7 +255,7 @@ fn write(connection: &Connection, entry: &Stored<'_, &str>) -> rusqlite::Result<
 
 /// What is wrong with an entry that is an object of a shared store.
 pub(crate) fn check_object(key: &Key, bytes: &[u8]) -> Option<String> {
-    shared::decode(key, bytes).err()
+    shared::decode(key, bytes).err().map(|damaged| damaged.reason)
 }
 
 /// SQLite does not wait its turn while it turns to the write-ahead log, so

@@ -1,11 +1,15 @@
 //! What an experiment keeps: content keys, artifacts, the journal of model
-//! calls and the event log of a run. It knows nothing of models or RAG.
+//! calls and the event log of a run. It knows names and bytes: what they mean
+//! is said by whoever makes them, through a [`Layout`].
 
 mod access;
 mod artifact;
+mod chain;
 mod event;
 mod journal;
 mod key;
+mod layout;
+mod names;
 pub mod registry;
 mod staged;
 pub mod testing;
@@ -13,13 +17,17 @@ pub mod upkeep;
 
 pub use access::{complete_options, environment_options, profile_options};
 pub use artifact::{ArtifactStore, Checked, Location, StoredObject};
+pub use chain::{Advice, error_chain, set_advice};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
 pub use journal::{
     CopiedCalls, DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection,
     SharedJournal, Sweep,
 };
 pub use key::{Key, KeyBuilder};
+pub use layout::{Kind, Layout, NoLayout, RunFile};
 pub use staged::{staged_path, unique_token};
+
+use std::fmt;
 
 /// What can go wrong while keeping or finding something.
 #[derive(Debug, thiserror::Error)]
@@ -62,10 +70,7 @@ pub enum Error {
         source: rusqlite::Error,
     },
     /// The journal's file is not what SQLite wrote.
-    #[error(
-        "the journal {path} is damaged: `reverie journal gc --yes` saves every answer that can still be read, and the \
-         next run asks for the others"
-    )]
+    #[error("the journal {path} is damaged")]
     JournalDamaged {
         /// The database file.
         path: String,
@@ -91,7 +96,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// A file was written by a newer version of this program.
-    #[error("{path} has format {found}, but this version knows only up to {supported}: use a newer version of reverie")]
+    #[error("{path} has format {found}, but this version knows only up to {supported}")]
     Newer {
         /// The file.
         path: String,
@@ -116,25 +121,75 @@ pub enum Error {
         path: String,
     },
     /// Something stored is not what was written.
-    #[error("{path} is damaged: {reason}")]
+    #[error("{path} is damaged: {reason}{fate}")]
     Damaged {
         /// The object or file.
         path: String,
         /// What does not match.
         reason: String,
+        /// What became of it.
+        fate: Fate,
+    },
+    /// A run that is to be kept is not among the finished ones.
+    #[error("there is no such finished run: {run}")]
+    NoSuchRun {
+        /// The run.
+        run: String,
+    },
+    /// A run is to be kept, and its list of artifacts is not there.
+    #[error("the run {run} has no list of its artifacts, so nobody can tell what it needs")]
+    NoListOfArtifacts {
+        /// The run.
+        run: String,
     },
 }
 
-/// An error with everything that caused it, in one line.
-fn error_text(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
+impl Error {
+    /// Something that cannot be understood, and that nothing was done with.
+    pub(crate) fn damaged(path: &str, reason: impl fmt::Display) -> Self {
+        Self::Damaged { path: path.to_owned(), reason: reason.to_string(), fate: Fate::Untouched }
     }
-    text
+}
+
+/// What became of something that is damaged. In words it is the end of a
+/// sentence that says what is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// Nothing was done with it.
+    Untouched,
+    /// An output of a task was moved, so that its task is done again.
+    SetAside {
+        /// The name that it has now.
+        place: String,
+    },
+    /// Another process has moved it.
+    SetAsideByAnother,
+    /// An output of a task was left in a store that was opened to be read.
+    Readonly,
+    /// A file of a run was left: the run writes it anew.
+    OfRun,
+    /// It was left, and no task makes it again.
+    Kept,
+    /// It could not be moved.
+    Stuck {
+        /// Why not.
+        why: String,
+    },
+    /// It was not copied.
+    NotCopied,
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Untouched => Ok(()),
+            Self::SetAside { place } => write!(f, "; it is now {place}, and the next run makes it again"),
+            Self::SetAsideByAnother => f.write_str("; it was set aside, and the next run makes it again"),
+            Self::Readonly => f.write_str("; the next run that can write to the store makes it again"),
+            Self::OfRun => f.write_str("; the next run writes it anew"),
+            Self::Kept => f.write_str("; remove it, and run again"),
+            Self::Stuck { why } => write!(f, "; it could not be set aside ({why}): remove it, and run again"),
+            Self::NotCopied => f.write_str("; it was not copied"),
+        }
+    }
 }

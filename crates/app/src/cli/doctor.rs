@@ -26,7 +26,7 @@ pub async fn run(cx: &Context, _: Arguments) -> Result<u8, Failure> {
     for (library, what) in [(Library::OnnxRuntime, "ONNX Runtime"), (Library::Pdfium, "PDFium")] {
         let found = directory.library(library);
         let ok = found.is_ok();
-        let found = found.map_or_else(|error| error.to_string(), |path| path.display().to_string());
+        let found = found.map_or_else(|error| lab::error_chain(&error), |path| path.display().to_string());
         checks.push(Check { what: what.to_owned(), ok, found });
     }
     for entry in &Catalogue::embedded().entries {

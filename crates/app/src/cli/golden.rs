@@ -13,7 +13,7 @@ use lab::{GenerateSpec, Session};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use store::{ArtifactStore, Key};
+use store::{ArtifactStore, Key, NoLayout};
 
 /// Make, look through, count, compare, part and export golden questions.
 #[derive(clap::Args)]
@@ -373,7 +373,7 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, force: bo
     let bytes = dataset.export(format, columns).map_err(Failure::work)?;
     if to.contains("://") {
         let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));
-        let store = ArtifactStore::open(folder, &cx.setup().store_options)?;
+        let store = ArtifactStore::open(folder, &cx.setup().store_options, &NoLayout)?;
         if !store.put(name, bytes).await? {
             return Err(Failure::work(format!("{to} is there already: choose another name")));
         }
@@ -430,7 +430,7 @@ fn key_of(path: &Path) -> Result<Key, Failure> {
 
 /// Writes what was changed back into the file that it was read from.
 fn write(path: &Path, opened: &DatasetFile) -> Result<(), Failure> {
-    let bytes = opened.to_bytes().map_err(Failure::work)?;
+    let bytes = opened.to_bytes().map_err(|error| Failure::work(lab::error_chain(&error)))?;
     lab::write_whole(path, &bytes)?;
     Ok(())
 }

@@ -202,6 +202,7 @@ static GRACE: AtomicU64 = AtomicU64::new(1500);
 /// nobody waits for: the process should end at once.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::Connect>) -> u8 {
     let arguments = Arguments::parse_from(arguments);
+    crate::advice::give();
     let marked = Marked::from_environment();
     let cx = Context { json: arguments.json, cancel: CancellationToken::new(), connect, marked };
     rag::python::set_sink(Arc::new(|printed| {

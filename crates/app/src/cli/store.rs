@@ -4,9 +4,10 @@
 use super::{Context, Failure, journal::age};
 use crate::{environment, render};
 use ::store::{
-    ArtifactStore, Location,
+    ArtifactStore, Layout, Location,
     upkeep::{self, Wanted},
 };
+use lab::layout::LAYOUT;
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -128,7 +129,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             let store = if dry_run { open_to_read(&store).await? } else { open(&store).await? };
             let bar = render::ByteBar::start(environment::watched());
             let on_progress = |read: upkeep::Amount| bar.show(read.bytes, None);
-            let verified = upkeep::verify(&store, &lab::artifact::problem, !dry_run, on_progress).await;
+            let verified = upkeep::verify(&store, !dry_run, on_progress).await;
             bar.finish();
             let verified = verified?;
             if cx.json {
@@ -181,7 +182,7 @@ async fn gc(cx: &Context, store: &ArtifactStore, wanted: &Wanted, yes: bool) -> 
 
 async fn copy(cx: &Context, from: &str, to: &str) -> Result<u8, Failure> {
     let from = open_to_read(from).await?;
-    let to = ArtifactStore::open(to, &environment::store_options())?;
+    let to = ArtifactStore::open(to, &environment::store_options(), LAYOUT)?;
     to.probe().await?;
     let scratch = std::env::temp_dir().join(format!("reverie-copy-{}", ::store::unique_token()));
     let bar = render::ByteBar::start(environment::watched());
@@ -212,7 +213,7 @@ async fn open_to_read(text: &str) -> Result<ArtifactStore, Failure> {
     open_by(text, ArtifactStore::open_to_read).await
 }
 
-type Opening = fn(&str, &[(String, String)]) -> Result<ArtifactStore, ::store::Error>;
+type Opening = fn(&str, &[(String, String)], &'static dyn Layout) -> Result<ArtifactStore, ::store::Error>;
 
 async fn open_by(text: &str, opening: Opening) -> Result<ArtifactStore, Failure> {
     let address = if text.ends_with(".toml") {
@@ -225,7 +226,7 @@ async fn open_by(text: &str, opening: Opening) -> Result<ArtifactStore, Failure>
     {
         return Err(Failure::usage(format!("there is no store at {}: nothing was run yet", folder.display())));
     }
-    let store = opening(&address, &environment::store_options())?;
+    let store = opening(&address, &environment::store_options(), LAYOUT)?;
     store.probe().await?;
     Ok(store)
 }

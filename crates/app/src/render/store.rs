@@ -78,7 +78,11 @@ pub fn verified(location: &Location, verified: &Verified) -> String {
     let read = amount(verified.read);
     let _ = match verified.damaged.len() {
         0 => write!(text, "{location}: all of {read} is intact"),
-        n => write!(text, "{location}: {} of {read} damaged; --json names all of them", count(n)),
+        n => write!(
+            text,
+            "{location}: {} of {read} damaged; --json names all of them; `reverie run` makes again what a task made",
+            count(n)
+        ),
     };
     if verified.without_checksum.objects > 0 {
         let old = amount(verified.without_checksum);
@@ -126,7 +130,7 @@ pub fn copied(to: &Location, copied: &Copied) -> String {
         );
     }
     if let Some(problem) = &calls.problem {
-        let _ = write!(text, "\nnot copied: the model calls of a journal file: {problem}");
+        let _ = write!(text, "\nnot copied: the model calls of a journal file: {}", lab::error_chain(&**problem));
     }
     for damaged in copied.damaged.iter().take(NAMED) {
         let _ = write!(text, "\nnot copied: {} is damaged: {}", damaged.name, damaged.reason);

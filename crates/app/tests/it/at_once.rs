@@ -140,7 +140,8 @@ async fn an_embedding_that_is_killed_five_times_goes_on_where_it_was() {
     let most = counts.lock().unwrap().values().copied().max().unwrap();
     assert!(most <= 3, "a text was embedded {most} times");
     assert_eq!(artifacts(&workspace), artifacts(&untouched), "the same bytes as without interruption");
-    let parts = store::ArtifactStore::open(&workspace.file("store").to_string_lossy(), &[]).unwrap();
+    let parts =
+        store::ArtifactStore::open(&workspace.file("store").to_string_lossy(), &[], lab::layout::LAYOUT).unwrap();
     assert_eq!(parts.list("partial").await.unwrap(), [""; 0], "what is finished needs no parts");
 }
 

@@ -144,7 +144,8 @@ async fn a_run_of_before_and_what_is_gone_are_told_with_what_to_do() {
     let text = String::from_utf8(kept).unwrap();
     let other = text.replacen("\"formats\":[", "\"formats\":[9", 1);
     // As another version would write it, with a checksum.
-    let store = store::ArtifactStore::open(&workspace.file("store").display().to_string(), &[]).unwrap();
+    let store =
+        store::ArtifactStore::open(&workspace.file("store").display().to_string(), &[], lab::layout::LAYOUT).unwrap();
     store.replace(&format!("runs/{run}/frozen.json"), other.clone()).await.unwrap();
     let told = workspace.run(&["query", QUESTION]).ends_with(1);
     assert!(told.err.contains("another version of reverie wrote it in another format"), "{}", told.err);

@@ -101,7 +101,8 @@ async fn a_copy_that_is_killed_changes_nothing_and_goes_on() {
     (0..300).for_each(|i| journal.put(&key(i), &entry(i)).unwrap());
     drop(journal);
     let usual = timed(&workspace, &["store", "copy", "store", "first"]);
-    let open = |name: &str| ArtifactStore::open(&workspace.file(name).to_string_lossy(), &[]).unwrap();
+    let open =
+        |name: &str| ArtifactStore::open(&workspace.file(name).to_string_lossy(), &[], lab::layout::LAYOUT).unwrap();
     let content = async |name: &str| {
         let mut all = Vec::new();
         for object in open(name).list("").await.unwrap() {
@@ -139,7 +140,7 @@ async fn a_journal_that_is_mended_loses_nothing_when_that_is_killed() {
     // Paid, and not sent: the shared store is a file that is in the way.
     workspace.write("away", "no folder");
     let scratch = tempfile::tempdir().unwrap();
-    let away = ArtifactStore::open(&scratch.path().join("x").to_string_lossy(), &[]).unwrap();
+    let away = ArtifactStore::open(&scratch.path().join("x").to_string_lossy(), &[], lab::layout::LAYOUT).unwrap();
     std::fs::write(scratch.path().join("x/journal"), "in the way").unwrap();
     let journal = SharedJournal::new(std::sync::Arc::new(Journal::open(&path).unwrap()), away);
     for i in 0..300 {

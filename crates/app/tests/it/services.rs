@@ -79,7 +79,7 @@ impl S3 {
             ("aws_secret_access_key", SECRET.to_owned()),
             ("aws_endpoint_url", self.endpoint()),
         ];
-        ArtifactStore::open(url, &options.map(|(name, value)| (name.to_owned(), value))).unwrap()
+        ArtifactStore::open(url, &options.map(|(name, value)| (name.to_owned(), value)), lab::layout::LAYOUT).unwrap()
     }
 
     /// A command that finds this server, and no other.

@@ -65,7 +65,8 @@ async fn with_corpus_questions_and_store_on_s3_nothing_else_is_different() {
     let workspace = Workspace::new();
     workspace.experiment(RETRIEVAL, "[dataset]\npath = \"golden.jsonl\"");
     let expected = workspace.run(&["run", "--json"]).succeeds().json();
-    let folder = store::ArtifactStore::open(&workspace.file("store").to_string_lossy(), &[]).unwrap();
+    let folder =
+        store::ArtifactStore::open(&workspace.file("store").to_string_lossy(), &[], lab::layout::LAYOUT).unwrap();
 
     let bucket = server.store("s3://bucket/");
     for (name, text) in [("otters.md", corpus::OTTERS), ("owls.txt", corpus::OWLS), ("whales.html", corpus::WHALES)] {
@@ -289,7 +290,7 @@ async fn a_worker_begins_by_sending_paid_answers_that_were_left_on_its_node() {
     );
     // A call that was paid while the store was away: here, no folder any more.
     let folder = workspace.file("away");
-    let away = ArtifactStore::open(&folder.to_string_lossy(), &[]).unwrap();
+    let away = ArtifactStore::open(&folder.to_string_lossy(), &[], lab::layout::LAYOUT).unwrap();
     std::fs::remove_dir(&folder).unwrap();
     std::fs::write(&folder, "no folder").unwrap();
     let left = Journal::open(workspace.file("node").join(Journal::FILE)).unwrap();

@@ -19,6 +19,58 @@ use std::ops::Range;
 /// fields that are not what the row says.
 type Changed = (Option<usize>, Vec<(String, Value)>);
 
+/// Why questions cannot be written into the file that they were read from.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnwritableFile {
+    /// There are none left.
+    #[error("{file}: no question would be left in it: remove the file yourself")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// Its format or its columns have no place for something.
+    #[error("{file}: {fields} of question `{question}` cannot be kept in this file")]
+    Fields {
+        /// The file.
+        file: String,
+        /// What has no place.
+        fields: String,
+        /// The question's id.
+        question: String,
+    },
+    /// Questions would be gone when it is read again.
+    #[error("{file}: some questions would be lost")]
+    Questions {
+        /// The file.
+        file: String,
+    },
+    /// It could not be read again.
+    #[error("{file}: what would be written could not be read again")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The first mistake in it.
+        #[source]
+        first: Option<ImportError>,
+    },
+    /// A line that was read is no JSON object.
+    #[error("{file}: a line is no JSON object")]
+    NoObject {
+        /// The file.
+        file: String,
+    },
+    /// CSV cannot hold it.
+    #[error("{file}: it cannot be written as CSV")]
+    Csv {
+        /// The file.
+        file: String,
+        /// What the writer said.
+        #[source]
+        source: csv::Error,
+    },
+}
+
 /// A file of questions, to be changed and written again.
 #[derive(Debug)]
 pub struct DatasetFile {
@@ -52,7 +104,7 @@ impl DatasetFile {
     ///
     /// # Errors
     /// What would be lost, if the file's format or columns cannot hold it.
-    pub fn to_bytes(&self) -> Result<Vec<u8>, String> {
+    pub fn to_bytes(&self) -> Result<Vec<u8>, UnwritableFile> {
         let known: HashMap<&str, usize> =
             self.before.iter().enumerate().map(|(i, question)| (question.id.as_str(), i)).collect();
         let mut changed = Vec::with_capacity(self.dataset.questions.len());
@@ -62,7 +114,9 @@ impl DatasetFile {
         }
         let bytes = match self.layout.shape {
             Shape::Jsonl => self.jsonl(&changed)?,
-            Shape::Csv => self.csv(&changed).map_err(|error| error.to_string())?,
+            Shape::Csv => {
+                self.csv(&changed).map_err(|source| UnwritableFile::Csv { file: self.name.clone(), source })?
+            }
         };
         self.verify(&bytes)?;
         Ok(bytes)
@@ -116,14 +170,16 @@ impl DatasetFile {
         changes
     }
 
-    fn jsonl(&self, changed: &[Changed]) -> Result<Vec<u8>, String> {
+    fn jsonl(&self, changed: &[Changed]) -> Result<Vec<u8>, UnwritableFile> {
         let mut out = self.layout.mark().to_vec();
         for (row, changes) in changed {
             let line = match row.map(|i| &self.rows[i].raw) {
                 Some(Raw::Line(line)) => line.clone(),
                 _ => "{}".to_owned(),
             };
-            out.extend(with_members(&line, changes)?.bytes());
+            let line =
+                with_members(&line, changes).ok_or_else(|| UnwritableFile::NoObject { file: self.name.clone() })?;
+            out.extend(line.bytes());
             out.extend(self.layout.line_end.bytes());
         }
         Ok(out)
@@ -159,26 +215,22 @@ impl DatasetFile {
     }
 
     /// Refuses bytes that would not be read as the questions that they hold.
-    fn verify(&self, bytes: &[u8]) -> Result<(), String> {
+    fn verify(&self, bytes: &[u8]) -> Result<(), UnwritableFile> {
+        let file = || self.name.clone();
         if self.dataset.questions.is_empty() {
-            return Err(format!("{}: no question would be left in it: remove the file yourself", self.name));
+            return Err(UnwritableFile::Empty { file: file() });
         }
-        let read = import::read_file(&self.name, bytes).map_err(|errors| {
-            let first = errors.first().map(ToString::to_string).unwrap_or_default();
-            format!("{}: what would be written could not be read again: {first}", self.name)
-        })?;
+        let read = import::read_file(&self.name, bytes)
+            .map_err(|mistakes| UnwritableFile::Unreadable { file: file(), first: mistakes.into_iter().next() })?;
         let lost = read.dataset.questions.iter().zip(&self.dataset.questions).find(|(read, wanted)| read != wanted);
         match lost {
-            Some((read, wanted)) => {
-                let fields = super::difference::fields_that_differ(read, wanted).join(", ");
-                Err(format!(
-                    "{}: {fields} of question `{}` cannot be kept in this file: `reverie golden import` \
-                    writes it as JSONL, which can",
-                    self.name, wanted.id
-                ))
-            }
+            Some((read, wanted)) => Err(UnwritableFile::Fields {
+                file: file(),
+                fields: super::difference::fields_that_differ(read, wanted).join(", "),
+                question: wanted.id.clone(),
+            }),
             None if read.dataset.questions.len() != self.dataset.questions.len() => {
-                Err(format!("{}: some questions would be lost", self.name))
+                Err(UnwritableFile::Questions { file: file() })
             }
             None => Ok(()),
         }
@@ -194,13 +246,13 @@ fn all_fields(question: &Question) -> Vec<(String, Value)> {
 }
 
 /// A JSON object's text with some members replaced or added at its end. All
-/// else stays as it was written, to the digit.
-fn with_members(line: &str, changes: &[(String, Value)]) -> Result<String, String> {
+/// else stays as it was written, to the digit. None if it is no object.
+fn with_members(line: &str, changes: &[(String, Value)]) -> Option<String> {
     if changes.is_empty() {
-        return Ok(line.trim().to_owned());
+        return Some(line.trim().to_owned());
     }
     let mut text = line.trim().to_owned();
-    let members = members(&text).ok_or("a line is no JSON object")?;
+    let members = members(&text)?;
     let mut edits: Vec<(Range<usize>, String)> = Vec::new();
     let mut added = String::new();
     for (name, value) in changes {
@@ -214,14 +266,14 @@ fn with_members(line: &str, changes: &[(String, Value)]) -> Result<String, Strin
             }
         }
     }
-    let end = text.rfind('}').ok_or("a line is no JSON object")?;
+    let end = text.rfind('}')?;
     let inner_end = text[..end].trim_end().len();
     edits.push((inner_end..inner_end, added));
     edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
     for (range, value) in edits {
         text.replace_range(range, &value);
     }
-    Ok(text)
+    Some(text)
 }
 
 /// The members of a JSON object, which is known to be one: names, and where

@@ -12,6 +12,20 @@ use super::{Dataset, Split};
 use crate::statistics::Random;
 use std::collections::BTreeMap;
 
+/// Why a dataset is not split.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum SplitError {
+    /// The test part is no part.
+    #[error("the test part must be a share between 0 and 1, not {0}")]
+    NoShare(f64),
+    /// No part would be free of the other.
+    #[error(
+        "all evidence is in one document, or in documents that questions tie together: parts by document would leave \
+         one of them empty"
+    )]
+    OneGroup,
+}
+
 /// What a split came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct SplitCounts {
@@ -31,17 +45,13 @@ impl Dataset {
     /// # Errors
     /// If the share is not between 0 and 1, or all evidence hangs together in
     /// one group of documents, so that no part would be free of the other.
-    pub fn split(&mut self, test_share: f64, seed: u64) -> Result<SplitCounts, String> {
+    pub fn split(&mut self, test_share: f64, seed: u64) -> Result<SplitCounts, SplitError> {
         if !(test_share > 0.0 && test_share < 1.0) {
-            return Err(format!("the test part must be a share between 0 and 1, not {test_share}"));
+            return Err(SplitError::NoShare(test_share));
         }
         let groups = self.groups();
         if groups.len() == 1 && self.questions.iter().all(|question| !question.evidence.is_empty()) {
-            return Err(
-                "all evidence is in one document, or in documents that questions tie together: parts by document \
-                 would leave one of them empty"
-                    .into(),
-            );
+            return Err(SplitError::OneGroup);
         }
         let mut random = Random::new(seed);
         let with_evidence: usize = groups.iter().map(Vec::len).sum();

@@ -19,10 +19,9 @@ mod staff;
 use super::{
     Assignment, Cluster, ClusterNode, Engine, Local, Outcome, Runner, WorkerId, schedule,
     unit::{Look, WorkerSetup},
-    worker::questions_object,
 };
 use crate::{
-    Error,
+    Error, layout,
     operator::Operator,
     plan::Plan,
     progress::Progress,
@@ -165,7 +164,7 @@ impl Remote {
             return Ok(name.clone());
         }
         let bytes = serde_json::to_vec(&execution.questions).map_err(Error::table)?;
-        let name = questions_object(&bytes);
+        let name = layout::questions(&bytes);
         self.shared.store.put(&name, bytes).await?;
         self.shared.state().questions.insert(key, name.clone());
         Ok(name)

@@ -7,7 +7,7 @@
 
 use super::{Outcome, Outputs, Turn, Turns};
 use crate::{
-    Error, error_chain, failed_function,
+    Error, error_chain, failed_function, layout,
     operator::Operator,
     plan::{Plan, TaskId},
     progress::Progress,
@@ -281,7 +281,7 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Erro
 pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
     if plan.tasks.len() >= MANY_TASKS {
         // A request names a thousand.
-        let names: HashSet<String> = store.list("artifacts").await?.into_iter().collect();
+        let names: HashSet<String> = store.list(layout::artifacts()).await?.into_iter().collect();
         return Ok(plan.tasks.iter().map(|task| names.contains(&task.artifact())).collect());
     }
     let looks = plan.tasks.iter().map(Task::artifact).map(|name| {

@@ -6,7 +6,7 @@ use super::{
     unit::{Look, Reply, TaskReply, Unit, UnitTask, WorkerSetup},
 };
 use crate::{
-    Error,
+    Error, layout,
     progress::Progress,
     session::{NO_LIBRARY, Session, Setup},
     spec::Experiment,
@@ -20,7 +20,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
-use store::{EventLog, Key};
+use store::EventLog;
 
 /// Executes units of tasks.
 pub struct Worker {
@@ -143,12 +143,12 @@ impl Worker {
         let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
         let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
         let root = self.session.root();
-        let log = root.join("workers").join(format!("{}-{}.jsonl", unit.run, store::unique_token()));
+        let log = layout::worker_log(root, &unit.run);
         let execution = Arc::new(Execution::new(
             self.session.experiment.clone(),
             self.session.store().clone(),
             Material { source: self.source.clone(), questions },
-            root.join("scratch"),
+            layout::scratch_folder(root),
             unit.run.clone(),
             EventLog::open(log)?,
             self.models.clone(),
@@ -156,10 +156,4 @@ impl Worker {
         let mut executions = self.executions.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(executions.entry(key.clone()).or_insert(execution).clone())
     }
-}
-
-/// The name of the object that holds a run's questions.
-pub(super) fn questions_object(bytes: &[u8]) -> String {
-    let hex = Key::of_bytes(bytes).hex();
-    format!("questions/{hex}.json")
 }

@@ -5,7 +5,7 @@ use super::Session;
 use crate::{
     Error,
     engine::{Remote, WorkerSetup},
-    error_chain,
+    error_chain, layout,
     spec::RayEngineSpec,
 };
 use models::{Library, ModelConfig, PullOptions};
@@ -68,7 +68,7 @@ impl Session {
             } else {
                 absolute(self.experiment.path(source)).display().to_string()
             },
-            probe: format!("probes/{driver}"),
+            probe: layout::probe(&driver),
             pdf_library,
             identities,
             budget,

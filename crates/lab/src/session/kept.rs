@@ -5,6 +5,7 @@ use super::{Prepared, Session, Setup, is_url, root};
 use crate::{
     Error,
     engine::Outcome,
+    layout::{self, LAYOUT, RunFile},
     plan::{Plan, TaskId},
     results::Results,
     spec::Experiment,
@@ -39,11 +40,11 @@ impl Kept {
     /// Opens everything, and makes what is missing.
     pub(super) fn open(experiment: &Experiment, setup: &Setup) -> Result<Self, Error> {
         let root = setup.local_folder.clone().filter(|_| is_url(experiment)).unwrap_or_else(|| root(experiment));
-        let store = ArtifactStore::open(&Session::store_address(experiment), &setup.store_options)?;
+        let store = ArtifactStore::open(&Session::store_address(experiment), &setup.store_options, LAYOUT)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
         let journal = Arc::new(Journal::open(root.join(Journal::FILE))?);
         let (local, journal) = if store.is_remote() {
-            let local = ArtifactStore::open(&root.to_string_lossy(), &[])?;
+            let local = ArtifactStore::open(&root.to_string_lossy(), &[], LAYOUT)?;
             (local, SharedJournal::new(journal, store.clone()))
         } else {
             (store.clone(), SharedJournal::from(journal))
@@ -55,12 +56,10 @@ impl Kept {
     pub(super) fn open_to_read(experiment: &Experiment, setup: &Setup, scratch: &Path) -> Result<Self, Error> {
         let home = root(experiment);
         if !is_url(experiment) && !home.is_dir() {
-            let (name, shown) = (&experiment.name, home.display());
-            return Err(Error::NotFound(format!(
-                "`{name}` has no finished run in {shown}: start one with `reverie run`"
-            )));
+            let (experiment, place) = (experiment.name.clone(), home.display().to_string());
+            return Err(Error::NoRun { experiment, what: "finished run", place });
         }
-        let base = ArtifactStore::open_to_read(&Session::store_address(experiment), &setup.store_options)?;
+        let base = ArtifactStore::open_to_read(&Session::store_address(experiment), &setup.store_options, LAYOUT)?;
         let kept = home.join(Journal::FILE);
         let kept = kept.is_file().then(|| Journal::open_to_read(&kept)).transpose()?;
         let written = Arc::new(Journal::open(scratch.join(Journal::FILE))?);
@@ -68,7 +67,7 @@ impl Kept {
         let store = base.with_scratch(&scratch.join("store"))?;
         let (root, local) = if base.is_remote() {
             let root = scratch.join("local");
-            let local = ArtifactStore::open(&root.to_string_lossy(), &[])?;
+            let local = ArtifactStore::open(&root.to_string_lossy(), &[], LAYOUT)?;
             (root, local)
         } else {
             (home, store.clone())
@@ -84,7 +83,7 @@ impl Session {
     /// afterwards; paid answers are lost with it.
     ///
     /// # Errors
-    /// [`Error::NotFound`] if there is no store; or it cannot be read.
+    /// [`Error::NoRun`] if there is no store; or it cannot be read.
     pub fn open_to_read(experiment: Experiment, setup: Setup, scratch: &Path) -> Result<Self, Error> {
         let kept = Kept::open_to_read(&experiment, &setup, scratch)?;
         Ok(Self::of(experiment, setup, kept))
@@ -104,17 +103,17 @@ impl Session {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub async fn write_run_file(&self, run: &str, file: &str, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
+    pub async fn write_run_file(&self, run: &str, file: RunFile, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         let bytes: Vec<u8> = bytes.into();
-        Ok(self.local.replace(&format!("runs/{run}/{file}"), bytes).await?)
+        Ok(self.local.replace(&layout::run_file(run, file), bytes).await?)
     }
 
     /// Compares a file of a run's folder on this machine with its checksum.
     ///
     /// # Errors
     /// If it is not what was written.
-    pub(super) async fn check_run_file(&self, run: &str, file: &str) -> Result<(), Error> {
-        self.local.check(&format!("runs/{run}/{file}")).await?;
+    pub(super) async fn check_run_file(&self, run: &str, file: RunFile) -> Result<(), Error> {
+        self.local.check(&layout::run_file(run, file)).await?;
         Ok(())
     }
 
@@ -148,10 +147,9 @@ impl Session {
             let mut outcome = self.execute(&prepared.plan, &prepared.execution).await?;
             outcome.executed += executed;
             match Results::gather(self, prepared, &outcome).await {
-                Err(Error::Store(store::Error::Damaged { path, reason })) if left > 0 && !self.is_reading() => {
-                    prepared
-                        .execution
-                        .log("artifacts_lost", serde_json::json!({ "artifacts": [path], "reason": reason }));
+                Err(Error::Store(store::Error::Damaged { path, reason, fate })) if left > 0 && !self.is_reading() => {
+                    let fields = serde_json::json!({ "artifacts": [path], "reason": format!("{reason}{fate}") });
+                    prepared.execution.log("artifacts_lost", fields);
                     for id in prepared.plan.sinks() {
                         self.look_at(&outcome, id).await;
                     }
@@ -218,7 +216,7 @@ impl Session {
     pub(super) async fn alongside(&self) -> usize {
         match &*self.claim.lock().await {
             // Nothing depends on it: a store that cannot be listed fails elsewhere.
-            Some(claim) if self.store.local_path("leases").is_none() => claim.others().await.unwrap_or_default(),
+            Some(claim) if self.store.is_remote() => claim.others().await.unwrap_or_default(),
             _ => 0,
         }
     }

@@ -6,12 +6,12 @@
 //! more than once: the same plan is the same run.
 
 use super::{Prepared, Session};
-use crate::{Error, engine::Outcome, frozen::Frozen};
+use crate::{
+    Error,
+    engine::Outcome,
+    layout::{self, RunFile},
+};
 use store::upkeep::RunArtifacts;
-
-/// What a run's folder holds, in the order in which it is copied.
-const FILES: [&str; 6] =
-    ["experiment.toml", "events.jsonl", RunArtifacts::FILE, "report.html", Frozen::FILE, "results.json"];
 
 impl Session {
     /// Finds out whether the store can be used, and sends it what an earlier
@@ -30,10 +30,10 @@ impl Session {
     /// to the store, if that is elsewhere.
     pub(super) async fn publish(&self, prepared: &Prepared, outcome: &Outcome) -> Result<(), Error> {
         let planned = prepared.plan.tasks.iter().map(crate::Task::artifact);
-        let made = outcome.outputs.values().filter(|name| name.starts_with("artifacts/")).cloned();
+        let made = outcome.outputs.values().filter(|name| layout::is_artifact(name)).cloned();
         let list = RunArtifacts::new(planned.chain(made));
         let bytes = serde_json::to_vec(&list).map_err(Error::table)?;
-        self.write_run_file(&prepared.run, RunArtifacts::FILE, bytes).await?;
+        self.write_run_file(&prepared.run, RunFile::Artifacts, bytes).await?;
         if !self.store.is_remote() {
             return Ok(());
         }
@@ -45,11 +45,11 @@ impl Session {
             let fields = serde_json::json!({ "entries": unsent, "reason": self.journal.problem() });
             prepared.execution.log("journal_unsent", fields);
         }
-        for file in FILES {
+        for file in RunFile::ALL {
             self.publish_file(&prepared.run, file).await?;
         }
         // Last: whoever finds the run finds all of it.
-        let pointer = format!("runs/{}.latest", self.experiment.name);
+        let pointer = layout::latest(&self.experiment.name);
         Ok(self.store.replace(&pointer, prepared.run.clone()).await?)
     }
 
@@ -58,13 +58,13 @@ impl Session {
     ///
     /// # Errors
     /// If the store fails.
-    pub async fn publish_file(&self, run: &str, file: &str) -> Result<(), Error> {
+    pub async fn publish_file(&self, run: &str, file: RunFile) -> Result<(), Error> {
         if !self.store.is_remote() {
             return Ok(());
         }
-        let path = self.run_folder(run).join(file);
+        let path = file.within(&self.run_folder(run));
         match std::fs::read(&path) {
-            Ok(bytes) => Ok(self.store.replace(&format!("runs/{run}/{file}"), bytes).await?),
+            Ok(bytes) => Ok(self.store.replace(&layout::run_file(run, file), bytes).await?),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             Err(source) => Err(Error::file("read", &path, source)),
         }
@@ -77,25 +77,25 @@ impl Session {
             return Ok(());
         }
         self.store.probe().await?;
-        let pointer = format!("runs/{}.latest", self.experiment.name);
+        let pointer = layout::latest(&self.experiment.name);
         let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
         let run = String::from_utf8_lossy(&run).trim().to_owned();
         // A run of this machine that could not be copied there is the newer one.
-        let theirs = self.store.get(&format!("runs/{run}/results.json")).await?;
+        let theirs = self.store.get(&layout::run_file(&run, RunFile::Results)).await?;
         if let Some(ours) = self.local.get(&pointer).await? {
-            let ours = format!("runs/{}/results.json", String::from_utf8_lossy(&ours).trim());
+            let ours = layout::run_file(String::from_utf8_lossy(&ours).trim(), RunFile::Results);
             let ours = self.local.get(&ours).await?;
             if finished_ms(ours.as_deref()) > finished_ms(theirs.as_deref()) {
                 return Ok(());
             }
         }
-        for file in ["experiment.toml", Frozen::FILE] {
-            if let Some(bytes) = self.store.get(&format!("runs/{run}/{file}")).await? {
+        for file in [RunFile::Experiment, RunFile::Frozen] {
+            if let Some(bytes) = self.store.get(&layout::run_file(&run, file)).await? {
                 self.write_run_file(&run, file, bytes).await?;
             }
         }
         if let Some(bytes) = theirs {
-            self.write_run_file(&run, "results.json", bytes).await?;
+            self.write_run_file(&run, RunFile::Results, bytes).await?;
         }
         Ok(self.local.replace(&pointer, run).await?)
     }

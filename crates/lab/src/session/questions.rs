@@ -9,7 +9,7 @@ use eval::{
 };
 use rag::load::{Rejected, Unread};
 use std::collections::BTreeSet;
-use store::ArtifactStore;
+use store::{ArtifactStore, NoLayout};
 
 impl Session {
     /// The questions of the dataset's file, none if they are to be generated,
@@ -51,7 +51,7 @@ impl Session {
     /// The bytes of a dataset, from this machine or an object store.
     async fn dataset_bytes(&self, path: &str) -> Result<Option<Vec<u8>>, Error> {
         if let Some((folder, name)) = path.rsplit_once('/').filter(|_| path.contains("://")) {
-            let found = ArtifactStore::open(folder, &self.setup.store_options)?.get(name).await?;
+            let found = ArtifactStore::open(folder, &self.setup.store_options, &NoLayout)?.get(name).await?;
             return Ok(found.map(Vec::from));
         }
         let path = self.experiment.path(path);

@@ -12,6 +12,7 @@ use crate::{
     Error,
     artifact::{decode_vectors, encode_vectors},
     error_chain,
+    layout::{self, Part},
 };
 use futures::{StreamExt, stream::FuturesOrdered};
 use models::{Embedder, InputKind, Matrix, Place};
@@ -125,7 +126,7 @@ struct Parts<'a> {
 
 impl<'a> Parts<'a> {
     fn of(cx: &'a Execution, task: &Key) -> Self {
-        Self { cx, folder: format!("partial/parts/{}", task.hex()) }
+        Self { cx, folder: layout::parts(task) }
     }
 
     /// The vectors of as many of the first texts as there are whole parts of,
@@ -140,13 +141,11 @@ impl<'a> Parts<'a> {
             }
         };
         let has_parts = !names.is_empty();
-        let mut parts: Vec<(usize, usize, String, String)> = names
-            .into_iter()
-            .filter_map(|name| range(&name).map(|(from, to, digest)| (from, to, digest, name)))
-            .collect();
+        let mut parts: Vec<(Part, String)> =
+            names.into_iter().filter_map(|name| Some((Part::parse(&name)?, name))).collect();
         // Of two parts with one beginning the longer one goes first.
-        parts.sort_by(|one, other| (one.0, other.1).cmp(&(other.0, one.1)));
-        for (from, to, digest, name) in parts {
+        parts.sort_by(|(one, _), (other, _)| (one.from, other.to).cmp(&(other.from, one.to)));
+        for (Part { from, to, digest }, name) in parts {
             let ends_a_call = to == n_texts || to % per_call == 0;
             if from != all.rows() || to <= from || to > n_texts || !ends_a_call {
                 continue;
@@ -175,7 +174,7 @@ impl<'a> Parts<'a> {
         let written = async {
             let bytes = encode_vectors(&part)?;
             let digest = Key::of_bytes(&bytes).short();
-            self.cx.store.put(&format!("{}/{from:09}-{to:09}-{digest}.parquet", self.folder), bytes).await?;
+            self.cx.store.put(&Part { from, to, digest }.name(&self.folder), bytes).await?;
             Ok::<_, Error>(())
         };
         if let Err(error) = written.await {
@@ -195,18 +194,10 @@ impl<'a> Parts<'a> {
         }
     }
 
-    fn failed(&self, operation: &str, error: &dyn std::error::Error) {
+    fn failed(&self, operation: &str, error: &(dyn std::error::Error + 'static)) {
         let fields = serde_json::json!({ "operation": operation, "parts": self.folder, "reason": error_chain(error) });
         self.cx.log("checkpoint_failed", fields);
     }
-}
-
-/// What a part's name says: from, to and the digest of its bytes.
-fn range(name: &str) -> Option<(usize, usize, String)> {
-    let file = name.rsplit('/').next()?.strip_suffix(".parquet")?;
-    let mut words = file.split('-');
-    let (from, to, digest) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?);
-    words.next().is_none().then(|| (from, to, digest.to_owned()))
 }
 
 #[cfg(test)]
@@ -272,7 +263,7 @@ mod tests {
         let text = "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n\
                     [engine.local]\ncheckpoint_seconds = 0.0\n";
         let experiment = Arc::new(Experiment::parse(text, ".").unwrap());
-        let store = ArtifactStore::open(store, &[]).unwrap();
+        let store = ArtifactStore::open(store, &[], layout::LAYOUT).unwrap();
         let client = Client::new(None);
         let source = rag::load::Source::parse(&folder.path().display().to_string(), &[], &[], &[]).unwrap();
         let context = provider::Context {
@@ -360,7 +351,7 @@ mod tests {
         let again = model(usize::MAX);
         let made = embedded(&bench, &again, &texts).await.unwrap();
         assert_eq!(made.matrix, whole.matrix);
-        assert_eq!(made.resumed, range(&names[0]).unwrap().1, "up to the damaged part");
+        assert_eq!(made.resumed, Part::parse(&names[0]).unwrap().to, "up to the damaged part");
     }
 
     #[tokio::test]

@@ -3,7 +3,14 @@
 //! growing pauses while the server is away.
 
 use super::{Failure, Tracker, View, observe::Observer, view::RunReader};
-use crate::{Error, Experiment, progress::Progress, session::Prepared, session::Session, task::Execution};
+use crate::{
+    Error, Experiment,
+    layout::{self, RunFile},
+    progress::Progress,
+    session::Prepared,
+    session::Session,
+    task::Execution,
+};
 use std::{
     path::PathBuf,
     sync::Arc,
@@ -95,11 +102,12 @@ impl Session {
             let advice = "the experiment has no tracker: add `mlflow = { uri = \"http://…\" }` under [track]";
             return Err(Error::Refused(vec![advice.to_owned()]));
         }
-        let runs = self.root().join("runs");
+        let runs = layout::runs_folder(self.root());
         let name = &self.experiment.name;
-        let run = run.map(str::to_owned).or_else(|| super::view::last_run(&runs, name)).ok_or_else(|| {
-            Error::NotFound(format!("`{name}` has no run in {}: start one with `reverie run`", runs.display()))
-        })?;
+        let run = run
+            .map(str::to_owned)
+            .or_else(|| super::view::last_run(&runs, name))
+            .ok_or_else(|| Error::NoRun { experiment: name.clone(), what: "run", place: runs.display().to_string() })?;
         let folder = runs.join(&run);
         let mut reader = RunReader::new(folder.clone(), &run, self.recorded(&folder)?);
         let view = reader.look()?;
@@ -115,7 +123,7 @@ impl Session {
                     told.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
                 }
                 Err(failure) => {
-                    return Err(Error::NotFound(format!("{place} does not have all of the run {run}: {failure}")));
+                    return Err(Error::Behind { place, run, reason: failure.to_string() });
                 }
             }
         }
@@ -124,7 +132,7 @@ impl Session {
 
     /// The experiment as it was when a run was recorded.
     fn recorded(&self, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
-        let path: PathBuf = folder.join("experiment.toml");
+        let path: PathBuf = RunFile::Experiment.within(folder);
         let text = std::fs::read_to_string(&path).map_err(|source| Error::file("read", &path, source))?;
         let parsed = Experiment::parse(&text, &self.experiment.base);
         let read = parsed.map_err(|errors| {

@@ -1,7 +1,7 @@
 //! What there is to show of a run, read from its folder: the event log, the
 //! results, the report. The log is read on from where it was left.
 
-use crate::{Error, board::Board, results::Results, spec::Experiment, trial};
+use crate::{Error, board::Board, layout::RunFile, results::Results, spec::Experiment, trial};
 use eval::statistics::Summary;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -148,7 +148,7 @@ impl RunReader {
             board: None,
             report: None,
         };
-        let tail = Tail { path: folder.join("events.jsonl"), read: 0, rest: Vec::new() };
+        let tail = Tail { path: RunFile::Events.within(&folder), read: 0, rest: Vec::new() };
         Self {
             folder,
             tail,
@@ -172,7 +172,7 @@ impl RunReader {
             self.view.results = Some(Arc::new(results));
         }
         // The page is written after the results.
-        let report = self.folder.join("report.html");
+        let report = RunFile::Report.within(&self.folder);
         self.view.report = (self.view.results.is_some() && report.is_file()).then_some(report);
         Ok(self.view.clone())
     }
@@ -302,7 +302,7 @@ pub(crate) fn last_run(runs: &Path, experiment: &str) -> Option<String> {
         let name = entry.file_name().into_string().ok()?;
         let is_key = |key: &str| key.len() == 12 && key.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_key(name.strip_prefix(experiment)?.strip_prefix('-')?).then_some(())?;
-        let changed = entry.path().join("events.jsonl").metadata().and_then(|file| file.modified()).ok()?;
+        let changed = RunFile::Events.within(&entry.path()).metadata().and_then(|file| file.modified()).ok()?;
         Some((changed, name))
     });
     named.max().map(|(_, name)| name)

@@ -6,6 +6,7 @@ use super::{Keys, Kind, Made, MadeOf, Making, embed::searchable};
 use crate::{
     Error,
     estimate::{Load, Sizes},
+    layout::{self, Format},
     operator::Operator,
     plan::TaskId,
     task::{Execution, compute},
@@ -50,8 +51,8 @@ impl Kind for EmbedTokens {
         builder.field("model", cx.identity(&self.model)).finish()
     }
 
-    fn extension(&self) -> &'static str {
-        "tokens"
+    fn format(&self) -> Format {
+        Format::Tokens
     }
 
     fn made_of(&self) -> MadeOf<'_> {
@@ -72,7 +73,7 @@ impl Kind for EmbedTokens {
         let (mut rest, mut parts) = (texts.as_slice(), Vec::new());
         while !rest.is_empty() {
             let first = texts.len() - rest.len();
-            let part = aside.map(|key| format!("partial/tokens/{}/{first:08}.tokens", key.hex()));
+            let part = aside.map(|key| layout::token_part(key, first));
             let found = match &part {
                 Some(part) => match cx.store.get(part).await {
                     Err(store::Error::Damaged { .. }) => None,

@@ -3,6 +3,7 @@
 use super::{Keys, Kind, Made, MadeOf, Making};
 use crate::{
     Error,
+    layout::Format,
     operator::Operator,
     plan::TaskId,
     task::{chunk_table, compute},
@@ -32,8 +33,8 @@ impl Kind for IndexBm25 {
         cx.builder("index_bm25", &self.chunks).field("version", &BM25_VERSION).finish()
     }
 
-    fn extension(&self) -> &'static str {
-        "bm25"
+    fn format(&self) -> Format {
+        Format::Bm25
     }
 
     fn made_of(&self) -> MadeOf<'_> {

@@ -1,7 +1,7 @@
 //! Vectors to a dense index.
 
 use super::{Keys, Kind, Made, MadeOf, Making};
-use crate::{Error, artifact::decode_vectors, operator::Operator, plan::TaskId};
+use crate::{Error, artifact::decode_vectors, layout::Format, operator::Operator, plan::TaskId};
 use async_trait::async_trait;
 use rag::index::{DENSE_VERSION, DenseWriter};
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,8 @@ impl Kind for IndexDense {
         cx.builder("index_dense", &self.vectors).field("version", &DENSE_VERSION).finish()
     }
 
-    fn extension(&self) -> &'static str {
-        "dense"
+    fn format(&self) -> Format {
+        Format::Dense
     }
 
     fn made_of(&self) -> MadeOf<'_> {

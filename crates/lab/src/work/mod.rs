@@ -33,6 +33,7 @@ use crate::{
     Error, artifact,
     engine::{Outputs, Turn},
     estimate::{Load as Asked, Sizes},
+    layout::Format,
     operator::Operator,
     plan::{Inputs, TaskId},
     progress::Progress,
@@ -63,9 +64,9 @@ pub(crate) trait Kind: Send + Sync {
         None
     }
 
-    /// The ending of its artifact's name.
-    fn extension(&self) -> &'static str {
-        "parquet"
+    /// The format of its artifact.
+    fn format(&self) -> Format {
+        Format::Parquet
     }
 
     /// Whether it is long or dear enough that two runs do it once only.

@@ -286,5 +286,5 @@ pub(super) fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
 }
 
 fn unreadable(error: &dyn fmt::Display) -> Error {
-    Error::Journal(format!("its kept form cannot be read: {error}"))
+    Error::KeptForm(error.to_string())
 }

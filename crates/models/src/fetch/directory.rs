@@ -5,7 +5,7 @@ use super::{
     hub::Manifest,
     reference::{HubReference, Reference},
 };
-use crate::{Catalogue, CatalogueEntry, Error, Kind};
+use crate::{Absence, Catalogue, CatalogueEntry, Error, Kind};
 use std::path::{Path, PathBuf};
 
 /// The extensions of files that decide what a model answers.
@@ -184,8 +184,7 @@ impl ModelDirectory {
         for file in &files {
             let path = folder.join(&file.name);
             if digests.of(&path)? != file.sha256 {
-                let reason = format!("is not the pinned file: remove it and run `reverie models pull {}`", entry.name);
-                return Err(Error::bad_file(&path, reason));
+                return Err(Error::NotPinned { path: path.display().to_string(), model: entry.name.clone() });
             }
         }
         let mut paths: Vec<PathBuf> = files.iter().map(|file| folder.join(&file.name)).collect();
@@ -206,7 +205,7 @@ impl ModelDirectory {
     }
 
     fn locate_path(&self, model: &str, path: &Path) -> Result<ModelFiles, Error> {
-        let hint = || Error::NotHere { model: model.to_owned(), hint: "there is no such file or folder".to_owned() };
+        let missing = || Error::NotHere { model: model.to_owned(), absence: Absence::NoSuchPath };
         if path.is_file() {
             let folder = path.parent().map(Path::to_owned).unwrap_or_default();
             let mut files = vec![path.to_owned()];
@@ -218,7 +217,7 @@ impl ModelDirectory {
             return self.described(model, folder, files);
         }
         if !path.is_dir() {
-            return Err(hint());
+            return Err(missing());
         }
         let is_model_file = |path: &PathBuf| {
             let extension = path.extension().map(|extension| extension.to_string_lossy().into_owned());
@@ -255,7 +254,7 @@ fn listed(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn not_here(model: &str) -> Error {
-    Error::NotHere { model: model.to_owned(), hint: format!("run: reverie models pull {model}") }
+    Error::NotHere { model: model.to_owned(), absence: Absence::NotPulled }
 }
 
 #[cfg(test)]
@@ -274,11 +273,12 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_model_says_how_to_get_it() {
+    fn a_missing_model_is_named_as_it_is_pulled() {
         let (_folder, directory) = directory();
         for model in ["all-minilm-l6-v2", "hf:owner/name"] {
-            let error = directory.locate(model, Kind::Embedding).expect_err("not here").to_string();
-            assert!(error.ends_with(&format!("run: reverie models pull {model}")), "{error}");
+            let error = directory.locate(model, Kind::Embedding).expect_err("not here");
+            let Error::NotHere { model: named, absence: Absence::NotPulled } = &error else { panic!("{error}") };
+            assert_eq!(named, model);
         }
         assert!(matches!(directory.locate("./nothing", Kind::Chat), Err(Error::NotHere { .. })));
         assert!(matches!(directory.library(Library::Pdfium), Err(Error::NotHere { .. })));

@@ -14,7 +14,7 @@ mod wheel;
 pub use catalogue::{Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Licence, Source, Wheel};
 pub use directory::{Library, ModelDirectory, ModelFiles};
 
-use crate::Error;
+use crate::{Absence, Error};
 use catalogue::platform;
 use download::{Downloader, Failure, Wanted, digest as file_digest};
 use hub::Manifest;
@@ -123,7 +123,8 @@ impl ModelDirectory {
     /// If there is no such model, or no source has it; the error names each
     /// source and why it failed.
     pub async fn pull(&self, name: &str, options: &PullOptions, on_event: &PullListener) -> Result<ModelFiles, Error> {
-        let failed = |Failure(reason)| Error::NotHere { model: name.to_owned(), hint: reason };
+        let failed =
+            |Failure(reason)| Error::NotHere { model: name.to_owned(), absence: Absence::NotPullable { reason } };
         let pull = Pull::new(self, options, on_event).map_err(failed)?;
         match Reference::parse(name)? {
             Reference::Entry(entry) => pull.entry(entry).await,
@@ -163,7 +164,8 @@ impl<'a> Pull<'a> {
         if files.is_empty() {
             return Err(Error::Config(format!("the catalogue has no `{}` for {}", entry.name, platform())));
         }
-        let not_here = |hint: String| Error::NotHere { model: entry.name.clone(), hint };
+        let not_here =
+            |reason: String| Error::NotHere { model: entry.name.clone(), absence: Absence::NotPullable { reason } };
         let _lock = self.lock().await.map_err(|Failure(reason)| not_here(reason))?;
         let folder = self.directory.root().join(&entry.name);
         create_folder(&folder).map_err(|Failure(reason)| not_here(reason))?;

@@ -4,7 +4,7 @@
 
 use super::onnx::{Tensor, Weights};
 use crate::{
-    CpuBudget, EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, ModelFiles, Usage,
+    Absence, CpuBudget, EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, ModelFiles, Usage,
     provider::{Context, ModelSettings},
 };
 use async_trait::async_trait;
@@ -39,10 +39,8 @@ impl Config {
             return Err(Error::Config("the static embedding model has no name: set `model`".to_owned()));
         }
         let files = cx.directory.locate(&self.model, Kind::Embedding)?;
-        let missing = |name: &str| Error::NotHere {
-            model: self.model.clone(),
-            hint: format!("{} has no {name}", files.folder.display()),
-        };
+        let missing =
+            |name: &str| Error::NotHere { model: self.model.clone(), absence: Absence::lacks(&files.folder, name) };
         if !files.folder.join("tokenizer.json").is_file() {
             return Err(missing("tokenizer.json"));
         }

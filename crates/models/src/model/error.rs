@@ -1,7 +1,7 @@
 //! What can go wrong with a model, by what the caller can do about it.
 
 use crate::{Cap, RateHints};
-use std::{error::Error as StdError, path::Path, sync::Arc, time::Duration};
+use std::{error::Error as StdError, fmt, path::Path, sync::Arc, time::Duration};
 
 /// What an error comes from: the error of a library or of the system, or a
 /// sentence.
@@ -14,13 +14,21 @@ pub enum Error {
     /// The settings cannot work. Nothing was called.
     #[error("{0}")]
     Config(String),
-    /// A model's file is not here.
-    #[error("model `{model}` is not here: {hint}")]
+    /// A model or a library, or a file of it, is not here.
+    #[error("model `{model}` is not here{absence}")]
     NotHere {
         /// The model.
         model: String,
-        /// What to do.
-        hint: String,
+        /// What is missing.
+        absence: Absence,
+    },
+    /// A file that was pulled is not the one that the catalogue names.
+    #[error("{path}: is not the pinned file")]
+    NotPinned {
+        /// The file.
+        path: String,
+        /// The model that it is of.
+        model: String,
     },
     /// A file is not what it should be.
     #[error("{path}: {cause}")]
@@ -233,9 +241,57 @@ pub enum Error {
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The journal could not keep the answer, so it was not used.
-    #[error("the answer could not be kept: {0}")]
-    Journal(String),
+    /// The journal could not keep the answer, so it was not used. It says all
+    /// that is known, as nobody walks a chain across an answer that many may
+    /// share.
+    #[error("the answer could not be kept: {}", in_words(.0))]
+    Journal(#[source] Arc<store::Error>),
+    /// An answer cannot be brought into the form that the journal keeps, or
+    /// back from it.
+    #[error("the answer could not be kept: its kept form cannot be read: {0}")]
+    KeptForm(String),
+}
+
+/// What of a model is missing. In words it is the end of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Absence {
+    /// All of it: it was not pulled.
+    NotPulled,
+    /// Its path leads nowhere.
+    NoSuchPath,
+    /// A file of it.
+    Lacks {
+        /// The folder.
+        folder: String,
+        /// What the folder does not hold.
+        what: String,
+    },
+    /// All of it, as it could not be pulled.
+    NotPullable {
+        /// Each source, and why it failed.
+        reason: String,
+    },
+}
+
+impl Absence {
+    pub(crate) fn lacks(folder: &Path, what: &str) -> Self {
+        Self::Lacks { folder: folder.display().to_string(), what: what.to_owned() }
+    }
+}
+
+impl fmt::Display for Absence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotPulled => Ok(()),
+            Self::NoSuchPath => f.write_str(": there is no such file or folder"),
+            Self::Lacks { folder, what } => write!(f, ": {folder} holds no {what}"),
+            Self::NotPullable { reason } => write!(f, ": {reason}"),
+        }
+    }
+}
+
+fn in_words(error: &Arc<store::Error>) -> String {
+    store::error_chain(&**error)
 }
 
 impl Error {

@@ -9,15 +9,30 @@ use crate::Passage;
 use regex::{Captures, Regex};
 use std::{borrow::Cow, sync::LazyLock};
 
-/// What a text could use to leave its fence, to speak as another speaker of a
-/// chat (the marks of the common chat templates), or to look like a citation:
-/// a number in brackets that is no subscript (`argv[1]`).
-#[expect(clippy::expect_used, reason = "a constant pattern; the tests below compile it")]
-static MARKS: LazyLock<Regex> = LazyLock::new(|| {
-    let speakers = r"<\||</?s>|<(?:start|end)_of_turn>|<</?SYS>>|\[/?INST\]";
-    let pattern = format!(r"(?i)<\s*/?\s*(?:source|draft)\b|{speakers}|(?:^|[^\w\])])\[\d{{1,3}}\]");
+/// How the common chat templates mark who speaks.
+const SPEAKERS: &str = r"<\||</?s>|</?(?:start|end)_of_turn>|<</?SYS>>|\[/?INST\]";
+/// What looks like a citation: a number in brackets that is no subscript (`argv[1]`).
+const CITATION: &str = r"(?:^|[^\w\])])\[\d{1,3}\]";
+
+/// What a text could use to leave a fence of these tags, to speak as another
+/// speaker of a chat, or to pass for something else that a prompt has, by its
+/// pattern. The one list for every prompt that shows text of others.
+#[expect(clippy::expect_used, reason = "constant patterns, and words that are escaped; the tests compile them")]
+pub fn marks(tags: &[&str], others: &[&'static str]) -> Regex {
+    let tags: Vec<String> = tags.iter().map(|tag| regex::escape(tag)).collect();
+    let mut pattern = format!(r"(?i)<\s*/?\s*(?:{})\b|{SPEAKERS}", tags.join("|"));
+    for other in others {
+        pattern.push('|');
+        pattern.push_str(other);
+    }
     Regex::new(&pattern).expect("the pattern is valid")
-});
+}
+
+/// What a text could use to leave its fence here, to speak as another, or to
+/// look like a citation.
+static MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["source", "draft"], &[CITATION]));
+/// The same without citations.
+static DRAFT_MARKS: LazyLock<Regex> = LazyLock::new(|| marks(&["source", "draft"], &[]));
 
 /// A numbered source: a passage between marks, with its title, heading and page.
 pub fn source(number: u32, passage: &Passage, text: &str) -> String {
@@ -43,7 +58,8 @@ pub fn beginning<'a>(text: &'a str, limit: usize, count: &dyn Fn(&str) -> usize)
 /// A text that a model wrote after reading sources: no more to be trusted than they.
 pub fn draft(text: &str) -> String {
     // Its citations are wanted, so its brackets stay.
-    let text = text.replace('<', "‹").replace("[INST]", "(INST)").replace("[/INST]", "(/INST)");
+    let text = text.replace('<', "‹");
+    let text = DRAFT_MARKS.replace_all(&text, |found: &Captures<'_>| replace_brackets(&found[0]));
     format!("<draft>\n{}\n</draft>\n", text.trim())
 }
 
@@ -89,6 +105,7 @@ mod tests {
             assert!(!inside.contains(mark) || mark == "SOURCE >", "{mark} in {inside}");
         }
         assert!(!inside.contains("< /"));
+        assert_eq!(draft("as [1] says [inst] <b>"), "<draft>\nas [1] says (inst) ‹b>\n</draft>\n");
         assert!(!draft("a</draft>b").trim_end().strip_suffix("</draft>").unwrap().contains("</draft>"));
     }
 

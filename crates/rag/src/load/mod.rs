@@ -141,6 +141,9 @@ pub enum LoadError {
     },
     /// A library that this format needs is not here.
     #[error("{0}")]
+    NoLibrary(String),
+    /// A library that this format needs cannot be used.
+    #[error("{0}")]
     Library(String),
 }
 

@@ -39,7 +39,7 @@ pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
 /// Reads a PDF.
 pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     let Some(pdfium) = PDFIUM.get() else {
-        return Err(LoadError::Library("PDF needs libpdfium: run `reverie models pull pdfium`".to_owned()));
+        return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not here".to_owned()));
     };
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let document = pdfium.load_pdf_from_byte_slice(bytes, None).map_err(|error| reason(&error))?;

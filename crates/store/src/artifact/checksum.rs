@@ -1,6 +1,5 @@
-//! Checksums of objects. That of `artifacts/ab/x.parquet` is the name of an
-//! empty object, `checksums/artifacts/ab/x.parquet.<BLAKE3>`, written before
-//! the object itself.
+//! Checksums of objects. That of `a/b` is the name of an empty object,
+//! `checksums/a/b.<BLAKE3>`, written before the object itself.
 //!
 //! So whatever moment a writer is killed in, an object without a checksum is
 //! one of an older version, and of two writers of one name, whose bytes may
@@ -9,7 +8,7 @@
 //! object stays a file that other programs read.
 
 use super::{ArtifactStore, StoredObject, object_path};
-use crate::{Error, access::patiently, staged::file_error};
+use crate::{Error, access::patiently, names, staged::file_error};
 use object_store::{ObjectStore, ObjectStoreExt, PutMode, PutPayload, path::Path as ObjectPath};
 use std::{
     fmt,
@@ -17,9 +16,6 @@ use std::{
     io::Read,
     path::{Path, PathBuf},
 };
-
-/// Where checksums are.
-pub(crate) const FOLDER: &str = "checksums";
 
 /// Bytes from which on hashing gets a thread of its own: less takes 0.1 ms.
 const MANY: usize = 256 << 10;
@@ -65,14 +61,12 @@ impl Checksum {
 
     /// The name of the object that holds it, for an object of this name.
     fn name(&self, of: &str) -> String {
-        format!("{FOLDER}/{of}.{}", self.0)
+        names::checksum(of, &self.0)
     }
 
     /// The object that a checksum's object is of, and the checksum.
     pub(crate) fn parse(name: &str) -> Option<(&str, Self)> {
-        let (of, digits) = name.strip_prefix(FOLDER)?.strip_prefix('/')?.rsplit_once('.')?;
-        let whole = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        whole.then(|| (of, Self(digits.to_owned())))
+        names::parse_checksum(name).map(|(of, digits)| (of, Self(digits.to_owned())))
     }
 }
 
@@ -93,21 +87,10 @@ pub(crate) enum Verdict {
     Unknown,
 }
 
-/// Whether objects of this name have checksums: outputs of tasks, the files of
-/// runs but for the log, which grows, and the questions that a cluster's
-/// workers are sent. Calls carry their own.
-pub(crate) fn is_covered(name: &str) -> bool {
-    match name.split_once('/') {
-        Some(("artifacts" | "partial" | "questions", _)) => true,
-        Some(("runs", file)) => file.contains('/') && !file.ends_with(".jsonl"),
-        _ => false,
-    }
-}
-
 impl ArtifactStore {
     /// Notes the checksum of an object that is about to be written.
     pub(super) async fn note(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
-        if !is_covered(name) {
+        if !self.object(name).has_checksum() {
             return Ok(());
         }
         let noted = checksum.name(name);
@@ -130,7 +113,7 @@ impl ArtifactStore {
 
     /// Whether an object with this checksum is what was written.
     pub(crate) async fn judge(&self, name: &str, checksum: &Checksum) -> Result<Verdict, Error> {
-        if !is_covered(name) {
+        if !self.object(name).has_checksum() {
             return Ok(Verdict::Unknown);
         }
         let noted = checksum.name(name);
@@ -146,8 +129,8 @@ impl ArtifactStore {
 
     /// All checksums that were noted for a name, with their objects.
     pub(super) async fn noted(&self, name: &str) -> Result<Vec<(StoredObject, Checksum)>, Error> {
-        let folder = format!("{FOLDER}/{}", name.rsplit_once('/').map_or("", |(folder, _)| folder));
-        let path = object_path(folder.trim_end_matches('/'))?;
+        let folder = names::checksum_folder(name);
+        let path = object_path(&folder)?;
         let listed = patiently(|| self.objects.list_with_delimiter(Some(&path))).await;
         let listed = listed.map_err(|source| self.error("list", &folder, source))?;
         let of_name = listed.objects.into_iter().map(StoredObject::from).filter_map(|object| {
@@ -159,7 +142,7 @@ impl ArtifactStore {
 
     /// Forgets the checksums of a name.
     pub(super) async fn forget_checksums(&self, name: &str) -> Result<(), Error> {
-        if is_covered(name) {
+        if self.object(name).has_checksum() {
             for (object, _) in self.noted(name).await? {
                 self.delete(&object.name).await?;
             }
@@ -171,11 +154,6 @@ impl ArtifactStore {
         let path = object_path(name)?;
         let removed = patiently(|| self.objects.delete(&path)).await;
         self.if_there("remove", name, removed).map(drop)
-    }
-
-    /// Where an object goes that is set aside.
-    pub(super) fn place_aside(name: &str) -> String {
-        format!("{}/{name}.{}", super::DAMAGED, crate::staged::unique_token())
     }
 
     /// Moves an object; a folder's file is renamed.

@@ -2,12 +2,12 @@
 
 use super::{
     ArtifactStore, Checked, Location, MISMATCH,
-    checksum::{self, Checksum, Verdict},
+    checksum::{Checksum, Verdict},
     object_path, transfer,
     transfer::Content,
 };
 use crate::{
-    Error,
+    Error, Fate,
     staged::{Staged, file_error},
 };
 use std::{
@@ -23,7 +23,7 @@ impl ArtifactStore {
     /// If the file cannot be read or the object cannot be written.
     pub async fn put_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
         self.writable()?;
-        if checksum::is_covered(name) {
+        if self.object(name).has_checksum() {
             self.note(name, &Checksum::of_file(file).await?).await?;
         }
         self.put_file_noted(name, file).await
@@ -36,7 +36,7 @@ impl ArtifactStore {
     /// As there.
     pub async fn take_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
         self.writable()?;
-        if checksum::is_covered(name) {
+        if self.object(name).has_checksum() {
             self.note(name, &Checksum::of_file(file).await?).await?;
         }
         let staged = Staged(file.to_owned());
@@ -108,8 +108,8 @@ impl ArtifactStore {
             Verdict::Intact => target.note(name, checksum).await,
             Verdict::Unknown => Ok(()),
             Verdict::Damaged => {
-                let reason = format!("{MISMATCH}; it was not copied");
-                Err(Error::Damaged { path: name.to_owned(), reason })
+                let (path, reason) = (name.to_owned(), MISMATCH.to_owned());
+                Err(Error::Damaged { path, reason, fate: Fate::NotCopied })
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Stores in a folder and in memory.
 
 use super::*;
+use crate::layout::tests::Example;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
 fn folder_store() -> Result<(tempfile::TempDir, ArtifactStore), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let address = folder.path().join("new/store");
-    let store = ArtifactStore::open(&address.to_string_lossy(), &[])?;
+    let store = ArtifactStore::open(&address.to_string_lossy(), &[], &Example)?;
     Ok((folder, store))
 }
 
@@ -19,7 +20,7 @@ fn addresses_are_folders_or_urls() -> TestResult {
     assert_eq!(Location::parse("s3://bucket/prefix")?.to_string(), "s3://bucket/prefix");
     assert!(matches!(Location::parse("  "), Err(Error::Address { .. })));
     assert!(matches!(Location::parse("s3://"), Err(Error::Address { .. })));
-    assert!(matches!(ArtifactStore::open("ftp://host/folder", &[]), Err(Error::Address { .. })));
+    assert!(matches!(ArtifactStore::open("ftp://host/folder", &[], &Example), Err(Error::Address { .. })));
     Ok(())
 }
 
@@ -33,7 +34,7 @@ fn a_password_in_an_address_is_refused_and_not_shown() {
 
 #[tokio::test]
 async fn what_was_put_is_found_and_listed() -> TestResult {
-    for store in [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[])?)] {
+    for store in [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[], &Example)?)] {
         let store = store.1;
         assert_eq!(store.get("artifacts/ab/x.parquet").await?, None);
         assert!(!store.exists("artifacts/ab/x.parquet").await?);
@@ -115,7 +116,7 @@ async fn a_folder_gives_its_own_file_and_other_stores_a_cached_copy() -> TestRes
     assert_eq!(std::fs::read(path)?, b"bytes");
     assert!(store.local_copy("a/missing", cache.path()).await.is_err());
 
-    let remote = ArtifactStore::open("memory:///prefix", &[])?;
+    let remote = ArtifactStore::open("memory:///prefix", &[], &Example)?;
     remote.put("a/index", "far").await?;
     assert_eq!(remote.local_path("a/index"), None);
     for _ in 0..2 {
@@ -130,7 +131,7 @@ async fn a_folder_gives_its_own_file_and_other_stores_a_cached_copy() -> TestRes
 
 #[tokio::test]
 async fn what_may_change_is_replaced_and_removed() -> TestResult {
-    for store in [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[])?)] {
+    for store in [folder_store()?, (tempfile::tempdir()?, ArtifactStore::open("memory:///prefix", &[], &Example)?)] {
         let store = store.1;
         store.replace("runs/a.latest", "one").await?;
         store.replace("runs/a.latest", "two").await?;
@@ -144,7 +145,7 @@ async fn what_may_change_is_replaced_and_removed() -> TestResult {
 
 #[tokio::test]
 async fn objects_of_every_size_go_from_any_store_to_any_other() -> TestResult {
-    let far = || ArtifactStore::open("memory:///prefix", &[]);
+    let far = || ArtifactStore::open("memory:///prefix", &[], &Example);
     let scratch = tempfile::tempdir()?;
     let large: Vec<u8> = (0..transfer::LARGE + 5).map(|i| (i % 251) as u8).collect();
     let (_one, folder) = folder_store()?;
@@ -194,9 +195,11 @@ async fn what_is_damaged_is_never_read_but_named_set_aside_and_can_be_written_ag
                 true => store.local_copy(name, cache.path()).await.map(drop),
                 false => store.get(name).await.map(drop),
             };
-            let Err(Error::Damaged { path, reason }) = failed else { return Err(format!("{failed:?}").into()) };
+            let Err(Error::Damaged { path, reason, fate }) = failed else { return Err(format!("{failed:?}").into()) };
             assert_eq!(path, name);
-            assert!(reason.contains("checksum") && reason.contains("damaged/") && reason.contains("again"), "{reason}");
+            assert!(reason.contains("checksum"), "{reason}");
+            assert!(matches!(&fate, Fate::SetAside { place } if place.starts_with("damaged/")), "{fate:?}");
+            assert!(fate.to_string().contains("again"), "{fate}");
             assert_eq!(store.get(name).await?, None);
             assert_eq!(
                 store.list(&format!("damaged/{}", &name[..12])).await?.len(),
@@ -213,7 +216,7 @@ async fn what_is_damaged_is_never_read_but_named_set_aside_and_can_be_written_ag
 
 #[tokio::test]
 async fn damage_on_an_object_store_and_in_its_local_copy_is_found() -> TestResult {
-    let store = ArtifactStore::open("memory:///prefix", &[])?;
+    let store = ArtifactStore::open("memory:///prefix", &[], &Example)?;
     let cache = tempfile::tempdir()?;
     let name = "artifacts/aa/index.dense";
     store.put(name, "the vectors").await?;
@@ -285,7 +288,7 @@ async fn a_store_that_is_only_read_stays_as_it_is() -> TestResult {
     let name = "artifacts/ab/x.parquet";
     store.put(name, "kept").await?;
     let address = folder.path().join("new/store");
-    let reading = ArtifactStore::open_to_read(&address.to_string_lossy(), &[])?;
+    let reading = ArtifactStore::open_to_read(&address.to_string_lossy(), &[], &Example)?;
     assert_eq!(reading.get(name).await?.as_deref(), Some(&b"kept"[..]));
     let refused = |done: Result<(), Error>| matches!(done, Err(Error::ReadOnly { .. }));
     assert!(refused(reading.put("artifacts/ab/y.parquet", "y").await.map(drop)));
@@ -304,7 +307,7 @@ async fn a_store_that_is_only_read_stays_as_it_is() -> TestResult {
     assert!(matches!(both.get(name).await, Err(Error::Damaged { .. })));
     assert!(store.exists(name).await? && store.list("damaged").await?.is_empty(), "and is left where it is");
     assert!(!store.exists("artifacts/ab/y.parquet").await?);
-    assert!(ArtifactStore::open_to_read(&folder.path().join("absent").to_string_lossy(), &[]).is_err());
+    assert!(ArtifactStore::open_to_read(&folder.path().join("absent").to_string_lossy(), &[], &Example).is_err());
     assert!(!folder.path().join("absent").exists());
     Ok(())
 }

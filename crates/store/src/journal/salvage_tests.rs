@@ -106,7 +106,7 @@ async fn answers_that_were_saved_reach_the_shared_store() -> TestResult {
     let (_folder, path) = damaged()?;
     let owed = expected(&path)?.1.len();
     Journal::salvage(&path)?;
-    let store = ArtifactStore::open("memory:///shared", &[])?;
+    let store = ArtifactStore::open("memory:///shared", &[], &crate::NoLayout)?;
     let journal = SharedJournal::new(Arc::new(Journal::open(&path)?), store.clone());
     assert_eq!(journal.n_unsent()?, owed as u64);
     assert_eq!(journal.flush().await?, 0);

@@ -12,8 +12,8 @@
 //! gets through, or for [`SharedJournal::flush`]. A lookup does fail then:
 //! going on would mean paying for what may be there.
 
-use super::{Journal, JournalEntry, Stored, hex, signed, unsigned};
-use crate::{ArtifactStore, Error, Key};
+use super::{DamagedEntry, Journal, JournalEntry, Stored, hex, signed, unsigned};
+use crate::{ArtifactStore, Error, Key, names};
 use futures::{FutureExt, StreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -183,7 +183,7 @@ impl SharedJournal {
 
     /// Sends an entry. Where the store has another one, that is taken over.
     async fn send(&self, remote: &Remote, key: Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
-        let name = object_name(&key);
+        let name = names::call(&key);
         let bytes = encode(&key, entry)?;
         if remote.store.put(&name, bytes.clone()).await? {
             self.on_disk(move |journal| journal.sent(&key)).await?;
@@ -241,7 +241,7 @@ impl SharedJournal {
 
 impl Remote {
     async fn get(&self, key: &Key) -> Result<Option<JournalEntry>, Error> {
-        let Some(bytes) = self.store.get(&object_name(key)).await? else { return Ok(None) };
+        let Some(bytes) = self.store.get(&names::call(key)).await? else { return Ok(None) };
         let entry = decode(key, &bytes);
         if entry.is_err() {
             self.damaged.fetch_add(1, Ordering::Relaxed);
@@ -256,7 +256,7 @@ impl Remote {
 
     fn fails(&self, error: &Error) {
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        *failed = Some((crate::error_text(error), Instant::now() + REST));
+        *failed = Some((crate::error_chain(error), Instant::now() + REST));
     }
 }
 
@@ -277,12 +277,6 @@ struct Object {
     checksum: String,
 }
 
-/// Where in the store a call's entry is.
-pub(super) fn object_name(key: &Key) -> String {
-    let hex = key.hex();
-    format!("journal/{}/{hex}.json", &hex[..2])
-}
-
 pub(super) fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> {
     let stored = Stored::new(key, entry);
     let object = Object {
@@ -298,14 +292,15 @@ pub(super) fn encode(key: &Key, entry: &JournalEntry) -> Result<Vec<u8>, Error> 
         created_unix_ms: entry.created_unix_ms,
         checksum: hex(&stored.checksum()),
     };
-    serde_json::to_vec(&object).map_err(|error| Error::Damaged { path: object_name(key), reason: error.to_string() })
+    serde_json::to_vec(&object).map_err(|error| Error::damaged(&names::call(key), error))
 }
 
 /// An object as an entry, or what is wrong with it.
-pub(super) fn decode(key: &Key, bytes: &[u8]) -> Result<JournalEntry, String> {
-    let object: Object = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+pub(super) fn decode(key: &Key, bytes: &[u8]) -> Result<JournalEntry, DamagedEntry> {
+    let damaged = |reason: String| DamagedEntry { key: key.hex(), reason };
+    let object: Object = serde_json::from_slice(bytes).map_err(|error| damaged(error.to_string()))?;
     if object.version != VERSION {
-        return Err(format!("format {}; this version reads {VERSION}", object.version));
+        return Err(damaged(format!("format {}; this version reads {VERSION}", object.version)));
     }
     let entry = JournalEntry {
         model: object.model,
@@ -319,7 +314,7 @@ pub(super) fn decode(key: &Key, bytes: &[u8]) -> Result<JournalEntry, String> {
     };
     let checksum = hex(&Stored::new(key, &entry).checksum());
     if object.key != key.hex() || object.checksum != checksum {
-        return Err("its content does not match its checksum".to_owned());
+        return Err(damaged("its content does not match its checksum".to_owned()));
     }
     Ok(entry)
 }

@@ -2,6 +2,7 @@
 
 use super::super::tests::{entry, key};
 use super::*;
+use crate::layout::tests::Example;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -13,7 +14,7 @@ fn machine(store: &ArtifactStore) -> Result<(tempfile::TempDir, SharedJournal), 
 }
 
 fn store() -> Result<ArtifactStore, Error> {
-    ArtifactStore::open("memory:///prefix", &[])
+    ArtifactStore::open("memory:///prefix", &[], &Example)
 }
 
 #[tokio::test]
@@ -23,7 +24,7 @@ async fn what_one_machine_paid_the_other_finds_and_keeps() -> TestResult {
     let odd = JournalEntry { cost_usd: 0.1 + 0.2, seconds: -0.0, ..entry("{\"a\":\"ü\\u0000\"}") };
     assert_eq!(first.put(&key("a"), &odd).await?, None);
     assert_eq!(first.n_unsent()?, 0);
-    assert_eq!(store.list("journal").await?, [object_name(&key("a"))]);
+    assert_eq!(store.list("journal").await?, [names::call(&key("a"))]);
     assert_eq!(second.get(&key("a")).await?, Some(odd.clone()));
     assert_eq!(second.local().get(&key("a"))?, Some(odd));
     assert_eq!(second.get(&key("b")).await?, None);
@@ -47,9 +48,9 @@ async fn a_damaged_object_is_absent_counted_and_replaced() -> TestResult {
     let store = store()?;
     let (_one, journal) = machine(&store)?;
     let whole = String::from_utf8(encode(&key("a"), &entry("right"))?)?;
-    assert_eq!(decode(&key("a"), whole.as_bytes())?, entry("right"));
+    assert_eq!(decode(&key("a"), whole.as_bytes()).map_err(|damaged| damaged.reason)?, entry("right"));
     assert!(decode(&key("b"), whole.as_bytes()).is_err(), "an entry under the wrong key is damaged");
-    store.put(&object_name(&key("a")), whole.replace("right", "wrong")).await?;
+    store.put(&names::call(&key("a")), whole.replace("right", "wrong")).await?;
     assert_eq!(journal.get(&key("a")).await?, None);
     assert_eq!(journal.n_damaged(), 1);
     assert_eq!(journal.put(&key("a"), &entry("right")).await?, None);
@@ -63,7 +64,7 @@ async fn what_the_store_could_not_take_is_kept_and_sent_later() -> TestResult {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("journal.db");
     let blocked = folder.path().join("store");
-    let store = ArtifactStore::open(&blocked.to_string_lossy(), &[])?;
+    let store = ArtifactStore::open(&blocked.to_string_lossy(), &[], &Example)?;
     // A file where the folder should be: no entry can be written.
     std::fs::write(blocked.join("journal"), "in the way")?;
     let journal = SharedJournal::new(Arc::new(Journal::open(&path)?), store.clone());

@@ -3,21 +3,21 @@
 //! from either to either, so that nothing is paid anew where a store has gone.
 
 use super::{
-    Journal, JournalEntry, Stored,
+    DamagedEntry, Journal, JournalEntry, Stored,
     shared::{self, AT_ONCE},
     signed, stored, write_if_new,
 };
-use crate::{ArtifactStore, Error, Key, Location};
+use crate::{ArtifactStore, Error, Key, Location, names};
 use futures::{StreamExt, TryStreamExt, stream};
 use rusqlite::TransactionBehavior;
-use serde::Serialize;
-use std::{collections::BTreeSet, path::PathBuf};
+use serde::{Serialize, Serializer};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// Calls taken along at once.
 const BATCH: usize = 256;
 
 /// What became of calls.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct CopiedCalls {
     /// Written.
     pub written: u64,
@@ -27,7 +27,12 @@ pub struct CopiedCalls {
     pub damaged: u64,
     /// Why those of a journal file were not copied, or not all: the file cannot
     /// be read or written there.
-    pub problem: Option<String>,
+    #[serde(serialize_with = "in_words")]
+    pub problem: Option<Arc<Error>>,
+}
+
+fn in_words<S: Serializer>(problem: &Option<Arc<Error>>, serializer: S) -> Result<S::Ok, S::Error> {
+    problem.as_ref().map(|error| crate::error_chain(&**error)).serialize(serializer)
 }
 
 /// Copies the calls that are not there yet: those of the journal file if
@@ -49,7 +54,7 @@ pub(crate) async fn copy_calls(
         Err(
             error @ (Error::File { .. } | Error::Journal { .. } | Error::JournalDamaged { .. } | Error::Newer { .. }),
         ) => {
-            copied.problem = Some(crate::error_text(&error));
+            copied.problem = Some(Arc::new(error));
         }
         other => other?,
     }
@@ -89,7 +94,7 @@ impl CopiedCalls {
         self.there += (objects.len() - missing.len()) as u64;
         for keys in missing.chunks(BATCH) {
             let fetched = stream::iter(keys).map(|key| async move {
-                let bytes = from.get(&shared::object_name(key)).await?.unwrap_or_default();
+                let bytes = from.get(&names::call(key)).await?.unwrap_or_default();
                 Ok::<_, Error>((*key, shared::decode(key, &bytes)))
             });
             let calls: Vec<_> = fetched.buffer_unordered(AT_ONCE).try_collect().await?;
@@ -100,7 +105,7 @@ impl CopiedCalls {
 
     async fn write(
         &mut self,
-        calls: Vec<(Key, Result<JournalEntry, String>)>,
+        calls: Vec<(Key, Result<JournalEntry, DamagedEntry>)>,
         journal: Option<&Journal>,
         to: &ArtifactStore,
         there: &BTreeSet<Key>,
@@ -113,9 +118,8 @@ impl CopiedCalls {
             Some(journal) => on_disk(journal, move |journal| journal.put_all(&intact)).await?,
             None => {
                 let missing = intact.iter().filter(|(key, _)| !there.contains(key));
-                let puts = missing.map(|(key, entry)| async move {
-                    to.put(&shared::object_name(key), shared::encode(key, entry)?).await
-                });
+                let puts = missing
+                    .map(|(key, entry)| async move { to.put(&names::call(key), shared::encode(key, entry)?).await });
                 let mut puts = stream::iter(puts).buffer_unordered(AT_ONCE);
                 let mut written = 0;
                 while let Some(put) = puts.next().await {
@@ -150,7 +154,7 @@ impl Journal {
             let mut calls = Vec::with_capacity(keys.len());
             for key in &keys {
                 if let Some(call) = stored(connection, key)? {
-                    calls.push((*key, call.map_err(|damaged| damaged.reason)));
+                    calls.push((*key, call));
                 }
             }
             Ok((keys.last().copied(), calls))
@@ -184,7 +188,7 @@ impl Journal {
 }
 
 /// Calls, damaged ones with the reason, and the last key.
-type Page = (Option<Key>, Vec<(Key, Result<JournalEntry, String>)>);
+type Page = (Option<Key>, Vec<(Key, Result<JournalEntry, DamagedEntry>)>);
 
 /// The journal file of a store that is a folder.
 fn file(store: &ArtifactStore) -> Option<PathBuf> {

@@ -7,7 +7,11 @@
 //! looks for a removal that has begun, and waits for its end; a removal writes
 //! that it begins, then reads the lists. Whichever comes second sees the other.
 
-use crate::{ArtifactStore, Error, staged::unique_token};
+use crate::{
+    ArtifactStore, Error,
+    names::{LEASES as FOLDER, REMOVALS},
+    staged::unique_token,
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,8 +34,6 @@ const REMOVAL_LIFETIME: Duration = Duration::from_secs(20);
 /// tells nobody that an object is gone.
 const LOOK: Duration = Duration::from_millis(200);
 
-const FOLDER: &str = "leases";
-const REMOVALS: &str = "removals";
 const ALIVE: &str = "alive.json";
 
 /// A list of a claim: artifacts that a run uses.
@@ -81,7 +83,7 @@ impl Claim {
         let list = List { run: run.to_owned(), artifacts: artifacts.into_iter().collect() };
         let name = format!("{FOLDER}/{}/{}.json", self.id, self.lists.fetch_add(1, Ordering::Relaxed));
         let bytes = serde_json::to_vec(&list);
-        let bytes = bytes.map_err(|error| Error::Damaged { path: name.clone(), reason: error.to_string() })?;
+        let bytes = bytes.map_err(|error| Error::damaged(&name, error))?;
         self.store.replace(&name, bytes).await?;
         wait_for_removals(&self.store).await
     }
@@ -158,9 +160,8 @@ pub(super) async fn claimed(store: &ArtifactStore) -> Result<Claimed, Error> {
         for name in objects {
             // It may have ended meanwhile.
             let Some(bytes) = store.get(&name).await?.filter(|_| !name.ends_with(ALIVE)) else { continue };
-            let damaged = |error: serde_json::Error| Error::Damaged {
-                path: name.clone(),
-                reason: format!("{error}; nobody can tell what the run needs that wrote it"),
+            let damaged = |error: serde_json::Error| {
+                Error::damaged(&name, format_args!("{error}; nobody can tell what the run needs that wrote it"))
             };
             let List { run, artifacts } = serde_json::from_slice(&bytes).map_err(damaged)?;
             claimed.runs.insert(run);

@@ -2,14 +2,14 @@
 //! a kind, with the model calls. Nothing is overwritten, so a copy that was interrupted goes on
 //! where it was, and two stores can be put together.
 
-use super::{AT_ONCE, Amount, DamagedObject, Kind};
-use crate::{ArtifactStore, CopiedCalls, Error, Key, StoredObject, journal::copy_calls};
+use super::{AT_ONCE, Amount, DamagedObject};
+use crate::{ArtifactStore, CopiedCalls, Error, Key, StoredObject, journal::copy_calls, names::Object};
 use futures::{StreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path};
 
 /// What was copied.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Copied {
     /// What was written.
     pub written: Amount,
@@ -57,21 +57,22 @@ pub async fn copy(
     let there: BTreeMap<String, u64> =
         to.objects("").await?.into_iter().map(|object| (object.name, object.bytes)).collect();
     let objects = from.objects("").await?;
-    let of_the_machine = objects.iter().filter(|object| Kind::of(&object.name) == Kind::Machine).count();
-    let objects: Vec<StoredObject> = objects.into_iter().filter(|object| Kind::of(&object.name).is_copied()).collect();
+    let of_the_machine = objects.iter().filter(|object| from.object(&object.name).is_of_machine()).count();
+    let objects: Vec<StoredObject> =
+        objects.into_iter().filter(|object| from.object(&object.name).is_copied()).collect();
     // A folder has its calls in one file.
     let to_file = !to.is_remote();
     let (calls, objects): (Vec<StoredObject>, Vec<StoredObject>) =
-        objects.into_iter().partition(|object| to_file && matches!(Kind::of(&object.name), Kind::Call(_)));
-    let key = |name: &str| match Kind::of(name) {
-        Kind::Call(key) => Some(key),
+        objects.into_iter().partition(|object| to_file && matches!(from.object(&object.name), Object::Call(_)));
+    let key = |name: &str| match from.object(name) {
+        Object::Call(key) => Some(key),
         _ => None,
     };
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
     let mut copied = Copied { of_the_machine: of_the_machine as u64, ..Copied::default() };
     let mut progress = CopyProgress { all: Amount::of(&objects), ..CopyProgress::default() };
     // A run's results and its pointer come last: who finds them finds the rest.
-    let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| object.name.starts_with("runs/"));
+    let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| from.object(&object.name).is_of_run());
     for (objects, is_last) in [(first, false), (last, true)] {
         if is_last {
             let keys = there.keys().filter_map(|name| key(name)).collect();
@@ -95,7 +96,9 @@ pub async fn copy(
         let copies = missing.into_iter().map(|object| async move {
             let copied = match from.copy_to(&object.name, to, scratch).await {
                 // The rest is worth a copy without it.
-                Err(Error::Damaged { path, reason }) => Err(DamagedObject { name: path, reason }),
+                Err(Error::Damaged { path, reason, fate }) => {
+                    Err(DamagedObject { name: path, reason: format!("{reason}{fate}") })
+                }
                 copied => Ok(copied?),
             };
             Ok::<_, Error>((object, copied))

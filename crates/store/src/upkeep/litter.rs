@@ -4,11 +4,14 @@
 //! it is; see [`super::Claim`].
 
 use super::{
-    AT_ONCE, Amount, Finished, Kind,
+    AT_ONCE, Amount, Finished,
     claim::{Claimed, Removal, claimed},
     finished,
 };
-use crate::{ArtifactStore, Error, Location, StoredObject, artifact::checksum::Checksum, staged::is_staged};
+use crate::{
+    ArtifactStore, Error, Kind, Layout, Location, StoredObject, artifact::checksum::Checksum, names::Object,
+    staged::is_staged,
+};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf, time::UNIX_EPOCH};
@@ -71,26 +74,30 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
     let claimed = claimed(store).await?;
     let objects = store.objects("").await?;
     let old = |object: &&StoredObject| object.modified_unix_ms < wanted.since_unix_ms;
-    let of = |kind: fn(&Kind) -> bool| objects.iter().filter(old).filter(move |object| kind(&Kind::of(&object.name)));
+    let of = |is: fn(&Object) -> bool| objects.iter().filter(old).filter(move |object| is(&store.object(&object.name)));
+    let holds = |name: &str| claimed.holds(name, store.layout());
     let there: BTreeSet<&str> = objects.iter().map(|object| object.name.as_str()).collect();
     let orphaned = |object: &&StoredObject| match Checksum::parse(&object.name) {
-        Some((of, _)) => !there.contains(of) && !claimed.contains(of),
+        Some((of, _)) => !there.contains(of) && !holds(of),
         None => claimed.dead.contains(&object.name),
     };
     let mut litter = Litter {
-        partial: of(|kind| *kind == Kind::Partial).filter(|object| !claimed.contains(&object.name)).cloned().collect(),
+        partial: of(|object| matches!(object, Object::Kept(Kind::Partial { .. })))
+            .filter(|object| !holds(&object.name))
+            .cloned()
+            .collect(),
         // A run that goes on now may be writing them.
         staged: if claimed.runs.is_empty() { staged(store, wanted.since_unix_ms)? } else { Vec::new() },
-        damaged: of(|kind| *kind == Kind::SetAside).cloned().collect(),
-        leftovers: of(|kind| matches!(kind, Kind::Checksum | Kind::Claim)).filter(orphaned).cloned().collect(),
+        damaged: of(|object| *object == Object::SetAside).cloned().collect(),
+        leftovers: of(|object| matches!(object, Object::Checksum | Object::Lease)).filter(orphaned).cloned().collect(),
         ..Litter::default()
     };
     if wanted.only_used {
         let finished = finished(store, &objects).await?;
         litter.finished = finished.iter().map(|run| (run.run.clone(), run.finished_unix_ms)).collect();
         let used = used(finished, wanted)?;
-        let artifacts = of(|kind| matches!(kind, Kind::Artifact(_)));
-        let unused = artifacts.filter(|object| !used.contains(&object.name) && !claimed.contains(&object.name));
+        let artifacts = of(|object| matches!(object, Object::Kept(Kind::Artifact { .. })));
+        let unused = artifacts.filter(|object| !used.contains(&object.name) && !holds(&object.name));
         litter.unused = unused.cloned().collect();
     }
     litter.all = Amount::of(litter.objects());
@@ -102,15 +109,17 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
 
 impl Claimed {
     /// Whether a run that goes on uses an object.
-    fn contains(&self, name: &str) -> bool {
-        let of_run = name.strip_prefix("partial/").or_else(|| name.strip_prefix("runs/"));
-        let run = of_run.and_then(|name| name.split('/').next());
-        // Parts of a task that is not finished, whichever run does it.
-        let is_part = matches!(run, Some("parts" | "tokens")) && !self.runs.is_empty();
+    fn holds(&self, name: &str, layout: &dyn Layout) -> bool {
         if let Some((of, _)) = Checksum::parse(name) {
-            return self.contains(of);
+            return self.holds(of, layout);
         }
-        self.artifacts.contains(name) || is_part || run.is_some_and(|run| self.runs.contains(run))
+        let is_of_run = match Object::of(name, layout) {
+            Object::Kept(Kind::Partial { run: Some(run) } | Kind::Run { run, .. }) => self.runs.contains(&run),
+            // Parts of a task that is not finished, whichever run does it.
+            Object::Kept(Kind::Partial { run: None }) => !self.runs.is_empty(),
+            _ => false,
+        };
+        is_of_run || self.artifacts.contains(name)
     }
 }
 
@@ -124,11 +133,11 @@ pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl F
     let mut claimed = claimed(store).await?;
     if !litter.unused.is_empty() {
         // Runs that began and ended since somebody looked claim nothing any more.
-        let ended = finished(store, &store.objects("runs").await?).await?;
+        let ended = finished(store, &store.objects(store.layout().runs()).await?).await?;
         let is_new = |run: &Finished| !litter.finished.contains(&(run.run.clone(), run.finished_unix_ms));
         claimed.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());
     }
-    let names = litter.objects().map(|object| &object.name).filter(|name| !claimed.contains(name));
+    let names = litter.objects().map(|object| &object.name).filter(|name| !claimed.holds(name, store.layout()));
     let mut removed = stream::iter(names.map(|name| store.remove(name))).buffer_unordered(AT_ONCE);
     let mut n = 0;
     while removed.try_next().await?.is_some() {
@@ -150,16 +159,13 @@ pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl F
 
 /// The artifacts that runs to be kept refer to.
 fn used(finished: Vec<Finished>, wanted: &Wanted) -> Result<BTreeSet<String>, Error> {
-    let refuse = |run: &str, reason: &str| Error::Damaged { path: format!("runs/{run}"), reason: reason.to_owned() };
     if let Some(run) = wanted.runs.iter().find(|run| !finished.iter().any(|finished| finished.run == **run)) {
-        return Err(refuse(run, "there is no such finished run; `reverie store stats` lists them"));
+        return Err(Error::NoSuchRun { run: run.clone() });
     }
     let mut used = wanted.artifacts.clone();
     let kept = finished.into_iter().filter(|one| wanted.runs.is_empty() || wanted.runs.contains(&one.run));
     for Finished { run, artifacts, .. } in kept {
-        let unlisted = "it has no list of its artifacts, so nobody can tell what it needs: run it again, or name \
-                        the runs to keep";
-        used.extend(artifacts.ok_or_else(|| refuse(&run, unlisted))?);
+        used.extend(artifacts.ok_or(Error::NoListOfArtifacts { run })?);
     }
     Ok(used)
 }

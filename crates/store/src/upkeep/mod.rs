@@ -1,6 +1,7 @@
 //! Looking after a store as a whole: what is in it, whether it is intact, what
-//! nobody needs, and copying it elsewhere. It goes by names and checksums;
-//! what the bytes mean is not known here.
+//! nobody needs, and copying it elsewhere. It goes by checksums and by what the
+//! store's [`Layout`](crate::Layout) says of names; what the bytes mean is not
+//! known here.
 
 mod claim;
 mod copy;
@@ -10,9 +11,9 @@ mod verify;
 pub use claim::{CLAIM_LIFETIME, Claim};
 pub use copy::{Copied, CopyProgress, copy};
 pub use litter::{Litter, Wanted, litter, remove};
-pub use verify::{DamagedObject, FormatCheck, Verified, verify};
+pub use verify::{DamagedObject, Verified, verify};
 
-use crate::{ArtifactStore, Error, Key, StoredObject};
+use crate::{ArtifactStore, Error, Kind, RunFile, StoredObject, names::Object};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,82 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests at once.
 const AT_ONCE: usize = 16;
 
-/// What an object is, by its name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    /// The output of a task, with the ending of its format.
-    Artifact(String),
-    /// An output that lacks something, used by one run only.
-    Partial,
-    /// A model call.
-    Call(Key),
-    /// A file of a run.
-    Run { run: String, file: String },
-    /// Which run of an experiment was the last.
-    Pointer,
-    /// The checksum of another object.
-    Checksum,
-    /// What was damaged and set aside.
-    SetAside,
-    /// What runs claim that go on now, and removals.
-    Claim,
-    /// What belongs to one machine: its journal and its scratch files.
-    Machine,
-    /// Anything else.
-    Other,
-}
-
-impl Kind {
-    fn of(name: &str) -> Self {
-        let parts: Vec<&str> = name.split('/').collect();
-        match parts[..] {
-            ["artifacts", _, file] => match file.split_once('.') {
-                Some((_, format)) => Self::Artifact(format.to_owned()),
-                None => Self::Other,
-            },
-            ["partial", ..] => Self::Partial,
-            ["journal", _, file] => match file.strip_suffix(".json").and_then(Key::from_hex) {
-                Some(key) => Self::Call(key),
-                None => Self::Other,
-            },
-            ["runs", run, file] => Self::Run { run: run.to_owned(), file: file.to_owned() },
-            ["runs", pointer] if pointer.ends_with(".latest") => Self::Pointer,
-            ["checksums", ..] => Self::Checksum,
-            ["damaged", ..] => Self::SetAside,
-            ["leases" | "removals", ..] => Self::Claim,
-            ["scratch", ..] => Self::Machine,
-            [file] if file.starts_with("journal.") => Self::Machine,
-            _ => Self::Other,
-        }
-    }
-
-    /// Whether there is something to compare it with, or to look at.
-    fn is_verified(&self) -> bool {
-        !matches!(self, Self::Checksum | Self::SetAside | Self::Claim | Self::Machine)
-    }
-
-    /// Whether a copy of the store has it too. Checksums are noted again.
-    fn is_copied(&self) -> bool {
-        self.is_verified()
-    }
-
-    /// What people call it.
-    fn label(&self) -> String {
-        match self {
-            Self::Artifact(format) => format!("artifacts .{format}"),
-            Self::Partial => "partial outputs".to_owned(),
-            Self::Call(_) => "model calls".to_owned(),
-            Self::Run { .. } | Self::Pointer => "runs".to_owned(),
-            Self::Checksum => "checksums".to_owned(),
-            Self::SetAside => "damaged, set aside".to_owned(),
-            Self::Claim => "of runs that go on".to_owned(),
-            Self::Machine => "of one machine".to_owned(),
-            Self::Other => "other".to_owned(),
-        }
-    }
-}
-
-/// The artifacts that a run's results come from: `runs/<run>/artifacts.json`.
+/// The artifacts that a run's results come from: what the file
+/// [`RunFile::Artifacts`] of a run holds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunArtifacts {
     /// The format of this structure.
@@ -105,9 +32,6 @@ pub struct RunArtifacts {
 }
 
 impl RunArtifacts {
-    /// The name of the file in the run's folder.
-    pub const FILE: &str = "artifacts.json";
-
     /// The list of a run.
     pub fn new(artifacts: impl IntoIterator<Item = String>) -> Self {
         Self { version: 1, artifacts: artifacts.into_iter().collect() }
@@ -173,9 +97,9 @@ pub async fn inventory(store: &ArtifactStore) -> Result<Inventory, Error> {
     let mut inventory = Inventory { all: Amount::of(&objects), ..Inventory::default() };
     let mut files: BTreeMap<String, Amount> = BTreeMap::new();
     for object in &objects {
-        let kind = Kind::of(&object.name);
-        inventory.kinds.entry(kind.label()).or_default().add(object.bytes);
-        if let Kind::Run { run, .. } = kind {
+        let what = store.object(&object.name);
+        inventory.kinds.entry(what.label()).or_default().add(object.bytes);
+        if let Object::Kept(Kind::Run { run, .. }) = what {
             files.entry(run).or_default().add(object.bytes);
         }
     }
@@ -207,20 +131,34 @@ struct Finished {
 
 /// The finished runs among a store's objects, the oldest first.
 async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec<Finished>, Error> {
-    let runs = objects.iter().filter_map(|object| match Kind::of(&object.name) {
-        Kind::Run { run, file } if file == "results.json" => Some((run, object.modified_unix_ms)),
-        _ => None,
-    });
-    let read = runs.map(|(run, finished_unix_ms)| async move {
-        let name = format!("runs/{run}/{}", RunArtifacts::FILE);
-        let damaged = |error: serde_json::Error| Error::Damaged { path: name.clone(), reason: error.to_string() };
-        let list = store.get(&name).await?;
-        let list = list.map(|bytes| serde_json::from_slice::<RunArtifacts>(&bytes).map_err(damaged)).transpose()?;
-        Ok::<_, Error>(Finished { run, finished_unix_ms, artifacts: list.map(|list| list.artifacts) })
+    let (mut runs, mut lists) = (Vec::new(), BTreeMap::new());
+    for object in objects {
+        match store.object(&object.name) {
+            Object::Kept(Kind::Run { run, file: RunFile::Results }) => runs.push((run, object.modified_unix_ms)),
+            Object::Kept(Kind::Run { run, file: RunFile::Artifacts }) => _ = lists.insert(run, &object.name),
+            _ => {}
+        }
+    }
+    let read = runs.into_iter().map(|(run, finished_unix_ms)| {
+        let name = lists.get(&run).copied();
+        async move {
+            let artifacts = match name {
+                Some(name) => listed(store, name).await?,
+                None => None,
+            };
+            Ok::<_, Error>(Finished { run, finished_unix_ms, artifacts })
+        }
     });
     let mut found: Vec<Finished> = stream::iter(read).buffered(AT_ONCE).try_collect().await?;
     found.sort_by(|one, other| (one.finished_unix_ms, &one.run).cmp(&(other.finished_unix_ms, &other.run)));
     Ok(found)
+}
+
+/// The artifacts of a list; none if it is gone.
+async fn listed(store: &ArtifactStore, name: &str) -> Result<Option<BTreeSet<String>>, Error> {
+    let Some(bytes) = store.get(name).await? else { return Ok(None) };
+    let list: RunArtifacts = serde_json::from_slice(&bytes).map_err(|error| Error::damaged(name, error))?;
+    Ok(Some(list.artifacts))
 }
 
 #[cfg(test)]

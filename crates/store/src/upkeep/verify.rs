@@ -1,12 +1,13 @@
 //! Reads every object of a store and tells which are not what was written:
 //! each is compared with its checksum. Outputs of earlier versions, which have
-//! none, are shown to whoever knows their formats.
+//! none, are shown to the store's layout, which may know their formats.
 
-use super::{AT_ONCE, Amount, Kind};
+use super::{AT_ONCE, Amount};
 use crate::{
-    ArtifactStore, Error, StoredObject,
+    ArtifactStore, Error, Kind, RunFile, StoredObject,
     artifact::checksum::{Checksum, Verdict},
     journal,
+    names::{self, Object},
 };
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -15,10 +16,6 @@ use std::collections::BTreeMap;
 
 /// Larger JSON files are not held in memory.
 const LARGEST_JSON: u64 = 256 << 20;
-
-/// Says what is wrong with an output of a task, by its name and its bytes, as
-/// far as its format tells.
-pub type FormatCheck<'a> = &'a (dyn Fn(&str, Bytes) -> Option<String> + Send + Sync);
 
 /// What reading everything found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -51,7 +48,6 @@ pub struct DamagedObject {
 /// If the store cannot be listed or read.
 pub async fn verify(
     store: &ArtifactStore,
-    check: FormatCheck<'_>,
     set_aside: bool,
     mut progress: impl FnMut(Amount),
 ) -> Result<Verified, Error> {
@@ -63,47 +59,44 @@ pub async fn verify(
             checksums.entry(of).or_default().push(checksum);
         }
     }
-    let checks = objects.iter().filter(|object| Kind::of(&object.name).is_verified()).map(|object| {
+    let checks = objects.iter().filter(|object| store.object(&object.name).is_verified()).map(|object| {
         let known = checksums.get(object.name.as_str()).map_or(&[][..], Vec::as_slice);
-        async move { problem(store, object, known, check).await.map(|problem| (object, !known.is_empty(), problem)) }
+        async move { problem(store, object, known).await.map(|problem| (object, !known.is_empty(), problem)) }
     });
     let mut checks = stream::iter(checks).buffered(AT_ONCE);
     while let Some(checked) = checks.next().await {
         let (object, has_checksum, problem) = checked?;
         verified.read.add(object.bytes);
         progress(verified.read);
-        if !has_checksum && matches!(Kind::of(&object.name), Kind::Artifact(_) | Kind::Partial) {
+        if !has_checksum && store.object(&object.name).is_output() {
             verified.without_checksum.add(object.bytes);
         }
         let Some(mut reason) = problem else { continue };
         if set_aside
             && !store.is_reading()
-            && let Error::Damaged { reason: told, .. } = store.set_aside(&object.name, &reason).await
+            && let Error::Damaged { reason: told, fate, .. } = store.set_aside(&object.name, &reason).await
         {
-            reason = told;
+            reason = format!("{told}{fate}");
         }
         verified.damaged.push(DamagedObject { name: object.name.clone(), reason });
     }
     drop(checks);
-    verified.set_aside = Amount::of(&store.objects(crate::artifact::DAMAGED).await?);
+    verified.set_aside = Amount::of(&store.objects(names::DAMAGED).await?);
     Ok(verified)
 }
 
 /// What is wrong with an object.
-async fn problem(
-    store: &ArtifactStore,
-    object: &StoredObject,
-    known: &[Checksum],
-    check: FormatCheck<'_>,
-) -> Result<Option<String>, Error> {
-    let kind = Kind::of(&object.name);
-    let is_json = match &kind {
-        Kind::Call(_) => true,
-        Kind::Run { file, .. } => file.ends_with(".json") && object.bytes <= LARGEST_JSON,
+async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum]) -> Result<Option<String>, Error> {
+    let what = store.object(&object.name);
+    let is_json = match &what {
+        Object::Call(_) => true,
+        Object::Kept(Kind::Run { file: RunFile::Results | RunFile::Artifacts | RunFile::Json, .. }) => {
+            object.bytes <= LARGEST_JSON
+        }
         _ => false,
     };
     // Formats are known elsewhere, which takes the whole object.
-    let is_old = known.is_empty() && matches!(kind, Kind::Artifact(_) | Kind::Partial);
+    let is_old = known.is_empty() && what.is_output();
     let (mut hasher, mut length, mut text) = (blake3::Hasher::new(), 0u64, Vec::new());
     let mut look = |piece: &[u8]| {
         hasher.update(piece);
@@ -114,7 +107,8 @@ async fn problem(
     };
     if !store.scan(&object.name, &mut look).await? {
         // A run that goes on may replace or remove what is its own.
-        let is_gone = matches!(kind, Kind::Artifact(_)).then(|| "it was removed meanwhile".to_owned());
+        let is_gone =
+            matches!(what, Object::Kept(Kind::Artifact { .. })).then(|| "it was removed meanwhile".to_owned());
         return Ok(is_gone);
     }
     if !known.is_empty() {
@@ -133,12 +127,12 @@ async fn problem(
             _ => "its content does not match its checksum".to_owned(),
         }));
     }
-    Ok(match kind {
-        Kind::Call(key) => journal::check_object(&key, &text),
-        Kind::Run { .. } if is_json => {
+    Ok(match what {
+        Object::Call(key) => journal::check_object(&key, &text),
+        Object::Kept(Kind::Run { .. }) if is_json => {
             serde_json::from_slice::<serde::de::IgnoredAny>(&text).err().map(|error| error.to_string())
         }
-        Kind::Artifact(_) | Kind::Partial => check(&object.name, Bytes::from(text)),
+        what if what.is_output() => store.layout().problem(&object.name, Bytes::from(text)),
         _ => None,
     })
 }

@@ -164,7 +164,7 @@ impl Reviewing {
         }
         let kept = self.questions.iter().filter(|(_, state)| *state == State::Kept);
         self.file.dataset.questions = kept.map(|(question, _)| question.clone()).collect();
-        let bytes = self.file.to_bytes().map_err(Failure::work)?;
+        let bytes = self.file.to_bytes().map_err(|error| Failure::work(lab::error_chain(&error)))?;
         lab::write_whole(&self.path, &bytes)?;
         self.written = Key::of_bytes(&bytes);
         Ok(())

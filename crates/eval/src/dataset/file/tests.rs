@@ -90,14 +90,14 @@ fn removed_questions_leave_and_all_of_them_do_not() {
     file.dataset.questions.remove(0);
     assert_eq!(file.to_bytes().unwrap(), b"question,x\nWho?,2\n");
     file.dataset.questions.clear();
-    assert!(file.to_bytes().unwrap_err().contains("g.csv"));
+    assert!(file.to_bytes().unwrap_err().to_string().contains("g.csv"));
 }
 
 #[test]
 fn what_a_file_cannot_hold_is_refused_by_name() {
     let mut file = DatasetFile::read("g.csv", b"id,question\na,Why?\n").unwrap();
     file.dataset.questions[0].reference = Some("nan".into());
-    let refused = file.to_bytes().unwrap_err();
+    let refused = file.to_bytes().unwrap_err().to_string();
     assert!(refused.contains("reference") && refused.contains("`a`"), "{refused}");
 }
 

@@ -118,7 +118,7 @@ fn execution(folder: &std::path::Path, source: Source) -> Execution {
     let models = Arc::new(Models::new(BTreeMap::new(), context, Client::new(None)));
     Execution::new(
         experiment,
-        ArtifactStore::open(&folder.display().to_string(), &[]).unwrap(),
+        ArtifactStore::open(&folder.display().to_string(), &[], crate::layout::LAYOUT).unwrap(),
         Material { source, questions: Vec::new() },
         folder.join("scratch"),
         "run".to_owned(),

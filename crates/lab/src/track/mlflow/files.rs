@@ -3,6 +3,7 @@
 
 use crate::{
     board::{Board, ColumnKind, Row},
+    layout::RunFile,
     results::{QuestionResult, Results, TrialResult},
     track::View,
 };
@@ -55,9 +56,9 @@ pub(super) fn tables(files: &[File]) -> String {
 
 /// The files of the run for the whole.
 pub(super) fn of_run(view: &View, results: &Results, board: &Board) -> Vec<File> {
-    let mut files = vec![File::new("experiment.toml", view.experiment.shown())];
+    let mut files = vec![File::new(RunFile::Experiment.name(), view.experiment.shown())];
     if let Some(page) = view.report.as_ref().and_then(|path| std::fs::read(path).ok()) {
-        files.push(File::new("report.html", page));
+        files.push(File::new(RunFile::Report.name(), page));
     }
     if !results.questions.is_empty() {
         let dataset = Dataset { questions: results.questions.clone() };

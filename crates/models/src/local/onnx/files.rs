@@ -6,7 +6,7 @@ use super::{
     tokens::TextTokenizer,
     weights::Weights,
 };
-use crate::{Error, Kind, ModelDirectory, ModelFiles, provider::Context};
+use crate::{Absence, Error, Kind, ModelDirectory, ModelFiles, provider::Context};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{
@@ -71,7 +71,7 @@ impl Settings<'_> {
         let Some(path) = files.with_extension("safetensors").map(Path::to_owned) else {
             let onnx = onnx.ok_or_else(|| Error::NotHere {
                 model: self.model.to_owned(),
-                hint: format!("{} holds neither an .onnx nor a .safetensors file", files.folder.display()),
+                absence: Absence::lacks(&files.folder, ".onnx and no .safetensors file"),
             })?;
             if self.quantization == Some(Quantization::Int8) {
                 let reason = "is an ONNX file and runs as it is: `quantization = \"int8\"` needs a model.safetensors";
@@ -189,10 +189,8 @@ impl Located {
         if path.is_file() {
             return Ok(path);
         }
-        Err(Error::NotHere {
-            model: self.files.name.clone(),
-            hint: format!("{} has no tokenizer.json", self.files.folder.display()),
-        })
+        let absence = Absence::lacks(&self.files.folder, "tokenizer.json");
+        Err(Error::NotHere { model: self.files.name.clone(), absence })
     }
 
     /// A small settings file beside the model.

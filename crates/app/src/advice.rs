@@ -1,0 +1,133 @@
+//! What to do about an error, in commands. Libraries say what happened and
+//! where; how people call them is known here. Whoever puts an error into words
+//! adds what is said here, also where the words are kept for later.
+
+use eval::dataset::UnwritableFile;
+use models::Absence;
+use rag::load::LoadError;
+use std::{error::Error, sync::Arc};
+use store::Fate;
+
+const START: &str = "start one with `reverie run`";
+
+/// Has errors told with what to do about them, from here on.
+pub fn give() {
+    store::set_advice(advice);
+}
+
+fn advice(error: &(dyn Error + 'static)) -> Option<String> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(advice) = about(error) {
+            return Some(advice);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// About one error, whatever caused it.
+fn about(error: &(dyn Error + 'static)) -> Option<String> {
+    if let Some(error) = error.downcast_ref() {
+        return about_lab(error);
+    }
+    if let Some(error) = error.downcast_ref() {
+        return about_store(error);
+    }
+    if let Some(error) = error.downcast_ref::<Arc<store::Error>>() {
+        return about_store(error);
+    }
+    if let Some(error) = error.downcast_ref() {
+        return about_models(error);
+    }
+    match error.downcast_ref::<rag::Error>() {
+        Some(rag::Error::Model(error)) => return about_models(error),
+        Some(_) => return None,
+        None => {}
+    }
+    if let Some(error) = error.downcast_ref::<LoadError>() {
+        return matches!(error, LoadError::NoLibrary(_)).then(|| pull(models::Library::Pdfium.name()));
+    }
+    matches!(error.downcast_ref(), Some(UnwritableFile::Fields { .. }))
+        .then(|| "`reverie golden import` writes it as JSONL, which can".to_owned())
+}
+
+fn about_lab(error: &lab::Error) -> Option<String> {
+    match error {
+        // These are shown as what they hold.
+        lab::Error::Store(error) => about_store(error),
+        lab::Error::Model(error) => about_models(error),
+        lab::Error::Stage(rag::Error::Model(error)) => about_models(error),
+        lab::Error::NoRun { .. } => Some(START.to_owned()),
+        lab::Error::Behind { .. } => Some("`reverie track` tries again".to_owned()),
+        _ => None,
+    }
+}
+
+fn about_store(error: &store::Error) -> Option<String> {
+    let advice = match error {
+        store::Error::JournalDamaged { .. } => {
+            "`reverie journal gc --yes` saves every answer that can still be read, and the next run asks for the others"
+        }
+        store::Error::Newer { .. } => "use a newer version of reverie",
+        store::Error::Damaged {
+            fate: Fate::OfRun | Fate::SetAside { .. } | Fate::SetAsideByAnother | Fate::Readonly,
+            ..
+        } => START,
+        store::Error::NoSuchRun { .. } => "`reverie store stats` lists them",
+        store::Error::NoListOfArtifacts { .. } => "run it again with `reverie run`, or name the runs to keep",
+        _ => return None,
+    };
+    Some(advice.to_owned())
+}
+
+fn about_models(error: &models::Error) -> Option<String> {
+    match error {
+        models::Error::NotHere { model, absence: Absence::NotPulled } => Some(pull(model)),
+        models::Error::NotPinned { model, .. } => Some(format!("remove it, and {}", pull(model))),
+        models::Error::Journal(error) => about_store(error),
+        _ => None,
+    }
+}
+
+fn pull(model: &str) -> String {
+    format!("run `reverie models pull {model}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn not_pulled() -> models::Error {
+        models::Error::NotHere { model: "minilm".to_owned(), absence: Absence::NotPulled }
+    }
+
+    fn damaged(fate: Fate) -> store::Error {
+        store::Error::Damaged { path: "runs/r/results.json".to_owned(), reason: "it is empty".to_owned(), fate }
+    }
+
+    #[test]
+    fn an_error_is_told_with_the_command_that_mends_it_wherever_it_is_put_into_words() {
+        give();
+        for error in [lab::Error::from(not_pulled()), lab::Error::Stage(rag::Error::Model(not_pulled()))] {
+            let text = lab::error_chain(&error);
+            assert_eq!(text, "model `minilm` is not here; run `reverie models pull minilm`");
+        }
+        let text = lab::error_chain(&lab::Error::from(damaged(Fate::OfRun)));
+        assert!(
+            text.ends_with("is damaged: it is empty; the next run writes it anew; start one with `reverie run`"),
+            "{text}"
+        );
+        let kept = models::Error::Journal(Arc::new(store::Error::NoSuchRun { run: "r".to_owned() }));
+        let text = lab::error_chain(&kept);
+        assert_eq!(text.matches("`reverie store stats`").count(), 1, "{text}");
+    }
+
+    #[test]
+    fn nothing_is_said_where_the_error_says_it_or_nobody_can_know() {
+        for absence in [Absence::NoSuchPath, Absence::NotPullable { reason: "away".to_owned() }] {
+            assert_eq!(advice(&models::Error::NotHere { model: "x".to_owned(), absence }), None);
+        }
+        assert_eq!(advice(&damaged(Fate::Kept)), None);
+    }
+}

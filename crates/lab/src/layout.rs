@@ -1,0 +1,327 @@
+//! Every name that this crate makes in a store, built and read in one place,
+//! and what the store has to know of them.
+//!
+//! What a store writes of its own accord (checksums, model calls, leases, what
+//! was set aside) it names itself; see [`store::Layout`].
+
+use crate::artifact;
+use bytes::Bytes;
+use std::path::{Path, PathBuf};
+use store::{Key, Kind};
+
+const ARTIFACTS: &str = "artifacts";
+const PARTIAL: &str = "partial";
+const PARTS: &str = "parts";
+const TOKENS: &str = "tokens";
+const RUNS: &str = "runs";
+const LATEST: &str = ".latest";
+const QUESTIONS: &str = "questions";
+const PROBES: &str = "probes";
+const SCRATCH: &str = "scratch";
+const WORKERS: &str = "workers";
+const QUALIFICATIONS: &str = "qualifications";
+
+/// The format of an output of a task, by the ending of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// A table.
+    Parquet,
+    /// An index of vectors.
+    Dense,
+    /// An index of words.
+    Bm25,
+    /// The vectors of a text's tokens.
+    Tokens,
+}
+
+impl Format {
+    const ALL: [Self; 4] = [Self::Parquet, Self::Dense, Self::Bm25, Self::Tokens];
+
+    fn ending(self) -> &'static str {
+        match self {
+            Self::Parquet => "parquet",
+            Self::Dense => "dense",
+            Self::Bm25 => "bm25",
+            Self::Tokens => "tokens",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        let ending = name.rsplit('.').next();
+        Self::ALL.into_iter().find(|format| Some(format.ending()) == ending)
+    }
+
+    /// What is wrong with an output of this format, as far as it tells.
+    fn problem(self, bytes: Bytes) -> Option<String> {
+        let looked = match self {
+            Self::Parquet => artifact::check(bytes),
+            Self::Dense => rag::index::DenseIndex::from_bytes(&bytes).map(drop).map_err(Into::into),
+            Self::Bm25 => rag::index::Bm25Index::from_bytes(&bytes).map(drop).map_err(Into::into),
+            Self::Tokens => rag::index::TokenBlock::from_bytes(&bytes).map(drop).map_err(Into::into),
+        };
+        looked.err().map(|error| crate::error_chain(&error))
+    }
+}
+
+/// A file of a run's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunFile {
+    /// The experiment as it was.
+    Experiment,
+    /// What happened.
+    Events,
+    /// The names of the artifacts that the results come from.
+    Artifacts,
+    /// The report page.
+    Report,
+    /// What the run was made from.
+    Frozen,
+    /// What it found. Whoever finds it finds the others.
+    Results,
+}
+
+impl RunFile {
+    /// All of them, in the order in which they are copied.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Experiment, Self::Events, Self::Artifacts, Self::Report, Self::Frozen, Self::Results];
+
+    /// Its name in the folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Experiment => "experiment.toml",
+            Self::Events => "events.jsonl",
+            Self::Artifacts => "artifacts.json",
+            Self::Report => "report.html",
+            Self::Frozen => "frozen.json",
+            Self::Results => "results.json",
+        }
+    }
+
+    /// Where it is on this machine, in a run's folder.
+    pub fn within(self, folder: &Path) -> PathBuf {
+        folder.join(self.name())
+    }
+}
+
+/// `artifacts/ab/<key>.<format>`: the output of a task.
+pub(crate) fn artifact(key: &Key, format: Format) -> String {
+    let hex = key.hex();
+    format!("{ARTIFACTS}/{}/{hex}.{}", &hex[..2], format.ending())
+}
+
+/// The folder of all outputs of tasks.
+pub(crate) fn artifacts() -> &'static str {
+    ARTIFACTS
+}
+
+/// Whether a name is that of a whole output, not of a partial one.
+pub(crate) fn is_artifact(name: &str) -> bool {
+    is_below(name, ARTIFACTS)
+}
+
+/// `partial/<run>/<time>-artifacts-ab-<key>.<format>`: an output that lacks
+/// something. It must not be found under its task's key.
+pub(crate) fn partial(run: &str, now_ms: i64, artifact: &str) -> String {
+    format!("{PARTIAL}/{run}/{now_ms}-{}", artifact.replace('/', "-"))
+}
+
+/// `partial/parts/<task>`: the folder of what is embedded of a task that is
+/// not finished.
+pub(crate) fn parts(task: &Key) -> String {
+    format!("{PARTIAL}/{PARTS}/{}", task.hex())
+}
+
+/// The vectors of some of a task's texts. Its name says all there is to know
+/// of it, so that a part that is cut off or replaced is found out.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Part {
+    /// The first text.
+    pub(crate) from: usize,
+    /// The text after the last.
+    pub(crate) to: usize,
+    /// The short key of its bytes.
+    pub(crate) digest: String,
+}
+
+impl Part {
+    /// `<folder>/<from>-<to>-<digest>.parquet`.
+    pub(crate) fn name(&self, folder: &str) -> String {
+        let Self { from, to, digest } = self;
+        format!("{folder}/{from:09}-{to:09}-{digest}.{}", Format::Parquet.ending())
+    }
+
+    /// What a name says; none if it is no part's.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let file = name.rsplit('/').next()?.strip_suffix(Format::Parquet.ending())?.strip_suffix('.')?;
+        let mut words = file.split('-');
+        let (from, to, digest) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?);
+        words.next().is_none().then(|| Self { from, to, digest: digest.to_owned() })
+    }
+}
+
+/// `partial/tokens/<task>/<first>.tokens`: the token vectors of some of a
+/// task's texts, from the first on.
+pub(crate) fn token_part(task: &Key, first: usize) -> String {
+    format!("{PARTIAL}/{TOKENS}/{}/{first:08}.{}", task.hex(), Format::Tokens.ending())
+}
+
+/// `runs/<run>/<file>`.
+pub(crate) fn run_file(run: &str, file: RunFile) -> String {
+    format!("{RUNS}/{run}/{}", file.name())
+}
+
+/// `runs/<experiment>.latest`: which run of an experiment was the last.
+pub(crate) fn latest(experiment: &str) -> String {
+    format!("{RUNS}/{experiment}{LATEST}")
+}
+
+/// `questions/<key>.json`: what a cluster's workers are asked.
+pub(crate) fn questions(bytes: &[u8]) -> String {
+    format!("{QUESTIONS}/{}.json", Key::of_bytes(bytes).hex())
+}
+
+/// `probes/<driver>`: what a cluster's workers must find, to be in the same store.
+pub(crate) fn probe(driver: &str) -> String {
+    format!("{PROBES}/{driver}")
+}
+
+/// The folder of all runs on this machine.
+pub(crate) fn runs_folder(root: &Path) -> PathBuf {
+    root.join(RUNS)
+}
+
+/// The folder of a run on this machine.
+pub(crate) fn run_folder(root: &Path, run: &str) -> PathBuf {
+    runs_folder(root).join(run)
+}
+
+/// The folder of files that are of no use to other machines.
+pub(crate) fn scratch_folder(root: &Path) -> PathBuf {
+    root.join(SCRATCH)
+}
+
+/// What happened on a worker of a cluster.
+pub(crate) fn worker_log(root: &Path, run: &str) -> PathBuf {
+    root.join(WORKERS).join(format!("{run}-{}.jsonl", store::unique_token()))
+}
+
+/// How a judge did, by the key of its identity.
+pub(crate) fn qualification(root: &Path, judge: &Key) -> PathBuf {
+    root.join(QUALIFICATIONS).join(format!("{}.json", judge.short()))
+}
+
+/// What is wrong with an output of a task, by its name, as far as its format
+/// tells. That is all there is to go by for those of versions that noted no
+/// checksum.
+pub(crate) fn problem(name: &str, bytes: Bytes) -> Option<String> {
+    Format::of(name)?.problem(bytes)
+}
+
+fn is_below(name: &str, folder: &str) -> bool {
+    name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// What a store is told of the names in it. Every store of an experiment is
+/// opened with [`LAYOUT`].
+#[derive(Debug)]
+struct Names;
+
+/// The layout of an experiment's store.
+pub const LAYOUT: &dyn store::Layout = &Names;
+
+impl store::Layout for Names {
+    fn kind(&self, name: &str) -> Kind {
+        let parts: Vec<&str> = name.split('/').collect();
+        match parts[..] {
+            [ARTIFACTS, _, file] => match file.split_once('.') {
+                Some((_, format)) => Kind::Artifact { format: format.to_owned() },
+                None => Kind::Other,
+            },
+            // Parts of a task that is not finished are of use to every run.
+            [PARTIAL, PARTS | TOKENS, ..] => Kind::Partial { run: None },
+            [PARTIAL, run, ..] => Kind::Partial { run: Some(run.to_owned()) },
+            [RUNS, run, file] => {
+                let known = RunFile::ALL.into_iter().find(|known| known.name() == file);
+                let file = match known {
+                    Some(RunFile::Results) => store::RunFile::Results,
+                    Some(RunFile::Artifacts) => store::RunFile::Artifacts,
+                    _ if file.ends_with(".jsonl") => store::RunFile::Log,
+                    _ if file.ends_with(".json") => store::RunFile::Json,
+                    _ => store::RunFile::Other,
+                };
+                Kind::Run { run: run.to_owned(), file }
+            }
+            [RUNS, pointer] if pointer.ends_with(LATEST) => Kind::Pointer,
+            [QUESTIONS, ..] => Kind::Input,
+            [SCRATCH, ..] => Kind::Machine,
+            _ => Kind::Other,
+        }
+    }
+
+    fn runs(&self) -> &str {
+        RUNS
+    }
+
+    fn problem(&self, name: &str, bytes: Bytes) -> Option<String> {
+        problem(name, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> Key {
+        Key::of_bytes(b"task")
+    }
+
+    #[test]
+    fn names_are_what_they_were_in_every_earlier_version() {
+        let (key, hex) = (key(), key().hex());
+        assert_eq!(artifact(&key, Format::Dense), format!("artifacts/{}/{hex}.dense", &hex[..2]));
+        assert_eq!(
+            partial("r", 7, &artifact(&key, Format::Parquet)),
+            format!("partial/r/7-artifacts-{}-{hex}.parquet", &hex[..2])
+        );
+        let part = Part { from: 64, to: 128, digest: "0123456789ab".to_owned() };
+        let name = part.name(&parts(&key));
+        assert_eq!(name, format!("partial/parts/{hex}/000000064-000000128-0123456789ab.parquet"));
+        assert_eq!(Part::parse(&name), Some(part));
+        assert_eq!(token_part(&key, 256), format!("partial/tokens/{hex}/00000256.tokens"));
+        assert_eq!(run_file("r", RunFile::Results), "runs/r/results.json");
+        assert_eq!(latest("animals"), "runs/animals.latest");
+        assert_eq!(questions(b"task"), format!("questions/{hex}.json"));
+    }
+
+    #[test]
+    fn a_store_is_told_what_every_name_is() {
+        let kind = |name: &str| LAYOUT.kind(name);
+        for format in Format::ALL {
+            assert_eq!(kind(&artifact(&key(), format)), Kind::Artifact { format: format.ending().to_owned() });
+        }
+        assert_eq!(kind(&partial("r", 7, "artifacts/ab/x.parquet")), Kind::Partial { run: Some("r".to_owned()) });
+        assert_eq!(kind(&token_part(&key(), 0)), Kind::Partial { run: None });
+        assert_eq!(kind(&format!("{}/x.parquet", parts(&key()))), Kind::Partial { run: None });
+        let files = RunFile::ALL.map(|file| match kind(&run_file("r", file)) {
+            Kind::Run { run, file } if run == "r" => Some(file),
+            _ => None,
+        });
+        use store::RunFile as Of;
+        assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Results].map(Some));
+        assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (Kind::Pointer, Kind::Input));
+        assert_eq!((kind("scratch/tokens"), kind(&probe("x"))), (Kind::Machine, Kind::Other));
+        assert_eq!(
+            kind("artifacts/ab/x.of-another-version"),
+            Kind::Artifact { format: "of-another-version".to_owned() }
+        );
+    }
+
+    #[test]
+    fn an_output_that_is_cut_off_is_told_by_its_format() {
+        for format in Format::ALL {
+            let problem = LAYOUT.problem(&artifact(&key(), format), Bytes::from_static(b"cut"));
+            assert!(problem.is_some(), "{format:?}");
+        }
+        assert_eq!(LAYOUT.problem("artifacts/ab/x.other", Bytes::new()), None);
+    }
+}
