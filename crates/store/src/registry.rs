@@ -30,6 +30,10 @@ impl<T> NamesNoFile for T {}
 /// `impl Config { pub(super) fn build(&self, cx: Context) -> Result<Box<dyn Trait>, Error> }`.
 /// One whose settings name files has
 /// `pub(super) fn read_files(&mut self, read: Read<'_>) -> Result<(), String>` too.
+///
+/// What more the enum should derive stands above it: with `#[derive(schemars::JsonSchema)]` there, and on each
+/// `Config`, names, types, defaults and descriptions of all settings can be asked for: what the classes of the Python
+/// package are written from.
 #[macro_export]
 macro_rules! registry {
     (

@@ -16,6 +16,7 @@ use crate::{Chunk, ChunkTable, Document, Error, Hit, Passage};
 
 store::registry! {
     /// Which chunker, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum ChunkerConfig builds Box<dyn Chunker>, from (), or Error {
         Sentence => sentence,
         SentenceWindow => sentence_window,

@@ -16,6 +16,7 @@ use models::Chat;
 
 store::registry! {
     /// Which way to answer, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum GeneratorConfig builds Box<dyn Generator>, from Chat, or Error {
         Compact => compact,
         Refine => refine,

@@ -23,7 +23,7 @@ const INSTRUCTION_TOKENS: usize = 256;
 const TOKENS_PER_NUMBER: u32 = 4;
 
 /// Settings of `listwise`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The name of the chat model.

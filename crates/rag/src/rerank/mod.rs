@@ -9,6 +9,7 @@ use models::{Chat, Embedder, Reranker as RerankHandle};
 
 store::registry! {
     /// Which reranker, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum RerankerConfig builds Box<dyn Reranker>, from &Context, or Error {
         None => none,
         CrossEncoder => cross_encoder,

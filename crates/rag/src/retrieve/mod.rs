@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 store::registry! {
     /// Which retriever, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum RetrieverConfig builds Box<dyn Retriever>, from (), or Error {
         Dense => dense,
         Bm25 => bm25,
