@@ -13,5 +13,5 @@ mod place;
 mod render;
 
 pub use cli::{leave, main};
-pub use environment::{home, model_directory, pull_options, setup, variable};
+pub use environment::{home, model_directory, pull_options, setup, store_options, variable};
 pub use place::{Place, place};

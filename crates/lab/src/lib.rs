@@ -3,6 +3,7 @@
 //! of HTTP or terminals.
 
 pub mod artifact;
+mod blocks;
 mod budget;
 mod calibration;
 pub mod engine;
@@ -24,6 +25,7 @@ mod timing;
 pub mod track;
 mod trial;
 
+pub use blocks::file_blocks;
 pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use estimate::{CostEstimate, ModelEstimate};
@@ -41,6 +43,7 @@ pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
     RayEngineSpec, ScoringSpec, Space, SpecError, StageSpec,
 };
+pub use task::read::{Content, content as read_file};
 pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
 

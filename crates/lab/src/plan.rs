@@ -5,7 +5,9 @@
 //! inputs. Equal keys are the same task, so a prefix that trials share is
 //! planned once.
 
-use crate::{artifact, estimate::CostEstimate, spec::Experiment, timing::TimeEstimate, trial::Trial};
+use crate::{
+    artifact, blocks::file_blocks, estimate::CostEstimate, spec::Experiment, timing::TimeEstimate, trial::Trial,
+};
 use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
@@ -24,10 +26,6 @@ use store::{Key, KeyBuilder};
 /// Questions answered by one task: small, so that a lost task loses little
 /// and trials finish one after another.
 const QUESTIONS_PER_TASK: usize = 8;
-/// Files parsed by one task, at most.
-const FILES_PER_TASK: usize = 64;
-/// Bytes of files parsed by one task, unless one file is larger.
-const BYTES_PER_TASK: u64 = 1 << 20;
 
 /// The kind of work a task does: the rows of the live table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -420,26 +418,13 @@ impl Plan {
     }
 
     fn load(&mut self, inputs: &Inputs<'_>) -> Vec<TaskId> {
-        let mut shards: Vec<Vec<&(SourceFile, Key)>> = Vec::new();
-        let (mut bytes, mut count) = (0, 0);
         let read = inputs.files.iter().map(|file| (&file.0, Some(file)));
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
-        for (listed, file) in files {
-            let full = shards.is_empty() || count >= FILES_PER_TASK || bytes + listed.bytes > BYTES_PER_TASK;
-            if full {
-                shards.push(Vec::new());
-                (bytes, count) = (0, 0);
-            }
-            bytes += listed.bytes;
-            count += 1;
-            if let (Some(shard), Some(file)) = (shards.last_mut(), file) {
-                shard.push(file);
-            }
-        }
-        shards.retain(|shard| !shard.is_empty());
+        let blocks = file_blocks(files.iter().map(|(listed, _)| listed.bytes));
+        let shards = blocks.into_iter().map(|block| files[block].iter().filter_map(|(_, file)| *file).collect());
         shards
-            .into_iter()
+            .filter(|shard: &Vec<&(SourceFile, Key)>| !shard.is_empty())
             .map(|shard| {
                 let names: Vec<_> = shard.iter().map(|(file, key)| (&file.path, key)).collect();
                 let key = self

@@ -1,15 +1,18 @@
-//! Experiments and pipelines for Python programs. What goes in and out is
-//! JSON; the package's `experiment.py` makes tables and pages of it.
+//! Experiments and pipelines for Python programs. What comes out is JSON; the
+//! package's `experiment.py` makes tables and pages of it.
 
 use crate::{
-    process::check,
+    mistakes,
     remote::{PythonCluster, runtime},
+    results::Results,
+    settings,
 };
 use app::Place;
-use lab::{Error, Progress, Results, Session, Setup};
+use lab::{Error, Progress, Session, Setup};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
+    types::PyString,
 };
 use std::{
     ffi::CString,
@@ -24,7 +27,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// How long work may take to end after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);
 
-fn error(error: Error) -> PyErr {
+/// An error as Python's kind of it.
+pub(crate) fn error(error: Error) -> PyErr {
     let text = lab::error_chain(&error);
     if let Some(failure) = lab::failed_function(&error) {
         return function_error(&text, failure).unwrap_or_else(|error| error);
@@ -93,22 +97,30 @@ pub(crate) struct Experiment {
 
 #[pymethods]
 impl Experiment {
-    /// Reads the text of an experiment file; relative paths start from `base`.
+    /// Reads the text of an experiment file, or a dictionary with the same
+    /// tables; relative paths start from `base`.
     #[new]
-    fn new(text: &str, base: PathBuf) -> PyResult<Self> {
-        let experiment = lab::Experiment::parse(text, base).map_err(|errors| {
-            let lines: Vec<String> =
-                errors.iter().map(|error| format!("line {error}\n    {}", error.source_line)).collect();
-            PyValueError::new_err(lines.join("\n"))
-        })?;
+    fn new(experiment: &Bound<'_, PyAny>, base: PathBuf) -> PyResult<Self> {
+        let experiment = match experiment.cast::<PyString>() {
+            Ok(text) => lab::Experiment::parse(text.to_str()?, base).map_err(|errors| {
+                errors.iter().map(|error| format!("line {error}\n    {}", error.source_line)).collect::<Vec<_>>()
+            }),
+            Err(_) => {
+                let tables = settings::value(experiment)?.to_string();
+                let text = lab::Experiment::toml(&tables).map_err(PyValueError::new_err)?;
+                lab::Experiment::parse(&text, base).map_err(|errors| {
+                    let named =
+                        |error: &lab::SpecError| mistakes::named(&text, error.line, error.column, &error.message);
+                    errors.iter().map(named).collect()
+                })
+            }
+        };
+        let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;
         Ok(Self { experiment })
     }
 
-    /// Reads the same as JSON, which a dictionary can be written as.
-    #[staticmethod]
-    fn from_json(text: &str, base: PathBuf) -> PyResult<Self> {
-        let text = lab::Experiment::toml(text).map_err(PyValueError::new_err)?;
-        Self::new(&text, base)
+    fn __getnewargs__(&self) -> (&str, PathBuf) {
+        (&self.experiment.text, self.experiment.base.clone())
     }
 
     #[getter]
@@ -146,7 +158,7 @@ impl Experiment {
         address: Option<&str>,
         budget_usd: Option<f64>,
         on_progress: Option<Py<PyAny>>,
-    ) -> PyResult<String> {
+    ) -> PyResult<Results> {
         let mut experiment = self.experiment.clone();
         if let Place::Job(ray) = app::place(&mut experiment, engine, address).map_err(PyValueError::new_err)? {
             return Err(PyValueError::new_err(format!(
@@ -165,7 +177,7 @@ impl Experiment {
             Ok((results, tracking.finish().await))
         };
         let mut shown = String::new();
-        let (results, notes): (Result<Results, Error>, Vec<String>) = wait(py, &cancel, run, |py| {
+        let (results, notes): (Result<lab::Results, Error>, Vec<String>) = wait(py, &cancel, run, |py| {
             let Some(on_progress) = &on_progress else { return Ok(()) };
             let now = serde_json::json!({ "operators": progress.snapshot(), "models": progress.models() }).to_string();
             if now != shown {
@@ -181,12 +193,12 @@ impl Experiment {
                 raised.write_unraisable(py, None);
             }
         }
-        json(&results.map_err(error)?)
+        Results::of(results.map_err(error)?)
     }
 
     /// The results of the last finished run.
-    fn results(&self, py: Python<'_>) -> PyResult<String> {
-        json(&self.latest(py)?)
+    fn results(&self, py: Python<'_>) -> PyResult<Results> {
+        Results::of(self.latest(py)?)
     }
 
     /// The report page of the last finished run.
@@ -232,7 +244,7 @@ impl Experiment {
         Ok((Session::open(self.experiment.clone(), setup).map_err(error)?, cancel))
     }
 
-    fn latest(&self, py: Python<'_>) -> PyResult<Results> {
+    fn latest(&self, py: Python<'_>) -> PyResult<lab::Results> {
         let (session, cancel) = self.session(None, None, Progress::default())?;
         wait(py, &cancel, || async move { session.latest().await }, |_| Ok(()))
     }
@@ -281,30 +293,4 @@ impl Pipeline {
         });
         Ok(())
     }
-}
-
-fn read(results: &str) -> PyResult<Results> {
-    serde_json::from_str(results).map_err(|error| PyValueError::new_err(format!("these are no results: {error}")))
-}
-
-/// The report page of results.
-#[pyfunction]
-pub(crate) fn report(results: &str) -> PyResult<String> {
-    check()?;
-    app::library::report(&read(results)?).map_err(|error| PyRuntimeError::new_err(error.to_string()))
-}
-
-/// What functions of the user's own failed at, as a text with their tracebacks
-/// for people; none where nothing did.
-#[pyfunction]
-pub(crate) fn function_failures(results: &str) -> PyResult<Option<String>> {
-    Ok(app::library::function_failures(&read(results)?))
-}
-
-/// Two trials, metric by metric, with paired tests.
-#[pyfunction]
-pub(crate) fn compare(py: Python<'_>, results: &str, first: &str, second: &str) -> PyResult<String> {
-    check()?;
-    let results = read(results)?;
-    py.detach(|| app::library::compare(&results, first, second)).map_err(error)
 }

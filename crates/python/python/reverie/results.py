@@ -47,9 +47,9 @@ class Results:
     In a notebook it shows the leaderboard with intervals, what is tied, and parallel coordinates of all trials.
     """
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._data: dict[str, Any] = json.loads(text)
+    def __init__(self, results: str | _core.Results) -> None:
+        self._core = results if isinstance(results, _core.Results) else _core.Results(results)
+        self._data: dict[str, Any] = json.loads(self._core.text)
         self.experiment: str = self._data["experiment"]
         """The experiment's name."""
         self.run: str = self._data["run"]
@@ -161,7 +161,7 @@ class Results:
         return Table([(name, "text") for name in names], rows)
 
     def _function_failures(self) -> str | None:
-        return _core.function_failures(self._text) if self._data.get("function_errors") else None
+        return self._core.function_failures() if self._data.get("function_errors") else None
 
     def compare(self, first: str, second: str) -> Comparison:
         """Two trials, metric by metric, on the questions that both were asked.
@@ -170,11 +170,11 @@ class Results:
             LookupError: If there is no such trial.
         """
         self._trial(first), self._trial(second)
-        return Comparison(first, second, json.loads(_core.compare(self._text, first, second)))
+        return Comparison(first, second, json.loads(self._core.compare(first, second)))
 
     def report(self) -> str:
         """The report: one HTML page that needs nothing else."""
-        return _core.report(self._text)
+        return self._core.report()
 
     def _trial(self, id: str) -> dict[str, Any]:
         known = {trial["trial"]["id"]: trial for trial in self._data["trials"]}
@@ -255,9 +255,7 @@ class Results:
         """The report's plot, without questions and passages, in a frame that can do nothing but draw."""
         if len(self._data["trials"]) < 2 or not self._data["questions"]:
             return ""
-        trials = [{**trial, "questions": []} for trial in self._data["trials"]]
-        page = _core.report(json.dumps({**self._data, "trials": trials, "questions": [], "rejected": []}))
-        page = page.replace("</head>", _ONLY_THE_PLOT, 1)
+        page = self._core.overview().replace("</head>", _ONLY_THE_PLOT, 1)
         return (
             f'<iframe sandbox="allow-scripts" srcdoc="{escape(page)}" title="Parallel coordinates" '
             'style="width:100%;height:520px;border:0"></iframe>'
