@@ -65,7 +65,7 @@ pub(crate) fn settings(object: &Bound<'_, PyAny>) -> PyResult<String> {
 
 fn convert(object: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<Value> {
     if depth > DEEPEST {
-        return Err(wrong(place, "settings are nested too deep: do they hold themselves?"));
+        return Err(wrong("", "settings are nested too deep: do they hold themselves?"));
     }
     if object.is_none() {
         return Ok(Value::Null);

@@ -22,7 +22,7 @@ from reverie.rerankers import Rerankers
 from reverie.retrievers import Retrievers
 
 # How long a call may take unless a decorator says something else, in seconds.
-TIMEOUT_SECONDS = 300.0
+TIMEOUT_SECONDS = Metrics.Python.timeout_seconds
 
 
 class Function:
