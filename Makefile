@@ -18,7 +18,7 @@ SERVICES := .tools/services
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test pins wheel cluster cluster-demo services python check format bench fidelity clean
+.PHONY: demo build test pins classes wheel cluster cluster-demo services python check format bench fidelity clean
 
 ## The whole way: tools, build, models, manuals, twelve trials, an answer.
 demo: build
@@ -44,6 +44,11 @@ test: build services
 ## What each component gives for a fixed input, written anew after its VERSION was raised: `crates/*/pins`.
 pins: $(TOOLS)
 	REVERIE_WRITE_PINS=1 REVERIE_TEST_LIBRARIES=$(LIBRARIES) cargo nextest run --release -p rag -p eval -p models -E 'test(are_pinned)'
+
+## The classes of components in the Python package, written anew from the Rust source after settings or their comments
+## have changed: `crates/python/python/reverie/{chunkers,retrievers,rerankers,generators,metrics}.py`.
+classes: $(TOOLS)
+	REVERIE_WRITE_CLASSES=1 cargo test --release -p python --test classes
 
 ## Servers that tests start by themselves: S3 and MLflow. PostgreSQL is taken from the system.
 services: $(SERVICES)/ready

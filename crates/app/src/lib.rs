@@ -16,5 +16,5 @@ mod report;
 
 pub use advice::give as give_advice;
 pub use cli::{leave, main};
-pub use environment::{home, model_directory, pull_options, setup, variable};
+pub use environment::{home, model_directory, pull_options, setup, store_options, variable};
 pub use place::{Place, place};

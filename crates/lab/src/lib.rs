@@ -3,6 +3,7 @@
 //! of HTTP or terminals.
 
 pub mod artifact;
+mod blocks;
 pub mod board;
 mod budget;
 mod calibration;
@@ -28,6 +29,7 @@ pub mod track;
 mod trial;
 mod work;
 
+pub use blocks::file_blocks;
 pub use board::Board;
 pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
@@ -50,7 +52,10 @@ pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
     RayEngineSpec, ScoringSpec, SpecError, StageSpec,
 };
-pub use task::Task;
+pub use task::{
+    Task,
+    read::{Content, content as read_file},
+};
 pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
 

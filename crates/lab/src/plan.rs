@@ -6,6 +6,7 @@
 //! planned once.
 
 use crate::{
+    blocks::file_blocks,
     estimate::CostEstimate,
     operator::Operator,
     spec::Experiment,
@@ -27,10 +28,6 @@ use store::{Key, KeyBuilder};
 /// Questions answered by one task: small, so that a lost task loses little
 /// and trials finish one after another.
 const QUESTIONS_PER_TASK: usize = 8;
-/// Files parsed by one task, at most.
-const FILES_PER_TASK: usize = 64;
-/// Bytes of files parsed by one task, unless one file is larger.
-const BYTES_PER_TASK: u64 = 1 << 20;
 
 /// A task's place in its plan. Inputs always come before the tasks that use them.
 pub type TaskId = usize;
@@ -282,24 +279,11 @@ impl Plan {
     }
 
     fn load(&mut self, inputs: &Inputs<'_>) -> Vec<TaskId> {
-        let mut shards: Vec<Vec<&(SourceFile, Key)>> = Vec::new();
-        let (mut bytes, mut count) = (0, 0);
         let read = inputs.files.iter().map(|file| (&file.0, Some(file)));
         let mut files: Vec<_> = read.chain(inputs.unread.iter().map(|file| (file, None))).collect();
         files.sort_by(|one, other| one.0.path.cmp(&other.0.path));
-        for (listed, file) in files {
-            let full = shards.is_empty() || count >= FILES_PER_TASK || bytes + listed.bytes > BYTES_PER_TASK;
-            if full {
-                shards.push(Vec::new());
-                (bytes, count) = (0, 0);
-            }
-            bytes += listed.bytes;
-            count += 1;
-            if let (Some(shard), Some(file)) = (shards.last_mut(), file) {
-                shard.push(file);
-            }
-        }
-        shards.retain(|shard| !shard.is_empty());
+        let blocks = file_blocks(files.iter().map(|(listed, _)| listed.bytes));
+        let shards = blocks.into_iter().map(|block| files[block].iter().filter_map(|(_, file)| *file).collect());
         let load = |shard: Vec<&(SourceFile, Key)>| {
             let label = match shard.as_slice() {
                 [(file, _)] => format!("load {}", file.path),
@@ -307,7 +291,7 @@ impl Plan {
             };
             self.add(inputs, work::Load { files: shard.into_iter().cloned().collect() }, || label)
         };
-        shards.into_iter().map(load).collect()
+        shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(load).collect()
     }
 
     fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {

@@ -1,15 +1,18 @@
-//! Experiments and pipelines for Python programs. What goes in and out is
-//! JSON; the package's `experiment.py` makes tables and pages of it.
+//! Experiments and pipelines for Python programs. What comes out is JSON; the
+//! package's `experiment.py` makes tables and pages of it.
 
 use crate::{
+    mistakes,
     remote::{PythonCluster, runtime},
     results::Results,
+    settings,
 };
 use app::Place;
 use lab::{Error, Progress, Session, Setup};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
+    types::PyString,
 };
 use std::{
     ffi::CString,
@@ -94,22 +97,30 @@ pub(crate) struct Experiment {
 
 #[pymethods]
 impl Experiment {
-    /// Reads the text of an experiment file; relative paths start from `base`.
+    /// Reads the text of an experiment file, or a dictionary with the same
+    /// tables; relative paths start from `base`.
     #[new]
-    fn new(text: &str, base: PathBuf) -> PyResult<Self> {
-        let experiment = lab::Experiment::parse(text, base).map_err(|errors| {
-            let lines: Vec<String> =
-                errors.iter().map(|error| format!("line {error}\n    {}", error.source_line)).collect();
-            PyValueError::new_err(lines.join("\n"))
-        })?;
+    fn new(experiment: &Bound<'_, PyAny>, base: PathBuf) -> PyResult<Self> {
+        let experiment = match experiment.cast::<PyString>() {
+            Ok(text) => lab::Experiment::parse(text.to_str()?, base).map_err(|errors| {
+                errors.iter().map(|error| format!("line {error}\n    {}", error.source_line)).collect::<Vec<_>>()
+            }),
+            Err(_) => {
+                let tables = settings::value(experiment)?.to_string();
+                let text = lab::Experiment::toml(&tables).map_err(PyValueError::new_err)?;
+                lab::Experiment::parse(&text, base).map_err(|errors| {
+                    let named =
+                        |error: &lab::SpecError| mistakes::named(&text, error.line, error.column, &error.message);
+                    errors.iter().map(named).collect()
+                })
+            }
+        };
+        let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;
         Ok(Self { experiment })
     }
 
-    /// Reads the same as JSON, which a dictionary can be written as.
-    #[staticmethod]
-    fn from_json(text: &str, base: PathBuf) -> PyResult<Self> {
-        let text = lab::Experiment::toml(text).map_err(PyValueError::new_err)?;
-        Self::new(&text, base)
+    fn __getnewargs__(&self) -> (&str, PathBuf) {
+        (&self.experiment.text, self.experiment.base.clone())
     }
 
     #[getter]

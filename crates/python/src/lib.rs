@@ -9,18 +9,24 @@
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //! - `process` (feature `python`): what the package knows of its own process.
 //! - `arrow` (feature `python`): batches as other programs make them.
-//! - `experiment`, `results`, `stages` (feature `python`): experiments, pipelines, results and stages for Python programs.
+//! - `experiment`, `results`, `stages`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
+//!   stages for Python programs.
+//! - `settings` (feature `python`): dictionaries and objects of classes as settings; [`mistakes`]: how what is wrong
+//!   with them is told.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop does,
 //! and their code is called by it, holds no thread, and never waits.
 
 pub mod aimd;
+pub mod mistakes;
 pub mod scheduler;
 
 #[cfg(feature = "python")]
 mod arrow;
 #[cfg(feature = "python")]
 mod attempt;
+#[cfg(feature = "python")]
+mod corpus;
 #[cfg(feature = "python")]
 mod experiment;
 #[cfg(feature = "python")]
@@ -33,6 +39,8 @@ mod remote;
 mod results;
 #[cfg(feature = "python")]
 mod run;
+#[cfg(feature = "python")]
+mod settings;
 #[cfg(feature = "python")]
 mod stages;
 #[cfg(feature = "python")]
@@ -52,12 +60,14 @@ mod _core {
     #[pymodule_export]
     use crate::{
         attempt::Attempt,
+        corpus::{Block, Corpus, rejection, store_variables},
         experiment::{Experiment, Pipeline},
         limits::Limits,
         remote::{Done, RayWorker, home, main},
         results::Results,
         run::Scheduler,
-        stages::{Chunker, Embedding, IndexWriter, Parser},
+        settings::settings,
+        stages::{Chunker, Embedding, Folder, IndexWriter, Parser},
         windows::Windows,
     };
 }

@@ -6,6 +6,7 @@ use crate::{
     arrow::{Given, bytes, texts, truths, vectors, with_columns, wrong},
     process::check,
     remote::runtime,
+    settings,
 };
 use arrow_array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array,
@@ -73,12 +74,16 @@ pub(crate) struct Parser {
 #[pymethods]
 impl Parser {
     #[new]
-    #[pyo3(signature = (limits="{}"))]
-    fn new(limits: &str) -> PyResult<Self> {
+    #[pyo3(signature = (limits=None))]
+    fn new(limits: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         if let Ok(path) = app::model_directory().library(models::Library::Pdfium) {
             load::bind_pdfium(&path).map_err(|error| failed(&error))?;
         }
-        Ok(Self { limits: serde_json::from_str(limits).map_err(wrong)? })
+        Ok(Self { limits: settings::read("limits", settings::table(limits)?)? })
+    }
+
+    fn __getnewargs__(&self) -> PyResult<(String,)> {
+        serde_json::to_string(&self.limits).map(|text| (text,)).map_err(wrong)
     }
 
     /// A row for each file: its document, or why it gave none.
@@ -109,10 +114,14 @@ pub(crate) struct Chunker {
 #[pymethods]
 impl Chunker {
     #[new]
-    fn new(config: &str) -> PyResult<Self> {
-        let config: ChunkerConfig = serde_json::from_str(config).map_err(wrong)?;
+    fn new(config: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let config: ChunkerConfig = settings::read("chunker", settings::component(config)?)?;
         config.build(&rag::Context::default()).map_err(|error| wrong(lab::error_chain(&error)))?;
         Ok(Self { config })
+    }
+
+    fn __getnewargs__(&self) -> PyResult<(String,)> {
+        serde_json::to_string(&self.config).map(|text| (text,)).map_err(wrong)
     }
 
     /// The chunks of all documents, in order.
@@ -140,11 +149,12 @@ pub(crate) struct Embedding {
 
 #[pymethods]
 impl Embedding {
-    /// `cores` are the threads that the model may use; all of the machine's if left out.
+    /// A name is that of a model in this process. `cores` are the threads that
+    /// the model may use; all of the machine's if left out.
     #[new]
     #[pyo3(signature = (config, cores=None))]
-    fn new(py: Python<'_>, config: &str, cores: Option<usize>) -> PyResult<Self> {
-        let config: ModelConfig = serde_json::from_str(config).map_err(wrong)?;
+    fn new(py: Python<'_>, config: &Bound<'_, PyAny>, cores: Option<usize>) -> PyResult<Self> {
+        let config: ModelConfig = settings::read("embedder", settings::embedder(config)?)?;
         let ModelConfig::Embedding(config) = config else { return Err(wrong("this is no embedding model")) };
         let cpu = cores.map_or_else(CpuBudget::machine, |cores| CpuBudget::new(cores.max(1)));
         let context =
@@ -193,6 +203,9 @@ impl Embedding {
     }
 }
 
+/// The chunks of an index.
+const CHUNKS: &str = "chunks.parquet";
+
 /// Our index of a corpus at an address: `chunks.parquet`, `index.dense` and
 /// `index.bm25`, byte for byte what an engine makes of the same rows.
 #[pyclass(frozen, module = "reverie._core")]
@@ -216,9 +229,10 @@ impl IndexWriter {
     /// A folder, or a URL of an object store.
     #[new]
     fn new(address: &str) -> PyResult<Self> {
-        let options = app::setup(tokio_util::sync::CancellationToken::new()).store_options;
-        let _guard = runtime()?.enter();
-        let store = ArtifactStore::open(address, &options, &NoLayout).map_err(|error| failed(&error))?;
+        let store = opened(address)?;
+        if runtime()?.block_on(store.exists(CHUNKS)).map_err(|error| failed(&error))? {
+            return Err(taken(&store));
+        }
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
         Ok(Self { store, folder, state: Mutex::default() })
     }
@@ -275,7 +289,7 @@ impl IndexWriter {
             let words = Bm25Index::build(&texts).to_bytes();
             let written = runtime()?.block_on(async {
                 let new = [
-                    self.store.put("chunks.parquet", table).await?,
+                    self.store.put(CHUNKS, table).await?,
                     self.store.put_file("index.dense", &path).await?,
                     self.store.put("index.bm25", words).await?,
                 ];
@@ -283,16 +297,47 @@ impl IndexWriter {
             });
             let new = written.map_err(|error| failed(&error))?;
             if new.contains(&false) {
-                return Err(wrong(format!(
-                    "{}: there is an index already, which is never changed: give another address",
-                    self.store.location()
-                )));
+                return Err(taken(&self.store));
             }
             Ok(serde_json::json!({
                 "chunks": state.chunks.len(), "vectors": state.vectors, "dimensions": state.dimensions,
-                "files": ["chunks.parquet", "index.dense", "index.bm25"],
+                "files": [CHUNKS, "index.dense", "index.bm25"],
             })
             .to_string())
         })
     }
+}
+
+/// Files at an address, as many writers make them side by side.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Folder {
+    store: ArtifactStore,
+}
+
+#[pymethods]
+impl Folder {
+    /// A folder, which is made, or a URL of an object store.
+    #[new]
+    fn new(address: &str) -> PyResult<Self> {
+        Ok(Self { store: opened(address)? })
+    }
+
+    /// The names of the files.
+    fn names(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        py.detach(|| runtime()?.block_on(self.store.list("")).map_err(|error| failed(&error)))
+    }
+
+    /// Writes a file; whether it is new. One that is there is left as it is.
+    fn put(&self, py: Python<'_>, name: &str, bytes: Vec<u8>) -> PyResult<bool> {
+        py.detach(|| runtime()?.block_on(self.store.put(name, bytes)).map_err(|error| failed(&error)))
+    }
+}
+
+fn opened(address: &str) -> PyResult<ArtifactStore> {
+    let _guard = runtime()?.enter();
+    ArtifactStore::open(address, &app::store_options(), &NoLayout).map_err(|error| failed(&error))
+}
+
+fn taken(store: &ArtifactStore) -> PyErr {
+    wrong(format!("{}: there is an index already, which is never changed: give another address", store.location()))
 }

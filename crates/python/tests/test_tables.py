@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import pytest
 
 import reverie
+from reverie import _core
 from reverie.tables import Table, shown
 
 pyarrow = pytest.importorskip("pyarrow")
@@ -158,9 +160,7 @@ def test_chunks_come_back_from_other_libraries(tmp_path):
     given = {"ours": embedded, **others(embedded)}
     files = {}
     for i, (name, other) in enumerate(given.items()):
-        from reverie._core import IndexWriter
-
-        writer = IndexWriter(str(tmp_path / str(i)))
+        writer = _core.IndexWriter(str(tmp_path / str(i)))
         writer.push(other)
         told = json.loads(writer.finish())
         assert told["dimensions"] == 2 and told["chunks"] == chunks.num_rows, name
@@ -168,6 +168,8 @@ def test_chunks_come_back_from_other_libraries(tmp_path):
     assert all(written == files["ours"] for written in files.values()), [
         name for name in files if files[name] != files["ours"]
     ]
+    with pytest.raises(ValueError, match="there is an index already"):
+        _core.IndexWriter(str(tmp_path / "0"))
 
 
 def test_texts_from_anywhere_are_documents():
@@ -191,3 +193,49 @@ def test_results_of_a_stage_have_one_schema_whatever_is_in_them():
     assert pyarrow.Table.from_batches([one, two, none]).num_rows == one.num_rows + two.num_rows
     assert pyarrow.concat_tables([pyarrow.Table.from_batches([each]) for each in (one, two)]).num_rows == 2
     assert parsed(MILLS[0]).schema == parsed("").schema
+
+
+def test_a_file_that_is_gone_when_it_is_read_is_a_row_that_says_so(tmp_path):
+    for name in ("gone.md", "here.md"):
+        (tmp_path / name).write_text("# Mills")
+    (block,) = _core.Corpus(str(tmp_path)).blocks
+    (tmp_path / "gone.md").unlink()
+    gone, here = pickle.loads(pickle.dumps(block)).read().to_pylist()
+    assert (gone["path"], gone["bytes"]) == ("gone.md", b"") and "cannot be read" in gone["failure"]
+    assert here == {"path": "here.md", "bytes": b"# Mills", "failure": None}
+
+
+def test_patterns_and_limits_of_a_corpus_mean_what_they_mean_in_an_experiment(tmp_path):
+    for name in ("a.epub", "x/y/B.EPUB", "x/c.pdf", ".x/d.epub", "e", "f.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+
+    def found(include=(), exclude=()):
+        corpus = _core.Corpus(str(tmp_path), list(include), list(exclude))
+        return [path for block in corpus.blocks for path in block.paths]
+
+    assert found() == ["a.epub", "x/c.pdf", "x/y/B.EPUB"]
+    assert found(["**/*.epub"]) == ["a.epub", "x/y/B.EPUB"]
+    assert found(["*.epub"]) == ["a.epub", "x/y/B.EPUB"], "without a slash: in any folder"
+    assert found(["x/*"]) == ["x/c.pdf"]
+    assert found(["x/"], ["*.pdf"]) == ["x/y/B.EPUB"]
+    (block,) = _core.Corpus(str(tmp_path), ["*.pdf"], limits={"file_bytes": 3}).blocks
+    assert block.read()["failure"].to_pylist() == ["over a limit: 4 bytes, and at most 3 are read"]
+    with pytest.raises(ValueError, match="no such file or folder"):
+        _core.Corpus(str(tmp_path / "nowhere"))
+
+
+def test_a_link_that_leaves_the_corpus_is_no_file_of_it(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("text")
+    (tmp_path / "secret.md").write_text("text")
+    (tmp_path / "docs" / "link.md").symlink_to(tmp_path / "secret.md")
+    corpus = _core.Corpus(str(tmp_path / "docs"))
+    ((path, reason),) = corpus.rejected
+    assert len(corpus) == 1 and path == "link.md" and "leaves the corpus" in reason
+
+
+def test_files_of_many_writers_are_there_once(tmp_path):
+    folder = _core.Folder(str(tmp_path / "new"))
+    assert folder.put("a.parquet", b"1") and not folder.put("a.parquet", b"2")
+    assert folder.names() == ["a.parquet"] and (tmp_path / "new" / "a.parquet").read_bytes() == b"1"

@@ -24,14 +24,17 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// For one request: a part of an upload is 8 MiB, so this is 70 kB/s.
 const REQUEST: Duration = Duration::from_secs(120);
 
+/// How the names of variables begin that say how an object store is reached.
+pub const VARIABLES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
+
 /// Options for object stores out of environment variables: those that begin
-/// with `AWS_`, `GOOGLE_` or `AZURE_`, as the stores know them.
+/// with one of [`VARIABLES`], as the stores know them.
 ///
 /// An endpoint that begins with `http://` allows plain HTTP: such an address
 /// is never written by mistake. Buckets are addressed in the path, unless
 /// `AWS_VIRTUAL_HOSTED_STYLE_REQUEST` is `true`.
 pub fn environment_options(variables: impl IntoIterator<Item = (String, String)>) -> Vec<(String, String)> {
-    let known = |name: &str| ["AWS_", "GOOGLE_", "AZURE_"].iter().any(|prefix| name.starts_with(prefix));
+    let known = |name: &str| VARIABLES.iter().any(|prefix| name.starts_with(prefix));
     let given = variables.into_iter().filter(|(name, value)| known(name) && !value.is_empty());
     given.map(|(name, value)| (name.to_lowercase(), value)).collect()
 }

@@ -15,7 +15,7 @@ mod staged;
 pub mod testing;
 pub mod upkeep;
 
-pub use access::{complete_options, environment_options, profile_options};
+pub use access::{VARIABLES, complete_options, environment_options, profile_options};
 pub use artifact::{ArtifactStore, Checked, Location, StoredObject};
 pub use chain::{Advice, error_chain, set_advice};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};

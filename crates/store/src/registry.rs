@@ -17,6 +17,10 @@ pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 ///
 /// `Openai => chat_openai in remote` names a module that the module `remote`
 /// declares: such a component may be part of a folder that is closed.
+///
+/// What more the enum should derive stands above it: with `#[derive(schemars::JsonSchema)]` there, and on each
+/// `Config`, names, types, defaults and descriptions of all settings can be asked for: what the classes of the Python
+/// package are written from.
 #[macro_export]
 macro_rules! registry {
     (@declare $module:ident) => { mod $module; };

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of abstention.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Whether a judge decides where the wording is unclear; else such an

@@ -37,7 +37,7 @@ use serde_json::{Map, Value, json};
 pub(super) const VERSION: u32 = 2;
 
 /// Settings of answer correctness.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The weights of facts and of similarity, not negative and not both 0.

@@ -34,7 +34,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of answer relevancy.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// How many questions the judge writes.

@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// When an entity counts as found.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Matching {
     /// Its words are there, or the judge finds it in other words.
@@ -46,7 +46,7 @@ pub enum Matching {
 }
 
 /// Settings of context entity recall.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// When an entity counts as found: `judge` or `words`.

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// What usefulness is measured by.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Against {
     /// The reference answer.
@@ -41,7 +41,7 @@ pub enum Against {
 }
 
 /// Settings of context precision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The probability of yes from which on a verdict is yes; for models that

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of context recall.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The probability of yes from which on a verdict is yes; for models that

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// What the score is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// 1 or 0.
@@ -41,7 +41,7 @@ pub enum Scale {
 }
 
 /// Settings of a criterion.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The metric's name; `criteria` if left out. Needed where there are several.

@@ -44,7 +44,7 @@ use serde_json::{Map, Value};
 pub(super) const VERSION: u32 = 1;
 
 /// Which share is the score.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Of the answer's claims.
@@ -57,7 +57,7 @@ pub enum Mode {
 }
 
 /// How much of something there is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Level {
     /// Little.
@@ -68,7 +68,7 @@ pub enum Level {
 }
 
 /// Settings of factual correctness.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// What the score is: `precision`, `recall` or `f_beta`.

@@ -30,6 +30,7 @@ macro_rules! metrics {
     ($( $Variant:ident => $module:ident ),+ $(,)?) => {
         store::registry! {
             /// Which metric, and its settings.
+            #[derive(schemars::JsonSchema)]
             pub enum MetricConfig builds Box<dyn Metric>, from &Context, or crate::metric::Error {
                 $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant => $module ),+
             }

@@ -42,7 +42,7 @@ use serde_json::{Map, Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// Which passages' errors are counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
     /// Those that a relevant passage supports.
@@ -53,7 +53,7 @@ pub enum Mode {
 }
 
 /// Settings of noise sensitivity.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Which errors are counted: `relevant` or `irrelevant`.

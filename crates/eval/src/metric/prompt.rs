@@ -53,7 +53,7 @@ const PLACEHOLDERS: [&str; 4] = [QUESTION, ANSWER, REFERENCE, PASSAGES];
 const MOST_LABELS: usize = 9;
 
 /// What the judge gives.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Output {
     /// Yes or no: 1 or 0.
@@ -71,7 +71,7 @@ pub enum Output {
 }
 
 /// Settings of a prompt.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The metric's name; `prompt` if left out. Needed where there are several.

@@ -35,7 +35,7 @@ pub(super) const VERSION: u32 = 1;
 const PARAMETERS: [&str; 4] = ["question", "answer", "reference", "passages"];
 
 /// Settings of a function.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The metric's name; `python` if left out. Needed where there are several.

@@ -31,7 +31,7 @@ use serde_json::Value;
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of response groundedness: there are none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}
 

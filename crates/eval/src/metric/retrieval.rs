@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const NEEDS: Needs = Needs { evidence: true, passages: true, ..Needs::NOTHING };
 
 /// The settings of every retrieval metric.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// Only the first k passages count; all retrieved ones if left out.

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of ROUGE-L.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Whether words of more than three letters are cut to their English stem.

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of a rubric.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The metric's name; `rubric` if left out. Needed where there are several.

@@ -21,7 +21,7 @@ use std::collections::HashMap;
 pub(super) const VERSION: u32 = 1;
 
 /// This metric has no settings.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}
 

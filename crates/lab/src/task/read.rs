@@ -11,10 +11,14 @@ const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a file holds, or why it is none of the corpus, whenever it is read.
-pub(crate) type Content = Result<bytes::Bytes, LoadError>;
+pub type Content = Result<bytes::Bytes, LoadError>;
 
-/// A file's content, if it can be read now.
-pub(crate) async fn content(source: &Source, file: &SourceFile, limits: &Limits) -> Result<Content, Unread> {
+/// A file's content, if it can be read now: a read that may go well next time
+/// is tried again.
+///
+/// # Errors
+/// Why it cannot be read now.
+pub async fn content(source: &Source, file: &SourceFile, limits: &Limits) -> Result<Content, Unread> {
     let mut pause = FIRST_PAUSE;
     let mut attempt = 1;
     loop {

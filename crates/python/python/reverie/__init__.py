@@ -2,8 +2,11 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
-- `reverie.metric`, `reverie.chunker`, `reverie.retriever`, `reverie.reranker`, `reverie.generator`: a Python function
-  as a metric or a stage.
+- `reverie.chunker.Sentence(chunk_size=256)`, `reverie.retriever.Hybrid(top_k=3)`, `reverie.reranker.…`,
+  `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in experiments wherever a
+  dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same classes, for annotations.
+- `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
+  function as a metric or a stage.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: stages by themselves, on Arrow batches.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
@@ -17,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reverie import chunkers, generators, metrics, rerankers, retrievers
     from reverie._core import Chunker, Embedding, Parser
     from reverie.answers import Answer, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
@@ -47,6 +51,8 @@ _HOME = {
     "retriever": "functions",
 }
 
+_MODULES = ("chunkers", "generators", "metrics", "rerankers", "retrievers")
+
 __all__ = [
     "Answer",
     "Chunker",
@@ -62,22 +68,29 @@ __all__ = [
     "Table",
     "Trial",
     "chunker",
+    "chunkers",
     "generator",
+    "generators",
     "metric",
+    "metrics",
     "reranker",
+    "rerankers",
     "retriever",
+    "retrievers",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name not in _HOME and name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
     value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, *_MODULES})

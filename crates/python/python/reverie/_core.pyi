@@ -1,16 +1,20 @@
 """The part of `reverie` that is written in Rust."""
 
-from collections.abc import Awaitable, Callable, Generator, Iterator
+import os
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, Protocol, final
 
 import pyarrow
 
 __all__ = [
     "Attempt",
+    "Block",
     "Chunker",
+    "Corpus",
     "Done",
     "Embedding",
     "Experiment",
+    "Folder",
     "IndexWriter",
     "Limits",
     "Parser",
@@ -21,6 +25,9 @@ __all__ = [
     "Worker",
     "home",
     "main",
+    "rejection",
+    "settings",
+    "store_variables",
 ]
 
 _Connect = Callable[[str, list[str]], Any]
@@ -30,6 +37,12 @@ class _Arrays(Protocol):
 
 class _Stream(Protocol):
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any: ...
+
+class _Settings(Protocol):
+    def setting(self) -> dict[str, Any]: ...
+
+# A component: its name, a dictionary, an object of its class, or JSON of a dictionary.
+_Component = str | Mapping[str, Any] | _Settings
 
 # A record batch, or what streams some: a table, a data frame.
 _Given = _Arrays | _Stream
@@ -108,11 +121,10 @@ class Scheduler:
 class Experiment:
     """An experiment; `reverie.Experiment` makes tables and pages of what it gives."""
 
-    def __new__(cls, text: str, base: str) -> Experiment:
-        """Reads the text of an experiment file; relative paths start from `base`. `ValueError` holds all mistakes."""
-    @staticmethod
-    def from_json(text: str, base: str) -> Experiment:
-        """Reads the same as JSON."""
+    def __new__(cls, experiment: str | Mapping[str, Any], base: str | os.PathLike[str]) -> Experiment:
+        """Reads the text of an experiment file, or a dictionary with the same tables; relative paths start from `base`.
+        `ValueError` holds all mistakes."""
+    def __getnewargs__(self) -> tuple[str, Any]: ...
     @property
     def name(self) -> str: ...
     @property
@@ -174,12 +186,16 @@ class Results:
     def function_failures(self) -> str | None:
         """What functions of the user's own failed at, with their tracebacks, for people; none where nothing did."""
 
+def settings(object: _Component) -> str:
+    """What stands for a component in an experiment, as JSON."""
+
 @final
 class Parser:
     """Files to documents."""
 
-    def __new__(cls, limits: str = "{}") -> Parser:
-        """`limits`: JSON of `[corpus.limits]`."""
+    def __new__(cls, limits: Mapping[str, Any] | str | None = None) -> Parser:
+        """`limits`: as in `[corpus.limits]`."""
+    def __getnewargs__(self) -> tuple[str]: ...
     def parse(self, batch: _Given) -> pyarrow.RecordBatch:
         """From `path` (string) and `bytes` (binary), a row per file: `path`, `content`, `format`, `title`, `author`,
         `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON."""
@@ -188,8 +204,10 @@ class Parser:
 class Chunker:
     """Documents to chunks."""
 
-    def __new__(cls, config: str) -> Chunker:
-        """`config`: JSON such as `{"sentence": {"chunk_size": 256}}`."""
+    def __new__(cls, config: _Component) -> Chunker:
+        """`config`: such as `"sentence"`, `{"sentence": {"chunk_size": 256}}` or
+        `reverie.chunker.Sentence(chunk_size=256)`."""
+    def __getnewargs__(self) -> tuple[str]: ...
     def chunk(self, batch: _Given) -> pyarrow.RecordBatch:
         """From what `Parser.parse` gives, or texts with a `path`, a row per chunk: `document`, `number`, `start`, `end`, `text`, `searchable`,
         `level`, `parent`, `previous`, `next`, `page`, `book`, `heading`."""
@@ -198,9 +216,10 @@ class Chunker:
 class Embedding:
     """Chunks to vectors."""
 
-    def __new__(cls, config: str, cores: int | None = None) -> Embedding:
-        """`config`: JSON such as `{"embedding": {"local": {"model": "all-minilm-l6-v2"}}}`; `cores`: threads of a model
-        in this process, all of the machine's if left out."""
+    def __new__(cls, config: Mapping[str, Any] | str, cores: int | None = None) -> Embedding:
+        """`config`: the name of a model in this process, or a model as in `[models]`, such as
+        `{"embedding": {"openai": {…}}}`; `cores`: threads of a model in this process, all of the machine's if left
+        out."""
     @property
     def dimensions(self) -> int:
         """The length of a vector; 0 while a remote model has not said."""
@@ -218,6 +237,60 @@ class IndexWriter:
         """Adds what `Embedding.embed` gives, in the order of the corpus: by path, then by number."""
     def finish(self) -> str:
         """Writes the index: `{"chunks": …, "vectors": …, "dimensions": …, "files": […]}`."""
+
+@final
+class Folder:
+    """Files at an address, as many writers make them side by side."""
+
+    def __new__(cls, address: str) -> Folder:
+        """A folder, which is made, or a URL of an object store."""
+    def names(self) -> list[str]:
+        """The names of the files."""
+    def put(self, name: str, bytes: bytes) -> bool:
+        """Writes a file; whether it is new. One that is there is left as it is."""
+
+@final
+class Corpus:
+    """The files of a corpus, listed."""
+
+    def __new__(
+        cls,
+        source: str,
+        include: Sequence[str] = ...,
+        exclude: Sequence[str] = ...,
+        limits: Mapping[str, Any] | str | None = None,
+    ) -> Corpus:
+        """Lists a folder, a file, a pattern or an object store; patterns and limits are those of `[corpus]`."""
+    @property
+    def blocks(self) -> list[Block]:
+        """The files in order, in the blocks that an engine would make tasks of."""
+    @property
+    def rejected(self) -> list[tuple[str, str]]:
+        """Files that are none of the corpus or cannot be looked at, and why."""
+    def __len__(self) -> int:
+        """How many files the blocks have."""
+
+@final
+class Block:
+    """Files that one task reads; can be pickled."""
+
+    def __new__(cls, text: str) -> Block: ...
+    def __getnewargs__(self) -> tuple[str]: ...
+    def __len__(self) -> int: ...
+    @property
+    def paths(self) -> list[str]:
+        """The names of the files."""
+    @property
+    def bytes(self) -> int:
+        """Their sizes together, when they were listed."""
+    def read(self) -> pyarrow.RecordBatch:
+        """Reads the files: `path`, `bytes`, and in `failure` why there are none."""
+
+def rejection(rejected: str) -> str | None:
+    """Why a file gave no document, for people: `rejected` of what `Parser.parse` gives."""
+
+def store_variables() -> list[str]:
+    """How the names of variables begin that say how an object store is reached."""
 
 @final
 class Worker:

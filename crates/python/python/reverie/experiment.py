@@ -15,7 +15,6 @@ from reverie._command import _connect
 from reverie._live import watcher
 from reverie.answers import Pipeline
 from reverie.exceptions import FunctionError, FunctionWarning
-from reverie.functions import Function
 from reverie.results import Comparison, Results, Trial
 from reverie.tables import Table, fixed, html_table
 
@@ -29,28 +28,59 @@ class Experiment:
         results.leaderboard().to_pandas()
         experiment.pipeline().query("What is a virtual package?")
 
-    In a dictionary, functions can stand in the list `metrics` and in those of the stages, decorated with
-    `reverie.metric`, `reverie.chunker` and so on, and `None` is the same as leaving a setting out.
+    In a dictionary, components can be objects of their classes, such as `reverie.chunker.Sentence(chunk_size=256)`, or
+    functions decorated with `reverie.metric`, `reverie.chunker` and so on, and `None` is the same as leaving a setting
+    out. Tables and axes can be given by name, in the place of a dictionary or in that of what it says:
+
+        reverie.Experiment(
+            name="manuals",
+            corpus={"source": "docs"},
+            chunker=[reverie.chunker.Sentence(chunk_size=n) for n in (128, 256)],
+            retriever=[reverie.retriever.Bm25(top_k=3)],
+        )
     """
 
     def __init__(
-        self, experiment: str | os.PathLike[str] | Mapping[str, Any], *, base: str | os.PathLike[str] | None = None
+        self,
+        experiment: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        *,
+        base: str | os.PathLike[str] | None = None,
+        chunker: Any = None,
+        embedder: Any = None,
+        retriever: Any = None,
+        reranker: Any = None,
+        generator: Any = None,
+        **tables: Any,
     ) -> None:
         """Reads and checks an experiment; nothing is run.
 
         Args:
             experiment: The path of an experiment file, or what is in one.
             base: The folder that relative paths start from. Default: the file's folder, else the current one.
+            chunker: The chunkers to compare, as in `space`: a list, or one.
+            embedder: The names of embedding models to compare.
+            retriever: The retrievers to compare.
+            reranker: The rerankers to compare.
+            generator: The generators to compare.
+            tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on.
 
         Raises:
-            ValueError: If it has mistakes: all of them, with their places and what to do.
+            ValueError: If it has mistakes: all of them, with their keys (in a file their lines) and what to do.
         """
-        if isinstance(experiment, Mapping):
-            text = json.dumps(_plain(experiment), ensure_ascii=False)
-            self._core = _core.Experiment.from_json(text, os.fspath(base or "."))
-        else:
-            path = Path(experiment)
-            self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.fspath(base or path.parent))
+        given = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
+        given.update({"reranker": reranker, "generator": generator})
+        space = {axis: value for axis, value in given.items() if value is not None}
+        if experiment is None or isinstance(experiment, Mapping):
+            told = {**(experiment or {}), **tables}
+            if space:
+                told["space"] = {**(told.get("space") or {}), **space}
+            self._core = _core.Experiment(told, os.path.abspath(base or "."))
+            return
+        if space or tables:
+            names = ", ".join([*space, *tables])
+            raise ValueError(f"{names}: goes with a dictionary; {experiment} is a file that says it all")
+        path = Path(experiment)
+        self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.fspath(base or path.parent))
 
     @property
     def name(self) -> str:
@@ -218,19 +248,3 @@ class Plan:
                 ],
             )
         return page
-
-
-def _plain(value: Any) -> Any:
-    """What JSON and TOML can hold."""
-    if isinstance(value, Function):
-        return _plain(value.setting())
-    if isinstance(value, Mapping):
-        return {str(name): _plain(each) for name, each in value.items() if each is not None}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if callable(value):
-        name = getattr(value, "__name__", value)
-        raise ValueError(f"`{name}` is a function: decorate it with `reverie.metric`, `reverie.chunker` or another stage's name")
-    return value

@@ -1,5 +1,8 @@
-"""Python functions as metrics and stages: `reverie.metric`, `reverie.chunker`, `reverie.retriever`,
-`reverie.reranker`, `reverie.generator`."""
+"""Metrics and stages: Python functions as such, and those that Reverie has.
+
+`reverie.metric`, `reverie.chunker`, `reverie.retriever`, `reverie.reranker` and `reverie.generator` are decorators, and
+have the classes of `reverie.metrics`, `reverie.chunkers` and so on as attributes: `reverie.chunker.Sentence`.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,14 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import Any, overload
 
+from reverie.chunkers import Chunkers
+from reverie.generators import Generators
+from reverie.metrics import Metrics
+from reverie.rerankers import Rerankers
+from reverie.retrievers import Retrievers
 
 # How long a call may take unless a decorator says something else, in seconds.
-TIMEOUT_SECONDS = 300.0
+TIMEOUT_SECONDS = Metrics.Python.timeout_seconds
 
 
 class Function:
@@ -42,234 +50,275 @@ class Function:
         return f"<{self._kind} {self.name}>"
 
 
-@overload
-def metric(function: Callable[..., Any]) -> Function: ...
-@overload
-def metric(
-    *,
-    name: str | None = ...,
-    range: tuple[float, float] = ...,
-    higher_is_better: bool = ...,
-    interpreter: str | None = ...,
-    timeout_seconds: float = ...,
-) -> Callable[[Callable[..., Any]], Function]: ...
-def metric(
-    function: Callable[..., Any] | None = None,
-    *,
-    name: str | None = None,
-    range: tuple[float, float] = (0.0, 1.0),
-    higher_is_better: bool = True,
-    interpreter: str | None = None,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> Any:
-    """Makes a metric of a function.
+class _Metric(Metrics):
+    """Makes a metric of a function: `@reverie.metric`. Has those of Reverie, with their settings:
+    `reverie.metric.Faithfulness`."""
 
-    The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
-    texts). It returns a number in `range`, a truth value, or `None` where the metric does not apply. What it raises is
-    no score, with the reason.
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> Function: ...
+    @overload
+    def __call__(
+        self,
+        *,
+        name: str | None = ...,
+        range: tuple[float, float] = ...,
+        higher_is_better: bool = ...,
+        interpreter: str | None = ...,
+        timeout_seconds: float = ...,
+    ) -> Callable[[Callable[..., Any]], Function]: ...
+    def __call__(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        name: str | None = None,
+        range: tuple[float, float] = (0.0, 1.0),
+        higher_is_better: bool = True,
+        interpreter: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> Any:
+        """Makes a metric of a function.
 
-        @reverie.metric
-        def short(answer):
-            return len(answer.split()) <= 40
+        The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
+        texts). It returns a number in `range`, a truth value, or `None` where the metric does not apply. What it raises
+        is no score, with the reason.
 
-        experiment["evaluate"]["metrics"] = ["recall", short]
+            @reverie.metric
+            def short(answer):
+                return len(answer.split()) <= 40
 
-    Its source goes into the experiment and is run by `interpreter` (default: this one) in a process of its own, on a
-    cluster on each worker. So it imports what it needs inside, and uses no name from around it.
+            experiment["evaluate"]["metrics"] = ["recall", short]
 
-    Args:
-        function: The function.
-        name: The metric's name. Default: the function's.
-        range: The lowest and the highest score.
-        higher_is_better: Whether a higher score is better.
-        interpreter: The program that runs it. Default: this one, `sys.executable`; on a cluster that of each worker.
-        timeout_seconds: How long one call may take; after that it is ended, and there is no score.
+        Its source goes into the experiment and is run by `interpreter` (default: this one) in a process of its own, on
+        a cluster on each worker. So it imports what it needs inside, and uses no name from around it.
 
-    Raises:
-        ValueError: If the function uses a name from around it, or its source cannot be read.
-    """
-    settings = {
-        "range": [float(end) for end in range],
-        "higher_is_better": higher_is_better,
-        "interpreter": interpreter,
-    }
-    settings["timeout_seconds"] = _limit(timeout_seconds)
+        Args:
+            function: The function.
+            name: The metric's name. Default: the function's.
+            range: The lowest and the highest score.
+            higher_is_better: Whether a higher score is better.
+            interpreter: The program that runs it. Default: this one, `sys.executable`; on a cluster that of each
+                worker.
+            timeout_seconds: How long one call may take; after that it is ended, and there is no score.
 
-    def made(function: Callable[..., Any]) -> Function:
-        return Function(function, _given({"name": name or function.__name__, **settings}), "metric")
+        Raises:
+            ValueError: If the function uses a name from around it, or its source cannot be read.
+        """
+        settings = {
+            "range": [float(end) for end in range],
+            "higher_is_better": higher_is_better,
+            "interpreter": interpreter,
+        }
+        settings["timeout_seconds"] = _limit(timeout_seconds)
 
-    return made if function is None else made(function)
+        def made(function: Callable[..., Any]) -> Function:
+            return Function(function, _given({"name": name or function.__name__, **settings}), "metric")
 
-
-@overload
-def chunker(function: Callable[..., Any]) -> Function: ...
-@overload
-def chunker(
-    *, interpreter: str | None = ..., timeout_seconds: float = ...
-) -> Callable[[Callable[..., Any]], Function]: ...
-def chunker(
-    function: Callable[..., Any] | None = None,
-    *,
-    interpreter: str | None = None,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> Any:
-    """Makes a chunker of a function.
-
-    The function names what it wants: `text` (of a document), `path`, `title`. It returns parts of the text in their
-    order: strings that the text holds, or pairs of start and end in characters. They may overlap, or leave something
-    out.
-
-        @reverie.chunker
-        def paragraphs(text):
-            return text.split("\\n\\n")
-
-        experiment["space"]["chunker"] = ["sentence", paragraphs]
-
-    How its source is run: see `reverie.metric`.
-
-    Args:
-        function: The function.
-        interpreter: The program that runs it. Default: this one, `sys.executable`.
-        timeout_seconds: How long one call may take; after that it is ended, and has failed.
-
-    Raises:
-        ValueError: If the function uses a name from around it, or its source cannot be read.
-    """
-    return _decorated(function, {"interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "chunker")
+        return made if function is None else made(function)
 
 
-@overload
-def retriever(function: Callable[..., Any]) -> Function: ...
-@overload
-def retriever(
-    *, top_k: int = ..., interpreter: str | None = ..., timeout_seconds: float = ...
-) -> Callable[[Callable[..., Any]], Function]: ...
-def retriever(
-    function: Callable[..., Any] | None = None,
-    *,
-    top_k: int = 5,
-    interpreter: str | None = None,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> Any:
-    """Makes a retriever of a function.
-
-    The function names what it wants: `questions`, `chunks` (a list of texts), `documents` (their paths). It returns a
-    list for each question: numbers of chunks, from 0, best first, or pairs of number and score, of which the highest
-    count. It is given all chunks at every call: one for all questions of an experiment, one for each of a pipeline.
-
-        @reverie.retriever(top_k=2)
-        def shared_words(questions, chunks):
-            words = [set(chunk.split()) for chunk in chunks]
-            return [[(i, len(w & set(q.split()))) for i, w in enumerate(words)] for q in questions]
-
-        experiment["space"]["retriever"] = ["bm25", shared_words]
-
-    How its source is run: see `reverie.metric`.
-
-    Args:
-        function: The function.
-        top_k: The most chunks to return.
-        interpreter: The program that runs it. Default: this one, `sys.executable`.
-        timeout_seconds: How long one call may take; after that it is ended, and has failed.
-
-    Raises:
-        ValueError: If the function uses a name from around it, or its source cannot be read.
-    """
-    return _decorated(
-        function, {"top_k": top_k, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "retriever"
-    )
+metric = _Metric()
 
 
-@overload
-def reranker(function: Callable[..., Any]) -> Function: ...
-@overload
-def reranker(
-    *, top_n: int = ..., interpreter: str | None = ..., timeout_seconds: float = ...
-) -> Callable[[Callable[..., Any]], Function]: ...
-def reranker(
-    function: Callable[..., Any] | None = None,
-    *,
-    top_n: int = 3,
-    interpreter: str | None = None,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> Any:
-    """Makes a reranker of a function.
+class _Chunker(Chunkers):
+    """Makes a chunker of a function: `@reverie.chunker`. Has those of Reverie, with their settings:
+    `reverie.chunker.Sentence`."""
 
-    The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their paths).
-    It returns a score for each passage, higher is better; equal scores keep their order.
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> Function: ...
+    @overload
+    def __call__(
+        self, *, interpreter: str | None = ..., timeout_seconds: float = ...
+    ) -> Callable[[Callable[..., Any]], Function]: ...
+    def __call__(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        interpreter: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> Any:
+        """Makes a chunker of a function.
 
-        @reverie.reranker(top_n=2)
-        def shortest(passages):
-            return [-len(passage) for passage in passages]
+        The function names what it wants: `text` (of a document), `path`, `title`. It returns parts of the text in their
+        order: strings that the text holds, or pairs of start and end in characters. They may overlap, or leave
+        something out.
 
-        experiment["space"]["reranker"] = ["none", shortest]
+            @reverie.chunker
+            def paragraphs(text):
+                return text.split("\\n\\n")
 
-    How its source is run: see `reverie.metric`.
+            experiment["space"]["chunker"] = ["sentence", paragraphs]
 
-    Args:
-        function: The function.
-        top_n: The most passages to keep.
-        interpreter: The program that runs it. Default: this one, `sys.executable`.
-        timeout_seconds: How long one call may take; after that it is ended, and has failed.
+        How its source is run: see `reverie.metric`.
 
-    Raises:
-        ValueError: If the function uses a name from around it, or its source cannot be read.
-    """
-    return _decorated(
-        function, {"top_n": top_n, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "reranker"
-    )
+        Args:
+            function: The function.
+            interpreter: The program that runs it. Default: this one, `sys.executable`.
+            timeout_seconds: How long one call may take; after that it is ended, and has failed.
+
+        Raises:
+            ValueError: If the function uses a name from around it, or its source cannot be read.
+        """
+        return _decorated(function, {"interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}, "chunker")
 
 
-def generator(
-    *,
-    model: str,
-    max_tokens: int = 256,
-    temperature: float = 0.0,
-    seed: int = 0,
-    citations: bool = True,
-    interpreter: str | None = None,
-    timeout_seconds: float = TIMEOUT_SECONDS,
-) -> Callable[[Callable[..., Any]], Function]:
-    r"""Makes a generator of a function that writes what the model is asked.
+chunker = _Chunker()
 
-    The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their paths).
-    It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user. Reverie makes the call,
-    so that limits, budget and journal hold for it. A number in brackets in the answer cites the passage of that
-    number, from 1.
 
-        @reverie.generator(model="gpt")
-        def polite(question, passages):
-            sources = "\n".join(f"[{i}] {passage}" for i, passage in enumerate(passages, 1))
-            return f"{sources}\n\nPlease answer from the above, and cite like [1]: {question}"
+class _Retriever(Retrievers):
+    """Makes a retriever of a function: `@reverie.retriever`. Has those of Reverie, with their settings:
+    `reverie.retriever.Hybrid`."""
 
-        experiment["space"]["generator"] = [{"compact": {"model": "gpt"}}, polite]
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> Function: ...
+    @overload
+    def __call__(
+        self, *, top_k: int = ..., interpreter: str | None = ..., timeout_seconds: float = ...
+    ) -> Callable[[Callable[..., Any]], Function]: ...
+    def __call__(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        top_k: int = 5,
+        interpreter: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> Any:
+        """Makes a retriever of a function.
 
-    How its source is run: see `reverie.metric`.
+        The function names what it wants: `questions`, `chunks` (a list of texts), `documents` (their paths). It returns
+        a list for each question: numbers of chunks, from 0, best first, or pairs of number and score, of which the
+        highest count. It is given all chunks at every call: one for all questions of an experiment, one for each of a
+        pipeline.
 
-    Args:
-        model: The name of the chat model in the experiment.
-        max_tokens: The longest answer.
-        temperature: 0 always takes the likeliest word.
-        seed: Makes answers with a temperature repeatable where the model offers it.
-        citations: Whether answers name the passages that they are from.
-        interpreter: The program that runs it. Default: this one, `sys.executable`.
-        timeout_seconds: How long one call may take; after that it is ended, and has failed.
+            @reverie.retriever(top_k=2)
+            def shared_words(questions, chunks):
+                words = [set(chunk.split()) for chunk in chunks]
+                return [[(i, len(w & set(q.split()))) for i, w in enumerate(words)] for q in questions]
 
-    Raises:
-        ValueError: If the function uses a name from around it, or its source cannot be read.
-    """
-    settings = {
-        "model": model,
-        "max_tokens": max_tokens,
-        "temperature": temperature,
-        "seed": seed,
-        "citations": citations,
-    }
-    return _decorated(
-        None,
-        {"settings": settings, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)},
-        "generator",
-    )
+            experiment["space"]["retriever"] = ["bm25", shared_words]
+
+        How its source is run: see `reverie.metric`.
+
+        Args:
+            function: The function.
+            top_k: The most chunks to return.
+            interpreter: The program that runs it. Default: this one, `sys.executable`.
+            timeout_seconds: How long one call may take; after that it is ended, and has failed.
+
+        Raises:
+            ValueError: If the function uses a name from around it, or its source cannot be read.
+        """
+        settings = {"top_k": top_k, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}
+        return _decorated(function, settings, "retriever")
+
+
+retriever = _Retriever()
+
+
+class _Reranker(Rerankers):
+    """Makes a reranker of a function: `@reverie.reranker`. Has those of Reverie, with their settings:
+    `reverie.reranker.Listwise`."""
+
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> Function: ...
+    @overload
+    def __call__(
+        self, *, top_n: int = ..., interpreter: str | None = ..., timeout_seconds: float = ...
+    ) -> Callable[[Callable[..., Any]], Function]: ...
+    def __call__(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        top_n: int = 3,
+        interpreter: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> Any:
+        """Makes a reranker of a function.
+
+        The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their
+        paths). It returns a score for each passage, higher is better; equal scores keep their order.
+
+            @reverie.reranker(top_n=2)
+            def shortest(passages):
+                return [-len(passage) for passage in passages]
+
+            experiment["space"]["reranker"] = ["none", shortest]
+
+        How its source is run: see `reverie.metric`.
+
+        Args:
+            function: The function.
+            top_n: The most passages to keep.
+            interpreter: The program that runs it. Default: this one, `sys.executable`.
+            timeout_seconds: How long one call may take; after that it is ended, and has failed.
+
+        Raises:
+            ValueError: If the function uses a name from around it, or its source cannot be read.
+        """
+        settings = {"top_n": top_n, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)}
+        return _decorated(function, settings, "reranker")
+
+
+reranker = _Reranker()
+
+
+class _Generator(Generators):
+    """Makes a generator of a function: `@reverie.generator(model="gpt")`. Has those of Reverie, with their settings:
+    `reverie.generator.Compact`."""
+
+    def __call__(
+        self,
+        *,
+        model: str,
+        max_tokens: int = 256,
+        temperature: float = 0.0,
+        seed: int = 0,
+        citations: bool = True,
+        interpreter: str | None = None,
+        timeout_seconds: float = TIMEOUT_SECONDS,
+    ) -> Callable[[Callable[..., Any]], Function]:
+        r"""Makes a generator of a function that writes what the model is asked.
+
+        The function names what it wants: `question`, `passages` (a list of texts, best first), `documents` (their
+        paths). It returns a text, or messages as `{"role": …, "content": …}`, the last of them of the user. Reverie
+        makes the call, so that limits, budget and journal hold for it. A number in brackets in the answer cites the
+        passage of that number, from 1.
+
+            @reverie.generator(model="gpt")
+            def polite(question, passages):
+                sources = "\n".join(f"[{i}] {passage}" for i, passage in enumerate(passages, 1))
+                return f"{sources}\n\nPlease answer from the above, and cite like [1]: {question}"
+
+            experiment["space"]["generator"] = [{"compact": {"model": "gpt"}}, polite]
+
+        How its source is run: see `reverie.metric`.
+
+        Args:
+            model: The name of the chat model in the experiment.
+            max_tokens: The longest answer.
+            temperature: 0 always takes the likeliest word.
+            seed: Makes answers with a temperature repeatable where the model offers it.
+            citations: Whether answers name the passages that they are from.
+            interpreter: The program that runs it. Default: this one, `sys.executable`.
+            timeout_seconds: How long one call may take; after that it is ended, and has failed.
+
+        Raises:
+            ValueError: If the function uses a name from around it, or its source cannot be read.
+        """
+        settings = {
+            "model": model,
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "seed": seed,
+            "citations": citations,
+        }
+        return _decorated(
+            None,
+            {"settings": settings, "interpreter": interpreter, "timeout_seconds": _limit(timeout_seconds)},
+            "generator",
+        )
+
+
+generator = _Generator()
 
 
 def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:

@@ -31,7 +31,7 @@ pub(super) const VERSION: u32 = 2;
 const MOST_ROUNDS: usize = 1000;
 
 /// Settings of `hierarchical`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The size of a chunk at each level, largest first, in tokens of

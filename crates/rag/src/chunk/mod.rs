@@ -21,6 +21,7 @@ pub(crate) const WAITS: &str = "it waits for a model, which is not possible here
 
 components! {
     /// Which chunker, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum ChunkerConfig builds Box<dyn Chunker> {
         Sentence => sentence,
         SentenceWindow => sentence_window,

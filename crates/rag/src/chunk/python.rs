@@ -36,7 +36,7 @@ const COMPONENT: &str = "chunker python";
 const PARAMETERS: [&str; 3] = ["text", "path", "title"];
 
 /// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The file with the function, relative to the experiment file.

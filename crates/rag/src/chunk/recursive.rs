@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const VERSION: u32 = 2;
 
 /// Settings of `recursive`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The size of a chunk, in tokens of `cl100k_base`. Default 512.

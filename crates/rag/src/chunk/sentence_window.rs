@@ -23,7 +23,7 @@ use std::collections::HashMap;
 pub(super) const VERSION: u32 = 2;
 
 /// Settings of `sentence_window`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// How many sentences before and after the one found. Default 3, so at

@@ -15,6 +15,7 @@ use async_trait::async_trait;
 
 components! {
     /// Which way to answer, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum GeneratorConfig builds Box<dyn Generator> {
         Compact => compact,
         Refine => refine,

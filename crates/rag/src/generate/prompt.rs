@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub const NO_ANSWER: &str = "The sources do not answer this question.";
 
 /// A set of instructions.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Prompt {
     /// One or two sentences from the sources alone, with citations.

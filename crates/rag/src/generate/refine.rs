@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of `refine`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Config(pub Settings);
 

@@ -21,7 +21,7 @@ const STOP: &[&str] = &["\nQuestion:", "<source"];
 const LEAST_ROOM: usize = 64;
 
 /// Settings of every generator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The name of the chat model.

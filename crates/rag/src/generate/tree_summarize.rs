@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of `tree_summarize`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Config(pub Settings);
 

@@ -6,6 +6,7 @@ use models::Message;
 
 components! {
     /// Which way to write queries, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum QueryConfig builds Box<dyn QueryWriter> {
         None => none,
     }

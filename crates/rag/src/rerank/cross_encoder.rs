@@ -15,7 +15,7 @@ pub(super) const VERSION: u32 = 1;
 const NAME: &str = "reranker cross_encoder";
 
 /// Settings of `cross_encoder`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The name of the rerank model.

@@ -27,7 +27,7 @@ pub(super) const VERSION: u32 = 2;
 const NAME: &str = "reranker late_interaction";
 
 /// Settings of `late_interaction`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The most passages to keep. Default 3.
@@ -37,7 +37,7 @@ pub struct Config {
 }
 
 /// How much each score counts; only their ratio matters.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Weights {
     /// The match of the words' vectors. Default 1.

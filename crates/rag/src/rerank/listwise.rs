@@ -25,7 +25,7 @@ const TOKENS_PER_NUMBER: u32 = 4;
 const RANKING_TOKENS: u64 = 40;
 
 /// Settings of `listwise`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The name of the chat model.

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 
 components! {
     /// Which reranker, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum RerankerConfig builds Box<dyn Reranker> {
         None => none,
         CrossEncoder => cross_encoder,

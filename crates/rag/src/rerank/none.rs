@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of `none`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The most passages to keep. Default: all.

@@ -34,7 +34,7 @@ const NAME: &str = "reranker python";
 const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
 
 /// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The file with the function, relative to the experiment file.

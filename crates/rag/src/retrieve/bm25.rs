@@ -14,7 +14,7 @@ pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever bm25";
 
 /// Settings of `bm25`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The most chunks to return. Default 5.

@@ -14,7 +14,7 @@ pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever hybrid";
 
 /// Settings of `hybrid`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The most chunks to return. Default 5.
@@ -27,7 +27,7 @@ pub struct Config {
 }
 
 /// How ranked lists are joined.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Fusion {
     /// Reciprocal rank fusion.
@@ -37,7 +37,7 @@ pub enum Fusion {
 }
 
 /// Settings of `rrf`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Rrf {
     /// The larger, the less the first ranks stand out. Default 60.
@@ -45,7 +45,7 @@ pub struct Rrf {
 }
 
 /// Settings of `weighted`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Weighted {
     /// The share of the vectors, from 0 to 1; the words have the rest. Default 0.5.

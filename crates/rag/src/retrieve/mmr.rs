@@ -17,7 +17,7 @@ pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever mmr";
 
 /// Settings of `mmr`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The most chunks to return. Default 5.

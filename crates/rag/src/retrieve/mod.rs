@@ -17,6 +17,7 @@ use rayon::prelude::*;
 
 components! {
     /// Which retriever, and its settings.
+    #[derive(schemars::JsonSchema)]
     pub enum RetrieverConfig builds Box<dyn Retriever> {
         Dense => dense,
         Bm25 => bm25,

@@ -17,11 +17,10 @@ from ray import exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from reverie import _core
+from reverie.ray._surroundings import settle, surroundings
 
 NAMESPACE = "reverie"
 LIMITS = "reverie-limits"
-# Access to object stores: workers are given the driver's where they have none of their own.
-STORE_VARIABLES = ("AWS_", "GOOGLE_", "AZURE_")
 # Units that one worker may hold at once; the engine keeps far below.
 UNITS = 1000
 
@@ -37,9 +36,7 @@ class Cluster:
             ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
         self._limits = limits()
         self._actors: dict[int, Any] = {}
-        given = {name: value for name, value in os.environ.items() if name.startswith(STORE_VARIABLES)}
-        given.update((name, os.environ[name]) for name in environment if name in os.environ)
-        self._given = given
+        self._given = surroundings(environment)
 
     def nodes(self) -> str:
         """Nodes that are alive and have CPUs, as JSON."""
@@ -67,7 +64,7 @@ class Cluster:
             options["memory"] = wanted["memory"]
         if node is not None:
             options["scheduling_strategy"] = NodeAffinitySchedulingStrategy(node, soft=False)
-        actor = Worker.options(**options).remote(setup, self._limits, self._given, _core.home())
+        actor = Worker.options(**options).remote(setup, self._limits, self._given)
         self._actors[worker] = actor
         _tell(actor.ready.remote(), done)
 
@@ -90,12 +87,8 @@ class Cluster:
 class Worker:
     """One Rust worker. What is wrong with its surroundings is told by `ready`."""
 
-    def __init__(self, setup: bytes, limits: Any, given: dict[str, str], home: str) -> None:
-        for name, value in given.items():
-            os.environ.setdefault(name, value)
-        if os.path.isdir(home):
-            os.environ.setdefault("REVERIE_HOME", home)
-
+    def __init__(self, setup: bytes, limits: Any, given: dict[str, str]) -> None:
+        settle(given)
         self._worker: Any = None
         self._error: Exception | None = None
         folder = os.path.join(ray.get_runtime_context().get_temp_dir(), "reverie")

@@ -6,12 +6,11 @@ Each stage is an operator of its own, to be seen in Ray's dashboard, and does it
 from __future__ import annotations
 
 import functools
-import json
 import queue
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Mapping
 
 import pyarrow as pa
 import ray
@@ -19,8 +18,9 @@ from ray.data import ActorPoolStrategy, DataContext, Dataset
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from reverie import _core
+from reverie._settings import Component
 from reverie.ray._cluster import NAMESPACE
-from reverie.ray._corpus import CorpusDatasource, File, survey
+from reverie.ray._corpus import CorpusDatasource
 from reverie.ray._sinks import WRITTEN, Index, Sink
 from reverie.ray._surroundings import settle, surroundings
 
@@ -56,11 +56,11 @@ def ingest(
     source: str,
     sink: str | Sink,
     *,
-    chunker: dict[str, Any] | str = "sentence",
-    embedder: dict[str, Any] | str = "all-minilm-l6-v2",
+    chunker: Component | Mapping[str, Any] | str = "sentence",
+    embedder: Mapping[str, Any] | str = "all-minilm-l6-v2",
     include: Iterable[str] = (),
     exclude: Iterable[str] = (),
-    limits: dict[str, Any] | None = None,
+    limits: Mapping[str, Any] | None = None,
     actors: int | None = None,
     cpus_per_actor: float = 1,
     gpus_per_actor: float = 0,
@@ -73,7 +73,8 @@ def ingest(
     Args:
         source: a folder, a file, or `s3://…`; every node must see it.
         sink: an address for Reverie's own index, or `Index`, `Parquet` or `Chroma`.
-        chunker: as in an experiment's `[space]`: a name, or a name with its settings.
+        chunker: as in an experiment's `[space]`: a name, a name with its settings, or
+            `reverie.chunker.Sentence(chunk_size=256)`.
         embedder: a local model's name, or the model as in `[models]`, such as
             `{"embedding": {"openai": {…}}}`.
         include, exclude: patterns as in `[corpus]`; files with known extensions if there are none.
@@ -90,29 +91,27 @@ def ingest(
         Stalled: nothing moved for `stalled_after` seconds.
     """
     started = time.monotonic()
-    chunker = {chunker: {}} if isinstance(chunker, str) else chunker
-    embedder = {"embedding": {"local": {"model": embedder}}} if isinstance(embedder, str) else embedder
     target = Index(sink) if isinstance(sink, str) else sink
-    limits = limits or {}
     # Mistakes are told here, not by a worker.
-    _core.Parser(json.dumps(limits))
-    _core.Chunker(json.dumps(chunker))
-    files = survey(source, include, exclude)
+    _core.Parser(limits)
+    _core.Chunker(chunker)
+    corpus = _core.Corpus(source, list(include), list(exclude), limits)
     target.prepare()
     if not ray.is_initialized():
         ray.init(address=address, namespace=NAMESPACE, logging_level="warning", log_to_driver=False)
     pool = _pool(actors, cpus_per_actor)
     around = surroundings(environment)
     record = _record()
-    stages = _Stages(around, record, json.dumps(limits), json.dumps(chunker), json.dumps(embedder))
+    stages = _Stages(around, record, _core.settings(limits or {}), _core.settings(chunker), embedder)
     with _in_order():
-        pipeline = stages.pipeline(source, files, limits, target, pool, gpus_per_actor)
+        pipeline = stages.pipeline(corpus, target, pool, gpus_per_actor)
         for block in _watched(pipeline, record, stalled_after, pool):
             if block.num_rows:
                 target.take(block)
         documents, rejected = ray.get(record.parsed.remote())
-    if documents + len(rejected) != len(files):
-        raise RuntimeError(f"{len(files)} files were listed, {documents} gave documents and {len(rejected)} were rejected: some are lost")
+    if documents + len(rejected) != len(corpus):
+        raise RuntimeError(f"{len(corpus)} files were listed, {documents} gave documents and {len(rejected)} were rejected: some are lost")
+    rejected.update(corpus.rejected)
     written = target.finish()
     ray.kill(record)
     return Ingested(
@@ -196,11 +195,11 @@ class _Stages:
     record: Any
     limits: str
     chunker: str
-    embedder: str
+    embedder: Mapping[str, Any] | str
 
-    def pipeline(self, source: str, files: list[File], limits: dict[str, Any], sink: Sink, pool: _Pool, gpus: float) -> Dataset:
+    def pipeline(self, listed: _core.Corpus, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
         """The operators."""
-        corpus = CorpusDatasource(source, files, limits, functools.partial(settle, self.around))
+        corpus = CorpusDatasource(listed, functools.partial(settle, self.around))
         # Ray joins neighbours that ask for the same. Its smallest share of a CPU tells them apart, and each is shown by
         # itself.
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
@@ -228,15 +227,12 @@ class _Stages:
         """Files to documents; those that give none are recorded before anything goes on."""
         settle(self.around)
         batch = _one(table)
-        unread = batch["failure"].is_valid()
         documents = _one(pa.Table.from_batches([_parser(self.limits).parse(batch.select(["path", "bytes"]))]))
-        reasons = [
-            failure if not_read else reason
-            for failure, not_read, reason in zip(batch["failure"].to_pylist(), unread.to_pylist(), documents["rejected"].to_pylist())
-        ]
-        rejected = {path: reason for path, reason in zip(documents["path"].to_pylist(), reasons) if reason not in (None, "null")}
+        said = zip(batch["failure"].to_pylist(), documents["rejected"].to_pylist())
+        reasons = [failure or _core.rejection(reason or "null") for failure, reason in said]
+        rejected = {path: reason for path, reason in zip(documents["path"].to_pylist(), reasons) if reason is not None}
         names = batch["path"].to_pylist()
-        ray.get(self.record.parse.remote(names[0], len(names) - len(rejected), {path: _words(why) for path, why in rejected.items()}))
+        ray.get(self.record.parse.remote(names[0], len(names) - len(rejected), rejected))
         return pa.Table.from_batches([documents])
 
     def chunk(self, table: pa.Table) -> pa.Table:
@@ -257,7 +253,7 @@ class _Stages:
 class Embed:
     """Chunks to chunks with vectors: an actor, since it holds a model."""
 
-    def __init__(self, around: dict[str, str], record: Any, embedder: str, cores: int) -> None:
+    def __init__(self, around: dict[str, str], record: Any, embedder: Mapping[str, Any] | str, cores: int) -> None:
         settle(around)
         self._record = record
         self._embedding = _core.Embedding(embedder, cores)
@@ -268,6 +264,7 @@ class Embed:
         return pa.Table.from_batches([made])
 
 
+# Made where they work, after `settle`: a parser looks for the PDF library.
 @functools.lru_cache(maxsize=4)
 def _parser(limits: str) -> Any:
     return _core.Parser(limits)
@@ -292,16 +289,6 @@ def _named(name: str, function: Callable[[pa.Table], pa.Table]) -> Callable[[pa.
 
     stage.__name__ = stage.__qualname__ = name
     return stage
-
-
-def _words(reason: str) -> str:
-    """A reason as people read it."""
-    found = json.loads(reason)
-    if isinstance(found, dict) and len(found) == 1:
-        (kind, detail), = found.items()
-        detail = detail if isinstance(detail, str) else ", ".join(f"{name} {value}" for name, value in detail.items())
-        return f"{kind.replace('_', ' ')}: {detail}"
-    return str(found).replace("_", " ")
 
 
 class _in_order:

@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import Table, fs
+from pyarrow import Table
 
 from reverie import _core
-from reverie.ray._corpus import open_filesystem
 
 # What a writer tells of a block.
 WRITTEN = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("left_out", pa.int64())])
@@ -53,9 +52,6 @@ class Index(Sink):
         self._last = ""
 
     def prepare(self) -> None:
-        filesystem, root = open_filesystem(self.address)
-        if filesystem.get_file_info(f"{root}/chunks.parquet").type == fs.FileType.File:
-            raise ValueError(f"{self.address}: there is an index already, which is never changed; give another address")
         self._writer = _core.IndexWriter(self.address)
 
     def take(self, table: Table) -> None:
@@ -81,11 +77,9 @@ class Parquet(Sink):
         self._files: dict[str, int] = {}
 
     def prepare(self) -> None:
-        filesystem, root = open_filesystem(self.address)
-        found = filesystem.get_file_info(fs.FileSelector(root, allow_not_found=True))
-        if any(info.path.endswith(".parquet") for info in found):
+        names = _core.Folder(self.address).names()
+        if any(name.endswith(".parquet") and "/" not in name for name in names):
             raise ValueError(f"{self.address}: there are Parquet files already, which would be read as part of this corpus")
-        filesystem.create_dir(root, recursive=True)
 
     def writer(self) -> Callable[[Table], Table]:
         return _ParquetWriter(self.address)
@@ -102,10 +96,11 @@ class _ParquetWriter:
         self.address = address
 
     def __call__(self, table: Table) -> Table:
-        filesystem, root = open_filesystem(self.address)
         first = f"{table['document'][0]}\0{table['number'][0]}\0{table.num_rows}"
         name = f"chunks-{hashlib.sha256(first.encode()).hexdigest()[:16]}.parquet"
-        pq.write_table(table, f"{root}/{name}", filesystem=filesystem, compression="zstd")
+        written = pa.BufferOutputStream()
+        pq.write_table(table, written, compression="zstd")
+        _core.Folder(self.address).put(name, written.getvalue().to_pybytes())
         return pa.Table.from_pylist([{"name": name, "rows": table.num_rows, "left_out": 0}], schema=WRITTEN)
 
 

@@ -6,12 +6,12 @@ import os
 from typing import Iterable
 
 from reverie import _core
-from reverie.ray._cluster import STORE_VARIABLES
 
 
 def surroundings(names: Iterable[str]) -> dict[str, str]:
     """The driver's access to object stores, these variables, and its home."""
-    given = {name: value for name, value in os.environ.items() if name.startswith(STORE_VARIABLES)}
+    prefixes = tuple(_core.store_variables())
+    given = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
     given.update((name, os.environ[name]) for name in names if name in os.environ)
     return {**given, "REVERIE_HOME": _core.home()}
 

@@ -56,7 +56,7 @@ def tunable(
         raise ValueError("batch: at least one question")
     given, base = _read(experiment)
     # Mistakes are told here, not by every trial.
-    _core.Experiment.from_json(json.dumps(given), base)
+    _core.Experiment(given, base)
     limit = questions or given.get("evaluate", {}).get("answered")
     around = surroundings(environment)
 
@@ -117,8 +117,7 @@ def _reduced(given: dict[str, Any], config: dict[str, Any], trial: str) -> dict[
 
 
 def _results(experiment: dict[str, Any], base: str, engine: str) -> dict[str, Any]:
-    made = _core.Experiment.from_json(json.dumps(experiment), base)
-    return json.loads(made.run(_connect, engine, None, None, None).text())
+    return json.loads(_core.Experiment(experiment, base).run(_connect, engine).text())
 
 
 def _report(results: dict[str, Any], questions: int | None = None) -> dict[str, Any]:

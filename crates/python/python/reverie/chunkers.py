@@ -1,0 +1,174 @@
+"""The chunkers with their settings: `reverie.chunker.Sentence` and so on. Each says what it is for.
+
+Written from the Rust source by `make classes`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from reverie._settings import Component
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sentence(Component):
+    """`sentence`: chunks of whole sentences that overlap.
+
+    The usual first choice: chunks of an even size that seldom cut a sentence. Gives the same chunks as LlamaIndex's
+    `SentenceSplitter` for a document without metadata (metadata is not counted as part of a chunk here).
+
+    Args:
+        chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.
+        chunk_overlap: The most that a chunk repeats of the one before, in tokens; whole sentences only. Default 200.
+        paragraph_separator: Where paragraphs are cut, tried before sentences. Default three line ends.
+        separator: Where words are cut, if a sentence is too long. Default one space.
+    """
+
+    _name: ClassVar[str] = "sentence"
+
+    chunk_size: int = 1024
+    chunk_overlap: int = 200
+    paragraph_separator: str = "\n\n\n"
+    separator: str = " "
+
+
+@dataclass(frozen=True, kw_only=True)
+class SentenceWindow(Component):
+    """`sentence_window`: each sentence is searched, its neighbourhood is read.
+
+    A single sentence matches a question sharply but says too little to answer from, so a hit is replaced by its window
+    of sentences. For texts of flowing prose. Sentences are not limited in size: an embedder may cut a long one.
+
+    Args:
+        window_size: How many sentences before and after the one found. Default 3, so at most seven in all.
+    """
+
+    _name: ClassVar[str] = "sentence_window"
+
+    window_size: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hierarchical(Component):
+    """`hierarchical`: small chunks are searched, and merged into the larger ones that they are part of when enough of
+    them are found.
+
+    For long texts where an answer may need a sentence or a whole section: the found leaves decide which. Every level is
+    cut like `sentence`; only the smallest chunks are searchable.
+
+    Args:
+        chunk_sizes: The size of a chunk at each level, largest first, in tokens of `cl100k_base`. Default 2048, 512,
+            128.
+        chunk_overlap: The most that a chunk repeats of the one before, at every level, in tokens; whole sentences only.
+            Default 20.
+        merge_threshold: A parent replaces its children if more than this share of them was found. From 0 to 1. Default
+            0.5.
+    """
+
+    _name: ClassVar[str] = "hierarchical"
+
+    chunk_sizes: Sequence[int] = (2048, 512, 128)
+    chunk_overlap: int = 20
+    merge_threshold: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token(Component):
+    """`token`: chunks of an even number of tokens, cut between words.
+
+    Pays no heed to sentences, so chunks are fuller than those of `sentence`; for text without sentences (tables, logs,
+    lists of names).
+
+    Args:
+        chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.
+        chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default 20.
+        separator: Where words are cut; line ends and characters come next. Default one space.
+    """
+
+    _name: ClassVar[str] = "token"
+
+    chunk_size: int = 1024
+    chunk_overlap: int = 20
+    separator: str = " "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recursive(Component):
+    """`recursive`: paragraphs first, then lines, sentences, words and characters.
+
+    What is too large is cut at the coarsest separator that it has, and only its own pieces are joined again: a chunk
+    never mixes the end of a long paragraph with the next one. For text whose structure is in its blank lines.
+
+    Args:
+        chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 512.
+        chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default 50.
+        separators: Where to cut, coarse first; an empty string cuts between characters and must come last. Default
+            blank line, line end, `. `, space, empty.
+    """
+
+    _name: ClassVar[str] = "recursive"
+
+    chunk_size: int = 512
+    chunk_overlap: int = 50
+    separators: Sequence[str] = ("\n\n", "\n", ". ", " ", "")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Markdown(Component):
+    """`markdown`: chunks follow the headings.
+
+    One section is one chunk; a section that is too large is cut between sentences, but never inside a table or fenced
+    code unless that alone is too large; small sections under one heading share a chunk. For manuals and other texts
+    with headings (Markdown, HTML, EPUB and DOCX keep them); a PDF or a plain text is one section, cut like `sentence`.
+
+    Args:
+        chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 512.
+        chunk_overlap: The most that a chunk repeats of the one before within a section that is too large, in tokens.
+            Default 50.
+        merge_sections: Whether small sections under one heading share a chunk. Default true.
+    """
+
+    _name: ClassVar[str] = "markdown"
+
+    chunk_size: int = 512
+    chunk_overlap: int = 50
+    merge_sections: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Python(Component):
+    """`python`: chunks as a function of the user's own cuts them.
+
+    When to use it: where the documents have a shape that only you know: a ticket per paragraph, a question with its
+    answer, a clause of a contract. The file's path is relative to the experiment file.
+
+    Args:
+        file: The file with the function, relative to the experiment file.
+        source: What the file holds; put here when the experiment is read.
+        function: The function. Default `chunk`.
+        interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
+            environment, else `python3`.
+        timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
+    """
+
+    _name: ClassVar[str] = "python"
+
+    file: str = ""
+    source: str = ""
+    function: str = "chunk"
+    interpreter: str | None = None
+    timeout_seconds: float = 300.0
+
+
+class Chunkers:
+    """The chunkers by their names: `reverie.chunker` has them."""
+
+    Sentence = Sentence
+    SentenceWindow = SentenceWindow
+    Hierarchical = Hierarchical
+    Token = Token
+    Recursive = Recursive
+    Markdown = Markdown
+    Python = Python

@@ -1,0 +1,165 @@
+"""The generators with their settings: `reverie.generator.Compact` and so on. Each says what it is for.
+
+Written from the Rust source by `make classes`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from reverie._settings import Component, Part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compact(Component):
+    """`compact`: as many passages as fit into one call; what does not fit goes into further calls that improve the
+    answer.
+
+    The cheapest way and the default: nearly always one call.
+
+    Args:
+        model: The name of the chat model.
+        prompt: The instructions. Default `grounded`.
+        max_tokens: The longest answer, in tokens. Default 256.
+        context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
+            sentence or left out. Default: all passages, in as many calls as the model's context asks for.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
+            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+    """
+
+    _name: ClassVar[str] = "compact"
+
+    model: str
+    prompt: Literal["grounded", "brief"] = "grounded"
+    max_tokens: int = 256
+    context_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    citations: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refine(Component):
+    """`refine`: one call per passage; the first answers, each further one may correct the answer or add to it.
+
+    Use it where a small context or a weak model cannot take several passages at once; it costs a call per passage, and
+    a weak model may lose a good answer on the way.
+
+    Args:
+        model: The name of the chat model.
+        prompt: The instructions. Default `grounded`.
+        max_tokens: The longest answer, in tokens. Default 256.
+        context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
+            sentence or left out. Default: all passages, in as many calls as the model's context asks for.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
+            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+    """
+
+    _name: ClassVar[str] = "refine"
+
+    model: str
+    prompt: Literal["grounded", "brief"] = "grounded"
+    max_tokens: int = 256
+    context_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    citations: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeSummarize(Component):
+    """`tree_summarize`: groups of passages are answered side by side, the answers are joined by further calls until one
+    is left.
+
+    Use it for questions over much text (summaries, lists), where every passage counts alike; for a few passages that
+    fit one call it is the same as `compact`.
+
+    Args:
+        model: The name of the chat model.
+        prompt: The instructions. Default `grounded`.
+        max_tokens: The longest answer, in tokens. Default 256.
+        context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
+            sentence or left out. Default: all passages, in as many calls as the model's context asks for.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
+            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+    """
+
+    _name: ClassVar[str] = "tree_summarize"
+
+    model: str
+    prompt: Literal["grounded", "brief"] = "grounded"
+    max_tokens: int = 256
+    context_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    citations: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(Part):
+    """Settings of every generator.
+
+    Args:
+        model: The name of the chat model.
+        prompt: The instructions. Default `grounded`.
+        max_tokens: The longest answer, in tokens. Default 256.
+        context_tokens: The most tokens of passages that are used for one answer; what is beyond is cut at the end of a
+            sentence or left out. Default: all passages, in as many calls as the model's context asks for.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        citations: Whether answers name the sources of what they say, as `[1]`. Where the model names none, the source
+            that holds most of the answer's words is named, if it holds at least 6 of 10. Default true.
+    """
+
+    model: str
+    prompt: Literal["grounded", "brief"] = "grounded"
+    max_tokens: int = 256
+    context_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    citations: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Python(Component):
+    """`python`: one call with what a function of the user's own writes.
+
+    When to use it: where your house has a prompt of its own, with examples, a tone or a form that answers must have.
+    The function only writes; the call is made like every other, so that limits, budget and journal hold for it. The
+    file's path is relative to the experiment file.
+
+    Args:
+        settings: Those of every generator, but `prompt` and `context_tokens`.
+        file: The file with the function, relative to the experiment file.
+        source: What the file holds; put here when the experiment is read.
+        function: The function. Default `write`.
+        interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
+            environment, else `python3`.
+        timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
+    """
+
+    _name: ClassVar[str] = "python"
+
+    settings: Settings | Mapping[str, Any]
+    file: str = ""
+    source: str = ""
+    function: str = "write"
+    interpreter: str | None = None
+    timeout_seconds: float = 300.0
+
+
+class Generators:
+    """The generators by their names: `reverie.generator` has them."""
+
+    Compact = Compact
+    Refine = Refine
+    TreeSummarize = TreeSummarize
+    Python = Python

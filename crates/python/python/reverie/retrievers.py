@@ -1,0 +1,152 @@
+"""The retrievers with their settings: `reverie.retriever.Dense` and so on. Each says what it is for.
+
+Written from the Rust source by `make classes`: change that, not this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from reverie._settings import Component
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dense(Component):
+    """`dense`: the chunks whose vectors are nearest to the question's, exactly.
+
+    Use it when questions are worded differently from the documents. It is weak at names, codes and rare words; `hybrid`
+    is strong at both.
+
+    Args:
+        top_k: The most chunks to return. Default 5.
+        cutoff: Chunks with a lower cosine than this, from -1 to 1, are left out. Default: none is.
+    """
+
+    _name: ClassVar[str] = "dense"
+
+    top_k: int = 5
+    cutoff: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bm25(Component):
+    """`bm25`: the chunks that share the most telling words with the question.
+
+    Use it for names, codes, error messages and rare words, and where no embedding model is to be had; it sees no
+    synonyms. The scores are described at `Bm25Index`. A question that shares no word with any chunk has no hits.
+
+    Args:
+        top_k: The most chunks to return. Default 5.
+    """
+
+    _name: ClassVar[str] = "bm25"
+
+    top_k: int = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rrf(Component):
+    """Reciprocal rank fusion.
+
+    Args:
+        k: The larger, the less the first ranks stand out. Default 60.
+    """
+
+    _name: ClassVar[str] = "rrf"
+
+    k: int = 60
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weighted(Component):
+    """A weighted sum of the scores, each list stretched to 0..1.
+
+    Args:
+        dense_weight: The share of the vectors, from 0 to 1; the words have the rest. Default 0.5.
+    """
+
+    _name: ClassVar[str] = "weighted"
+
+    dense_weight: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hybrid(Component):
+    """`hybrid`: vectors and words search side by side, and the two lists are joined.
+
+    The best first choice: each side finds what the other is blind to. `rrf` joins by ranks and has nothing to tune;
+    `weighted` joins by scores, which pays where one side is known to be better.
+
+    Args:
+        top_k: The most chunks to return. Default 5.
+        candidates: How many chunks each side puts forward. Default: four times `top_k`, at least 20.
+        fusion: How the two lists are joined. Default `rrf`.
+    """
+
+    _name: ClassVar[str] = "hybrid"
+
+    top_k: int = 5
+    candidates: int | None = None
+    fusion: Rrf | Weighted | Mapping[str, Any] = Rrf()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mmr(Component):
+    """`mmr`: near to the question, but not the same thing twice (maximal marginal relevance).
+
+    Use it where documents repeat themselves, so that five hits would be five copies of one passage. Each next hit is
+    the candidate with the highest `lambda · cosine(question) − (1 − lambda) · highest cosine(chosen hits)`, which is
+    also its score. A cosine below 0 to what was chosen counts as 0: nothing can be newer than unrelated, and scores
+    fall from hit to hit.
+
+    Args:
+        top_k: The most chunks to return. Default 5.
+        candidates: How many of the nearest chunks are chosen from. Default: four times `top_k`, at least 20.
+        lambda_: 1 is nearness alone, 0 is novelty alone. Default 0.5.
+    """
+
+    _name: ClassVar[str] = "mmr"
+
+    top_k: int = 5
+    candidates: int | None = None
+    lambda_: float = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Python(Component):
+    """`python`: chunks that a function of the user's own finds.
+
+    When to use it: to try a way of searching that Reverie has not, on a corpus that fits into memory several times: the
+    function is given all searchable chunks at every call, which is one for all questions of an experiment, but one for
+    each question where a pipeline is asked. The file's path is relative to the experiment file.
+
+    Args:
+        file: The file with the function, relative to the experiment file.
+        source: What the file holds; put here when the experiment is read.
+        function: The function. Default `retrieve`.
+        interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
+            environment, else `python3`.
+        timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
+        top_k: The most chunks to return. Default 5.
+    """
+
+    _name: ClassVar[str] = "python"
+
+    file: str = ""
+    source: str = ""
+    function: str = "retrieve"
+    interpreter: str | None = None
+    timeout_seconds: float = 300.0
+    top_k: int = 5
+
+
+class Retrievers:
+    """The retrievers by their names: `reverie.retriever` has them."""
+
+    Dense = Dense
+    Bm25 = Bm25
+    Hybrid = Hybrid
+    Mmr = Mmr
+    Python = Python

@@ -1,0 +1,154 @@
+//! The files of a corpus for Ray Data: listed once, cut into the blocks that an
+//! engine would make of them, and read where a block's task runs.
+
+use crate::{arrow::wrong, process::check, remote::runtime, settings};
+use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
+use arrow_pyarrow::PyArrowType;
+use arrow_schema::{DataType, Field, Schema};
+use pyo3::prelude::*;
+use rag::load::{Limits, LoadError, Source, SourceFile};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// A corpus that was listed.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Corpus {
+    blocks: Vec<Block>,
+    /// Files that are none of the corpus or cannot be looked at, and why.
+    #[pyo3(get)]
+    rejected: Vec<(String, String)>,
+}
+
+#[pymethods]
+impl Corpus {
+    /// Lists a folder, a file, a pattern or an object store; patterns and
+    /// limits are those of `[corpus]`.
+    #[new]
+    #[pyo3(signature = (source, include=Vec::new(), exclude=Vec::new(), limits=None))]
+    fn new(
+        py: Python<'_>,
+        source: String,
+        include: Vec<String>,
+        exclude: Vec<String>,
+        limits: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let limits: Limits = settings::read("limits", settings::table(limits)?)?;
+        // Workers have working folders of their own.
+        let source = match source.contains("://") {
+            true => source,
+            false => std::path::absolute(&source).map_err(wrong)?.display().to_string(),
+        };
+        let listing = py.detach(|| {
+            let parsed = Source::parse(&source, &include, &exclude, &app::store_options());
+            let parsed = parsed.map_err(|error| wrong(lab::error_chain(&error)))?;
+            runtime()?.block_on(parsed.survey()).map_err(|error| wrong(lab::error_chain(&error)))
+        })?;
+        let blocks = lab::file_blocks(listing.files.iter().map(|file| file.bytes));
+        let block = |range: std::ops::Range<usize>| Block {
+            source: source.clone(),
+            limits: limits.clone(),
+            files: listing.files.get(range).unwrap_or_default().to_vec(),
+        };
+        let rejected = listing.rejected.iter().map(|file| (file.path.clone(), file.reason.to_string()));
+        let unread = listing.unread.iter().map(|file| (file.path.clone(), unreadable(&file.reason)));
+        Ok(Self { blocks: blocks.into_iter().map(block).collect(), rejected: rejected.chain(unread).collect() })
+    }
+
+    /// The blocks, in the order of their files.
+    #[getter]
+    fn blocks(&self) -> Vec<Block> {
+        self.blocks.clone()
+    }
+
+    /// How many files the blocks have.
+    fn __len__(&self) -> usize {
+        self.blocks.iter().map(|block| block.files.len()).sum()
+    }
+}
+
+/// Files that one task reads; can be pickled.
+#[pyclass(frozen, skip_from_py_object, module = "reverie._core")]
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Block {
+    source: String,
+    limits: Limits,
+    files: Vec<SourceFile>,
+}
+
+#[pymethods]
+impl Block {
+    #[new]
+    fn new(text: &str) -> PyResult<Self> {
+        serde_json::from_str(text).map_err(wrong)
+    }
+
+    fn __getnewargs__(&self) -> PyResult<(String,)> {
+        serde_json::to_string(self).map(|text| (text,)).map_err(wrong)
+    }
+
+    fn __len__(&self) -> usize {
+        self.files.len()
+    }
+
+    /// The names of the files.
+    #[getter]
+    fn paths(&self) -> Vec<&str> {
+        self.files.iter().map(|file| file.path.as_str()).collect()
+    }
+
+    /// Their sizes together, when they were listed.
+    #[getter]
+    fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    /// Reads the files: `path`, `bytes`, and in `failure` why there are none.
+    fn read(&self, py: Python<'_>) -> PyResult<PyArrowType<RecordBatch>> {
+        check()?;
+        py.detach(|| {
+            let source = Source::parse(&self.source, &[], &[], &app::store_options());
+            let source = source.map_err(|error| wrong(lab::error_chain(&error)))?;
+            let runtime = runtime()?;
+            let (mut contents, mut failures) = (Vec::new(), Vec::new());
+            for file in &self.files {
+                let (content, failure) = match runtime.block_on(lab::read_file(&source, file, &self.limits)) {
+                    Ok(Ok(content)) => (content, None),
+                    Ok(Err(rejected)) => (Default::default(), Some(rejected.to_string())),
+                    Err(unread) => (Default::default(), Some(unreadable(&unread.reason))),
+                };
+                contents.push(content);
+                failures.push(failure);
+            }
+            let field = |name, kind, nullable| Field::new(name, kind, nullable);
+            let schema = Schema::new(vec![
+                field("path", DataType::Utf8, false),
+                field("bytes", DataType::Binary, false),
+                field("failure", DataType::Utf8, true),
+            ]);
+            let columns: Vec<ArrayRef> = vec![
+                Arc::new(StringArray::from(self.paths())),
+                Arc::new(BinaryArray::from_iter_values(contents)),
+                Arc::new(StringArray::from(failures)),
+            ];
+            RecordBatch::try_new(Arc::new(schema), columns).map(PyArrowType).map_err(wrong)
+        })
+    }
+}
+
+fn unreadable(reason: &str) -> String {
+    LoadError::Unreadable(reason.to_owned()).to_string()
+}
+
+/// Why a file gave no document, for people: `rejected` of what `Parser.parse`
+/// gives; nothing where there is a document.
+#[pyfunction]
+pub(crate) fn rejection(rejected: &str) -> PyResult<Option<String>> {
+    let reason: Option<LoadError> = serde_json::from_str(rejected).map_err(wrong)?;
+    Ok(reason.map(|reason| reason.to_string()))
+}
+
+/// How the names of variables begin that say how an object store is reached.
+#[pyfunction]
+pub(crate) fn store_variables() -> Vec<&'static str> {
+    store::VARIABLES.to_vec()
+}
