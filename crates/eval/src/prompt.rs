@@ -10,7 +10,7 @@ use regex::{Captures, Regex};
 use std::sync::LazyLock;
 
 /// The tags of all prompts here.
-const TAGS: [&str; 17] = [
+const TAGS: [&str; 18] = [
     "context",
     "contexts",
     "passage",
@@ -25,6 +25,8 @@ const TAGS: [&str; 17] = [
     "statements",
     "entity",
     "entities",
+    // The list of entities in a prompt has this name.
+    "entitys",
     "text",
     "texts",
     "data",

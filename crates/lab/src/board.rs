@@ -15,7 +15,7 @@ pub use columns::{Cell, Column, ColumnKind, Scores};
 pub use notes::{About, Note, count};
 pub use standing::Standing;
 
-pub(crate) use columns::{AXES, varying};
+pub(crate) use columns::varying;
 
 use crate::{
     frozen::utc,
@@ -23,6 +23,7 @@ use crate::{
 };
 use columns::{cells, columns};
 use notes::{corpus, notes, work};
+use rag::Axis;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use standing::{label, place};
@@ -179,7 +180,7 @@ fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> Row {
 
 fn settings(trial: &TrialResult) -> BTreeMap<String, Value> {
     let Ok(Value::Object(mut whole)) = serde_json::to_value(&trial.trial) else { return BTreeMap::new() };
-    AXES.iter().filter_map(|axis| Some(((*axis).to_owned(), whole.remove(*axis)?))).collect()
+    Axis::NAMES.iter().filter_map(|axis| Some(((*axis).to_owned(), whole.remove(*axis)?))).collect()
 }
 
 fn rejected(results: &Results) -> Vec<RejectedFile> {

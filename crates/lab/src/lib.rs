@@ -165,6 +165,14 @@ impl Error {
     }
 }
 
+/// The error of a model, if that is what an error is.
+pub fn model_error(error: &Error) -> Option<&models::Error> {
+    match error {
+        Error::Model(error) | Error::Stage(rag::Error::Model(error)) => Some(error),
+        _ => None,
+    }
+}
+
 /// The function of the user's own whose failure an error is, if it is one.
 pub fn failed_function(error: &Error) -> Option<&rag::python::Failure> {
     match error {

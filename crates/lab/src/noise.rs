@@ -85,7 +85,7 @@ impl Session {
                 let mut rows = Vec::new();
                 for a in 0..design.answers {
                     let repeated = models.repeated(repeat(a));
-                    let generator = generator.build(&repeated.context(None))?;
+                    let generator = generator.build(&repeated.context(found.trial.pipeline.embedder.as_deref()))?;
                     let answer = generator.generate(&question.question, passages).await?;
                     let sample = Sample { question, passages, answer: Some(&answer) };
                     let mut row = Vec::new();

@@ -2,7 +2,7 @@
 
 use rag::{Axis, Data};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::LazyLock};
 
 /// The kind of work a task does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,12 +33,7 @@ impl Operator {
 
     /// All, from upstream to downstream.
     pub fn all() -> impl Iterator<Item = Self> {
-        let (documents, questions): (Vec<Axis>, Vec<Axis>) =
-            Axis::ALL.iter().partition(|axis| matches!(axis.output(), Data::Chunks | Data::Vectors));
-        let documents = documents.into_iter().map(Self::Stage);
-        let questions = questions.into_iter().map(Self::Stage);
-        let middle = [Self::EmbedQueries, Self::Index];
-        std::iter::once(Self::Load).chain(documents).chain(middle).chain(questions).chain([Self::Score, Self::Judge])
+        ALL.iter().copied()
     }
 
     /// The name people read.
@@ -65,9 +60,18 @@ impl Operator {
     }
 
     fn place(self) -> usize {
-        Self::all().position(|other| other == self).unwrap_or(usize::MAX)
+        ALL.iter().position(|other| *other == self).unwrap_or(usize::MAX)
     }
 }
+
+/// What is embedded and indexed is there before anything is searched.
+static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
+    let is_before = |axis: &&Axis| matches!(axis.output(), Data::Chunks | Data::Vectors | Data::Queries);
+    let before = Axis::ALL.iter().filter(is_before).map(|&axis| Operator::Stage(axis));
+    let after = Axis::ALL.iter().filter(|axis| !is_before(axis)).map(|&axis| Operator::Stage(axis));
+    let begin = std::iter::once(Operator::Load).chain(before).chain([Operator::EmbedQueries, Operator::Index]);
+    begin.chain(after).chain([Operator::Score, Operator::Judge]).collect()
+});
 
 impl Ord for Operator {
     fn cmp(&self, other: &Self) -> Ordering {
@@ -107,7 +111,7 @@ mod tests {
         let names: Vec<String> = Operator::all()
             .map(|operator| serde_json::to_value(operator).unwrap().as_str().unwrap().to_owned())
             .collect();
-        let expected = "load chunk embed embed_queries index query retrieve rerank generate score judge";
+        let expected = "load chunk embed query embed_queries index retrieve rerank generate score judge";
         assert_eq!(names.join(" "), expected);
         for (name, operator) in names.iter().zip(Operator::all()) {
             assert_eq!(serde_json::from_value::<Operator>(name.as_str().into()).unwrap(), operator);

@@ -18,7 +18,7 @@ use crate::{
 use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
-    Axis, Choice, Component, Indexes,
+    Axis, Component, Indexes, PipelineConfig,
     load::{Rejected, SourceFile, Unread},
 };
 use serde::{Deserialize, Serialize};
@@ -298,7 +298,8 @@ impl Plan {
         let corpus = self.corpus(inputs, trial, documents);
         let mut passages = self.retrieve(inputs, trial, &corpus);
         for (axis, _) in trial.pipeline.passage_stages() {
-            let (pipeline, corpus) = (trial.pipeline.clone(), corpus.clone());
+            // What writes the answer is no part of it, and may hold a whole file.
+            let (pipeline, corpus) = (PipelineConfig { generator: None, ..trial.pipeline.clone() }, corpus.clone());
             let label = || format!("{} {}", axis.stage(), trial.label(axis));
             passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus }, label);
         }
@@ -332,7 +333,10 @@ impl Plan {
             let work = work::IndexBm25 { chunks: chunks.clone() };
             self.add(inputs, work, || format!("BM25 index of {chunker}"))
         });
-        let queries = embedder.filter(|_| indexes.dense && !inputs.questions.is_empty()).map(|model| {
+        // Where queries are written, only what comes after retrieval looks at the questions' own vectors.
+        let compares = pipeline.passage_stages().iter().any(|(_, stage)| stage.indexes().dense);
+        let compares = compares || pipeline.query.is_nothing() && pipeline.retriever.indexes().dense;
+        let queries = embedder.filter(|_| compares && !inputs.questions.is_empty()).map(|model| {
             let work = work::EmbedQueries { model: model.to_owned(), queries: None };
             self.add(inputs, work, || format!("embed questions with {model}"))
         });
@@ -389,7 +393,8 @@ impl Plan {
     fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, asked: &[usize]) -> Vec<TaskId> {
         let Some(generator) = &trial.pipeline.generator else { return Vec::new() };
         let answer = |shard: &[usize]| {
-            let work = work::Generate { generator: generator.clone(), passages, questions: shard.to_vec() };
+            let embedder = trial.embedder_of(generator);
+            let work = work::Generate { generator: generator.clone(), embedder, passages, questions: shard.to_vec() };
             self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id))
         };
         asked.chunks(QUESTIONS_PER_TASK).map(answer).collect()
@@ -415,3 +420,6 @@ impl Plan {
         self.add(inputs, work, || format!("score {}", metric.label()))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -147,6 +147,12 @@ pub(crate) fn rejection(rejected: &str) -> PyResult<Option<String>> {
     Ok(reason.map(|reason| reason.to_string()))
 }
 
+/// The names of the axes of an experiment, in the order of the stages.
+#[pyfunction]
+pub(crate) fn axes() -> &'static [&'static str] {
+    lab::Axis::NAMES
+}
+
 /// How the names of variables begin that say how an object store is reached.
 #[pyfunction]
 pub(crate) fn store_variables() -> Vec<&'static str> {

@@ -60,7 +60,7 @@ mod _core {
     #[pymodule_export]
     use crate::{
         attempt::Attempt,
-        corpus::{Block, Corpus, rejection, store_variables},
+        corpus::{Block, Corpus, axes, rejection, store_variables},
         experiment::{Experiment, Pipeline},
         limits::Limits,
         remote::{Done, RayWorker, home, main},

@@ -10,11 +10,11 @@ use store::registry::Read;
 /// Tokens of the instructions around a question and its passages, for estimates.
 pub const INSTRUCTION_TOKENS: u64 = 200;
 
-/// The size of what a component is given at a time, for estimates: a question
-/// with what was found for it, or a document.
+/// The size of what a component is given, for estimates: a question with what
+/// was found for it, or a shard of documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Item {
-    /// Tokens of the question, or of the document's text.
+    /// Tokens of the question, or of the documents' texts.
     pub text_tokens: u64,
     /// Passages that were found.
     pub passages: u64,
@@ -65,7 +65,9 @@ impl Indexes {
 /// What a component's settings say of what it needs. Each `Config` implements
 /// it; the defaults are those of a component that needs nothing.
 pub trait Component: Send + Sync {
-    /// The models that it asks by name, and how much for one item at most.
+    /// The models that it asks by name, and how much for one item at most. The
+    /// models are the same for every item, in the same order: they are part of
+    /// keys.
     fn asks(&self, _: Item) -> Vec<Ask<'_>> {
         Vec::new()
     }
@@ -82,6 +84,11 @@ pub trait Component: Send + Sync {
 
     /// Whether it calls a function of the user's own.
     fn runs_function(&self) -> bool {
+        false
+    }
+
+    /// Whether it leaves everything as it is, so that there is nothing to do.
+    fn is_nothing(&self) -> bool {
         false
     }
 
@@ -126,11 +133,6 @@ pub trait Choice: Component {
     /// # Errors
     /// What is wrong with them.
     fn check(&self) -> Result<(), Error>;
-
-    /// Whether it leaves everything as it is, so that there is nothing to do.
-    fn is_nothing(&self) -> bool {
-        false
-    }
 }
 
 /// Hands out models by their names in the experiment.
@@ -220,11 +222,22 @@ macro_rules! components {
             fn runs_function(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.runs_function(), )+ }
             }
+            fn is_nothing(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.is_nothing(), )+ }
+            }
             fn unkeyed(&self) -> &'static [&'static str] {
                 match self { $( Self::$Variant(config) => config.unkeyed(), )+ }
             }
             fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
                 match self { $( Self::$Variant(config) => config.read_files(read), )+ }
+            }
+        }
+
+        impl $Enum {
+            /// The component that does nothing, as it comes, if there is one.
+            #[allow(dead_code, reason = "there are stages that cannot be left out")]
+            pub(crate) fn nothing() -> Option<Self> {
+                Self::defaults().into_iter().find(|component| $crate::Component::is_nothing(component))
             }
         }
 
@@ -244,10 +257,6 @@ macro_rules! components {
                     Err($crate::Error::Needs { .. }) | Ok(_) => Ok(()),
                     Err(error) => Err(error),
                 }
-            }
-            fn is_nothing(&self) -> bool {
-                // A stage's component of this name does nothing as it comes.
-                *self.name() == *"none" && Self::defaults().contains(self)
             }
         }
     };

@@ -17,6 +17,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The constant of reciprocal rank fusion, where a question has several queries.
 const FUSION_K: u32 = 60;
+/// Raise when hits of several queries are joined in another way: part of the
+/// keys of retrievals that join.
+pub const FUSION_VERSION: u32 = 1;
 
 /// Everything that can be searched, opened and shared.
 #[derive(Clone)]

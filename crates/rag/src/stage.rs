@@ -265,3 +265,98 @@ impl PipelineConfig {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Space, chunk, generate, query, rerank, retrieve};
+    use serde_json::json;
+
+    /// Every component of every stage, as it comes.
+    fn components() -> Vec<Box<dyn Choice>> {
+        fn boxed<T: Choice + 'static>(all: Vec<T>) -> impl Iterator<Item = Box<dyn Choice>> {
+            all.into_iter().map(|one| Box::new(one) as Box<dyn Choice>)
+        }
+        boxed(chunk::ChunkerConfig::defaults())
+            .chain(boxed(query::QueryConfig::defaults()))
+            .chain(boxed(retrieve::RetrieverConfig::defaults()))
+            .chain(boxed(rerank::RerankerConfig::defaults()))
+            .chain(boxed(generate::GeneratorConfig::defaults()))
+            .collect()
+    }
+
+    #[test]
+    fn the_models_that_a_component_asks_do_not_depend_on_the_item() {
+        for component in components() {
+            let models = |item| component.asks(item).into_iter().map(|ask| (ask.model, ask.kind)).collect::<Vec<_>>();
+            let large = Item { text_tokens: 900, passages: 7, passage_tokens: 4000 };
+            assert_eq!(models(Item::default()), models(large), "{}", component.name());
+        }
+    }
+
+    #[test]
+    fn only_what_changes_results_is_in_keys() {
+        let config: chunk::ChunkerConfig =
+            serde_json::from_value(json!({ "python": { "file": "a.py", "timeout_seconds": 9 } })).unwrap();
+        assert!(config.value()["python"].get("timeout_seconds").is_some());
+        let keyed = config.keyed();
+        assert!(keyed["python"].get("timeout_seconds").is_none() && keyed["python"]["file"] == "a.py");
+    }
+
+    fn space(more: serde_json::Value) -> Space {
+        /// Reads lists from JSON.
+        struct Lists(serde_json::Value);
+        impl ReadSpace for Lists {
+            fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
+                serde_json::from_value(self.0[axis.name()].clone()).unwrap_or_default()
+            }
+        }
+        let mut lists = json!({
+            "chunker": [{ "sentence": {} }, { "token": {} }], "embedder": ["a", "b"],
+            "retriever": [{ "bm25": {} }, { "dense": {} }],
+        });
+        lists.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Space::read(&mut Lists(lists))
+    }
+
+    #[test]
+    fn the_last_axis_varies_fastest_and_an_embedder_that_nothing_needs_is_left_out() {
+        let all = space(json!({})).combinations();
+        let told: Vec<String> = all
+            .iter()
+            .map(|one| {
+                let embedder = one.embedder.as_deref().unwrap_or("-");
+                format!("{} {embedder} {}", one.chunker.name(), one.retriever.name())
+            })
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "sentence - bm25",
+                "sentence a dense",
+                "sentence - bm25",
+                "sentence b dense",
+                "token - bm25",
+                "token a dense",
+                "token - bm25",
+                "token b dense",
+            ]
+        );
+        assert!(space(json!({ "chunker": [] })).combinations().is_empty(), "a pipeline must have a chunker");
+        let required: Vec<&str> = Axis::ALL.iter().filter(|axis| axis.is_required()).map(|axis| axis.name()).collect();
+        assert_eq!(required, ["chunker", "retriever"]);
+    }
+
+    #[test]
+    fn settings_that_lack_an_axis_are_those_from_before_there_was_one() {
+        let config = space(json!({ "reranker": [{ "none": { "top_n": 2 } }] })).combinations().remove(1);
+        assert_eq!(config.passage_stages().len(), 1, "it cuts");
+        let mut written = serde_json::to_value(&config).unwrap();
+        assert_eq!(serde_json::from_value::<PipelineConfig>(written.clone()).unwrap(), config);
+        written.as_object_mut().unwrap().remove("query");
+        assert_eq!(serde_json::from_value::<PipelineConfig>(written.clone()).unwrap(), config);
+        written.as_object_mut().unwrap().remove("chunker");
+        let error = serde_json::from_value::<PipelineConfig>(written).unwrap_err().to_string();
+        assert!(error.contains("missing field `chunker`"), "{error}");
+    }
+}

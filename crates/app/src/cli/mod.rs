@@ -115,13 +115,15 @@ impl Failure {
 impl From<lab::Error> for Failure {
     fn from(error: lab::Error) -> Self {
         let message = lab::error_chain(&error);
+        if matches!(lab::model_error(&error), Some(::models::Error::BudgetExhausted { .. })) {
+            return Self { message, code: BUDGET_REACHED };
+        }
         match error {
             lab::Error::Refused(mistakes) => {
                 let list: Vec<String> = mistakes.iter().map(|mistake| format!("  - {mistake}")).collect();
                 Self::usage(format!("nothing was run, because:\n{}", list.join("\n")))
             }
             lab::Error::Interrupted => Self { message, code: 130 },
-            lab::Error::Model(::models::Error::BudgetExhausted { .. }) => Self { message, code: BUDGET_REACHED },
             _ => Self::work(message),
         }
     }

@@ -1,6 +1,6 @@
 //! Two trials side by side, for people.
 
-use super::{aligned, table};
+use super::{aligned, combination, table};
 use lab::{MetricComparison, board::Row};
 use std::fmt::Write;
 
@@ -8,8 +8,7 @@ use std::fmt::Write;
 pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> String {
     let mut text = String::new();
     for trial in [first, second] {
-        let labels: Vec<String> = trial.labels.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
-        let _ = writeln!(text, "{}: {}\n     {}", trial.id, labels.join(", "), trial.place);
+        let _ = writeln!(text, "{}: {}\n     {}", trial.id, combination(&trial.labels), trial.place);
     }
     let difference = format!("{} − {} [95 %]", first.id, second.id);
     let header = ["metric", &difference, "p", "effect", "pairs", "questions to tell"];

@@ -1,6 +1,6 @@
 //! The leaderboard for people: lays out what `lab::Board` says.
 
-use super::{aligned, table, visible_line};
+use super::{aligned, combination, table, visible_line};
 use eval::statistics::Summary;
 use lab::{
     Board, Results, TrialResult,
@@ -108,7 +108,6 @@ fn line(note: &Note, is_first: bool) -> String {
 
 /// One trial, a line per question.
 pub fn trial(results: &Results, trial: &TrialResult) -> String {
-    let labels: Vec<String> = trial.trial.labels.iter().map(|(axis, label)| format!("{axis} {label}")).collect();
     let mut header = vec!["question"];
     header.extend(results.metrics.iter().map(|metric| metric.name.as_str()));
     let mut rows = table(&header, 1);
@@ -120,7 +119,7 @@ pub fn trial(results: &Results, trial: &TrialResult) -> String {
         }));
         rows.add_row(row);
     }
-    let mut text = format!("{}: {}\n{rows}", trial.trial.id, labels.join(", "));
+    let mut text = format!("{}: {}\n{rows}", trial.trial.id, combination(&trial.trial.labels));
     let _ = write!(text, "\none question in full: reverie show {} QUESTION", trial.trial.id);
     text
 }

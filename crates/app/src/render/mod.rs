@@ -40,6 +40,7 @@ pub use visible::{visible, visible_json, visible_line};
 pub use lab::board::count;
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+use std::collections::BTreeMap;
 
 /// A line below the header and around the table, none between rows.
 const STYLE: TableStyle = TableStyle::new()
@@ -48,6 +49,12 @@ const STYLE: TableStyle = TableStyle::new()
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
 /// A table with the given header; columns from `first_number` on hold numbers.
+/// What a trial is made of: what it has on each axis; what it has not is left out.
+fn combination(labels: &BTreeMap<String, String>) -> String {
+    let there = labels.iter().filter(|(_, label)| *label != "none");
+    there.map(|(axis, label)| format!("{axis} {label}")).collect::<Vec<_>>().join(", ")
+}
+
 fn table(header: &[&str], first_number: usize) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);

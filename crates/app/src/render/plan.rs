@@ -1,6 +1,6 @@
 //! The plan for people.
 
-use super::{aligned, count, live::short, table, visible_line};
+use super::{aligned, combination, count, live::short, table, visible_line};
 use lab::{CostEstimate, PlanSummary, Prepared};
 use models::Cap;
 use std::fmt::Write;
@@ -78,10 +78,8 @@ pub fn inputs(prepared: &Prepared) -> Vec<String> {
 fn trials(summary: &PlanSummary) -> String {
     let mut text = String::new();
     for planned in summary.combinations.iter().take(TRIALS_LISTED) {
-        let labels = planned.labels.iter().filter(|(_, label)| *label != "none");
-        let labels: Vec<String> = labels.map(|(axis, label)| format!("{axis} {label}")).collect();
         let stored = if planned.stored { " (in the store)" } else { "" };
-        let _ = write!(text, "\n  {}: {}{stored}", planned.trial, labels.join(", "));
+        let _ = write!(text, "\n  {}: {}{stored}", planned.trial, combination(&planned.labels));
     }
     let more = summary.combinations.len().saturating_sub(TRIALS_LISTED);
     if more > 0 {

@@ -5,11 +5,9 @@ use crate::{
     trial::Trial,
 };
 use eval::{Score, statistics::Summary};
+use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-/// The axes, in the order of the columns.
-pub(crate) const AXES: [&str; 5] = ["chunker", "embedder", "retriever", "reranker", "generator"];
 
 /// A column of a leaderboard.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,7 +100,7 @@ impl Cell {
 pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'static str> {
     let trials: Vec<&Trial> = trials.into_iter().collect();
     let differs = |axis: &&str| trials.windows(2).any(|pair| pair[0].labels.get(*axis) != pair[1].labels.get(*axis));
-    AXES.into_iter().filter(differs).collect()
+    Axis::NAMES.iter().copied().filter(differs).collect()
 }
 
 /// All columns, those that tell nothing too: tables for programs have them.
@@ -119,7 +117,8 @@ pub(super) fn columns(results: &Results) -> Vec<Column> {
         digits,
         shown,
     };
-    let mut columns = AXES.map(|axis| column(ColumnKind::Axis, axis, axis, 0, varying.contains(&axis))).to_vec();
+    let axis = |&axis: &&'static str| column(ColumnKind::Axis, axis, axis, 0, varying.contains(&axis));
+    let mut columns: Vec<Column> = Axis::NAMES.iter().map(axis).collect();
     columns.push(column(ColumnKind::Objective, "objective", "objective", 3, !results.objective.is_empty()));
     columns.push(column(ColumnKind::Test, "test", "on test questions", 3, split));
     let metric = |metric: &MetricResult| Column {

@@ -204,7 +204,8 @@ pub(super) async fn execute(
                     }
                 }
             }
-            Err(Error::Model(models::Error::Cancelled)) if cancel.is_cancelled() => {}
+            Err(error)
+                if cancel.is_cancelled() && matches!(crate::model_error(&error), Some(models::Error::Cancelled)) => {}
             // Nothing that is done from here on could be kept.
             Err(error @ Error::Store(store::Error::Gone { .. })) => {
                 set.abort_all();

@@ -33,7 +33,7 @@ impl Results {
             return Ok(Answering { trial: winner.to_owned(), note: None });
         }
         let Some(first) = self.trials.first().map(|found| &found.trial) else {
-            return Err(Error::NotFound(format!("{} has no trials", self.title())));
+            return Err(Error::Unusable(format!("{} has no trials", self.title())));
         };
         let note = match self.trials.len() {
             1 => None,
@@ -66,6 +66,7 @@ mod tests {
         let mut results = fixture::results(1);
         assert!(results.answering(Some("t09")).unwrap_err().to_string().contains("there is no trial `t09`"));
         results.trials.clear();
+        results.winner = Winner::Refused("there is none".to_owned());
         let error = results.answering(None).unwrap_err().to_string();
         assert_eq!(error, "run zoo-1 of 2026-11-22 10:07 UTC has no trials");
     }

@@ -6,13 +6,14 @@
 //! chunker is good only with a certain embedder.
 
 use super::{Problem, Seen, Stop, Strategy, mean, not_tried};
+use rag::Axis;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub(super) const VERSION: u32 = 1;
 
 /// These axes first, in this order.
-const MODELS: [&str; 2] = ["embedder", "generator"];
+const MODELS: [Axis; 2] = [Axis::Embedder, Axis::Generator];
 
 /// Settings of the greedy search: there are none.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -22,7 +23,9 @@ pub struct Config {}
 impl Config {
     pub(super) fn build(&self, problem: &Problem) -> Result<Box<dyn Strategy>, String> {
         let mut axes: Vec<String> = problem.trials.iter().flat_map(|labels| labels.keys().cloned()).collect();
-        axes.sort_by_key(|axis| (MODELS.iter().position(|model| model == axis).unwrap_or(MODELS.len()), axis.clone()));
+        axes.sort_by_key(|axis| {
+            (MODELS.iter().position(|model| model.name() == axis).unwrap_or(MODELS.len()), axis.clone())
+        });
         axes.dedup();
         let best = problem.trials.first().cloned().unwrap_or_default();
         Ok(Box::new(ModelsFirst { trials: problem.trials.clone(), questions: problem.questions, axes, at: 0, best }))

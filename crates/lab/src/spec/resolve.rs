@@ -262,14 +262,12 @@ fn check_embedder(reader: &mut Reader<'_>, read: &Space, space: &DeTable<'_>, at
         return;
     }
     for &axis in Axis::ALL {
-        for value in read.on(axis).into_iter().filter(|value| value.embedder()) {
-            let name = value.name();
-            let why = match value.indexes().dense {
-                true => format!("the {} `{name}` searches vectors, but", axis.name()),
-                false => format!("the {} `{name}` needs one, but", axis.name()),
-            };
-            reader.error(at, format!("space: {why} the axis `embedder` is missing"));
-        }
+        let Some(value) = read.on(axis).into_iter().find(|value| value.embedder()) else { continue };
+        let missing = match axis {
+            Axis::Retriever => "a retriever searches vectors, but the axis `embedder` is missing".to_owned(),
+            _ => format!("`{}` needs the axis `embedder`", value.name()),
+        };
+        reader.error(at, format!("space: {missing}"));
     }
 }
 

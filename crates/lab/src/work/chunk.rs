@@ -81,7 +81,9 @@ impl Kind for Chunk {
             let cut: Vec<_> = documents.iter().map(|document| chunker.chunk(document)).collect();
             let tasks = making.cx.experiment.engine.local.tasks;
             let each = stream::iter(cut).buffered(tasks).inspect_ok(|chunks| progress.rows(operator, chunks.len()));
-            each.try_concat().await?
+            // All of them are waited for, since they may have been paid.
+            let cut: Vec<Result<Vec<rag::Chunk>, rag::Error>> = each.collect().await;
+            cut.into_iter().collect::<Result<Vec<_>, _>>()?.concat()
         } else {
             let caller = caller();
             compute(move || {

@@ -19,6 +19,8 @@ use store::Key;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Generate {
     pub(crate) generator: GeneratorConfig,
+    /// The trial's embedder, if the generator needs it.
+    pub(crate) embedder: Option<String>,
     pub(crate) passages: TaskId,
     pub(crate) questions: Vec<usize>,
 }
@@ -37,7 +39,7 @@ impl Kind for Generate {
         let question = |&i: &usize| &cx.inputs.questions[i];
         let questions: Vec<_> = self.questions.iter().map(question).map(|it| (&it.id, &it.question)).collect();
         let builder = component(cx.builder("generate", &[self.passages]), &self.generator);
-        let builder = match cx.models(&self.generator, None).as_slice() {
+        let builder = match cx.models(&self.generator, self.embedder.as_deref()).as_slice() {
             [model] => builder.field("model", model),
             models => builder.field("models", models),
         };
@@ -53,7 +55,7 @@ impl Kind for Generate {
     }
 
     fn made_of(&self) -> MadeOf<'_> {
-        let made_of = MadeOf::component(&self.generator, None);
+        let made_of = MadeOf::component(&self.generator, self.embedder.as_deref());
         let words = format!("{} with {}", made_of.words, made_of.models.join(" and "));
         MadeOf { words, ..made_of }
     }
@@ -66,7 +68,7 @@ impl Kind for Generate {
         let cx = making.cx;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
         let models = making.models();
-        let generator = self.generator.build(&models.context(None))?;
+        let generator = self.generator.build(&models.context(self.embedder.as_deref()))?;
         let one = async |i: usize| {
             let question = &cx.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);

@@ -10,7 +10,7 @@ use crate::{
     task::{of_questions, open_corpus, passages_by_question},
 };
 use async_trait::async_trait;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use rag::{Axis, PassageStage, PipelineConfig, retrieve::Query};
 use serde::{Deserialize, Serialize};
 use store::Key;
@@ -106,11 +106,15 @@ impl Kind for Reorder {
                 }
             })
             .collect();
-        // What asks a model of another machine waits for several answers at once.
+        // What asks a model waits for several answers at once.
         let at_once = if stage.asks(rag::Item::default()).is_empty() { 1 } else { cx.experiment.engine.local.tasks };
-        let made: Vec<_> = stream::iter(calls).buffered(at_once).try_collect().await?;
-        let rows: Vec<_> =
-            made.into_iter().flat_map(|(question, ordered)| passage_rows(&question.id, ordered)).collect();
+        // All of them are waited for, since they may have been paid.
+        let made: Vec<Result<_, Error>> = stream::iter(calls).buffered(at_once).collect().await;
+        let mut rows = Vec::new();
+        for made in made {
+            let (question, ordered) = made?;
+            rows.extend(passage_rows(&question.id, ordered));
+        }
         Ok(Made::of(artifact::encode(&rows)?, cx.questions.len()))
     }
 }

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use rag::{
     Component,
     chunk::ChunkerConfig,
-    pipeline::find,
+    pipeline::{FUSION_VERSION, find},
     python::{caller, computing_for},
     retrieve::{Query, RetrieverConfig},
 };
@@ -55,8 +55,13 @@ impl Kind for Retrieve {
     fn key(&self, cx: &Keys<'_>) -> Key {
         let questions: Vec<_> = cx.inputs.questions.iter().map(|question| (&question.id, &question.question)).collect();
         let builder = component(cx.builder("retrieve", &self.inputs()), &self.retriever);
-        let builder = component(builder, &self.chunker).field("questions", &questions);
-        cx.with_models(builder, &self.retriever, None).finish()
+        let mut builder = component(builder, &self.chunker).field("questions", &questions);
+        if self.written.is_some() {
+            builder = builder.field("fusion", &FUSION_VERSION);
+        }
+        // An embedder whose vectors are searched is in the keys of these.
+        let embedder = self.embedder.as_deref().filter(|_| !self.retriever.indexes().embedder());
+        cx.with_models(builder, &self.retriever, embedder).finish()
     }
 
     fn rows(&self, inputs: &Inputs<'_>) -> Option<usize> {
@@ -72,7 +77,7 @@ impl Kind for Retrieve {
     }
 
     fn made_of(&self) -> MadeOf<'_> {
-        MadeOf::component(&self.retriever, None)
+        MadeOf::component(&self.retriever, self.embedder.as_deref())
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {

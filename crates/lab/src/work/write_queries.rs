@@ -10,7 +10,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use eval::Question;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
 use rag::{Axis, Component, query::QueryConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
@@ -65,7 +65,9 @@ impl Kind for WriteQueries {
         };
         let calls: Vec<_> = making.cx.questions.iter().map(one).collect();
         let tasks = making.cx.experiment.engine.local.tasks;
-        let written: Vec<Vec<String>> = stream::iter(calls).buffered(tasks).try_collect().await?;
+        // All of them are waited for, since they may have been paid.
+        let written: Vec<Result<Vec<String>, Error>> = stream::iter(calls).buffered(tasks).collect().await;
+        let written = written.into_iter().collect::<Result<Vec<_>, _>>()?;
         let of_question = |(question, queries): (&Question, Vec<String>)| {
             let id = question.id.clone();
             (1u32..).zip(queries).map(move |(number, text)| QueryRow { question: id.clone(), number, text })

@@ -309,7 +309,7 @@ mod tests {
         let path = directory.root().join(&entry.name).join("config.json");
         write(&path, &" ".repeat(entry.files[0].bytes as usize));
         assert!(directory.holds(&entry));
-        assert!(matches!(directory.locate_entry(&entry), Err(Error::BadFile { .. })));
+        assert!(matches!(directory.locate_entry(&entry), Err(Error::NotPinned { .. })));
     }
 
     #[test]

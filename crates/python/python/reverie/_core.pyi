@@ -23,6 +23,7 @@ __all__ = [
     "Scheduler",
     "Windows",
     "Worker",
+    "axes",
     "home",
     "main",
     "rejection",
@@ -288,6 +289,9 @@ class Block:
 
 def rejection(rejected: str) -> str | None:
     """Why a file gave no document, for people: `rejected` of what `Parser.parse` gives."""
+
+def axes() -> list[str]:
+    """The names of the axes of an experiment, in the order of the stages."""
 
 def store_variables() -> list[str]:
     """How the names of variables begin that say how an object store is reached."""

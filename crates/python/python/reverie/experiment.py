@@ -69,6 +69,8 @@ class Experiment:
         """
         given = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
         given.update({"reranker": reranker, "generator": generator})
+        # Axes that have no parameter of their own.
+        given.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
         space = {axis: value for axis, value in given.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
             told = {**(experiment or {}), **tables}

@@ -30,7 +30,8 @@ impl GeneratorConfig {
     /// The name of the chat model that writes the answer.
     pub fn model(&self) -> Option<&str> {
         use crate::Component as _;
-        self.asks(crate::Item::default()).into_iter().next().map(|ask| ask.model)
+        let chat = |ask: &crate::Ask<'_>| ask.kind == models::Kind::Chat;
+        self.asks(crate::Item::default()).into_iter().find(chat).map(|ask| ask.model)
     }
 }
 

@@ -14,7 +14,7 @@ components! {
 
 impl Listed for QueryConfig {
     fn unlisted() -> Option<Self> {
-        Self::defaults().into_iter().find(|config| config.name() == "none")
+        Self::nothing()
     }
 }
 

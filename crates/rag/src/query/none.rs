@@ -15,7 +15,11 @@ pub(super) const VERSION: u32 = 1;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}
 
-impl Component for Config {}
+impl Component for Config {
+    fn is_nothing(&self) -> bool {
+        true
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {

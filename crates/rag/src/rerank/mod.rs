@@ -21,7 +21,7 @@ components! {
 
 impl Listed for RerankerConfig {
     fn unlisted() -> Option<Self> {
-        Self::defaults().into_iter().find(|config| config.name() == "none")
+        Self::nothing()
     }
     fn passages(&self) -> Option<&dyn PassageStage> {
         Some(self)

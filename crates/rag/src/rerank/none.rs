@@ -17,7 +17,11 @@ pub struct Config {
     pub top_n: Option<usize>,
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn is_nothing(&self) -> bool {
+        self.top_n.is_none()
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {

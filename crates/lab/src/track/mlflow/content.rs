@@ -257,18 +257,12 @@ fn params(trial: &Trial, trials: &[Trial]) -> BTreeMap<String, String> {
 
 /// Numbers, texts and switches of a trial's components: `chunker.chunk_size`.
 fn settings(trial: &Trial) -> BTreeMap<String, Value> {
-    let components = [
-        ("chunker", serde_json::to_value(&trial.pipeline.chunker)),
-        ("retriever", serde_json::to_value(&trial.pipeline.retriever)),
-        ("reranker", serde_json::to_value(&trial.pipeline.reranker)),
-        ("generator", serde_json::to_value(&trial.pipeline.generator)),
-    ];
     let mut settings = BTreeMap::new();
-    for (axis, component) in components {
-        let Ok(Value::Object(named)) = component else { continue };
+    for (axis, component) in trial.pipeline.values() {
+        let Value::Object(named) = component.value() else { continue };
         for (key, value) in named.values().filter_map(Value::as_object).flatten() {
             if value.is_number() || value.is_string() || value.is_boolean() {
-                settings.insert(format!("{axis}.{key}"), value.clone());
+                settings.insert(format!("{}.{key}", axis.name()), value.clone());
             }
         }
     }

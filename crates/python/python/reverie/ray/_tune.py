@@ -16,7 +16,7 @@ from reverie import _core
 from reverie._command import _connect
 from reverie.ray._surroundings import settle, surroundings
 
-AXES = ("chunker", "embedder", "retriever", "reranker", "generator")
+AXES = tuple(_core.axes())
 BATCH = 8
 
 

@@ -1,0 +1,223 @@
+//! What is planned for an experiment, without a corpus and without models.
+
+use super::*;
+use crate::{engine::required, trial};
+use serde_json::json;
+
+const SPACE: &str = "chunker = [{ sentence = { chunk_size = 128 } }, { sentence = { chunk_size = 256 } }]\n\
+    embedder = [\"small\", \"large\"]\nretriever = [\"bm25\", \"hybrid\"]\n";
+
+fn experiment(space: &str, evaluate: &str) -> Experiment {
+    let text = format!(
+        "name = \"x\"\n[corpus]\nsource = \"docs\"\n[dataset]\npath = \"golden.jsonl\"\n\
+         [models.small]\nembedding.static = {{ model = \"small\" }}\n\
+         [models.large]\nembedding.static = {{ model = \"large\" }}\n\
+         [models.ranker]\nrerank.local = {{ model = \"ranker\" }}\n\
+         [models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"http://127.0.0.1:1/v1\" }}\n\
+         [space]\n{space}[evaluate]\n{evaluate}"
+    );
+    Experiment::parse(&text, ".").unwrap_or_else(|errors| panic!("{errors:?}"))
+}
+
+fn identity(model: &str) -> Identity {
+    let (provider, revision) = ("test".to_owned(), "1".to_owned());
+    Identity { provider, model: model.to_owned(), revision, parameters: json!({}) }
+}
+
+/// What a plan is made from, owned.
+struct Fixture {
+    experiment: Experiment,
+    identities: BTreeMap<String, Identity>,
+    files: Vec<(SourceFile, Key)>,
+    questions: Vec<Question>,
+}
+
+impl Fixture {
+    fn new(space: &str) -> Self {
+        Self::evaluating(space, "metrics = [\"recall\"]\n")
+    }
+
+    fn evaluating(space: &str, evaluate: &str) -> Self {
+        let file = |name: &str| {
+            let file = json!({ "path": name, "bytes": 700_000, "place": 0, "location": name });
+            (serde_json::from_value(file).unwrap(), Key::of_bytes(name.as_bytes()))
+        };
+        let question =
+            |i: usize| Question { id: format!("q{i}"), question: format!("Why {i}?"), ..Question::default() };
+        Self {
+            experiment: experiment(space, evaluate),
+            identities: ["small", "large", "ranker", "gpt"].map(|name| (name.to_owned(), identity(name))).into(),
+            files: ["a.txt", "b.txt", "c.txt"].map(file).into(),
+            questions: (0..20).map(question).collect(),
+        }
+    }
+
+    fn planned(&self, asked: Option<&[Vec<usize>]>) -> Plan {
+        Plan::new(&Inputs {
+            experiment: &self.experiment,
+            trials: &trial::grid(&self.experiment),
+            identities: &self.identities,
+            files: &self.files,
+            unread: &[],
+            pdf_library: "none",
+            questions: &self.questions,
+            asked,
+        })
+    }
+
+    fn plan(&self) -> Plan {
+        self.planned(None)
+    }
+}
+
+fn plan(space: &str) -> Plan {
+    Fixture::new(space).plan()
+}
+
+fn count(plan: &Plan, operator: Operator) -> usize {
+    plan.tasks.iter().filter(|task| task.operator() == operator).count()
+}
+
+/// The keys of the tasks of an operator.
+fn keys(plan: &Plan, operator: Operator) -> Vec<Key> {
+    plan.tasks.iter().filter(|task| task.operator() == operator).map(|task| task.key).collect()
+}
+
+#[test]
+fn what_trials_have_in_common_is_planned_once() {
+    let plan = plan(SPACE);
+    // 700 kB each: a task of its own for each file.
+    assert_eq!(count(&plan, Operator::Load), 3);
+    assert_eq!(count(&plan, Operator::CHUNK), 6, "two chunkers");
+    assert_eq!(count(&plan, Operator::EMBED), 12, "two chunkers and two models");
+    assert_eq!(count(&plan, Operator::EmbedQueries), 2, "two models");
+    assert_eq!(count(&plan, Operator::Index), 2 + 4, "BM25 of each chunker, vectors of each pair");
+    // BM25 alone has no embedder, so that it stands once for each chunker.
+    assert_eq!((plan.trials.len(), count(&plan, Operator::RETRIEVE), count(&plan, Operator::Score)), (6, 6, 6));
+    assert!(plan.unshared > plan.tasks.len());
+}
+
+#[test]
+fn inputs_come_before_the_tasks_that_use_them() {
+    let space = format!(
+        "{SPACE}reranker = [\"none\", \"late_interaction\"]\ngenerator = {{ compact = {{ model = \"gpt\" }} }}\n"
+    );
+    let plan = plan(&space);
+    for (id, task) in plan.tasks.iter().enumerate() {
+        assert!(task.inputs().iter().all(|input| *input < id), "{}", task.label);
+    }
+    let numbers: std::collections::HashSet<Key> = plan.tasks.iter().map(|task| task.key).collect();
+    assert_eq!(numbers.len(), plan.tasks.len(), "no task twice");
+}
+
+#[test]
+fn a_retrieval_is_what_it_searches_whatever_comes_after_it() {
+    let space = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = \"bm25\"\n";
+    let alone = keys(&plan(space), Operator::RETRIEVE);
+    // Late interaction needs vectors, which BM25 does not look at.
+    let reranked = plan(&format!("{space}reranker = \"late_interaction\"\n"));
+    assert_eq!(keys(&reranked, Operator::RETRIEVE), alone);
+    assert_eq!(count(&reranked, Operator::Stage(Axis::Reranker)), 1);
+}
+
+#[test]
+fn a_stage_that_does_nothing_is_not_planned() {
+    let space = "chunker = \"sentence\"\nretriever = \"bm25\"\n";
+    let plain = plan(space);
+    let named = plan(&format!("{space}reranker = \"none\"\nquery = \"none\"\n"));
+    assert_eq!(plain.key(), named.key());
+    // One that cuts does something.
+    let cut = plan(&format!("{space}reranker = {{ none = {{ top_n = 1 }} }}\n"));
+    assert_eq!(count(&cut, Operator::Stage(Axis::Reranker)), 1);
+}
+
+#[test]
+fn another_setting_model_text_or_question_is_another_task() {
+    let space = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = \"dense\"\n";
+    let generator = "generator = { compact = { model = \"gpt\" } }\n";
+    let base = Fixture::new(&format!("{space}{generator}"));
+    let before = base.plan();
+    let differ = |after: &Plan| -> Vec<&'static str> {
+        let changed = |operator: &Operator| keys(&before, *operator) != keys(after, *operator);
+        Operator::all().filter(changed).map(Operator::name).collect()
+    };
+    let mut other =
+        Fixture::new(&format!("{space}generator = {{ compact = {{ model = \"gpt\", max_tokens = 9 }} }}\n"));
+    assert_eq!(differ(&other.plan()), ["generate"], "recall looks at no answer");
+    other = Fixture::new(&format!("{space}{generator}"));
+    other.identities.insert("gpt".to_owned(), identity("another"));
+    assert_eq!(differ(&other.plan()), ["generate"]);
+    other.identities = base.identities.clone();
+    other.identities.insert("small".to_owned(), identity("another"));
+    assert_eq!(differ(&other.plan()), ["embed", "embed queries", "index", "retrieve", "generate", "score"]);
+    other.identities = base.identities.clone();
+    other.questions[3].question = "Why not?".to_owned();
+    assert_eq!(differ(&other.plan()), ["embed queries", "retrieve", "generate", "score"]);
+    other.questions = base.questions.clone();
+    other.files[0].1 = Key::of_bytes(b"other words");
+    assert_eq!(differ(&other.plan()), ["load", "chunk", "embed", "index", "retrieve", "generate", "score"]);
+    other.files = base.files.clone();
+    assert_eq!(differ(&other.plan()), Vec::<&str>::new());
+}
+
+#[test]
+fn keys_are_what_they_were() {
+    let space = "chunker = [\"sentence\", \"sentence_window\"]\nembedder = \"small\"\nretriever = [\"bm25\", \"dense\", \"hybrid\"]\n\
+        reranker = [\"none\", \"late_interaction\", { cross_encoder = { model = \"ranker\" } }, { listwise = { model = \"gpt\" } }]\n\
+        generator = [{ compact = { model = \"gpt\" } }, { refine = { model = \"gpt\" } }]\n";
+    let evaluate = "metrics = [\"recall\", \"token_f1\", \"faithfulness\", \"answer_similarity\"]\njudge = \"gpt\"\n\
+        embedder = \"large\"\nobjective = [\"recall\"]\njudged = 5\n";
+    let plan = Fixture::evaluating(space, evaluate).plan();
+    assert_eq!((plan.trials.len(), plan.tasks.len(), plan.unshared), (0, 0, 0));
+    // What is stored under other keys is made anew: no change of structure may change them.
+    assert_eq!(plan.key().hex(), "");
+}
+
+#[test]
+fn answers_are_made_in_shards_and_judged_as_far_as_the_experiment_wants() {
+    let space = "chunker = \"sentence\"\nretriever = \"bm25\"\ngenerator = { compact = { model = \"gpt\" } }\n";
+    let evaluate = "metrics = [\"recall\", \"faithfulness\"]\njudge = \"gpt\"\nobjective = [\"recall\"]\nanswered = 12\njudged = 5\n";
+    let fixture = Fixture::evaluating(space, evaluate);
+    let rows = |plan: &Plan, operator: Operator| -> Vec<usize> {
+        plan.tasks.iter().filter(|task| task.operator() == operator).filter_map(|task| task.rows).collect()
+    };
+    let whole = fixture.plan();
+    assert_eq!(rows(&whole, Operator::GENERATE), [8, 4]);
+    assert_eq!(rows(&whole, Operator::Score), [20], "retrieval is scored for all questions");
+    assert_eq!(rows(&whole, Operator::Judge), [5]);
+    // A search asks in an order of its own; what is judged is the same.
+    let asked = fixture.planned(Some(&[vec![11, 3, 4]]));
+    assert_eq!((rows(&asked, Operator::GENERATE), rows(&asked, Operator::Judge)), (vec![3], vec![2]));
+}
+
+#[test]
+fn what_a_stored_task_was_made_from_is_not_needed() {
+    let plan = plan("chunker = \"sentence\"\nretriever = \"bm25\"\n");
+    let retrieval = plan.trials[0].passages;
+    let stored: Vec<bool> = (0..plan.tasks.len()).map(|id| id == retrieval).collect();
+    let (to_run, reused) = required(&plan, &stored, &[]);
+    assert_eq!((to_run, reused), (vec![plan.trials[0].scores[0].1], vec![retrieval]));
+    let (to_run, _) = required(&plan, &vec![false; plan.tasks.len()], &[]);
+    assert_eq!(to_run.len(), plan.tasks.len());
+}
+
+#[test]
+fn a_file_that_cannot_be_read_now_moves_no_other_to_another_task() {
+    let mut fixture = Fixture::new("chunker = \"sentence\"\nretriever = \"bm25\"\n");
+    let (absent, _) = fixture.files.remove(1);
+    let grid = trial::grid(&fixture.experiment);
+    let inputs = |unread: &[SourceFile]| {
+        let plan = Plan::loading(&Inputs {
+            experiment: &fixture.experiment,
+            trials: &grid,
+            identities: &fixture.identities,
+            files: &fixture.files,
+            unread,
+            pdf_library: "none",
+            questions: &[],
+            asked: None,
+        });
+        keys(&plan, Operator::Load)
+    };
+    assert_eq!(inputs(&[absent]).len(), 2);
+}
