@@ -186,7 +186,7 @@ fn settings(trial: &TrialResult) -> BTreeMap<String, Value> {
 fn rejected(results: &Results) -> Vec<RejectedFile> {
     let file = |rejected: &rag::load::Rejected| RejectedFile {
         path: rejected.path.clone(),
-        reason: rejected.reason.to_string(),
+        reason: crate::error_chain(&rejected.reason),
     };
     results.rejected.iter().map(file).collect()
 }

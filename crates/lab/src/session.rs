@@ -324,7 +324,7 @@ impl Session {
         if corpus.documents == 0 {
             let rejected = corpus.rejected.iter().chain(&found.rejected);
             let mut reasons: Vec<String> =
-                rejected.map(|rejected| format!("  {}: {}", rejected.path, rejected.reason)).collect();
+                rejected.map(|rejected| format!("  {}: {}", rejected.path, error_chain(&rejected.reason))).collect();
             reasons.extend(unread.iter().map(|unread| format!("  {}: cannot be read: {}", unread.path, unread.reason)));
             let list = reasons.join("\n");
             mistakes.push(format!("the corpus `{}` holds no readable document:\n{list}", experiment.corpus.source));
@@ -399,7 +399,7 @@ impl Session {
         for rejected in &prepared.rejected {
             execution.log(
                 "document_rejected",
-                serde_json::json!({ "path": rejected.path, "reason": rejected.reason.to_string() }),
+                serde_json::json!({ "path": rejected.path, "reason": error_chain(&rejected.reason) }),
             );
         }
         for unread in &prepared.unread {

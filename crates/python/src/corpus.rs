@@ -49,7 +49,7 @@ impl Corpus {
             limits: limits.clone(),
             files: listing.files.get(range).unwrap_or_default().to_vec(),
         };
-        let rejected = listing.rejected.iter().map(|file| (file.path.clone(), file.reason.to_string()));
+        let rejected = listing.rejected.iter().map(|file| (file.path.clone(), lab::error_chain(&file.reason)));
         let unread = listing.unread.iter().map(|file| (file.path.clone(), unreadable(&file.reason)));
         Ok(Self { blocks: blocks.into_iter().map(block).collect(), rejected: rejected.chain(unread).collect() })
     }

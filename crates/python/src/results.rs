@@ -49,14 +49,14 @@ impl Results {
     }
 
     /// The report page.
-    fn report(&self) -> PyResult<String> {
+    fn report(&self, py: Python<'_>) -> PyResult<String> {
         check()?;
-        page(app::library::report(&self.results))
+        page(py.detach(|| app::library::report(&self.results)))
     }
 
     /// A page with nothing but the report's plot, and no question or passage in it.
-    fn plot(&self) -> PyResult<String> {
-        page(app::library::plot(&self.results))
+    fn plot(&self, py: Python<'_>) -> PyResult<String> {
+        page(py.detach(|| app::library::plot(&self.results)))
     }
 
     /// What functions of the user's own failed at, as a text with their

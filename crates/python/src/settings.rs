@@ -6,7 +6,7 @@
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyBool, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple},
+    types::{PyBool, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple, PyType},
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value, json};
@@ -84,6 +84,10 @@ fn convert(object: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<Val
     if let Ok(number) = object.cast::<PyFloat>() {
         let number = Number::from_f64(number.value());
         return number.map(Value::Number).ok_or_else(|| wrong(place, "a setting is a finite number"));
+    }
+    if object.is_instance_of::<PyType>() {
+        let name = object.getattr("__name__")?;
+        return Err(wrong(place, &format!("`{name}` is a class: write `{name}()`")));
     }
     // A component with its settings, or a function that was decorated.
     if object.hasattr("setting")? && !object.is_instance_of::<PyMapping>() {

@@ -228,9 +228,11 @@ struct State {
 impl IndexWriter {
     /// A folder, or a URL of an object store.
     #[new]
-    fn new(address: &str) -> PyResult<Self> {
+    fn new(py: Python<'_>, address: &str) -> PyResult<Self> {
         let store = opened(address)?;
-        if runtime()?.block_on(store.exists(CHUNKS)).map_err(|error| failed(&error))? {
+        // The store may be far away.
+        let is_there = py.detach(|| runtime()?.block_on(store.exists(CHUNKS)).map_err(|error| failed(&error)))?;
+        if is_there {
             return Err(taken(&store));
         }
         let folder = tempfile::tempdir().map_err(|error| failed(&error))?;

@@ -25,7 +25,7 @@ pub(crate) enum Object {
     /// What was damaged and set aside.
     SetAside,
     /// What runs that go on now say of themselves, and removals.
-    Lease,
+    Claim,
     /// A file of the journal, which belongs to one machine.
     Journal,
     /// Anything else.
@@ -42,7 +42,7 @@ impl Object {
             },
             [CHECKSUMS, ..] => Self::Checksum,
             [DAMAGED, ..] => Self::SetAside,
-            [LEASES | REMOVALS, ..] => Self::Lease,
+            [LEASES | REMOVALS, ..] => Self::Claim,
             [file] if file.starts_with("journal.") => Self::Journal,
             _ => Self::Kept(layout.kind(name)),
         }
@@ -73,7 +73,7 @@ impl Object {
 
     /// Whether there is something to compare it with, or to look at.
     pub(crate) fn is_verified(&self) -> bool {
-        !matches!(self, Self::Checksum | Self::SetAside | Self::Lease) && !self.is_of_machine()
+        !matches!(self, Self::Checksum | Self::SetAside | Self::Claim) && !self.is_of_machine()
     }
 
     /// Whether a copy of the store has it too. Checksums are noted again.
@@ -87,7 +87,7 @@ impl Object {
             Self::Call(_) => "model calls".to_owned(),
             Self::Checksum => "checksums".to_owned(),
             Self::SetAside => "damaged, set aside".to_owned(),
-            Self::Lease => "of runs that go on".to_owned(),
+            Self::Claim => "of runs that go on".to_owned(),
             Self::Journal => Kind::Machine.label(),
             Self::Kept(kind) => kind.label(),
         }
@@ -150,7 +150,7 @@ mod tests {
             ("damaged/runs/r/results.json.ab-1-2", Some("runs/r/results.json"))
         );
         for (name, expected) in
-            [(&*noted, Object::Checksum), (&*aside, Object::SetAside), ("leases/a/0.json", Object::Lease)]
+            [(&*noted, Object::Checksum), (&*aside, Object::SetAside), ("leases/a/0.json", Object::Claim)]
         {
             assert_eq!(Object::of(name, &Example), expected, "{name}");
         }

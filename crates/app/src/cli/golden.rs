@@ -450,7 +450,11 @@ fn tell_ignored(cx: &Context, opened: &DatasetFile) {
 
 fn tell_unread(cx: &Context, corpus: &lab::LoadedCorpus) {
     for rejected in &corpus.rejected {
-        cx.note(format_args!("not read: {}: {}", render::visible_line(&rejected.path), rejected.reason));
+        cx.note(format_args!(
+            "not read: {}: {}",
+            render::visible_line(&rejected.path),
+            lab::error_chain(&rejected.reason)
+        ));
     }
     for unread in &corpus.unread {
         cx.note(format_args!("could not be read now: {}: {}", render::visible_line(&unread.path), unread.reason));

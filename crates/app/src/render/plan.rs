@@ -54,7 +54,7 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
 pub fn inputs(prepared: &Prepared) -> Vec<String> {
     let mut lines: Vec<String> = prepared.dataset.iter().flat_map(super::dataset_report).collect();
     for rejected in &prepared.rejected {
-        lines.push(format!("not read: {}: {}", visible_line(&rejected.path), rejected.reason));
+        lines.push(format!("not read: {}: {}", visible_line(&rejected.path), lab::error_chain(&rejected.reason)));
     }
     for unread in &prepared.unread {
         let path = visible_line(&unread.path);

@@ -4,7 +4,7 @@ use super::*;
 use crate::{engine::required, trial};
 use serde_json::json;
 
-const SPACE: &str = "chunker = [{ sentence = { chunk_size = 128 } }, { sentence = { chunk_size = 256 } }]\n\
+const SPACE: &str = "chunker = [{ sentence = { chunk_size = 300 } }, { sentence = { chunk_size = 600 } }]\n\
     embedder = [\"small\", \"large\"]\nretriever = [\"bm25\", \"hybrid\"]\n";
 
 fn experiment(space: &str, evaluate: &str) -> Experiment {
@@ -168,7 +168,7 @@ fn keys_are_what_they_were() {
     let evaluate = "metrics = [\"recall\", \"token_f1\", \"faithfulness\", \"answer_similarity\"]\njudge = \"gpt\"\n\
         embedder = \"large\"\nobjective = [\"recall\"]\njudged = 5\n";
     let plan = Fixture::evaluating(space, evaluate).plan();
-    assert_eq!((plan.trials.len(), plan.tasks.len(), plan.unshared), (0, 0, 0));
+    assert_eq!((plan.trials.len(), plan.tasks.len(), plan.unshared), (48, 362, 960));
     // What is stored under other keys is made anew: no change of structure may change them.
     assert_eq!(plan.key().hex(), "");
 }

@@ -62,7 +62,7 @@ impl Kind for Load {
         }
         for row in &made {
             if let DocumentRow::Rejected(Rejected { path, reason }) = row {
-                making.cx.log("document_rejected", json!({ "path": path, "reason": reason.to_string() }));
+                making.cx.log("document_rejected", json!({ "path": path, "reason": crate::error_chain(reason) }));
             }
         }
         Ok(Made { unread, ..Made::of(artifact::encode(&made)?, made.len()) })

@@ -82,7 +82,7 @@ class Experiment:
             names = ", ".join([*space, *tables])
             raise ValueError(f"{names}: goes with a dictionary; {experiment} is a file that says it all")
         path = Path(experiment)
-        self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.fspath(base or path.parent))
+        self._core = _core.Experiment(path.read_text(encoding="utf-8"), os.path.abspath(base or path.parent))
 
     @property
     def name(self) -> str:

@@ -89,7 +89,7 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
         // A run that goes on now may be writing them.
         staged: if claimed.runs.is_empty() { staged(store, wanted.since_unix_ms)? } else { Vec::new() },
         damaged: of(|object| *object == Object::SetAside).cloned().collect(),
-        leftovers: of(|object| matches!(object, Object::Checksum | Object::Lease)).filter(orphaned).cloned().collect(),
+        leftovers: of(|object| matches!(object, Object::Checksum | Object::Claim)).filter(orphaned).cloned().collect(),
         ..Litter::default()
     };
     if wanted.only_used {

@@ -144,7 +144,8 @@ async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec
         async move {
             let artifacts = match name {
                 Some(name) => listed(store, name).await?,
-                None => None,
+                // It may have been written while the objects were listed.
+                None => list_of(store, &run).await?,
             };
             Ok::<_, Error>(Finished { run, finished_unix_ms, artifacts })
         }
@@ -152,6 +153,18 @@ async fn finished(store: &ArtifactStore, objects: &[StoredObject]) -> Result<Vec
     let mut found: Vec<Finished> = stream::iter(read).buffered(AT_ONCE).try_collect().await?;
     found.sort_by(|one, other| (one.finished_unix_ms, &one.run).cmp(&(other.finished_unix_ms, &other.run)));
     Ok(found)
+}
+
+/// The artifacts of a run's list, if it has one now.
+async fn list_of(store: &ArtifactStore, run: &str) -> Result<Option<BTreeSet<String>>, Error> {
+    let objects = store.objects(&format!("{}/{run}", store.layout().runs())).await?;
+    let is_list = |object: &&StoredObject| {
+        matches!(store.object(&object.name), Object::Kept(Kind::Run { file: RunFile::Artifacts, .. }))
+    };
+    match objects.iter().find(is_list) {
+        Some(object) => listed(store, &object.name).await,
+        None => Ok(None),
+    }
 }
 
 /// The artifacts of a list; none if it is gone.

@@ -204,7 +204,7 @@ class _Stages:
         # itself.
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
         whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
-        made = ray.data.read_datasource(corpus, override_num_blocks=len(corpus), **ask[0])
+        made = ray.data.read_datasource(corpus, override_num_blocks=max(1, len(corpus)), **ask[0])
         made = made.map_batches(_named("Parse", self.parse), **whole, **ask[1])
         made = made.map_batches(_named("Chunk", self.chunk), **whole, **ask[2])
         if pool.cpus_per_task >= 1:
