@@ -336,7 +336,7 @@ async fn gather_trial(
     let (execution, outputs) = (&prepared.execution, &outcome.outputs);
     let failure = |id: &usize| outcome.failed.get(id);
     let answered: Vec<usize> = tasks.answers.iter().copied().filter(|id| failure(id).is_none()).collect();
-    let mut passages = match failure(&tasks.passages) {
+    let passages = match failure(&tasks.passages) {
         None => passages_by_question(execution, outputs, tasks.passages).await?,
         Some(_) => Default::default(),
     };
@@ -382,7 +382,7 @@ async fn gather_trial(
                 (name.clone(), by_question.remove(&question.id).unwrap_or_else(not_asked))
             })
             .collect();
-        let passages = passages.remove(&question.id).unwrap_or_default();
+        let passages = passages.get(&question.id).cloned().unwrap_or_default();
         questions.push(QuestionResult { question: question.id.clone(), passages, answer, error, scores });
     }
     let failed = std::iter::once(&tasks.passages).chain(&tasks.answers).chain(tasks.scores.iter().map(|(_, id)| id));

@@ -34,13 +34,14 @@ use cache::Cache;
 use eval::Question;
 use models::Matrix;
 use rag::{
-    ChunkTable,
+    ChunkTable, Passage,
     index::{Bm25Index, DenseIndex, TokenIndex},
     load::{Source, Unread},
     python::on_behalf_of,
 };
 use serde::{Deserialize, Serialize};
 use std::{
+    collections::HashMap,
     path::PathBuf,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -133,6 +134,8 @@ pub struct Execution {
     tokens: Cache<TokenIndex>,
     /// The token vectors of all questions, by model.
     question_tokens: Cache<Vec<Matrix>>,
+    /// The passages of trials, by question.
+    passages: Cache<HashMap<String, Vec<Passage>>>,
 }
 
 /// What the tasks work on.
@@ -186,6 +189,7 @@ impl Execution {
             bm25,
             tokens,
             question_tokens,
+            passages: Cache::new(4),
         }
     }
 

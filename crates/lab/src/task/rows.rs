@@ -10,18 +10,24 @@ use crate::{
 use eval::Scored;
 use models::Matrix;
 use rag::{Answer, Passage};
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
+/// A trial's passages. Every task of some of its questions needs them, so that
+/// those of a few trials stay in memory.
 pub(crate) async fn passages_by_question(
     cx: &Execution,
     inputs: &Outputs,
     passages: TaskId,
-) -> Result<HashMap<String, Vec<Passage>>, Error> {
-    let mut by_question: HashMap<String, Vec<Passage>> = HashMap::new();
-    for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
-        by_question.entry(row.question).or_default().push(row.passage);
-    }
-    Ok(by_question)
+) -> Result<Arc<HashMap<String, Vec<Passage>>>, Error> {
+    let name = inputs.get(&passages).cloned().unwrap_or_default();
+    let load = || async {
+        let mut by_question: HashMap<String, Vec<Passage>> = HashMap::new();
+        for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
+            by_question.entry(row.question).or_default().push(row.passage);
+        }
+        Ok(by_question)
+    };
+    cx.passages.get(vec![name], load).await
 }
 
 pub(crate) async fn answers_by_question(

@@ -79,7 +79,7 @@ impl Kind for Reorder {
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
         let cx = making.cx;
         let (corpus, vectors) = open_corpus(cx, making.inputs, &self.corpus).await?;
-        let mut passages = passages_by_question(cx, making.inputs, self.passages).await?;
+        let passages = passages_by_question(cx, making.inputs, self.passages).await?;
         let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", making.task.label)))?;
         let models = making.models();
         let step = stage.step(&models.context(self.embedder()))?;
@@ -93,7 +93,7 @@ impl Kind for Reorder {
             .iter()
             .enumerate()
             .map(|(i, question)| {
-                let found = passages.remove(&question.id).unwrap_or_default();
+                let found = passages.get(&question.id).cloned().unwrap_or_default();
                 async move {
                     let query = Query {
                         text: &question.question,
