@@ -13,11 +13,14 @@
 //! not called for ten times its limit, ten minutes at most, so that hundreds of
 //! questions do not wait for it one after the other. No process outlives this one.
 
+mod component;
 mod failure;
 mod process;
 
 pub use failure::{Failure, FailureKind};
 pub use process::interrupt;
+
+pub(crate) use component::{StageFunction, runs_function};
 
 use process::{Asked, Running};
 use regex::Regex;

@@ -69,12 +69,7 @@ impl Config {
         for &size in &self.chunk_sizes {
             check_sizes(COMPONENT, "chunk_sizes", size, self.chunk_overlap)?;
         }
-        let splitter = |&size: &u32| Splitter {
-            cuts: Cut::of_sentences("\n\n\n", " "),
-            size: size as usize,
-            overlap: self.chunk_overlap as usize,
-            counter: TokenCounter::shared(),
-        };
+        let splitter = |&size: &u32| Splitter::by_tokens(Cut::of_sentences("\n\n\n", " "), size, self.chunk_overlap);
         Ok(Box::new(Hierarchical {
             levels: self.chunk_sizes.iter().map(splitter).collect(),
             merge_threshold: self.merge_threshold,

@@ -45,12 +45,7 @@ impl Component for Config {}
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         check_sizes("chunker markdown", "chunk_size", self.chunk_size, self.chunk_overlap)?;
-        let splitter = |cuts| Splitter {
-            cuts,
-            size: self.chunk_size as usize,
-            overlap: self.chunk_overlap as usize,
-            counter: TokenCounter::shared(),
-        };
+        let splitter = |cuts| Splitter::by_tokens(cuts, self.chunk_size, self.chunk_overlap);
         let lines = vec![Cut::Before("\n".to_owned()), Cut::Before(" ".to_owned()), Cut::Characters];
         Ok(Box::new(Markdown {
             prose: splitter(Cut::of_sentences("\n\n", " ")),

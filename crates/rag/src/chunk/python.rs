@@ -23,87 +23,46 @@
 
 use super::{Chunker, outline::Outline};
 use crate::{
-    Chunk, Component, Context, Document, Error, Span,
-    python::{Function, Script, TIMEOUT_SECONDS},
+    Chunk, Component, Context, Document, Error, Span, function_settings,
+    python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::registry::Read;
 
 pub(super) const VERSION: u32 = 2;
-const COMPONENT: &str = "chunker python";
+const NAME: &str = "chunker python";
 const PARAMETERS: [&str; 3] = ["text", "path", "title"];
 
-/// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The file with the function, relative to the experiment file.
-    pub file: String,
-    /// What the file holds; put here when the experiment is read.
-    pub source: String,
+function_settings! {
+    /// Settings of `python`.
+    pub struct Config;
     /// The function. Default `chunk`.
-    pub function: String,
-    /// The program that runs it. Default: the Python that started Reverie, else
-    /// that of the active virtual environment, else `python3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interpreter: Option<String>,
-    /// How long one call may take, in seconds. Default 300; no part of any key.
-    pub timeout_seconds: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            file: String::new(),
-            source: String::new(),
-            function: "chunk".to_owned(),
-            interpreter: None,
-            timeout_seconds: TIMEOUT_SECONDS,
-        }
-    }
+    function = "chunk";
 }
 
 impl Component for Config {
-    fn runs_function(&self) -> bool {
-        true
-    }
-    fn unkeyed(&self) -> &'static [&'static str] {
-        crate::python::UNKEYED
-    }
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)
-    }
+    runs_function!();
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
-        let Self { file, source, function, interpreter, timeout_seconds } = self;
-        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
-        let script = Script { file, source, function, interpreter, timeout_seconds };
-        let function = Function::new("chunker", script, &PARAMETERS)
-            .map_err(|reason| Error::Config { component: COMPONENT, reason })?;
-        Ok(Box::new(Python(function)))
+        Ok(Box::new(Python(StageFunction::new(NAME, self.script(), &PARAMETERS)?)))
     }
 }
 
-struct Python(Function);
+struct Python(StageFunction);
 
 #[async_trait]
 impl Chunker for Python {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
-        let wanted = self.0.parameters().iter().map(|&name| {
-            let value = match name {
-                "text" => json!(document.text),
-                "path" => json!(document.path),
-                _ => json!(document.title),
-            };
-            (name.to_owned(), value)
+        let arguments = self.0.arguments(|name| match name {
+            "text" => json!(document.text),
+            "path" => json!(document.path),
+            _ => json!(document.title),
         });
-        let failed = |failure| Error::Function { component: COMPONENT, subject: Some(document.path.clone()), failure };
-        let parts = self.0.call(&Value::Object(wanted.collect())).map_err(failed)?;
-        let spans = spans(&document.text, &parts).map_err(|reason| failed(self.0.returned(reason)))?;
+        let subject = Some(document.path.as_str());
+        let parts = self.0.call(&arguments, subject)?;
+        let spans = spans(&document.text, &parts).map_err(|reason| self.0.unusable(reason, subject))?;
         Ok(Outline::new(document).row(spans))
     }
 }

@@ -7,12 +7,9 @@
 
 use super::{
     Chunker,
-    outline::Outline,
     split::{Cut, Splitter, check_separator, check_sizes},
-    tokens::TokenCounter,
 };
-use crate::{Chunk, Component, Context, Document, Error, Span};
-use async_trait::async_trait;
+use crate::{Component, Context, Error};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
@@ -51,26 +48,8 @@ impl Config {
         check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
         check_separator(COMPONENT, "paragraph_separator", &self.paragraph_separator)?;
         check_separator(COMPONENT, "separator", &self.separator)?;
-        Ok(Box::new(Sentence {
-            splitter: Splitter {
-                cuts: Cut::of_sentences(&self.paragraph_separator, &self.separator),
-                size: self.chunk_size as usize,
-                overlap: self.chunk_overlap as usize,
-                counter: TokenCounter::shared(),
-            },
-        }))
-    }
-}
-
-struct Sentence {
-    splitter: Splitter<&'static TokenCounter>,
-}
-
-#[async_trait]
-impl Chunker for Sentence {
-    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
-        let within = Span { start: 0, end: document.text.len() };
-        Ok(Outline::new(document).row(self.splitter.split(&document.text, within)))
+        let cuts = Cut::of_sentences(&self.paragraph_separator, &self.separator);
+        Ok(Box::new(Splitter::by_tokens(cuts, self.chunk_size, self.chunk_overlap)))
     }
 }
 

@@ -8,8 +8,9 @@
 //! up, as LlamaIndex does, so a chunk's own count may differ a little.
 //! Source: LlamaIndex 0.14 `SentenceSplitter` and `TokenTextSplitter`.
 
-use super::{classes::is_blank, punkt, tokens::TokenCounter};
-use crate::{Error, Span};
+use super::{Chunker, classes::is_blank, outline::Outline, punkt, tokens::TokenCounter};
+use crate::{Chunk, Document, Error, Span};
+use async_trait::async_trait;
 use std::collections::VecDeque;
 
 /// The most tokens that one character can need: a chunk must hold that many.
@@ -127,6 +128,22 @@ impl<C: Counter> Splitter<C> {
                 None => joiner.push(span, self.size),
             }
         }
+    }
+}
+
+impl Splitter<&'static TokenCounter> {
+    /// Sizes are numbers of tokens.
+    pub(super) fn by_tokens(cuts: Vec<Cut>, size: u32, overlap: u32) -> Self {
+        Self { cuts, size: size as usize, overlap: overlap as usize, counter: TokenCounter::shared() }
+    }
+}
+
+/// The chunks of a whole document in a row.
+#[async_trait]
+impl Chunker for Splitter<&'static TokenCounter> {
+    async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
+        let within = Span { start: 0, end: document.text.len() };
+        Ok(Outline::new(document).row(self.split(&document.text, within)))
     }
 }
 

@@ -4,8 +4,11 @@
 //! The cheapest way and the default: nearly always one call.
 //! Source: LlamaIndex' response mode of that name.
 
-use super::{Answer, Generator, Onlooker, refine, settings::Settings};
-use crate::{Ask, Component, Context, Error, Item, Passage, generate::budget};
+use super::{
+    Answer, Generator, Onlooker, refine,
+    settings::{Asker, Settings},
+};
+use crate::{Ask, Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +32,7 @@ impl Config {
     }
 }
 
-struct Compact(super::settings::Asker);
+struct Compact(Asker);
 
 #[async_trait]
 impl Generator for Compact {
@@ -40,11 +43,7 @@ impl Generator for Compact {
         onlooker: Option<Onlooker<'_>>,
     ) -> Result<Answer, Error> {
         let task = self.0.task(question);
-        let room = self.0.room(&task)?;
-        let (sources, dropped) = self.0.sources(passages, room);
-        let groups = budget::groups(sources, room, |source| source.tokens);
-        let packs: Vec<String> =
-            groups.iter().map(|group| group.iter().map(|source| source.text.as_str()).collect()).collect();
+        let (packs, dropped) = self.0.packs(passages, self.0.room(&task)?);
         refine::answer(&self.0, &task, &packs, passages, dropped, onlooker).await
     }
 }

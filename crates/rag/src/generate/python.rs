@@ -35,64 +35,30 @@ use super::{
     settings::{Asker, Settings, Tally},
 };
 use crate::{
-    Ask, Component, Context, Error, Item, Passage,
-    python::{Function, Script, TIMEOUT_SECONDS},
+    Ask, Component, Context, Error, Item, Passage, function_settings,
+    python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
 use models::Message;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use store::registry::Read;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "generator python";
 const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
 
-/// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The file with the function, relative to the experiment file.
-    pub file: String,
-    /// What the file holds; put here when the experiment is read.
-    pub source: String,
+function_settings! {
+    /// Settings of `python`.
+    pub struct Config;
     /// The function. Default `write`.
-    pub function: String,
-    /// The program that runs it. Default: the Python that started Reverie, else
-    /// that of the active virtual environment, else `python3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interpreter: Option<String>,
-    /// How long one call may take, in seconds. Default 300; no part of any key.
-    pub timeout_seconds: f64,
-    /// Those of every generator, but `prompt` and `context_tokens`.
-    pub settings: Settings,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            file: String::new(),
-            source: String::new(),
-            function: "write".to_owned(),
-            interpreter: None,
-            timeout_seconds: TIMEOUT_SECONDS,
-            settings: Settings::default(),
-        }
+    function = "write";
+    after timeout_seconds {
+        /// Those of every generator, but `prompt` and `context_tokens`.
+        pub settings: Settings = Settings::default(),
     }
 }
 
 impl Component for Config {
-    fn runs_function(&self) -> bool {
-        true
-    }
-    fn unkeyed(&self) -> &'static [&'static str] {
-        crate::python::UNKEYED
-    }
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)?;
-        self.script().parameters(&PARAMETERS).map(drop)
-    }
+    runs_function!(&PARAMETERS);
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         self.settings.asks(item, 1)
     }
@@ -100,11 +66,10 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
-        let refuse = |reason: String| Error::Config { component: NAME, reason };
-        self.check().map_err(refuse)?;
-        let function = Function::new("generator", self.script(), &PARAMETERS).map_err(refuse)?;
+        self.check().map_err(|reason| Error::Config { component: NAME, reason })?;
+        let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
         let asker = self.settings.asker(NAME, cx)?.until(&[]);
-        Ok(Box::new(Python { function: Arc::new(function), asker }))
+        Ok(Box::new(Python { function, asker }))
     }
 
     pub(super) fn check(&self) -> Result<(), String> {
@@ -114,16 +79,10 @@ impl Config {
         crate::python::check_timeout(self.timeout_seconds)?;
         self.settings.check()
     }
-
-    fn script(&self) -> Script<'_> {
-        let Self { file, source, function, interpreter, timeout_seconds, .. } = self;
-        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
-        Script { file, source, function, interpreter, timeout_seconds }
-    }
 }
 
 struct Python {
-    function: Arc<Function>,
+    function: StageFunction,
     asker: Asker,
 }
 
@@ -138,17 +97,13 @@ impl Generator for Python {
         if passages.is_empty() {
             return Ok(self.asker.answer(NO_ANSWER, passages, 0, Tally::default()));
         }
-        let wanted = self.function.parameters().iter().map(|&name| {
-            let value = match name {
-                "question" => json!(question),
-                "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
-                _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
-            };
-            (name.to_owned(), value)
+        let arguments = self.function.arguments(|name| match name {
+            "question" => json!(question),
+            "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
+            _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
         });
-        let failed = |failure| Error::Function { component: NAME, subject: None, failure };
-        let written = self.function.call_beside(Value::Object(wanted.collect())).await.map_err(failed)?;
-        let messages = messages(written).map_err(|reason| failed(self.function.returned(reason)))?;
+        let written = self.function.call_beside(arguments).await?;
+        let messages = messages(written).map_err(|reason| self.function.unusable(reason, None))?;
         let (text, tally) = self.asker.ask(messages, self.asker.watch(onlooker, passages, 0)).await?;
         Ok(self.asker.answer(&text, passages, 0, tally))
     }

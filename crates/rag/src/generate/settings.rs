@@ -149,6 +149,14 @@ impl Asker {
         budget::sources(passages, total, room, &|text| self.count(text))
     }
 
+    /// The same, with as many sources together as one call can hold.
+    pub(super) fn packs(&self, passages: &[Passage], room: usize) -> (Vec<String>, u32) {
+        let (sources, dropped) = self.sources(passages, room);
+        let groups = budget::groups(sources, room, |source| source.tokens);
+        let text = |group: &Vec<Source>| group.iter().map(|source| source.text.as_str()).collect();
+        (groups.iter().map(text).collect(), dropped)
+    }
+
     pub(super) fn count(&self, text: &str) -> usize {
         self.chat.count_tokens(text)
     }

@@ -52,14 +52,11 @@ impl Generator for TreeSummarize {
     ) -> Result<Answer, Error> {
         let task = self.0.task(question);
         let room = self.0.room(&task)?;
-        let (sources, dropped) = self.0.sources(passages, room);
-        let groups = budget::groups(sources, room, |source| source.tokens);
-        let leaves = groups
-            .iter()
-            .map(|group| task.answer(&group.iter().map(|source| source.text.as_str()).collect::<String>()));
+        let (packs, dropped) = self.0.packs(passages, room);
+        let leaves = packs.iter().map(|pack| task.answer(pack)).collect();
         let mut tally = Tally::default();
         let watch = self.0.watch(onlooker, passages, dropped);
-        let mut drafts = self.ask_all(leaves.collect(), watch, &mut tally).await?;
+        let mut drafts = self.ask_all(leaves, watch, &mut tally).await?;
         while drafts.len() > 1 {
             drafts = self.join(&task, drafts, room, watch, &mut tally).await?;
         }

@@ -8,7 +8,7 @@ use super::xml::{self, Node, Xml};
 use super::{Limits, LoadError, Parsed};
 use crate::types::{Heading, Page, Span};
 use quick_xml::events::BytesStart;
-use std::collections::HashMap;
+use std::{borrow::Cow, collections::HashMap};
 
 /// Reads the body of a document.
 pub(super) struct Body<'d> {
@@ -44,12 +44,49 @@ struct Paragraph {
     breaks: Vec<usize>,
 }
 
+impl Paragraph {
+    /// An element inside it begins: a property with a `value`, or a special character.
+    fn open<'e>(&mut self, name: &str, value: impl Fn() -> Option<Cow<'e, str>>, styles: &Styles) {
+        match name {
+            "pStyle" => {
+                let style = value().unwrap_or_default();
+                self.heading = styles.heading(&style);
+                self.list = styles.is_list(&style);
+                self.is_contents = styles.is_contents(&style);
+            }
+            "outlineLvl" => {
+                let level = value().and_then(|level| level.parse::<u8>().ok()).filter(|level| *level < 9);
+                self.heading = level.map(|level| (level + 1).min(6)).or(self.heading);
+            }
+            "ilvl" => self.list_level = value().and_then(|level| level.parse().ok()).unwrap_or(0).min(8),
+            // Zero takes a paragraph out of its style's list.
+            "numId" => self.list = value().is_some_and(|id| id != "0"),
+            "tab" | "ptab" => self.text.push('\t'),
+            "br" | "cr" => self.text.push('\n'),
+            "noBreakHyphen" => self.text.push('-'),
+            _ => {}
+        }
+    }
+}
+
 enum Frame {
     Paragraph,
     Text,
     Table,
     Cell,
     Other,
+}
+
+impl Frame {
+    fn of(name: &str) -> Self {
+        match name {
+            "p" => Self::Paragraph,
+            "t" => Self::Text,
+            "tbl" => Self::Table,
+            "tc" => Self::Cell,
+            _ => Self::Other,
+        }
+    }
 }
 
 impl<'d> Body<'d> {
@@ -102,23 +139,14 @@ impl<'d> Body<'d> {
             return;
         }
         let value = || xml::attribute(start, "val");
-        let mut frame = Frame::Other;
         match name {
-            "p" => {
-                self.paragraphs.push(Paragraph::default());
-                frame = Frame::Paragraph;
-            }
-            "t" => frame = Frame::Text,
-            "tbl" => {
-                self.tables.push((Table::default(), Vec::new()));
-                frame = Frame::Table;
-            }
+            "p" => self.paragraphs.push(Paragraph::default()),
+            "tbl" => self.tables.push((Table::default(), Vec::new())),
             "tr" => {
                 if let Some((table, _)) = self.tables.last_mut() {
                     table.row();
                 }
             }
-            "tc" => frame = Frame::Cell,
             "br" if xml::attribute(start, "type").as_deref() == Some("page") => self.page_break(),
             "lastRenderedPageBreak" => self.page_break(),
             "pageBreakBefore" if !matches!(value().as_deref(), Some("0" | "false" | "off")) => self.page_break(),
@@ -127,27 +155,9 @@ impl<'d> Body<'d> {
             _ => {}
         }
         if let Some(paragraph) = self.paragraphs.last_mut() {
-            match name {
-                "pStyle" => {
-                    let style = value().unwrap_or_default();
-                    paragraph.heading = self.styles.heading(&style);
-                    paragraph.list = self.styles.is_list(&style);
-                    paragraph.is_contents = self.styles.is_contents(&style);
-                }
-                "outlineLvl" => {
-                    let level = value().and_then(|level| level.parse::<u8>().ok()).filter(|level| *level < 9);
-                    paragraph.heading = level.map(|level| (level + 1).min(6)).or(paragraph.heading);
-                }
-                "ilvl" => paragraph.list_level = value().and_then(|level| level.parse().ok()).unwrap_or(0).min(8),
-                // Zero takes a paragraph out of its style's list.
-                "numId" => paragraph.list = value().is_some_and(|id| id != "0"),
-                "tab" | "ptab" => paragraph.text.push('\t'),
-                "br" | "cr" => paragraph.text.push('\n'),
-                "noBreakHyphen" => paragraph.text.push('-'),
-                _ => {}
-            }
+            paragraph.open(name, value, self.styles);
         }
-        self.frames.push(frame);
+        self.frames.push(Frame::of(name));
     }
 
     fn words(&mut self, text: &str) {

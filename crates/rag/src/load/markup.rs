@@ -230,23 +230,14 @@ impl<'w> Writer<'w> {
         }
     }
 
+    /// Writes what an element owes before its content, and says what to do at its end.
     fn frame<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> Frame {
         if self.verbatim.is_some() {
-            match name {
-                "br" => self.text("\n"),
-                "code" => self.note_language(attribute),
-                _ => {}
-            }
-            return Frame::Inline;
+            return self.open_in_verbatim(name, attribute);
         }
         match name {
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" if self.headings == 0 => {
-                self.separate(2);
-                self.note_block_in_cell();
-                self.headings = 1;
-                let level = usize::from(name.as_bytes()[1] - b'0');
-                self.output.set_mark(format!("{} ", "#".repeat(level)), 0);
-                Frame::Heading { start: self.output.text.len(), level: level as u32 }
+                self.open_heading(usize::from(name.as_bytes()[1] - b'0'))
             }
             "br" => {
                 self.separate(1);
@@ -258,14 +249,7 @@ impl<'w> Writer<'w> {
                 }
                 Frame::Inline
             }
-            "ul" | "ol" | "menu" | "dir" => {
-                self.separate(if self.lists.is_empty() { 2 } else { 1 });
-                self.lists.push(List { ordered: name == "ol", items: 0 });
-                if let (Some(list), Some(start)) = (self.lists.last_mut(), attribute("start")) {
-                    list.items = start.trim().parse::<u64>().map_or(0, |start| start.saturating_sub(1));
-                }
-                Frame::List
-            }
+            "ul" | "ol" | "menu" | "dir" => self.open_list(name == "ol", attribute("start").as_deref()),
             "li" => self.open_item(),
             "blockquote" => {
                 self.separate(2);
@@ -274,17 +258,9 @@ impl<'w> Writer<'w> {
                 Frame::Quote { prefix }
             }
             "pre" | "listing" | "xmp" if self.headings == 0 => {
-                self.separate(if self.lists.is_empty() { 2 } else { 1 });
-                self.note_block_in_cell();
-                self.verbatim = Some(String::new());
-                Frame::Verbatim { language: element::language(attribute).unwrap_or_default() }
+                self.open_verbatim(element::language(attribute).unwrap_or_default())
             }
-            "table" if self.headings == 0 => {
-                self.separate(2);
-                self.note_block_in_cell();
-                self.tables.push(Table::default());
-                Frame::Table
-            }
+            "table" if self.headings == 0 => self.open_table(),
             "tr" if !self.tables.is_empty() => {
                 self.tables.last_mut().map(Table::row);
                 Frame::Row
@@ -307,6 +283,46 @@ impl<'w> Writer<'w> {
             }
             _ => Frame::Inline,
         }
+    }
+
+    fn open_heading(&mut self, level: usize) -> Frame {
+        self.separate(2);
+        self.note_block_in_cell();
+        self.headings = 1;
+        self.output.set_mark(format!("{} ", "#".repeat(level)), 0);
+        Frame::Heading { start: self.output.text.len(), level: level as u32 }
+    }
+
+    fn open_verbatim(&mut self, language: String) -> Frame {
+        self.separate(if self.lists.is_empty() { 2 } else { 1 });
+        self.note_block_in_cell();
+        self.verbatim = Some(String::new());
+        Frame::Verbatim { language }
+    }
+
+    /// Inside code, elements are only looked at for what they say of it.
+    fn open_in_verbatim<'e>(&mut self, name: &str, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) -> Frame {
+        match name {
+            "br" => self.text("\n"),
+            "code" => self.note_language(attribute),
+            _ => {}
+        }
+        Frame::Inline
+    }
+
+    fn open_table(&mut self) -> Frame {
+        self.separate(2);
+        self.note_block_in_cell();
+        self.tables.push(Table::default());
+        Frame::Table
+    }
+
+    /// A list, whose first item has the number `start` if it has numbers.
+    fn open_list(&mut self, ordered: bool, start: Option<&str>) -> Frame {
+        self.separate(if self.lists.is_empty() { 2 } else { 1 });
+        let first = start.and_then(|start| start.trim().parse::<u64>().ok());
+        self.lists.push(List { ordered, items: first.map_or(0, |first| first.saturating_sub(1)) });
+        Frame::List
     }
 
     fn open_item(&mut self) -> Frame {

@@ -20,78 +20,41 @@
 
 use super::{Corpus, Query, Reranker, by_score, check_top_n};
 use crate::{
-    Component, Context, Error, Passage,
-    python::{Function, Script, TIMEOUT_SECONDS},
+    Component, Context, Error, Passage, function_settings,
+    python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use std::sync::Arc;
-use store::registry::Read;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "reranker python";
 const PARAMETERS: [&str; 3] = ["question", "passages", "documents"];
 
-/// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The file with the function, relative to the experiment file.
-    pub file: String,
-    /// What the file holds; put here when the experiment is read.
-    pub source: String,
+function_settings! {
+    /// Settings of `python`.
+    pub struct Config;
     /// The function. Default `rerank`.
-    pub function: String,
-    /// The program that runs it. Default: the Python that started Reverie, else
-    /// that of the active virtual environment, else `python3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interpreter: Option<String>,
-    /// How long one call may take, in seconds. Default 300; no part of any key.
-    pub timeout_seconds: f64,
-    /// The most passages to keep. Default 3.
-    pub top_n: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            file: String::new(),
-            source: String::new(),
-            function: "rerank".to_owned(),
-            interpreter: None,
-            timeout_seconds: TIMEOUT_SECONDS,
-            top_n: 3,
-        }
+    function = "rerank";
+    after timeout_seconds {
+        /// The most passages to keep. Default 3.
+        pub top_n: usize = 3,
     }
 }
 
 impl Component for Config {
-    fn runs_function(&self) -> bool {
-        true
-    }
-    fn unkeyed(&self) -> &'static [&'static str] {
-        crate::python::UNKEYED
-    }
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)
-    }
+    runs_function!();
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
         check_top_n(NAME, self.top_n)?;
-        let Self { file, source, function, interpreter, timeout_seconds, top_n } = self;
-        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
-        let script = Script { file, source, function, interpreter, timeout_seconds };
-        let function = Function::new("reranker", script, &PARAMETERS)
-            .map_err(|reason| Error::Config { component: NAME, reason })?;
-        Ok(Box::new(Python { function: Arc::new(function), top_n: *top_n }))
+        let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
+        Ok(Box::new(Python { function, top_n: self.top_n }))
     }
 }
 
 struct Python {
-    function: Arc<Function>,
+    function: StageFunction,
     top_n: usize,
 }
 
@@ -101,25 +64,22 @@ impl Reranker for Python {
         if passages.is_empty() {
             return Ok(passages);
         }
-        let wanted = self.function.parameters().iter().map(|&name| {
-            let value = match name {
-                "question" => json!(query.text),
-                "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
-                _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
-            };
-            (name.to_owned(), value)
+        let arguments = self.function.arguments(|name| match name {
+            "question" => json!(query.text),
+            "passages" => passages.iter().map(|passage| passage.text.as_str()).collect(),
+            _ => passages.iter().map(|passage| passage.document.as_str()).collect(),
         });
-        let failed = |failure| Error::Function { component: NAME, subject: None, failure };
-        let reply = self.function.call_beside(Value::Object(wanted.collect())).await.map_err(failed)?;
+        let reply = self.function.call_beside(arguments).await?;
         // A number too large for 32 bits could be written into results, but not read again.
         let score = |score: &Value| score.as_f64().map(|score| score as f32).filter(|score| score.is_finite());
         let scores: Option<Vec<f32>> = reply.as_array().and_then(|scores| scores.iter().map(score).collect());
         match scores {
             Some(scores) if scores.len() == passages.len() => Ok(by_score(passages, &scores, self.top_n)),
-            _ => Err(failed(self.function.returned(format!(
-                "a list of {} numbers is wanted, one for each passage, not {reply}",
-                passages.len()
-            )))),
+            _ => {
+                let n = passages.len();
+                let reason = format!("a list of {n} numbers is wanted, one for each passage, not {reply}");
+                Err(self.function.unusable(reason, None))
+            }
         }
     }
 }

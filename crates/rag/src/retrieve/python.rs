@@ -25,78 +25,42 @@
 
 use super::{Corpus, Query, Retriever, check_top_k, sort};
 use crate::{
-    Component, Context, Error, Hit,
-    python::{Function, Script, TIMEOUT_SECONDS},
+    Component, Context, Error, Hit, function_settings,
+    python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashSet;
-use store::registry::Read;
 
 pub(super) const VERSION: u32 = 1;
 const NAME: &str = "retriever python";
 const PARAMETERS: [&str; 3] = ["questions", "chunks", "documents"];
 
-/// Settings of `python`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The file with the function, relative to the experiment file.
-    pub file: String,
-    /// What the file holds; put here when the experiment is read.
-    pub source: String,
+function_settings! {
+    /// Settings of `python`.
+    pub struct Config;
     /// The function. Default `retrieve`.
-    pub function: String,
-    /// The program that runs it. Default: the Python that started Reverie, else
-    /// that of the active virtual environment, else `python3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub interpreter: Option<String>,
-    /// How long one call may take, in seconds. Default 300; no part of any key.
-    pub timeout_seconds: f64,
-    /// The most chunks to return. Default 5.
-    pub top_k: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            file: String::new(),
-            source: String::new(),
-            function: "retrieve".to_owned(),
-            interpreter: None,
-            timeout_seconds: TIMEOUT_SECONDS,
-            top_k: 5,
-        }
+    function = "retrieve";
+    after timeout_seconds {
+        /// The most chunks to return. Default 5.
+        pub top_k: usize = 5,
     }
 }
 
 impl Component for Config {
-    fn runs_function(&self) -> bool {
-        true
-    }
-    fn unkeyed(&self) -> &'static [&'static str] {
-        crate::python::UNKEYED
-    }
-    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
-        crate::python::load(&self.file, &mut self.source, read)
-    }
+    runs_function!();
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
         check_top_k(NAME, self.top_k)?;
-        let Self { file, source, function, interpreter, timeout_seconds, top_k } = self;
-        let (interpreter, timeout_seconds) = (interpreter.as_deref(), *timeout_seconds);
-        let script = Script { file, source, function, interpreter, timeout_seconds };
-        let function = Function::new("retriever", script, &PARAMETERS)
-            .map_err(|reason| Error::Config { component: NAME, reason })?;
-        Ok(Box::new(Python { function, top_k: *top_k }))
+        let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
+        Ok(Box::new(Python { function, top_k: self.top_k }))
     }
 }
 
 struct Python {
-    function: Function,
+    function: StageFunction,
     top_k: usize,
 }
 
@@ -106,19 +70,15 @@ impl Retriever for Python {
         if queries.is_empty() {
             return Ok(Vec::new());
         }
-        let failed = |failure| Error::Function { component: NAME, subject: None, failure };
-        let unusable = |reason: String| failed(self.function.returned(reason));
         let table = corpus.table;
         let chunks = || table.searchable().iter().map(|&row| table.chunk(row));
-        let wanted = self.function.parameters().iter().map(|&name| {
-            let value = match name {
-                "questions" => queries.iter().map(|query| query.text).collect(),
-                "chunks" => chunks().map(|chunk| chunk.text.as_str()).collect(),
-                _ => chunks().map(|chunk| json!(chunk.document)).collect(),
-            };
-            (name.to_owned(), value)
+        let arguments = self.function.arguments(|name| match name {
+            "questions" => queries.iter().map(|query| query.text).collect(),
+            "chunks" => chunks().map(|chunk| chunk.text.as_str()).collect(),
+            _ => chunks().map(|chunk| json!(chunk.document)).collect(),
         });
-        let reply = self.function.call(&Value::Object(wanted.collect())).map_err(failed)?;
+        let reply = self.function.call(&arguments, None)?;
+        let unusable = |reason| self.function.unusable(reason, None);
         let lists = reply.as_array().filter(|lists| lists.len() == queries.len()).ok_or_else(|| {
             unusable(format!("a list for each of the {} questions is wanted, in their order", queries.len()))
         })?;
