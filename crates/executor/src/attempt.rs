@@ -26,7 +26,7 @@ pub(crate) fn attempt<T, E, F>(
 where
     F: Future<Output = Result<T, E>>,
 {
-    // What a panic leaves half-done is not looked at again: the task is not
+    // What a panic leaves incomplete is not used again: the task is not
     // retried, and its future is dropped.
     let begun = catch_unwind(AssertUnwindSafe(task));
     async move {

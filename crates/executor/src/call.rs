@@ -1,9 +1,9 @@
-//! What a limiter should know of a call.
+//! What a limiter needs to know about a call.
 
 use tokio::time::Instant;
 
-/// What a limiter should know of a call. The default has priority 0, no
-/// group, costs nothing and has all the time in the world.
+/// What a limiter needs to know about a call. The default has priority 0, no
+/// group, no cost and no deadline.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Call {
     pub(crate) priority: i32,
@@ -20,20 +20,20 @@ impl Call {
     }
 
     /// A call of a group, such as a trial: within a priority, groups take
-    /// turns, however many calls each of them has in line.
+    /// turns, however many calls of each group wait.
     #[must_use]
     pub fn with_group(self, group: u64) -> Self {
         Self { group, ..self }
     }
 
-    /// A call that costs this much of the limit besides the number of calls:
-    /// for a model, about so many tokens.
+    /// A call with this cost, in the unit of the limit besides calls: for a
+    /// model, about so many tokens.
     #[must_use]
     pub fn with_cost(self, cost: u64) -> Self {
         Self { cost, ..self }
     }
 
-    /// A call that has to have its result by then, retries included.
+    /// A call that must have its result by then, including retries.
     #[must_use]
     pub fn with_deadline(self, deadline: Instant) -> Self {
         Self { deadline: Some(deadline), ..self }

@@ -1,11 +1,11 @@
-//! How many calls may be in flight at once, and how many may start.
+//! Controllers: how many calls may be in flight at once, and how many may start.
 
 use crate::{Outcome, RateHints};
 use std::{fmt, sync::Arc};
 use tokio::time::Instant;
 
 /// Decides how many calls may be in flight and how fast they may start, from
-/// what became of earlier ones and from what the other side says of itself.
+/// the outcomes of earlier calls and from what the other side announces.
 ///
 /// It is asked before each start, from many threads, so the answer must be
 /// ready: a controller computes in [`Controller::record`] and reads in
@@ -19,13 +19,13 @@ pub trait Controller: fmt::Debug + Send + Sync {
     /// The most that [`Controller::target`] will ever be.
     fn maximum(&self) -> usize;
 
-    /// Hears how an attempt ended. The target is read again afterwards.
+    /// Is told how an attempt ended. The target is read again afterwards.
     fn record(&self, outcome: &Outcome);
 
-    /// Takes what a call needs out of the rate limits, or says when to ask
+    /// Takes the cost of a call out of the rate limits, or says when to ask
     /// again. `cost` is in the unit of the limit besides calls: for a model,
-    /// tokens. Asked only for calls for which [`Controller::target`] has room,
-    /// so a call that is admitted starts.
+    /// tokens. This is asked only if [`Controller::target`] has room for the
+    /// call, so a call that is admitted starts.
     ///
     /// # Errors
     /// The earliest time at which it could be admitted, later than `now`.
@@ -34,24 +34,24 @@ pub trait Controller: fmt::Debug + Send + Sync {
         Ok(())
     }
 
-    /// Hears that a call has begun to wait in line.
+    /// Is told that a call has begun to wait in the queue.
     fn queued(&self) {}
 
-    /// Hears what the other side says of its limits. Afterwards the
+    /// Is told what the other side announces about its limits. Afterwards the
     /// target is read again, and waiting calls are tried again.
     fn hear(&self, hints: &RateHints) {
         let _ = hints;
     }
 
-    /// Keeps a listener, to be called whenever the target or a rate changes
-    /// outside of [`Controller::record`] and [`Controller::hear`], such as
-    /// when a person raises it.
+    /// Stores a listener. The controller calls it whenever the target or a rate
+    /// changes outside of [`Controller::record`] and [`Controller::hear`], for
+    /// example because a person raises it.
     fn on_change(&self, listener: Arc<dyn Fn() + Send + Sync>) {
         drop(listener);
     }
 }
 
-/// Always the same number.
+/// A controller that always allows the same number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fixed(usize);
 

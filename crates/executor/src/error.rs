@@ -7,7 +7,7 @@ use std::{convert::Infallible, fmt, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error<E> {
-    /// The task's own error: that of its last attempt.
+    /// The error of the task's last attempt.
     #[error(transparent)]
     Failed(E),
     /// The last attempt took too long.
@@ -16,14 +16,14 @@ pub enum Error<E> {
         /// The limit of one attempt.
         after: Duration,
     },
-    /// Its deadline passed before there was a result.
+    /// The deadline passed before there was a result.
     #[error("no result before its deadline{}", .last.as_ref().map(|last| format!("; the last attempt said: {last}")).unwrap_or_default())]
     DeadlineExceeded {
         /// The error of the last failed attempt.
         last: Option<String>,
     },
-    /// The other side refused every call for so long that waiting was given
-    /// up. What was refused may be tried again later.
+    /// The other side refused every call for so long that waiting was given up.
+    /// The refused calls may be tried again later.
     #[error("every call was refused for {after:?}; the last refusal said: {last}")]
     Stalled {
         /// How long nothing got through.
@@ -42,8 +42,8 @@ pub enum Error<E> {
     Cancelled,
 }
 
-/// What kind of failure it was: decides about retries, and tells a
-/// [`Controller`](crate::Controller) what the other side can bear.
+/// The kind of a failure: it decides about retries, and tells a
+/// [`Controller`](crate::Controller) how much load the other side can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum ErrorClass {
     /// The other side asks for fewer calls.
@@ -54,7 +54,7 @@ pub enum ErrorClass {
     Transient,
     /// The same call would fail again.
     Permanent,
-    /// The call was not made because there is nothing left to pay it with.
+    /// The call was not made because its budget is used up.
     Budget,
 }
 
@@ -64,13 +64,13 @@ pub trait Retryable: fmt::Display {
     /// What kind of failure it is.
     fn class(&self) -> ErrorClass;
 
-    /// How long the other side asked to be left alone.
+    /// The wait that the other side asked for.
     fn retry_after(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether it is that there was no answer in time: a task may have time
-    /// limits of its own.
+    /// Whether the error means that there was no answer in time: a task may
+    /// have time limits of its own.
     fn is_timeout(&self) -> bool {
         false
     }

@@ -5,9 +5,9 @@ use std::{
     time::Duration,
 };
 
-/// So many durations are remembered.
+/// The number of durations that are remembered.
 const REMEMBERED: usize = 128;
-/// Fewer say nothing about what is unusual.
+/// With fewer durations, it is not known what is unusual.
 const NEEDED: usize = 20;
 
 /// When a second attempt is made beside one that is still in flight; the
@@ -18,8 +18,8 @@ const NEEDED: usize = 20;
 /// Source: J. Dean, L. Barroso, "The Tail at Scale", CACM 56 (2013).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Hedge {
-    /// At most this share of all calls gets a second attempt: the bound of
-    /// what it costs. 0.02 by default.
+    /// At most this share of all calls gets a second attempt, which bounds the
+    /// extra cost. 0.02 by default.
     pub extra_share: f64,
     /// An attempt is late after this many times the 95th percentile of the
     /// last 128 that succeeded. 2 by default.
@@ -32,7 +32,7 @@ impl Default for Hedge {
     }
 }
 
-/// What usual is, and how many second attempts there were.
+/// The usual latency, and the number of second attempts.
 #[derive(Debug, Default)]
 pub(crate) struct Latencies(Mutex<Seen>);
 
@@ -45,7 +45,7 @@ struct Seen {
 }
 
 impl Latencies {
-    /// Remembers one that succeeded.
+    /// Remembers the latency of an attempt that succeeded.
     pub(crate) fn record(&self, latency: Duration) {
         let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.calls += 1;

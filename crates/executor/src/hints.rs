@@ -1,48 +1,48 @@
-//! What the other side says of its limits.
+//! Announcements of the other side about its limits.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What the other side says of its limits with an answer, as HTTP providers
-/// do in headers. Everything may be missing.
+/// An announcement of the other side about its limits that came with an answer;
+/// HTTP providers send it in headers. Every part may be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RateHints {
-    /// When the call that this came with was sent; between processes, its age travels.
+    /// When the call of this answer was sent. Between processes, its age is sent instead.
     #[serde(with = "age")]
     pub sent: Instant,
     /// The limit on calls.
     pub requests: RateHint,
-    /// The limit on what calls cost, for a model in tokens.
+    /// The limit on the cost of calls: for a model, on tokens.
     pub tokens: RateHint,
 }
 
-/// What an answer says of one limit.
+/// The announcement about one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct RateHint {
     /// How many per minute.
     pub per_minute: Option<f64>,
-    /// How many are left now.
+    /// How many are left at present.
     pub remaining: Option<f64>,
-    /// After which time all are there again.
+    /// The time after which all of them are available again.
     pub reset: Option<Duration>,
 }
 
 impl RateHints {
-    /// Nothing yet, of a call sent then.
+    /// An empty announcement for a call sent then.
     pub fn new(sent: Instant) -> Self {
         Self { sent, requests: RateHint::default(), tokens: RateHint::default() }
     }
 }
 
 impl RateHint {
-    /// Whether it says nothing.
+    /// Whether it holds nothing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A time as how long it has been.
+/// Serialises a time as its age.
 mod age {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::time::Duration;

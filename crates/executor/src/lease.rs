@@ -1,15 +1,14 @@
 //! One limit, shared by processes on many machines.
 //!
-//! An [`Authority`], in one place, knows the limit. Each process has a
-//! [`Leaseholder`] as its limiter's controller, and while it has calls it sends
-//! the authority a [`Report`] of what it does and needs; the answer is a
-//! [`Lease`]: its share of the limit, for a while. How reports and leases
-//! travel is the caller's business.
+//! One [`Authority`] knows the limit. Each process has a [`Leaseholder`] as its
+//! limiter's controller. While it has calls, it sends the authority a
+//! [`Report`] of what it does and needs; the answer is a [`Lease`]: its share
+//! of the limit, for a while. The caller decides how reports and leases travel.
 //!
-//! Shares are fair by need: nobody gets more than it has use for, and what is
-//! left is divided evenly among the others (max–min fairness). All leases that
-//! may still be in use never exceed the limit together, so a share grows only
-//! after another was given back or ran out. A process that dies stops
+//! Shares are fair by need: no process gets more than it can use, and the rest
+//! is divided evenly among the others (max–min fairness). All leases that may
+//! still be in use never exceed the limit together, so a share grows only after
+//! another share was given back or ran out. A process that dies stops
 //! reporting, and its share is free when its lease has run out.
 
 mod holder;
@@ -24,13 +23,13 @@ use tokio::time::Instant;
 /// A share of a limit, for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lease {
-    /// Calls in flight at most. Zero means none now: ask again soon.
+    /// The most calls in flight. Zero means none now: ask again soon.
     pub concurrency: usize,
-    /// The share of the limit on calls, where one is known.
+    /// The share of the limit on calls, if that is known.
     pub requests_per_minute: Option<f64>,
-    /// The share of the limit on tokens, where one is known.
+    /// The share of the limit on tokens, if that is known.
     pub tokens_per_minute: Option<f64>,
-    /// How long it holds from when it is given. Renew it well before.
+    /// How long the lease holds from when it is given. Renew it well before the end.
     pub valid: Duration,
 }
 
@@ -47,7 +46,7 @@ pub struct Report {
     pub hints: Option<RateHints>,
 }
 
-/// Divides a limit among processes. Callers give the time, which need not be
+/// Divides a limit among processes. Callers pass the time, which need not be
 /// that of the processes.
 #[derive(Debug)]
 pub struct Authority {
@@ -69,7 +68,7 @@ struct Member {
 }
 
 impl Authority {
-    /// An authority over a limit of which this much is known; leases hold for
+    /// An authority over a limit with these known settings; its leases hold for
     /// `valid`.
     pub fn new(settings: AdaptiveSettings, valid: Duration) -> Self {
         let initial = settings.initial;
@@ -81,7 +80,7 @@ impl Authority {
         if self.answered { self.limit.target() } else { self.initial.min(self.limit.maximum()).max(1) }
     }
 
-    /// Hears a process and gives it its share.
+    /// Takes a process's report and gives it its share.
     pub fn renew(&mut self, process: u64, report: &Report, now: Instant) -> Lease {
         self.members.retain(|_, member| member.until > now);
         let elsewhere: usize = self.others(process).map(|member| member.in_flight).sum();
@@ -94,7 +93,7 @@ impl Authority {
             self.limit.record(&Outcome { in_flight, others, ..*outcome });
         }
         let needs = report.in_flight + report.waiting;
-        // Calls that began under a larger share still have their places.
+        // Calls that began under a larger share keep their places.
         let taken: usize = self.others(process).map(|member| member.granted.max(member.in_flight)).sum();
         let even = self.even_share(process, needs);
         // Shares that other processes may still ask for are kept for them.
@@ -125,8 +124,8 @@ impl Authority {
         }
     }
 
-    /// Takes what a process knows of the limit: of two numbers for one, the
-    /// smaller holds from now on.
+    /// Applies what a process knows about the limit: if both state a number,
+    /// the smaller one holds from now on.
     pub fn restrict(&mut self, settings: &AdaptiveSettings) {
         self.limit.restrict(settings);
     }
@@ -140,14 +139,14 @@ impl Authority {
         self.members.iter().filter(move |(other, _)| **other != process).map(|(_, member)| member)
     }
 
-    /// The max–min fair share of the whole limit, rounded up, lest a remainder
-    /// serve nobody; what is free bounds it.
+    /// The max–min fair share of the whole limit, rounded up so that the
+    /// remainder is used too; the free places bound it.
     fn fair_share(&self, process: u64, needs: usize) -> usize {
         self.share(process, needs, usize::div_ceil).min(needs)
     }
 
-    /// The share of a process that needs more than there is, rounded down:
-    /// everybody can have it.
+    /// The share of a process that needs more than there is, rounded down, so
+    /// that all processes can have it.
     fn even_share(&self, process: u64, needs: usize) -> usize {
         self.share(process, needs, |left, count| left / count)
     }

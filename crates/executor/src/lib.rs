@@ -1,5 +1,6 @@
 //! Runs many fallible asynchronous tasks at once, within limits, and retries
-//! those that failed for a passing reason. It knows nothing of LLMs or HTTP.
+//! those that failed for a passing reason. This crate knows nothing of LLMs or
+//! HTTP.
 //!
 //! - [`Limiter`]: one per thing that is limited (a model's endpoint, a CPU),
 //!   shared by all who use it. [`Limiter::call`] makes one call.
@@ -7,14 +8,13 @@
 //!   start: [`Adaptive`] learns it, [`Fixed`] does not.
 //! - [`Authority`] and [`Leaseholder`]: one limit, shared by processes.
 //! - [`Hedge`]: a second attempt beside one that is late.
-//! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when. A call that
-//!   is refused for want of room is no failed one: it waits as long as anything
-//!   else gets through.
+//! - [`RetryPolicy`] and [`Retryable`]: what is tried again, and when. A call
+//!   that is refused for lack of capacity does not count as failed: it waits as
+//!   long as other calls get through.
 //!
-//! A caller that has many things to do makes many calls at once, such as with
-//! [`futures::future::join_all`]: the limiter decides how many of them run.
-//! Everything waits for events. Nothing polls, and nothing sleeps but a
-//! back-off.
+//! A caller that has many things to do makes many calls at once, for example
+//! with [`futures::future::join_all`]: the limiter decides how many of them
+//! run. All waiting is for events: nothing polls, and only a back-off sleeps.
 //!
 //! ```
 //! use executor::Limiter;

@@ -1,4 +1,4 @@
-//! Calls of one kind, by many callers, within one limit.
+//! The limiter: lets calls of many callers through, within one limit.
 
 use crate::{
     Call, Controller, Error, ErrorClass, Fixed, Hedge, Outcome, OutcomeKind, RateHints, RetryPolicy, Retryable,
@@ -14,8 +14,8 @@ use std::{
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Lets calls through as its [`Controller`] allows, and tries again what
-/// failed for a passing reason. There is one for each thing that is limited.
+/// Lets calls through as its [`Controller`] allows, and repeats calls that
+/// failed for a passing reason. There is one limiter for each limited thing.
 ///
 /// Clones share the limit; how to retry, how long to wait for an attempt and
 /// when to make a second one belong to each handle.
@@ -64,7 +64,7 @@ impl Limiter {
         Self { hedge: Some(hedge), ..self }
     }
 
-    /// What is going on now, and what happened so far.
+    /// The present state, and counts of what has happened so far.
     pub fn status(&self) -> LimiterStatus {
         let (in_flight, waiting) = self.slots.counts();
         let counters = &self.slots.counters;
@@ -81,25 +81,27 @@ impl Limiter {
         }
     }
 
-    /// Tells the controller what the other side says of its limits. A task
-    /// does so as soon as it has its answer, before it ends.
+    /// Tells the controller what the other side announces about its limits. A
+    /// task does so as soon as it has its answer, before it ends.
     pub fn hear(&self, hints: &RateHints) {
         self.slots.hear(hints);
     }
 
-    /// Makes a call: waits for a slot, makes an attempt, and where that fails
-    /// for a passing reason gives the slot back, waits, and tries again.
+    /// Makes a call: waits for a slot and makes an attempt. If the attempt
+    /// fails for a passing reason, the call gives the slot back, waits, and
+    /// tries again.
     ///
-    /// A call that is refused for want of room has not failed: it is tried
-    /// again for as long as other calls get through, and given up with
-    /// [`Error::Stalled`] only when none has for [`RetryPolicy::max_refused`].
+    /// A call that is refused for lack of capacity has not failed: it is tried
+    /// again as long as other calls get through, and given up with
+    /// [`Error::Stalled`] only when no call has got through for
+    /// [`RetryPolicy::max_refused`].
     ///
-    /// A higher priority goes first; within one, retries go before first
+    /// Calls with a higher priority go first. Within a priority, retries go before first
     /// attempts, then groups take turns, then the order of arrival decides. A cancellation
-    /// drops the attempt in flight. So does dropping the future.
+    /// drops the attempt in flight; so does dropping the future.
     ///
     /// # Errors
-    /// The error of the last attempt, or why there was none.
+    /// The error of the last attempt, or why there was no attempt.
     pub async fn call<T, E, F, Fut>(
         &self,
         call: impl Into<Call>,
@@ -122,7 +124,7 @@ impl Limiter {
         }
     }
 
-    /// The attempts of a call; `last` becomes the error of the last failed one.
+    /// Makes the attempts of a call; `last` becomes the error of the last failed one.
     async fn attempts<T, E, F, Fut>(
         &self,
         call: Call,
@@ -155,7 +157,7 @@ impl Limiter {
             };
             attempts += 1;
             let started = slot.since();
-            // A result that is there at the moment of a cancellation wins.
+            // If a result is there at the moment of a cancellation, the result wins.
             let ended = tokio::select! {
                 biased;
                 ended = self.attempt(&call, &mut task) => Some(ended),
@@ -201,13 +203,13 @@ impl Limiter {
             *tries += 1;
             let delay = self.retry.delay(failure.class, failure.retry_after, *tries, number);
             at_the_end |= self.retry.exceeds(failure.retry_after);
-            // A wait that ends behind the deadline would be in vain.
+            // A wait that ends after the deadline would be useless.
             let delay = delay.filter(|delay| call.deadline.is_none_or(|deadline| Instant::now() + *delay < deadline));
             let gives_up = is_refusal && delay.is_some() && {
                 refused.get_or_insert_with(|| self.slots.refusals.enter());
                 self.slots.give_up(self.retry.max_refused, &failure.text)
             };
-            // The slot is given back here: nobody holds one while waiting.
+            // The slot is given back here: a call that waits holds none.
             slot.finish(Outcome {
                 retry_after: failure.retry_after,
                 will_retry: delay.is_some() && !gives_up,
@@ -229,12 +231,12 @@ impl Limiter {
         }
     }
 
-    /// The error of a call that ends since nothing gets through.
+    /// The error of a call that is given up because no call gets through.
     fn stalled<E>(&self, last: String) -> Error<E> {
         Error::Stalled { after: self.retry.max_refused, last }
     }
 
-    /// One attempt, and where it is late a second one beside it.
+    /// Makes one attempt, and a second one beside it if the first is late.
     async fn attempt<T, E, F, Fut>(&self, call: &Call, task: &mut F) -> Attempt<T, E>
     where
         F: FnMut() -> Fut,
@@ -286,8 +288,8 @@ struct Failure<E> {
     error: Error<E>,
 }
 
-/// What a limiter is doing, and how attempts ended so far. Two of them, some
-/// time apart, give the rates between.
+/// The present state of a limiter, and counts of how attempts ended. The
+/// difference between two states gives the rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LimiterStatus {
     /// Calls in flight.
@@ -300,13 +302,13 @@ pub struct LimiterStatus {
     pub completed: u64,
     /// Attempts that failed without being refused or late.
     pub failed: u64,
-    /// Attempts that the other side refused for want of room.
+    /// Attempts that the other side refused for lack of capacity.
     pub refused: u64,
     /// Attempts that took too long.
     pub timed_out: u64,
     /// Second attempts beside late ones.
     pub hedged: u64,
-    /// The cost of those with a result, as callers estimated it.
+    /// The cost of attempts with a result, as callers estimated it.
     pub cost: u64,
 }
 

@@ -1,11 +1,11 @@
-//! What became of an attempt, for controllers.
+//! The outcome of an attempt, for controllers.
 
 use crate::ErrorClass;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// How one attempt ended, as a [`Controller`](crate::Controller) hears it.
-/// Cancelled attempts are left out: they say nothing of the other side.
+/// How one attempt ended, as a [`Controller`](crate::Controller) is told.
+/// Cancelled attempts are left out: they say nothing about the other side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Outcome {
@@ -13,7 +13,7 @@ pub struct Outcome {
     pub kind: OutcomeKind,
     /// How long it took.
     pub latency: Duration,
-    /// How long the other side asked to be left alone.
+    /// The wait that the other side asked for.
     pub retry_after: Option<Duration>,
     /// Whether the task will be tried again.
     pub will_retry: bool,
@@ -37,15 +37,15 @@ pub enum OutcomeKind {
 }
 
 impl OutcomeKind {
-    /// Whether the other side refused the call for want of room.
+    /// Whether the other side refused the call for lack of capacity.
     pub fn is_refusal(self) -> bool {
         matches!(self, Self::Failed(ErrorClass::RateLimited | ErrorClass::Overloaded))
     }
 }
 
 impl Outcome {
-    /// An outcome of an attempt that was alone, without a wish to be left
-    /// alone and without another attempt.
+    /// The outcome of an attempt that ran alone, without a requested wait and
+    /// without another attempt.
     pub fn new(kind: OutcomeKind, latency: Duration) -> Self {
         Self { kind, latency, retry_after: None, will_retry: false, in_flight: 1, others: 0, cost: 0 }
     }

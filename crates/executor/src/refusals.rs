@@ -1,5 +1,5 @@
-//! Whether refused calls still have a reason to wait: something gets through,
-//! or nothing has for so long that waiting is given up.
+//! Decides whether refused calls still have a reason to wait: they wait while
+//! other calls get through, and give up when no call has for too long.
 
 use std::{
     sync::{
@@ -10,15 +10,15 @@ use std::{
 };
 use tokio::{sync::Notify, time::Instant};
 
-/// After calls were given up, one that is refused for the first time within
-/// this time of the last of them is given up too: it belongs to the same run.
+/// If calls were given up within this time, a call that is refused for the
+/// first time is given up at once: it belongs to the same run.
 const SAME_RUN: Duration = Duration::from_secs(60);
 
 /// The calls that were refused and wait for another attempt.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
-    /// Whether `period` says anything, so that a call that gets through needs
-    /// no lock where nothing is refused.
+    /// Whether there are refused calls; otherwise a call that gets through
+    /// needs no lock.
     any: AtomicBool,
     period: Mutex<Period>,
     given_up: Notify,
@@ -28,9 +28,9 @@ pub(crate) struct Refusals {
 struct Period {
     /// Calls between their first refusal and their end.
     calls: usize,
-    /// The first refusal after which nothing has got through.
+    /// The first refusal after which no call has got through.
     since: Option<Instant>,
-    /// When calls were given up last, since nothing got through.
+    /// When calls were last given up because no call got through.
     given_up: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Refusals {
         Refused(self)
     }
 
-    /// Something got through.
+    /// A call got through.
     pub(crate) fn passed(&self) {
         if self.any.load(Ordering::Relaxed) {
             let mut period = self.period();
@@ -50,9 +50,9 @@ impl Refusals {
         }
     }
 
-    /// Whether a call that has just been refused is given up, since nothing
+    /// Whether a call that has just been refused is given up, because no call
     /// has got through for `patience`. The first answer [`Exhausted::Now`] also
-    /// ends the waiting of the others: see [`Refusals::until_given_up`].
+    /// ends the waiting of all other calls: see [`Refusals::until_given_up`].
     pub(crate) fn exhausted(&self, patience: Duration, now: Instant) -> Exhausted {
         let mut period = self.period();
         self.any.store(true, Ordering::Relaxed);
@@ -81,14 +81,14 @@ impl Refusals {
     }
 }
 
-/// Whether patience is at its end.
+/// Whether refused calls have waited too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exhausted {
-    /// There is some left.
+    /// They may still wait.
     No,
-    /// It ended with this refusal.
+    /// They waited too long, as of this refusal.
     Now,
-    /// It ended a moment ago.
+    /// They were given up a moment ago.
     Again,
 }
 
@@ -101,7 +101,7 @@ impl Drop for Refused<'_> {
         let mut period = self.0.period();
         period.calls -= 1;
         if period.calls == 0 {
-            // Nobody waits any more: what comes later is another matter.
+            // No call waits any more, so later refusals start a new period.
             period.since = None;
         }
     }

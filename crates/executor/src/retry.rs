@@ -1,35 +1,36 @@
-//! When a failed attempt is followed by another.
+//! Decides when a failed attempt is followed by another.
 
 use crate::ErrorClass;
 use std::time::Duration;
 
-/// A shorter `Retry-After` is none.
+/// A `Retry-After` shorter than this is ignored.
 const SHORTEST_WISH: Duration = Duration::from_millis(10);
 
-/// What is tried again, how often, and after which time.
+/// What is tried again, how often, and after which wait.
 ///
-/// The wait is drawn evenly from zero to a bound that doubles with each
-/// attempt ("full jitter"), so that calls which failed together do not come
-/// back together. Where the other side asked for a wait, that is the wait
-/// instead, exactly.
+/// The wait is drawn evenly from zero to a bound that doubles with each attempt
+/// ("full jitter"), so that calls which failed together do not come back
+/// together. If the other side asked for a wait, exactly that wait is used
+/// instead.
 ///
-/// A call that was refused for want of room did not fail: its attempts are not
-/// counted, and it is tried again for as long as anything gets through.
+/// A call that was refused for lack of capacity did not fail: the attempt is
+/// not counted, and the call is tried again as long as other calls get through.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// Attempts that may fail, refusals for want of room not counted; 1 means
-    /// no retry at all.
+    /// The most failed attempts, without refusals for lack of capacity; 1 means
+    /// no retry.
     pub max_attempts: u32,
     /// The bound of the first wait.
     pub base_delay: Duration,
     /// The bound of any wait that the other side did not ask for.
     pub max_delay: Duration,
-    /// The longest wait that the other side may ask for. Where it asks for
-    /// more, the call goes to the end of the line after a wait as if it had
-    /// asked for none: what refuses one call for a day may take others now.
+    /// The longest wait that the other side may ask for. If it asks for more,
+    /// the wait is chosen as if it had asked for none, and the call goes to the
+    /// end of the queue: the other side may refuse one call for a day and still
+    /// take others now.
     pub max_retry_after: Duration,
-    /// How long refusals for want of room may go on with nothing getting
-    /// through; then all calls that were refused or wait fail. It should be
+    /// How long refusals for lack of capacity may continue with no call getting
+    /// through; then all calls that were refused or wait fail. This should be
     /// longer than a call takes.
     pub max_refused: Duration,
     /// Makes the waits repeatable.
@@ -50,14 +51,13 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// One attempt, whatever becomes of it.
+    /// One attempt, and no retry.
     pub fn never() -> Self {
         Self { max_attempts: 1, ..Self::default() }
     }
 
-    /// How long to wait after the `attempts`-th failed attempt, or the
-    /// `attempts`-th refused one, of the `call`-th call; `None` if that was
-    /// the last.
+    /// The wait after the `attempts`-th failed attempt, or the `attempts`-th
+    /// refused one, of the `call`-th call; `None` if that was the last attempt.
     pub fn delay(
         &self,
         class: ErrorClass,
@@ -73,7 +73,7 @@ impl RetryPolicy {
         if attempts >= self.max_attempts && (!is_refusal || self.max_attempts <= 1) {
             return None;
         }
-        // To be asked again at once by everybody is no wish that can be meant.
+        // A request that all calls come back at once cannot be meant.
         let is_meant = |wait: &Duration| (SHORTEST_WISH..=self.longest_wish()).contains(wait);
         if let Some(wait) = retry_after.filter(is_meant) {
             return Some(wait);
@@ -81,7 +81,7 @@ impl RetryPolicy {
         let doubled = 2u32.saturating_pow(attempts.saturating_sub(1));
         let mut bound = self.base_delay.saturating_mul(doubled).min(self.max_delay);
         if is_refusal {
-            // So that there are some more attempts before waiting is given up.
+            // This leaves some more attempts before waiting is given up.
             bound = bound.min(self.max_refused / 4);
         }
         let draw = scramble(scramble(self.seed ^ scramble(call)) ^ u64::from(attempts));
@@ -90,7 +90,7 @@ impl RetryPolicy {
         Some(bound.mul_f64(share))
     }
 
-    /// Whether the other side asks for a longer wait than it is given.
+    /// Whether the other side asks for a longer wait than is allowed.
     pub(crate) fn exceeds(&self, retry_after: Option<Duration>) -> bool {
         retry_after.is_some_and(|wait| wait > self.longest_wish())
     }

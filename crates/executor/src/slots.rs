@@ -1,8 +1,8 @@
-//! The places of calls in flight, and the line of calls that wait for one.
+//! The slots of calls in flight, and the queue of calls that wait for one.
 //!
-//! A semaphore of our own, because the number of places changes while it
-//! runs, waiting calls have priorities, and a place alone is not enough
-//! where the other side also limits how many calls may start.
+//! This is a semaphore of our own, because the number of slots changes during a
+//! run, waiting calls have priorities, and a slot alone is not enough if the
+//! other side also limits how many calls may start.
 
 use crate::{
     Call, Controller, Outcome, OutcomeKind, RateHints,
@@ -24,7 +24,7 @@ use tokio::{runtime::Handle, sync::oneshot, time::Instant};
 pub(crate) struct Slots {
     controller: Arc<dyn Controller>,
     line: Mutex<Line>,
-    /// Changed only while the line is locked.
+    /// Changed only while the queue is locked.
     in_flight: AtomicUsize,
     calls: AtomicU64,
     pub(crate) counters: Counters,
@@ -46,19 +46,20 @@ pub(crate) struct Counters {
 #[derive(Debug, Default)]
 struct Line {
     sequence: u64,
-    /// Whose turn it is among groups: grows with each call that is let in.
+    /// The present round of the groups' turns: grows with each call that is let in.
     round: u64,
-    /// In which round the next call of a group has its turn.
+    /// The round in which the next call of a group has its turn.
     turns: HashMap<u64, u64>,
     waiting: BTreeMap<Place, Waiter>,
-    /// When the line is looked at again, and by which runtime.
+    /// When the queue is looked at again, and by which runtime.
     wake: Option<Instant>,
     runtime: Option<Handle>,
 }
 
-/// The order of the line: higher priority first; then calls that were not sent
-/// to the end; then those with more attempts, so that a task begun is finished
-/// before new ones start; then the groups by turns; then in order of arrival.
+/// The order of the queue: higher priority first; then calls that were not sent
+/// to the end; then those with more attempts, so that a task that has begun is
+/// finished before new ones start; then groups in turn; then the order of
+/// arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Place {
     priority: Reverse<i32>,
@@ -74,16 +75,16 @@ struct Waiter {
     sender: oneshot::Sender<Turn>,
 }
 
-/// How waiting in line ends.
+/// How waiting in the queue ends.
 #[derive(Debug)]
 enum Turn {
     /// With a slot.
     Admitted(Admitted),
-    /// Without one: nothing gets through. The text is the last refusal's.
+    /// Without a slot, because no call gets through. The text is that of the last refusal.
     GivenUp(Arc<str>),
 }
 
-/// What holds at the moment a call is let in.
+/// The circumstances when a call is let in.
 #[derive(Debug, Clone, Copy)]
 struct Admitted {
     at: Instant,
@@ -101,7 +102,7 @@ impl Slots {
             refusals: Refusals::default(),
             this: this.clone(),
         });
-        // Weak, or controller and slots would keep each other for ever.
+        // A weak reference: otherwise controller and slots would keep each other alive.
         let weak = slots.this.clone();
         slots.controller.on_change(Arc::new(move || {
             if let Some(slots) = weak.upgrade() {
@@ -120,24 +121,24 @@ impl Slots {
         self.calls.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Calls in flight, and calls in line.
+    /// The numbers of calls in flight and in the queue.
     pub(crate) fn counts(&self) -> (usize, usize) {
         let line = self.line();
         (self.in_flight.load(Ordering::Relaxed), line.waiting.len())
     }
 
-    /// Passes on what the other side says of its limits.
+    /// Passes an announcement about limits on to the controller.
     pub(crate) fn hear(&self, hints: &RateHints) {
         self.controller.hear(hints);
         self.admit(&mut self.line());
     }
 
-    /// Waits in line for a slot, which may be there at once. Dropping the
-    /// future leaves the line.
+    /// Waits in the queue for a slot, which may be free at once. Dropping the
+    /// future leaves the queue.
     ///
     /// # Errors
-    /// The last refusal's text, where waiting is given up since nothing gets
-    /// through.
+    /// The text of the last refusal, if waiting is given up because no call
+    /// gets through.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         call: &Call,
@@ -163,7 +164,7 @@ impl Slots {
             self.admit(&mut line);
             Waiting { slots: self, place, receiver, is_over: false }
         };
-        // The sender is never dropped unsent while someone waits.
+        // The sender is never dropped without sending while a call waits.
         let turn = (&mut waiting.receiver).await;
         waiting.is_over = true;
         match turn.unwrap_or_else(|_| Turn::Admitted(Admitted { at: Instant::now(), in_flight: 1 })) {
@@ -172,8 +173,9 @@ impl Slots {
         }
     }
 
-    /// Whether a call that was refused now, with this text, is given up, since
-    /// nothing has got through for `patience`. With it go all that wait.
+    /// Whether a call that was refused now, with this text, is given up because
+    /// no call has got through for `patience`. All waiting calls are then given
+    /// up with it.
     pub(crate) fn give_up(&self, patience: Duration, refusal: &str) -> bool {
         match self.refusals.exhausted(patience, Instant::now()) {
             Exhausted::No => return false,
@@ -192,7 +194,7 @@ impl Slots {
         true
     }
 
-    /// A slot, if there is one for nobody else.
+    /// A slot, if one is free and no call waits for it.
     pub(crate) fn try_acquire(self: &Arc<Self>, call: &Call) -> Option<Slot> {
         let line = self.line();
         let admitted = line.waiting.is_empty().then(|| self.try_admit(call.cost))??;
@@ -204,7 +206,7 @@ impl Slots {
         self.controller.target().max(1)
     }
 
-    /// Takes a place for a call. The line must be locked.
+    /// Takes a slot for a call. The queue must be locked.
     fn try_admit(&self, cost: u64) -> Option<Admitted> {
         let in_flight = self.in_flight.load(Ordering::Relaxed);
         if in_flight >= self.target() {
@@ -216,7 +218,7 @@ impl Slots {
         Some(Admitted { at, in_flight: in_flight + 1 })
     }
 
-    /// Lets in as many as there is room for.
+    /// Lets in as many waiting calls as there is room for.
     fn admit(&self, line: &mut Line) {
         if line.waiting.is_empty() {
             return;
@@ -243,7 +245,7 @@ impl Slots {
         }
     }
 
-    /// Looks at the line again at that time, unless it will earlier.
+    /// Makes sure that the queue is looked at again by that time.
     fn wake_at(&self, line: &mut Line, at: Instant) {
         if line.wake.is_some_and(|wake| wake <= at) {
             return;
@@ -287,7 +289,7 @@ impl Slot {
         Self { slots, cost, admitted }
     }
 
-    /// When the right was given.
+    /// When the slot was given.
     pub(crate) fn since(&self) -> Instant {
         self.admitted.at
     }
@@ -326,7 +328,7 @@ impl Drop for Slot {
     }
 }
 
-/// Someone in line.
+/// A call in the queue.
 struct Waiting<'a> {
     slots: &'a Slots,
     place: Place,
@@ -341,7 +343,7 @@ impl Drop for Waiting<'_> {
         }
         let left_line = self.slots.line().waiting.remove(&self.place).is_some();
         if !left_line && !matches!(self.receiver.try_recv(), Ok(Turn::GivenUp(_))) {
-            // Let in just now, but nobody is there to use the slot.
+            // The call was let in just now, but is dropped and cannot use the slot.
             self.slots.release();
         }
     }

@@ -3,9 +3,10 @@
 //!
 //!     cargo run --release --example race_errors [-- SAMPLES]
 //!
-//! All trials have the same true mean; the best one is that with the highest
-//! mean over all scores, those included that failed and that the race never
-//! saw. `before` is how races used to fill gaps: with the trial's own mean.
+//! All trials have the same true mean. The best trial is the one with the
+//! highest mean over all scores, including those that failed and that the race
+//! never saw. `before` fills gaps with the trial's own mean, as races used to
+//! do.
 
 #![allow(clippy::print_stdout)]
 

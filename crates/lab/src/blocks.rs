@@ -7,8 +7,8 @@ const MOST_FILES: usize = 64;
 /// Bytes of files parsed by one task, unless one file is larger.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// The files of each task, by their places: they have these sizes, and stand
-/// in the order of their paths.
+/// Groups files into tasks. `sizes` are the files' sizes in the order of their
+/// paths; each range holds the positions of one task's files.
 pub fn file_blocks(sizes: impl IntoIterator<Item = u64>) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     let mut bytes = 0;

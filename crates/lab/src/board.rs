@@ -2,8 +2,8 @@
 //! stands, the columns and their numbers, who may be the best, what is missing
 //! or left out and why, and which trial answers.
 //!
-//! The terminal, the report page, Python and trackers lay it out. None of them
-//! decides anything of it or finds words of its own.
+//! The terminal, the report page, Python and trackers lay this data out. They
+//! decide nothing themselves and add no words of their own.
 
 mod columns;
 mod notes;
@@ -29,7 +29,7 @@ use serde_json::Value;
 use standing::{label, place};
 use std::collections::BTreeMap;
 
-/// What a leaderboard says.
+/// The content of a leaderboard.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Board {
     /// The experiment's name.
@@ -40,7 +40,7 @@ pub struct Board {
     pub finished: String,
     /// How much was read, asked and tried, in words.
     pub corpus: String,
-    /// How much of it this run did itself, in words.
+    /// How much of that work this run did itself, in words.
     pub work: String,
     /// Why these results are not all that the experiment asks for, if the
     /// budget ended the run early.
@@ -49,7 +49,7 @@ pub struct Board {
     pub unscored: Option<String>,
     /// The best trial, if one is named.
     pub winner: Option<String>,
-    /// Why none is named.
+    /// Why no best trial is named.
     pub no_winner: Option<String>,
     /// The trial that answers for the run; none if there are no trials.
     pub answering: Option<Answering>,
@@ -62,7 +62,7 @@ pub struct Board {
     /// The trials that no other beats on quality, cost and latency together;
     /// empty where there is no winner, or it is the only one.
     pub front: Vec<String>,
-    /// What else there is to say, in the order in which it is said.
+    /// Other remarks, in the order in which they are shown.
     pub notes: Vec<Note>,
     /// Files that gave no document.
     pub rejected: Vec<RejectedFile>,
@@ -77,15 +77,15 @@ pub struct Board {
 pub struct Row {
     /// Its id.
     pub id: String,
-    /// What it has on each axis, in a word.
+    /// Its value on each axis, as a short label.
     pub labels: BTreeMap<String, String>,
-    /// What it has on each axis, in full: as in the lists of `[space]`.
+    /// Its value on each axis, with all settings, as in the lists of `[space]`.
     pub settings: BTreeMap<String, Value>,
-    /// Where it stands.
+    /// Its standing.
     pub standing: Standing,
-    /// The same in a word or two; empty where there is nothing to say.
+    /// Its standing in a word or two; empty where there is nothing to say.
     pub label: String,
-    /// The same in a sentence.
+    /// Its standing in a sentence.
     pub place: String,
     /// Its group, from 1.
     pub group: Option<usize>,
@@ -93,11 +93,11 @@ pub struct Row {
     pub tied: bool,
     /// Whether no other trial beats it on quality, cost and latency together.
     pub front: bool,
-    /// The probability of lagging behind as it does if it were as good as the best.
+    /// The probability that a trial as good as the best one falls behind as far as this one did.
     pub p_value: Option<f64>,
-    /// The mean difference to the trial that leads, in standard deviations.
+    /// The mean difference from the trial that leads, in standard deviations.
     pub effect_size: Option<f64>,
-    /// About how many questions in all would tell it from the trial that leads.
+    /// About how many questions in all would separate it from the trial that leads.
     pub questions_needed: Option<usize>,
     /// Why a search stopped it.
     pub stopped: Option<String>,
@@ -145,14 +145,14 @@ impl Board {
         self.rows.iter().find(|row| row.id == id)
     }
 
-    /// What a row has in the column of this kind and name: somebody's metric may
-    /// be called as another column is.
+    /// A row's cell in the column of this kind and name. The name alone is not
+    /// enough, because a metric may have the name of another column.
     pub fn cell<'a>(&'a self, row: &'a Row, kind: ColumnKind, name: &str) -> Option<&'a Cell> {
         let index = self.columns.iter().position(|column| column.kind == kind && column.name == name)?;
         row.cells.get(index)
     }
 
-    /// The columns that tell something, each with its cell of a row.
+    /// The columns to show, each with its cell of a row.
     pub fn shown<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (&'a Column, &'a Cell)> {
         self.columns.iter().zip(&row.cells).filter(|(column, _)| column.shown)
     }

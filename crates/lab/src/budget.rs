@@ -7,19 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What became of a run's budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BudgetResult {
-    /// What the run might cost.
+    /// The caps.
     pub caps: Caps,
-    /// What it did cost. Answers that were paid before cost nothing.
+    /// What the run used. Answers that were paid before cost nothing.
     pub spent: Spent,
     /// The cap that was the first to stop a call.
     pub reached: Option<Cap>,
-    /// Calls that were not made because of a cap. What would have followed
-    /// from their answers is not counted.
+    /// Calls that were not made because of a cap. Further calls that would have
+    /// followed from their answers are not counted.
     pub calls_not_made: u64,
 }
 
 impl BudgetResult {
-    /// As it stands; none for a budget without caps.
+    /// The budget's present state; none for a budget without caps.
     pub(crate) fn of(budget: &Budget) -> Option<Self> {
         let (caps, spent, reached) = (budget.caps(), budget.spent(), budget.reached());
         (!caps.is_empty()).then(|| Self { caps, spent, reached, calls_not_made: budget.n_refused() })
@@ -29,7 +29,7 @@ impl BudgetResult {
     pub(crate) fn partial(&self) -> Option<String> {
         let (cap, Spent { usd, calls, paid_calls, .. }) = (self.reached?, self.spent);
         let limit = cap.amount(self.limit(cap)?);
-        // Money stops only what costs some: models of this process go on.
+        // A cap on money stops only calls that cost money: models of this process continue.
         let (made, paid) = if cap == Cap::Usd { (paid_calls, "paid ") } else { (calls, "") };
         let number = |calls: u64| Cap::Calls.amount(calls as f64).trim_end_matches(" calls").to_owned();
         let (made, needed) = (number(made), number(made + self.calls_not_made));
@@ -50,8 +50,8 @@ impl BudgetResult {
     }
 }
 
-/// Where a cap on money cannot be kept: models that are used and whose price
-/// nobody told. Zero is a price, but it must be written.
+/// Why a cap on money cannot be kept: models in use without a price. A price of
+/// zero is allowed, but must be written.
 pub(crate) fn unpriced(caps: &Caps, models: &BTreeMap<String, ModelConfig>, used: &BTreeSet<String>) -> Vec<String> {
     let Some(usd) = caps.usd else { return Vec::new() };
     used.iter()

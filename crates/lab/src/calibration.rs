@@ -1,4 +1,4 @@
-//! A judge's scores held against people's labels: how far they agree, and what
+//! Compares a judge's scores with people's labels: how far they agree, and what
 //! the means would be if people had scored everything.
 //!
 //! When to use it: where a judged metric matters and some answers were labelled
@@ -37,15 +37,15 @@ pub enum LabelValue {
     Score(f64),
 }
 
-/// A judge beside people.
+/// A judge compared with people.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Calibration {
     /// The metric.
     pub metric: String,
     /// Labels that were used.
     pub n_labels: usize,
-    /// How far judge and people agree: on classes where the labels are few
-    /// different values, else on which half of the range.
+    /// How far judge and people agree. Labels with few different values are
+    /// compared as classes, others by the half of the range that they are in.
     pub agreement: Option<Agreement>,
     /// The means, trial by trial.
     pub trials: Vec<CalibratedTrial>,
@@ -62,12 +62,12 @@ pub struct CalibratedTrial {
     pub n_judged: usize,
     /// The judge's mean over all.
     pub judged_mean: Option<f64>,
-    /// The corrected mean; none of fewer than two labels.
+    /// The corrected mean; none with fewer than two labels.
     pub corrected: Option<CorrectedMean>,
 }
 
 impl Results {
-    /// Holds a judged metric against labels.
+    /// Compares a judged metric with labels.
     ///
     /// # Errors
     /// [`Error::Refused`] with every label that names no answer of this run or

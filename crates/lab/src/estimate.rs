@@ -1,11 +1,11 @@
-//! What the calls of a plan should cost, told before any of them is made.
+//! Estimates what the calls of a plan should cost, before any of them is made.
 //!
-//! Rough on purpose: how long passages are and how many statements a judge
-//! finds is only known once they are there. Each metric tells how often it
-//! asks its judges; of several judges each is asked, but the first alone writes
-//! statements. Answers are taken to be as long as
-//! `max_tokens` allows, and what is in the journal already is not looked into,
-//! so a run mostly costs less.
+//! The estimate is rough on purpose: the length of passages and the number of
+//! statements that a judge finds are known only later. Each metric tells how
+//! often it asks its judges. If there are several judges, each is asked, but
+//! only the first writes statements. Answers are assumed to be as long as
+//! `max_tokens` allows, and answers that are in the journal already are not
+//! subtracted, so a run mostly costs less.
 
 use crate::{
     operator::Operator,
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens of texts that are embedded by one call.
 const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;
-/// Passages of one question, and their tokens together, unless
+/// The number of passages of a question, and of their tokens together unless
 /// `context_tokens` says less.
 const PASSAGES: u64 = 4;
 const CONTEXT_TOKENS: u64 = 1024;
@@ -31,7 +31,7 @@ const CONTEXT_TOKENS: u64 = 1024;
 const JUDGE_TOKENS: u64 = 700;
 const VERDICT_TOKENS: u64 = 60;
 
-/// What is left to run should cost.
+/// The estimated cost of the tasks that are left to run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostEstimate {
     /// By model, in alphabetical order.
@@ -44,11 +44,11 @@ pub struct CostEstimate {
     pub cost_usd: Option<f64>,
     /// What a run may cost.
     pub budget: Caps,
-    /// The caps that the run should reach before it is done.
+    /// The caps that the run should reach before it ends.
     pub exceeds: Vec<Cap>,
 }
 
-/// What one model's calls should cost.
+/// The estimated cost of one model's calls.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ModelEstimate {
     /// The model's name in the experiment.
@@ -59,11 +59,11 @@ pub struct ModelEstimate {
     pub prompt_tokens: u64,
     /// Tokens written, at most.
     pub completion_tokens: u64,
-    /// Dollars, if the price is known; 0 for what runs in this process.
+    /// Dollars, if the price is known; 0 for a model of this process.
     pub cost_usd: Option<f64>,
 }
 
-/// What a model is asked.
+/// The calls and tokens that a model is asked.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Load {
     calls: u64,
@@ -76,18 +76,18 @@ impl Load {
         Self { calls, read, written }
     }
 
-    /// What a component asks.
+    /// The load of a component's calls.
     pub(crate) fn of(ask: &Ask<'_>) -> Self {
         Self::new(ask.calls, ask.prompt_tokens, ask.completion_tokens)
     }
 
-    /// What embedding texts of so many tokens asks.
+    /// The load of embedding texts with this many tokens.
     pub(crate) fn embedding(tokens: u64) -> Self {
         Self::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0)
     }
 }
 
-/// What is known of the sizes of a run before it ran.
+/// The sizes that are known before a run.
 pub(crate) struct Sizes<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) questions: &'a [Question],
@@ -113,7 +113,7 @@ impl<'a> Sizes<'a> {
         (0..self.questions.len()).map(|i| self.question(i)).sum()
     }
 
-    /// What a component asks for some questions.
+    /// The calls that a component makes for some questions.
     pub(crate) fn of_questions<'b, C: Component + ?Sized>(
         &self,
         component: &'b C,
@@ -173,12 +173,12 @@ impl CostEstimate {
     }
 }
 
-/// What is asked for so many scores, before there are passages.
+/// The calls for this many scores, before the passages are known.
 pub(crate) fn scores<'a>(evaluate: &'a EvaluateSpec, metric: &MetricConfig, n: u64) -> Vec<(&'a str, Load)> {
     scores_with(evaluate, metric, n, PASSAGES, JUDGE_TOKENS)
 }
 
-/// The same with so many passages and so many tokens for a call of a judge.
+/// As [`scores`], with this many passages and this many tokens for each call of a judge.
 fn scores_with<'a>(
     evaluate: &'a EvaluateSpec,
     metric: &MetricConfig,
@@ -197,7 +197,7 @@ fn scores_with<'a>(
     judges.chain(embedder.map(|model| (model, Load::new(n, n * INSTRUCTION_TOKENS, 0)))).collect()
 }
 
-/// What is asked for the score of a sample that is there already.
+/// The calls for the score of a sample that exists already.
 pub(crate) fn score_of<'a>(
     evaluate: &'a EvaluateSpec,
     metric: &MetricConfig,

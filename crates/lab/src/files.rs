@@ -1,5 +1,4 @@
-//! Writes files that somebody keeps: whole or not at all, whatever ends the
-//! process and whenever.
+//! Writes files completely or not at all, even if the process is killed.
 
 use crate::Error;
 use std::{
@@ -8,9 +7,10 @@ use std::{
     path::Path,
 };
 
-/// Writes a file under another name first, so that nobody reads half of it and
-/// a process that is killed leaves the old one. A link stays a link: what it
-/// leads to is replaced. Permissions stay as they were.
+/// Writes a file under another name first and then moves it, so that nobody
+/// reads half of it and a killed process leaves the old one. If the path is a
+/// link, its target is replaced and the link stays. Permissions stay as they
+/// were.
 ///
 /// # Errors
 /// If it cannot be written.
@@ -19,10 +19,10 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     replace(&real, bytes).map_err(|source| Error::file("write", path, source))
 }
 
-/// Writes a file that must not be there yet.
+/// Writes a new file.
 ///
 /// # Errors
-/// If it is there, or cannot be written.
+/// If the file exists already, or cannot be written.
 pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let draft = store::staged_path(path);
     // A hard link fails where the name is taken, so that of two programs one wins.
@@ -55,7 +55,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 fn write_draft(draft: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = File::create_new(draft)?;
     file.write_all(bytes)?;
-    // The name must not reach the disk before the content.
+    // The content must reach the disk before the name.
     file.sync_all()
 }
 

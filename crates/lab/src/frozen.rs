@@ -1,7 +1,7 @@
-//! What a finished run was made from, kept with what it found: the experiment
-//! as it was understood, the documents, and where each trial's chunks and
-//! indexes are. Who asks a run, or shows it, reads this and never the
-//! experiment file, which may be another by then.
+//! The record of what a finished run was made from, stored with its results:
+//! the experiment as it was understood, the documents, and where each trial's
+//! chunks and indexes are. Commands that query or show a run read this record
+//! and never the experiment file, which may have changed since.
 
 mod changes;
 
@@ -30,20 +30,20 @@ const VERSION: u32 = 1;
 pub struct Frozen {
     /// The format of this structure.
     version: u32,
-    /// The formats of tables, dense, BM25 and token indexes that the artifacts have.
+    /// The formats of tables, dense, BM25 and token indexes in the artifacts.
     formats: [u32; 4],
-    /// The resolved experiment as an experiment file, without what may be a
-    /// secret.
+    /// The resolved experiment as an experiment file, without values that may
+    /// be secrets.
     pub experiment: String,
-    /// What decided each model's answers, by the model's name.
+    /// Each model's identity, by the model's name.
     pub identities: BTreeMap<String, Identity>,
     /// The documents' files.
     pub documents: Vec<FrozenDocument>,
-    /// When the documents were read, in milliseconds since 1970: none is newer.
+    /// When the documents were read, in milliseconds since 1970; no document is newer.
     pub read_ms: i64,
     /// The trials, in the order of the grid.
     trials: Vec<FrozenTrial>,
-    /// The artifacts that the trials search, by the number that they have there.
+    /// The artifacts that the trials search, by the task ids used there.
     artifacts: BTreeMap<TaskId, String>,
 }
 
@@ -58,17 +58,17 @@ pub struct FrozenDocument {
     pub key: Key,
 }
 
-/// A trial, and what it searches.
+/// A trial, and the artifacts that it searches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct FrozenTrial {
     trial: Trial,
     inputs: CorpusInputs,
 }
 
-/// A finished run: what it found, and what it was made from.
+/// A finished run: its results, and what they were made from.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
-    /// What it found: trials, questions, scores, the winner.
+    /// The results: trials, questions, scores, the winner.
     pub results: Results,
     frozen: Option<Frozen>,
 }
@@ -76,8 +76,9 @@ pub struct RunRecord {
 impl Frozen {
     pub(crate) fn of(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Self {
         let (plan, sources) = (&prepared.plan, &prepared.sources);
-        // What was made of partial inputs has a name of its own. The tasks of a
-        // search are numbered anew in each step.
+        // The outcome knows the names of partial outputs, which differ from
+        // their tasks' own. The outcome of a search does not fit this plan:
+        // each step numbers its tasks anew.
         let is_whole = session.experiment.search.is_exhaustive();
         let made = |id: &TaskId| outcome.outputs.get(id).filter(|_| is_whole).cloned();
         let mut artifacts = BTreeMap::new();
@@ -106,12 +107,12 @@ impl Frozen {
         }
     }
 
-    /// What its file holds.
+    /// The content of its file.
     pub(crate) fn to_json(&self) -> Result<Vec<u8>, Error> {
         serde_json::to_vec(self).map_err(Error::table)
     }
 
-    /// Reads that of a run's folder; none if there is none.
+    /// Reads the record of a run's folder; none if there is none.
     fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = RunFile::Frozen.within(folder);
         let bytes = match std::fs::read(&path) {
@@ -129,8 +130,8 @@ fn formats() -> [u32; 4] {
     [artifact::VERSION, DENSE_VERSION, BM25_VERSION, TOKENS_VERSION]
 }
 
-/// What the retrieval behind a trial's passages looks at; no questions, since
-/// others will be asked.
+/// The inputs of the retrieval behind a trial's passages, without the
+/// questions: others will be asked.
 fn searched(tasks: &TrialTasks) -> CorpusInputs {
     CorpusInputs { queries: None, ..tasks.corpus.clone() }
 }
@@ -149,11 +150,11 @@ impl RunRecord {
         self.results.title()
     }
 
-    /// What it was made from.
+    /// The record of what it was made from.
     ///
     /// # Errors
-    /// If it is from a version of this program that did not keep that, or kept
-    /// it in another format.
+    /// If the run is from a version of this program that did not keep the
+    /// record, or kept it in another format.
     pub fn frozen(&self) -> Result<&Frozen, Error> {
         let again = "`reverie run` makes it anew; what is in the store is not done again";
         let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
@@ -191,7 +192,7 @@ impl RunRecord {
         self.results.answering(asked)
     }
 
-    /// A trial, what it searches, and where that is.
+    /// A trial, the artifacts that it searches, and their names.
     pub(crate) fn searched(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
         let frozen = self.frozen()?;
         self.results.trial(id)?;
@@ -212,8 +213,8 @@ impl Session {
         RunRecord::read(&self.run_folder(&self.latest_run().await?))
     }
 
-    /// The experiment of a run as it was. What was withheld as a possible
-    /// secret is what the experiment file says now.
+    /// The experiment of a run as it was then. Values that were withheld as
+    /// possible secrets are taken from the present experiment file.
     pub(crate) fn experiment_of(&self, record: &RunRecord) -> Result<Experiment, Error> {
         let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
         let text = self.experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;

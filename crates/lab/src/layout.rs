@@ -1,8 +1,8 @@
 //! Every name that this crate makes in a store, built and read in one place,
-//! and what the store has to know of them.
+//! and what the store must know about these names.
 //!
-//! What a store writes of its own accord (checksums, model calls, leases, what
-//! was set aside) it names itself; see [`store::Layout`].
+//! Other names (checksums, model calls, leases, objects that were set aside)
+//! are made by the store itself; see [`store::Layout`].
 
 use crate::artifact;
 use bytes::Bytes;
@@ -51,7 +51,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| Some(format.ending()) == ending)
     }
 
-    /// What is wrong with an output of this format, as far as it tells.
+    /// What is wrong with an output of this format, as far as the format shows it.
     fn problem(self, bytes: Bytes) -> Option<String> {
         let looked = match self {
             Self::Parquet => artifact::check(bytes),
@@ -76,7 +76,7 @@ pub enum RunFile {
     Report,
     /// What the run was made from.
     Frozen,
-    /// What it found. Whoever finds it finds the others.
+    /// The results. They are copied last, so whoever finds them finds the other files.
     Results,
 }
 
@@ -125,14 +125,14 @@ pub(crate) fn partial(run: &str, now_ms: i64, artifact: &str) -> String {
     format!("{PARTIAL}/{run}/{now_ms}-{}", artifact.replace('/', "-"))
 }
 
-/// `partial/parts/<task>`: the folder of what is embedded of a task that is
-/// not finished.
+/// `partial/parts/<task>`: the folder of the finished parts of an unfinished
+/// embedding task.
 pub(crate) fn parts(task: &Key) -> String {
     format!("{PARTIAL}/{PARTS}/{}", task.hex())
 }
 
-/// The vectors of some of a task's texts. Its name says all there is to know
-/// of it, so that a part that is cut off or replaced is found out.
+/// The vectors of some of a task's texts. The name holds the range and the
+/// digest, so that a truncated or replaced part is noticed.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Part {
     /// The first text.
@@ -150,7 +150,7 @@ impl Part {
         format!("{folder}/{from:09}-{to:09}-{digest}.{}", Format::Parquet.ending())
     }
 
-    /// What a name says; none if it is no part's.
+    /// Reads a part's name; none if the name is not that of a part.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let file = name.rsplit('/').next()?.strip_suffix(Format::Parquet.ending())?.strip_suffix('.')?;
         let mut words = file.split('-');
@@ -175,12 +175,12 @@ pub(crate) fn latest(experiment: &str) -> String {
     format!("{RUNS}/{experiment}{LATEST}")
 }
 
-/// `questions/<key>.json`: what a cluster's workers are asked.
+/// `questions/<key>.json`: the questions for a cluster's workers.
 pub(crate) fn questions(bytes: &[u8]) -> String {
     format!("{QUESTIONS}/{}.json", Key::of_bytes(bytes).hex())
 }
 
-/// `probes/<driver>`: what a cluster's workers must find, to be in the same store.
+/// `probes/<driver>`: an object that workers must find, which shows that they use the same store.
 pub(crate) fn probe(driver: &str) -> String {
     format!("{PROBES}/{driver}")
 }
@@ -211,8 +211,8 @@ pub(crate) fn qualification(root: &Path, judge: &Key) -> PathBuf {
 }
 
 /// What is wrong with an output of a task, by its name, as far as its format
-/// tells. That is all there is to go by for those of versions that noted no
-/// checksum.
+/// shows it. Outputs of versions that wrote no checksum can only be checked
+/// this way.
 pub(crate) fn problem(name: &str, bytes: Bytes) -> Option<String> {
     Format::of(name)?.problem(bytes)
 }
@@ -221,8 +221,8 @@ fn is_below(name: &str, folder: &str) -> bool {
     name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What a store is told of the names in it. Every store of an experiment is
-/// opened with [`LAYOUT`].
+/// Tells the store what its names mean. Every store of an experiment is opened
+/// with [`LAYOUT`].
 #[derive(Debug)]
 struct Names;
 
@@ -237,7 +237,7 @@ impl store::Layout for Names {
                 Some((_, format)) => Kind::Artifact { format: format.to_owned() },
                 None => Kind::Other,
             },
-            // Parts of a task that is not finished are of use to every run.
+            // All runs can use the parts of an unfinished task.
             [PARTIAL, PARTS | TOKENS, ..] => Kind::Partial { run: None },
             [PARTIAL, run, ..] => Kind::Partial { run: Some(run.to_owned()) },
             [RUNS, run, file] => {

@@ -1,6 +1,6 @@
 //! From an experiment file to a leaderboard: search space → plan of
-//! content-addressed tasks → engine → artifacts → results. It knows nothing
-//! of HTTP or terminals.
+//! content-addressed tasks → engine → artifacts → results. This crate neither
+//! prints nor serves HTTP; it speaks HTTP only to tracking servers.
 
 pub mod artifact;
 mod blocks;
@@ -108,7 +108,7 @@ pub enum Error {
     /// A worker could not do a task.
     #[error("{0}")]
     Remote(String),
-    /// A worker could not do a task, since a function of the user's own failed.
+    /// A worker could not do a task, because a user's function failed.
     #[error("{reason}")]
     Function {
         /// What happened, in words.
@@ -132,7 +132,7 @@ pub enum Error {
         /// The store, or a folder of it.
         place: String,
     },
-    /// There is a run, and what it left cannot be used now.
+    /// There is a run, but its files cannot be used now.
     #[error("{0}")]
     Unusable(String),
     /// There are too few scores to tell anything from.
@@ -143,14 +143,14 @@ pub enum Error {
         /// Questions that were asked.
         asked: usize,
     },
-    /// A tracker does not have all of a run.
+    /// A tracker's server does not have all of a run.
     #[error("{place} does not have all of the run {run}: {reason}")]
     Behind {
         /// The tracker's server.
         place: String,
         /// The run.
         run: String,
-        /// Why not.
+        /// Why the rest is missing.
         reason: String,
     },
 }
@@ -165,7 +165,7 @@ impl Error {
     }
 }
 
-/// The error of a model, if that is what an error is.
+/// The error of a model behind an error, if there is one.
 pub fn model_error(error: &Error) -> Option<&models::Error> {
     match error {
         Error::Model(error) | Error::Stage(rag::Error::Model(error)) => Some(error),
@@ -173,7 +173,7 @@ pub fn model_error(error: &Error) -> Option<&models::Error> {
     }
 }
 
-/// The function of the user's own whose failure an error is, if it is one.
+/// The failure of a user's function behind an error, if there is one.
 pub fn failed_function(error: &Error) -> Option<&rag::python::Failure> {
     match error {
         Error::Stage(rag::Error::Function { failure, .. }) | Error::Function { failure, .. } => Some(failure),

@@ -1,11 +1,11 @@
-//! How much of a metric's noise comes from questions, from the generator and
-//! from the judge.
+//! Tells how much of a metric's noise comes from the questions, the generator
+//! and the judge.
 //!
 //! When to use it: before paying for more questions, more repeats or a better
-//! judge. A few questions of a trial that ran are answered several times from
+//! judge. A few questions of a finished trial are answered several times from
 //! the passages that were retrieved for them, and each answer is scored several
-//! times. Repeats are calls of their own, behind the same journal and budget;
-//! a second look pays nothing.
+//! times. Each repeat is a call of its own, behind the same journal and budget,
+//! so a second look pays nothing.
 
 use crate::{Error, Session};
 use eval::{
@@ -18,7 +18,7 @@ use serde::Serialize;
 
 const SEED: u64 = 0x5EED;
 
-/// How often things are repeated.
+/// How often questions, answers and scores are repeated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NoiseDesign {
     /// Questions, drawn at random.
@@ -29,7 +29,7 @@ pub struct NoiseDesign {
     pub judgements: usize,
 }
 
-/// A metric's noise, and what more effort would make of it.
+/// A metric's noise, and the standard errors that more effort would give.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NoiseResult {
     /// The trial.
@@ -40,7 +40,7 @@ pub struct NoiseResult {
     pub noise: NoiseBudget,
     /// Questions that had a score for every repeat.
     pub used: usize,
-    /// Questions without one, so that they were left out.
+    /// Questions that were left out because a score was missing.
     pub left_out: usize,
     /// Questions of the run.
     pub n_questions: usize,

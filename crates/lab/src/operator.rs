@@ -1,4 +1,4 @@
-//! The kinds of work: the rows of the live table.
+//! Operators: the kinds of work, which are the rows of the live table.
 
 use rag::{Axis, Data};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -9,15 +9,15 @@ use std::{cmp::Ordering, sync::LazyLock};
 pub enum Operator {
     /// Files to documents.
     Load,
-    /// What a stage of the pipeline does.
+    /// The work of a pipeline stage.
     Stage(Axis),
     /// Questions to vectors.
     EmbedQueries,
     /// Vectors and words to indexes.
     Index,
-    /// Everything to scores.
+    /// Everything to scores, without a judge.
     Score,
-    /// The same, by a judge.
+    /// Everything to scores, by a judge.
     Judge,
 }
 
@@ -64,7 +64,7 @@ impl Operator {
     }
 }
 
-/// What is embedded and indexed is there before anything is searched.
+/// Everything that is embedded and indexed comes before everything that is searched.
 static ALL: LazyLock<Vec<Operator>> = LazyLock::new(|| {
     let is_before = |axis: &&Axis| matches!(axis.output(), Data::Chunks | Data::Vectors | Data::Queries);
     let before = Axis::ALL.iter().filter(is_before).map(|&axis| Operator::Stage(axis));

@@ -32,7 +32,7 @@ const QUESTIONS_PER_TASK: usize = 8;
 /// A task's place in its plan. Inputs always come before the tasks that use them.
 pub type TaskId = usize;
 
-/// What a retrieval looks at.
+/// The inputs of a retrieval.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CorpusInputs {
     /// The chunks of all documents.
@@ -41,7 +41,7 @@ pub struct CorpusInputs {
     pub dense: Option<TaskId>,
     /// The BM25 index.
     pub bm25: Option<TaskId>,
-    /// The token vectors of all chunks, if they are looked at.
+    /// The token vectors of all chunks, if a stage compares them.
     pub tokens: Vec<TaskId>,
     /// The questions' vectors.
     pub queries: Option<TaskId>,
@@ -57,7 +57,7 @@ impl CorpusInputs {
 /// Where a trial's results are in the plan.
 #[derive(Debug, Clone, Default)]
 pub struct TrialTasks {
-    /// What its stages look at.
+    /// The inputs of its stages.
     pub corpus: CorpusInputs,
     /// Its passages.
     pub passages: TaskId,
@@ -79,18 +79,18 @@ pub struct Plan {
     seen: HashMap<Key, TaskId>,
 }
 
-/// What a plan costs, for people and programs.
+/// A plan and its cost, for people and programs.
 #[derive(Debug, Clone, Serialize)]
 pub struct PlanSummary {
     /// Trials.
     pub trials: usize,
-    /// The same, one by one, in the order of the grid.
+    /// The trials one by one, in the order of the grid.
     pub combinations: Vec<PlannedTrial>,
     /// Per operator.
     pub operators: Vec<OperatorPlan>,
-    /// The search that asks for a part of this, unless it is a grid.
+    /// The name of the search, which asks for a part of this plan; none for a grid.
     pub search: Option<String>,
-    /// What is left to run should cost, beside the budget.
+    /// The estimated cost of the remaining tasks, beside the budget.
     pub cost: Option<CostEstimate>,
     /// The questions and the columns of their file that are not used.
     pub dataset: Option<DatasetReport>,
@@ -100,7 +100,7 @@ pub struct PlanSummary {
     pub unread: Vec<Unread>,
     /// Questions that are left out, since their evidence stands in such a file.
     pub left_out: Vec<String>,
-    /// How long that should take, from what this machine did before.
+    /// How long the remaining tasks should take, from earlier runs on this machine.
     pub time: Option<TimeEstimate>,
 }
 
@@ -109,9 +109,9 @@ pub struct PlanSummary {
 pub struct PlannedTrial {
     /// Its id.
     pub trial: String,
-    /// What stands for its value on each axis.
+    /// Its value on each axis, as a short label.
     pub labels: BTreeMap<String, String>,
-    /// Whether all that it needs is in the store.
+    /// Whether everything that it needs is in the store.
     pub stored: bool,
 }
 
@@ -122,15 +122,15 @@ pub struct OperatorPlan {
     pub operator: Operator,
     /// Tasks if every trial were run on its own.
     pub planned: usize,
-    /// Of these, different ones.
+    /// Different tasks among these.
     pub unique: usize,
-    /// Of these, already in the store.
+    /// Different tasks that are already in the store.
     pub stored: usize,
     /// What the unique tasks are, for operators with few kinds.
     pub detail: Vec<String>,
 }
 
-/// What planning looks at besides the experiment.
+/// What planning needs besides the experiment.
 pub struct Inputs<'a> {
     /// The experiment.
     pub experiment: &'a Experiment,
@@ -140,20 +140,20 @@ pub struct Inputs<'a> {
     pub identities: &'a BTreeMap<String, Identity>,
     /// The files, with the keys of their bytes.
     pub files: &'a [(SourceFile, Key)],
-    /// Files that could not be read now: they are left out, and nothing else
-    /// goes to another task for that.
+    /// Files that could not be read now. They are left out, but the other files
+    /// keep their places, so all other tasks stay the same.
     pub unread: &'a [SourceFile],
     /// The identity of the PDF library.
     pub pdf_library: &'a str,
     /// The golden questions, evidence anchored.
     pub questions: &'a [Question],
-    /// For each trial, which questions it answers, and in which order; all
-    /// that the experiment wants answered if left out.
+    /// For each trial, the questions that it answers, in order. If left out,
+    /// all questions that the experiment wants answered.
     pub asked: Option<&'a [Vec<usize>]>,
 }
 
 impl Plan {
-    /// Only the parsing of files, which everything else starts from.
+    /// Only the parsing of files, which is the first part of every plan.
     pub fn loading(inputs: &Inputs<'_>) -> Self {
         let mut plan = Self::default();
         plan.load(inputs);
@@ -172,12 +172,12 @@ impl Plan {
             plan.trials.push(tasks);
         }
         plan.name_trials(inputs.trials);
-        // What every trial needs, loading and all, had it been alone.
+        // All tasks that every trial would need on its own, including loading.
         plan.unshared += documents.len() * inputs.trials.len().saturating_sub(1);
         plan
     }
 
-    /// The tasks that hold what a person wants to see.
+    /// The tasks whose outputs become the results.
     pub fn sinks(&self) -> Vec<TaskId> {
         let of_trial = |trial: &TrialTasks| {
             let scores = trial.scores.iter().map(|(_, id)| *id);
@@ -192,7 +192,7 @@ impl Plan {
         sinks
     }
 
-    /// Notes for each function of the user's own which trials it is for.
+    /// Records for each task that runs a user's function which trials it is for.
     fn name_trials(&mut self, trials: &[Trial]) {
         if !self.tasks.iter().any(|task| task.work.kind().runs_function()) {
             return;
@@ -223,7 +223,7 @@ impl Plan {
         reached
     }
 
-    /// The identity of the whole plan: that of all its tasks.
+    /// The identity of the whole plan: the key of all its tasks.
     pub fn key(&self) -> Key {
         let keys: Vec<_> = self.tasks.iter().map(|task| task.key).collect();
         KeyBuilder::new("plan").field("tasks", &keys).finish()
@@ -298,7 +298,7 @@ impl Plan {
         let corpus = self.corpus(inputs, trial, documents);
         let mut passages = self.retrieve(inputs, trial, &corpus);
         for (axis, _) in trial.pipeline.passage_stages() {
-            // What writes the answer is no part of it, and may hold a whole file.
+            // The generator is no part of the key, and may hold the content of a file.
             let (pipeline, corpus) = (PipelineConfig { generator: None, ..trial.pipeline.clone() }, corpus.clone());
             let label = || format!("{} {}", axis.stage(), trial.label(axis));
             passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus }, label);
@@ -341,7 +341,7 @@ impl Plan {
             self.add(inputs, work, || format!("embed questions with {model}"))
         });
         let tokens = embedder.filter(|_| indexes.tokens).map(|model| {
-            // In shards of their own: of a run that is killed, those that are done stay.
+            // In shards of their own, so that a killed run keeps those that are done.
             let embed = |&chunks: &TaskId| {
                 let work = work::EmbedTokens { model: model.to_owned(), chunks };
                 self.add(inputs, work, || format!("embed tokens with {model} on {chunker}"))
@@ -353,8 +353,8 @@ impl Plan {
 
     fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> TaskId {
         let pipeline = &trial.pipeline;
-        // A retriever is keyed by what it searches, and by nothing else that
-        // other trials happen to need.
+        // A retriever's key holds only the indexes that the retriever searches,
+        // not those that other trials need.
         let indexes = pipeline.retriever.indexes();
         let written = self.write_queries(inputs, trial, indexes);
         let corpus = CorpusInputs {
@@ -374,7 +374,7 @@ impl Plan {
         self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever)))
     }
 
-    /// What is searched, where that is not the questions themselves.
+    /// The queries to search with, unless they are the questions themselves.
     fn write_queries(&mut self, inputs: &Inputs<'_>, trial: &Trial, indexes: Indexes) -> Option<Written> {
         let writer = &trial.pipeline.query;
         if writer.is_nothing() || inputs.questions.is_empty() {
@@ -412,7 +412,8 @@ impl Plan {
         let needs = metric.needs();
         let mut questions = if needs.answer { asked.to_vec() } else { (0..inputs.questions.len()).collect() };
         if needs.judge {
-            // The same questions, whatever the order that a search asks in.
+            // In the order of the dataset: the task is the same, whatever the
+            // order in which a search asks.
             questions.retain(|&i: &usize| i < evaluate.judged.unwrap_or(usize::MAX));
         }
         let answers = if needs.answer { answers.to_vec() } else { Vec::new() };

@@ -1,5 +1,5 @@
-//! What a run is doing, per operator and per model: live tables for whoever
-//! draws them.
+//! The progress of a run, per operator and per model: live tables for anyone
+//! who draws them.
 
 mod traffic;
 
@@ -24,13 +24,13 @@ const WINDOW: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OperatorStatus {
-    /// Nothing of it has started.
+    /// No task has started.
     Pending,
-    /// Some of it is running or waiting.
+    /// Some tasks are running or waiting.
     Running,
-    /// All of it is done.
+    /// All tasks are done.
     Finished,
-    /// All of it is done or failed.
+    /// All tasks are done or failed.
     Failed,
 }
 
@@ -43,7 +43,8 @@ pub struct OperatorProgress {
     pub status: OperatorStatus,
     /// Rows made in this run.
     pub rows_done: usize,
-    /// Rows it will have made: known, or from the average per finished task.
+    /// Rows that it will have made in the end: known, or estimated from the
+    /// average of finished tasks.
     pub rows_estimated: Option<usize>,
     /// Tasks that are not started.
     pub queued: usize,
@@ -55,13 +56,13 @@ pub struct OperatorProgress {
     pub reused: usize,
     /// Tasks that failed, or could not run because another did.
     pub failed: usize,
-    /// Who does a task of it that this run waits for.
+    /// The other run that does a task for which this run waits.
     pub held_by: Option<String>,
     /// Rows per second over the last three seconds.
     pub rate_now: f64,
     /// Rows per second since its first task started.
     pub rate_average: f64,
-    /// Seconds until its last row at the average rate, where that can be said.
+    /// Seconds until its last row at the average rate, if that can be estimated.
     pub seconds_left: Option<f64>,
 }
 
@@ -75,19 +76,19 @@ struct State {
     rows: usize,
     finished_rows: usize,
     known_rows: Option<usize>,
-    /// Rows of the tasks that told how many they will make, and how many tasks
-    /// did.
+    /// The rows that running tasks announced, and how many tasks announced
+    /// them.
     expected: Expected,
     held_by: Option<String>,
     started: Option<Instant>,
     last: Option<Instant>,
     samples: VecDeque<(Instant, usize)>,
-    /// Rows that [`Progress::take_rows`] has not told of.
+    /// Rows that [`Progress::take_rows`] has not returned yet.
     untold: usize,
     untold_expected: Expected,
 }
 
-/// What running tasks told of their rows.
+/// The rows that running tasks announced.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Expected {
     tasks: usize,
@@ -101,7 +102,7 @@ impl Expected {
     }
 }
 
-/// Counts of a run; clones share them.
+/// The counts of a run; clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     operators: Arc<Mutex<BTreeMap<Operator, State>>>,
@@ -120,7 +121,7 @@ impl Progress {
         *self.traffic.lock().unwrap_or_else(PoisonError::into_inner) = traffic::Traffic::of(client.clone());
     }
 
-    /// Notes that a tracker is behind, and why, or that it no longer is.
+    /// Records that a tracker is behind, and why, or that it no longer is.
     pub fn behind(&self, tracker: &str, reason: Option<String>) {
         let mut behind = self.behind.lock().unwrap_or_else(PoisonError::into_inner);
         match reason {
@@ -134,15 +135,15 @@ impl Progress {
         self.behind.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What goes on at the models that were called so far, by name. Rates are
-    /// those since the call of this about three seconds ago.
+    /// The traffic of the models that were called so far, by name. Rates are
+    /// measured since the call of this function about three seconds ago.
     pub fn models(&self) -> Vec<ModelTraffic> {
         let here = self.traffic.lock().unwrap_or_else(PoisonError::into_inner).look(Instant::now());
         let elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
         traffic::sum(elsewhere.values().fold(here, |all, one| all.into_iter().chain(one.iter().cloned()).collect()))
     }
 
-    /// What goes on at the models that a worker elsewhere calls.
+    /// The traffic of the models that a worker on another machine calls.
     pub(crate) fn elsewhere(&self, worker: u64, models: Vec<ModelTraffic>) {
         let mut elsewhere = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
         if models.is_empty() {
@@ -152,7 +153,7 @@ impl Progress {
         }
     }
 
-    /// The rows made since this was asked the last time, for tables elsewhere.
+    /// The rows made since the last call of this function, for a driver's tables.
     pub(crate) fn take_rows(&self) -> BTreeMap<Operator, usize> {
         let take = |(operator, state): (&Operator, &mut State)| (*operator, std::mem::take(&mut state.untold));
         self.lock().iter_mut().map(take).filter(|(_, rows)| *rows > 0).collect()
@@ -175,8 +176,8 @@ impl Progress {
         }
     }
 
-    /// Starts the table anew for work that is no plan: an operator for each
-    /// task, with the rows that it will make.
+    /// Starts the table anew for work without a plan: one task for each
+    /// operator, with the rows that it will make.
     pub fn begin_tasks(&self, tasks: impl IntoIterator<Item = (Operator, usize)>) {
         let mut states = self.lock();
         states.clear();
@@ -210,13 +211,13 @@ impl Progress {
         }
     }
 
-    /// A task that is running knows how many rows it will make, where its plan
-    /// did not.
+    /// A running task announces how many rows it will make, if the plan did not
+    /// know.
     pub fn expect(&self, operator: Operator, rows: usize) {
         self.expect_all(operator, Expected { tasks: 1, rows });
     }
 
-    /// The same of several tasks.
+    /// Adds the announcements of several tasks.
     pub(crate) fn expect_all(&self, operator: Operator, more: Expected) {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();
@@ -224,19 +225,19 @@ impl Progress {
         state.untold_expected.add(more);
     }
 
-    /// What running tasks told of their rows since this was asked the last
-    /// time, for tables elsewhere.
+    /// The announcements since the last call of this function, for a driver's
+    /// tables.
     pub(crate) fn take_expected(&self) -> BTreeMap<Operator, Expected> {
         let take = |(operator, state): (&Operator, &mut State)| (*operator, std::mem::take(&mut state.untold_expected));
         self.lock().iter_mut().map(take).filter(|(_, expected)| expected.tasks > 0).collect()
     }
 
-    /// A running task waits for whoever does it already, or no longer does.
+    /// A running task waits for another run that does the same task, or no longer waits.
     pub fn held(&self, operator: Operator, by: Option<String>) {
         self.lock().entry(operator).or_default().held_by = by;
     }
 
-    /// Another run did a task that had started here.
+    /// Another run did a task that this run had started.
     pub(crate) fn share(&self, operator: Operator, rows: Option<usize>) {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();
@@ -245,7 +246,7 @@ impl Progress {
         state.known_rows = state.known_rows.map(|known| known.saturating_sub(rows.unwrap_or_default()));
     }
 
-    /// A task ended well with so many rows.
+    /// A task ended well with this many rows.
     pub fn finish(&self, operator: Operator, rows: usize) {
         let mut states = self.lock();
         let state = states.entry(operator).or_default();

@@ -1,9 +1,9 @@
-//! Which judges were tried on labelled cases, and what their metrics may do.
+//! Records how judges did on labelled cases, and decides which metrics may choose.
 //!
-//! A record is kept beside the journal, by the model's identity: another
-//! revision or other settings are another judge. A judged metric may choose a
-//! winner if every one of its judges is qualified for the kind of verdict that
-//! the metric takes, with the threshold that the metric uses.
+//! A record is stored beside the journal under the model's identity: another
+//! revision or other settings make another judge. A judged metric may choose a
+//! winner if all its judges are qualified for the kind of verdict that the
+//! metric takes, with the threshold that the metric uses.
 
 use crate::{Error, files::write_whole, layout, session::Session, task::now_ms};
 use eval::{
@@ -14,7 +14,7 @@ use models::Identity;
 use serde::{Deserialize, Serialize};
 use store::KeyBuilder;
 
-/// Thresholds that differ by less give the same verdicts but for few.
+/// Thresholds closer than this give the same verdicts, with few exceptions.
 const NEAR: f64 = 0.02;
 
 /// How a judge did on labelled cases.
@@ -22,7 +22,7 @@ const NEAR: f64 = 0.02;
 pub struct QualificationRecord {
     /// The judge, by its name in the experiment.
     pub judge: String,
-    /// What decides its answers.
+    /// The identity of the model.
     pub model: Identity,
     /// The digest of the cases.
     pub cases: String,
@@ -44,7 +44,7 @@ pub struct JudgeResult {
 }
 
 impl JudgeResult {
-    /// Why verdicts for a metric do not count; none if they do.
+    /// Why verdicts for a metric do not count; none if they count.
     pub fn objection(&self, metric: &MetricConfig) -> Option<String> {
         let judge = &self.judge;
         let Some(kind) = metric.verdict() else {
@@ -74,13 +74,13 @@ impl JudgeResult {
     }
 }
 
-/// The probability from which on a metric takes a yes for a yes.
+/// The probability of yes from which on a metric counts a verdict as yes.
 fn threshold(metric: &MetricConfig) -> Option<f64> {
     serde_json::to_value(metric).ok()?.get(metric.name())?.get("threshold")?.as_f64()
 }
 
 impl Session {
-    /// Tries a judge on labelled cases and keeps how it did.
+    /// Tries a judge on labelled cases and stores the result.
     ///
     /// # Errors
     /// The model is not there or failed, or the record cannot be written.
@@ -125,7 +125,7 @@ impl Session {
         layout::qualification(self.root(), &key)
     }
 
-    /// Judged metrics in the objective that may not choose a winner.
+    /// The judged metrics of the objective that may not choose a winner, with reasons.
     pub(crate) fn check_judges(&self) -> Vec<String> {
         let evaluate = &self.experiment.evaluate;
         let chosen: Vec<&MetricConfig> = evaluate
@@ -133,7 +133,7 @@ impl Session {
             .iter()
             .filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()))
             .collect();
-        // Records are only read where one is asked for.
+        // Records are only read if a judged metric is in the objective.
         let judges = if chosen.is_empty() { Vec::new() } else { self.judges() };
         let objections = chosen.into_iter().flat_map(|metric| {
             judges.iter().filter_map(|judge| {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
 use tokio::sync::OnceCell;
 
-/// A question, what was found, and what was answered.
+/// A question, the passages that were found, and the answer.
 #[derive(Debug, Clone, Serialize)]
 pub struct Answered {
     /// The run whose trial answered.
@@ -35,8 +35,8 @@ pub struct Answered {
     pub answer: Option<Answer>,
 }
 
-/// A trial of a finished run that can be asked: with the settings that it had
-/// in the run, on the documents that were read then.
+/// A trial of a finished run that can be asked. It has the settings that it had
+/// in the run, and searches the documents that were read then.
 pub struct RunPipeline {
     execution: Arc<Execution>,
     trial: Trial,
@@ -75,7 +75,7 @@ impl Session {
             outputs.insert(id, name.clone());
         }
         let notes = self.check_models(record, &experiment, trial)?;
-        // A question needs none of the corpus' files, which may be gone.
+        // A question needs no files of the corpus, which may be gone.
         let source = Source::parse(&self.root().display().to_string(), &[], &[], &[])?;
         let models = Arc::new(self.models_of(&experiment));
         let run = record.results.run.clone();
@@ -93,9 +93,9 @@ impl Session {
         })
     }
 
-    /// Whether the trial's models are those of the run. Other vectors than
-    /// those in the index would find anything; another model that ranks or
-    /// answers is told.
+    /// Checks whether the trial's models are those of the run. Another embedder
+    /// is an error: its vectors do not fit the index, so the search would find
+    /// anything. Another model that ranks or answers is only noted.
     fn check_models(&self, record: &RunRecord, experiment: &Experiment, trial: &Trial) -> Result<Vec<String>, Error> {
         let known = &record.frozen()?.identities;
         let embedder = trial.pipeline.embedder.as_deref();
@@ -133,7 +133,7 @@ impl RunPipeline {
         &self.run
     }
 
-    /// What is not as it was in the run, though the answer comes from it.
+    /// What differs from the run although the answer comes from the run's trial.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -146,12 +146,13 @@ impl RunPipeline {
         self.query_watched(question, None).await
     }
 
-    /// [`RunPipeline::query`], with pieces of the answer's text as it is
-    /// written: those since the last [`Piece::Restart`], together, are all of it
-    /// when this returns. They make no difference to the answer.
+    /// [`RunPipeline::query`], which also passes on pieces of the answer's text
+    /// while it is written. Together, the pieces since the last
+    /// [`Piece::Restart`] are the whole text. Watching does not change the
+    /// answer.
     ///
     /// # Errors
-    /// As without.
+    /// As [`RunPipeline::query`].
     pub async fn query_watched(
         &self,
         question: &str,
@@ -189,7 +190,7 @@ impl RunPipeline {
     }
 }
 
-/// What is found and answered, with the answer's text in pieces as it is written.
+/// Finds passages and answers, and passes on the answer's text in pieces.
 async fn watched(
     pipeline: &Pipeline,
     question: &str,

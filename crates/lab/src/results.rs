@@ -41,7 +41,7 @@ pub use functions::FunctionFailure;
 pub struct MetricResult {
     /// Its name.
     pub name: String,
-    /// Whether a judge gave it.
+    /// Whether a judge gave its scores.
     pub judged: bool,
     /// Whether it takes part in choosing the winner.
     pub objective: bool,
@@ -51,14 +51,14 @@ pub struct MetricResult {
     pub higher_is_better: bool,
 }
 
-/// What a trial made of one question.
+/// A trial's results for one question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct QuestionResult {
     /// The question's id.
     pub question: String,
-    /// What was retrieved, best first.
+    /// The retrieved passages, best first.
     pub passages: Vec<Passage>,
-    /// What was answered.
+    /// The answer.
     pub answer: Option<Answer>,
     /// Why there is no answer.
     pub error: Option<String>,
@@ -83,10 +83,10 @@ pub struct TrialResult {
     pub tokens: Option<f64>,
     /// Dollars for all answers.
     pub cost_usd: f64,
-    /// The probability of lagging behind as it does if it were as good as the
-    /// best; the choice of the best is a part of what is tested. Of a trial that
-    /// is tied: that of differences like those within the first group if all of
-    /// its trials were equal.
+    /// The probability that a trial as good as the best one falls behind as far
+    /// as this one did; the test includes that the best was chosen by the same
+    /// scores. For a tied trial: the probability of differences like those
+    /// within the first group if all trials of the group were equal.
     pub p_value: Option<f64>,
     /// Whether it may be as good as the trial that leads: both are in group 1.
     pub tied: bool,
@@ -95,17 +95,17 @@ pub struct TrialResult {
     /// same way from the rest. None without scores.
     #[serde(default)]
     pub group: Option<usize>,
-    /// Where the dataset is split: the objective over the questions to report
-    /// by, on which nothing was chosen.
+    /// The objective over the questions of the split `test`, on which nothing
+    /// was chosen; none if the dataset is not split.
     #[serde(default)]
     pub test: Option<Summary>,
-    /// About how many questions in all would exclude it from group 1, if
-    /// differences and their spread stay as they are. None if that takes more
-    /// than 10,000, and for trials that are not tied.
+    /// About how many questions in all would exclude it from group 1, if the
+    /// differences and their spread stay as they are. None for trials that are
+    /// not tied, and if that takes more than 10,000 questions.
     #[serde(default)]
     pub questions_needed: Option<usize>,
-    /// The mean difference to the winner in standard deviations of the
-    /// differences (Cohen's d); negative where this trial is behind.
+    /// The mean difference from the trial that leads, in standard deviations of
+    /// the differences (Cohen's d); negative if this trial is behind.
     #[serde(default)]
     pub effect_size: Option<f64>,
     /// Whether no other trial is at least as good in quality, cost and
@@ -119,7 +119,7 @@ pub struct TrialResult {
     pub questions: Vec<QuestionResult>,
     /// Tasks that failed, and why.
     pub failures: Vec<String>,
-    /// What functions of the user's own failed at: whole stages, answers, scores.
+    /// Failures of user functions: whole stages, answers, scores.
     #[serde(default)]
     pub function_failures: Vec<FunctionFailure>,
 }
@@ -169,14 +169,14 @@ pub struct Results {
     pub text_bytes: usize,
     /// Files that gave no document.
     pub rejected: Vec<Rejected>,
-    /// Files that could not be read in this run: the results lack them, and the
+    /// Files that could not be read in this run. The results lack them, and the
     /// next run reads them.
     #[serde(default)]
     pub unread: Vec<Unread>,
     /// What the file of questions holds, and which of its columns are not used.
     #[serde(default)]
     pub dataset: Option<DatasetReport>,
-    /// Questions that were left out, since their evidence stands in such a file.
+    /// Questions that were left out because their evidence is in such a file.
     #[serde(default)]
     pub left_out: Vec<String>,
     /// The metrics, in the order of the experiment file.
@@ -201,24 +201,23 @@ pub struct Results {
     pub repeated: usize,
     /// Answers or verdicts missing because a provider failed.
     pub provider_errors: usize,
-    /// Stages, answers and scores missing because a function of the user's own
+    /// Stages, answers and scores that are missing because a user's function
     /// failed, counted for each trial.
     #[serde(default)]
     pub function_errors: usize,
     /// Calls and tokens by model, of this run.
     pub spending: BTreeMap<String, Spending>,
-    /// What a search asked for, and why it stopped trials; none of a grid.
+    /// The questions that a search asked, and why it stopped trials; none for a grid.
     #[serde(default)]
     pub search: Option<SearchResult>,
     /// What became of the budget, if the run had one.
     #[serde(default)]
     pub budget: Option<BudgetResult>,
-    /// Why these results are not all that the experiment asks for, if the
-    /// budget ended the run early.
+    /// Why these results are only a part of what the experiment asks for, if
+    /// the budget ended the run early.
     #[serde(default)]
     pub partial: Option<String>,
-    /// Entries of the journal that were damaged, so that their calls were
-    /// made again.
+    /// Damaged entries of the journal, whose calls were made again.
     #[serde(default)]
     pub damaged_entries: u64,
     /// The judges, and how they did on labelled cases.
@@ -238,17 +237,17 @@ impl Results {
             .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))
     }
 
-    /// Each trial's scores by its id: per question, in the order of the
-    /// dataset, what it adds to the objective, on a scale from 0 to 1 where the
-    /// metrics have the weight 1, as they have if no weights, one for each
-    /// question, are given by their name. None where a metric that has a weight
-    /// has no score.
+    /// Each trial's contributions to the objective, by its id: one for each
+    /// question, in the order of the dataset, on a scale from 0 to 1. `weights`
+    /// holds a weight for each question by the metric's name; a metric that is
+    /// not in it has the weight 1. None where a metric with a weight has no
+    /// score.
     pub fn contributions(&self, weights: &BTreeMap<String, Vec<f64>>) -> BTreeMap<String, Vec<Option<f64>>> {
         let scores = |trial: &TrialResult| objective::question_scores(trial, &self.metrics, weights);
         self.trials.iter().map(|trial| (trial.trial.id.clone(), scores(trial))).collect()
     }
 
-    /// Ranks the trials anew, knowing which of them a search stopped.
+    /// Ranks the trials again, with the trials that a search stopped at the end.
     pub(crate) fn searched(&mut self, search: SearchResult) {
         for trial in &mut self.trials {
             trial.stopped = search.stops.get(&trial.trial.id).cloned();
@@ -434,7 +433,7 @@ fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// What could not be read, when the run was prepared or in it.
+/// Files that could not be read, while the run was prepared or while it ran.
 fn unread(prepared: &Prepared, outcome: &Outcome) -> Vec<Unread> {
     let mut unread = prepared.unread.clone();
     for more in &outcome.unread {

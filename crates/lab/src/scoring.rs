@@ -1,4 +1,4 @@
-//! Scores what any other system answered: a file of questions, answers,
+//! Scores the answers of any other system: a file of questions, answers,
 //! passages and references, by the metrics of this program.
 //!
 //! When to use it: to measure a system that was not built here, or answers
@@ -6,10 +6,10 @@
 //! go through the same journal, limits and budget as those of a run, so that
 //! scoring a file again pays nothing.
 //!
-//! What a row lacks is told from what its system did not do: without a column
-//! of passages, a metric that looks at them does not apply; an empty list was
-//! retrieved and found nothing. A metric for which no row has what it needs is
-//! refused before anything is asked.
+//! A missing column is not the same as an empty value: without a column of
+//! passages, metrics that look at passages do not apply; an empty list of
+//! passages means that retrieval found nothing. A metric is refused before any
+//! call if no row has what it needs.
 
 mod parquet;
 
@@ -86,7 +86,7 @@ pub struct RowScores {
     pub scores: BTreeMap<String, Scored>,
 }
 
-/// Everything that was found.
+/// The results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ScoreResults {
     /// The file.
@@ -113,7 +113,7 @@ pub struct ScoreResults {
 }
 
 impl ScoreResults {
-    /// What functions of the user's own failed at.
+    /// The failures of user functions.
     pub fn function_failures(&self) -> Vec<FunctionFailure> {
         let rows =
             self.rows.iter().flat_map(|row| row.scores.iter().map(move |(metric, scored)| (row, metric, scored)));
@@ -182,8 +182,8 @@ impl Scoring {
         self.spec.evaluate.metrics.iter().map(|config| (config.label(), count(config))).collect()
     }
 
-    /// What it should cost. Answers that the journal holds already are not
-    /// taken off, so scoring again costs less.
+    /// The estimated cost. Answers that are in the journal already are not
+    /// subtracted, so scoring a file again costs less.
     pub fn estimate(&self) -> CostEstimate {
         let pairs = self.spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
         let asked = pairs.filter(|(config, row)| lacks(config, row).is_none());
@@ -201,7 +201,7 @@ impl Scoring {
         progress.watch(self.models.client());
         progress.begin_tasks(configs.iter().map(|config| (operator(config), self.rows.len())));
         configs.iter().for_each(|config| progress.start(operator(config)));
-        // A row's metrics side by side: they show a judge the same texts.
+        // A row's metrics run side by side: they show a judge the same texts.
         let calls = self.rows.iter().flat_map(|row| {
             configs.iter().zip(&self.metrics).map(move |(config, metric)| async move {
                 let scored = match lacks(config, row) {
@@ -302,14 +302,14 @@ fn read(name: &str, bytes: Vec<u8>) -> Result<Vec<AnsweredRow>, Vec<String>> {
         return import_answers(name, &bytes).map_err(lines);
     }
     let table = parquet::jsonl(bytes).map_err(|reason| vec![format!("{name}: {reason}")])?;
-    // The name would tell the format of the file, not that of its rows.
+    // This name tells the importer the format of the rows; the file's own name may tell another.
     import_answers("rows.jsonl", &table).map_err(|errors| {
         let row = |error: eval::dataset::ImportError| format!("{name}: row {}: {}", error.line, error.message);
         errors.into_iter().map(row).collect()
     })
 }
 
-/// Why a metric has nothing to look at in a row, whatever was answered.
+/// Why a metric cannot apply to a row, whatever the answer is.
 fn lacks(config: &MetricConfig, row: &AnsweredRow) -> Option<Missing> {
     let needs = config.needs();
     if let Err(missing) = config.applies(&row.question) {

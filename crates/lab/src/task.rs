@@ -51,7 +51,7 @@ use store::{ArtifactStore, Event, EventLog, Key};
 /// One stage call on one shard.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
-    /// What it is, for ever.
+    /// Its identity: tasks with the same key are the same task, in every run.
     pub key: Key,
     /// The work.
     pub(crate) work: Work,
@@ -59,7 +59,7 @@ pub struct Task {
     pub rows: Option<usize>,
     /// What people read in errors and in the event log.
     pub label: String,
-    /// The trials that it is for, where it runs a function of the user's own.
+    /// The trials that need it, if it runs a user's function.
     #[serde(default)]
     pub trials: Vec<String>,
 }
@@ -70,7 +70,7 @@ impl Task {
         self.work.kind().operator()
     }
 
-    /// What it needs, each before it in the plan.
+    /// The tasks whose outputs it needs; each comes before it in the plan.
     pub fn inputs(&self) -> Vec<TaskId> {
         self.work.kind().inputs()
     }
@@ -93,20 +93,20 @@ pub(crate) struct Output {
     /// Rows without a result because a function of the user's own failed.
     #[serde(default)]
     pub function_errors: usize,
-    /// Whether rows are missing, here or upstream, so that it must not be
-    /// found under the task's key.
+    /// Whether rows are missing, here or in an input. Such an output must not
+    /// be stored under the task's key.
     pub partial: bool,
     /// Files that could not be read now.
     #[serde(default)]
     pub unread: Vec<Unread>,
-    /// Whether another run made it meanwhile.
+    /// Whether another run made it in the meantime.
     #[serde(default)]
     pub shared: bool,
     /// Rows that an interrupted run had made.
     #[serde(default)]
     pub resumed: usize,
-    /// Bytes of text that were read for the other rows, where that decides how
-    /// long they take.
+    /// Bytes of text that were read for the remaining rows, if the bytes decide
+    /// how long they take.
     #[serde(default)]
     pub bytes: u64,
 }
@@ -121,7 +121,7 @@ pub struct Execution {
     pub source: Source,
     /// The questions.
     pub questions: Vec<Question>,
-    /// Where files may be put on this machine.
+    /// The folder for temporary files on this machine.
     pub scratch: PathBuf,
     /// The run's id.
     pub run: String,
@@ -138,7 +138,7 @@ pub struct Execution {
     passages: Cache<HashMap<String, Vec<Passage>>>,
 }
 
-/// What the tasks work on.
+/// The parts that tasks share: store, corpus, models and so on.
 pub(crate) struct Material {
     pub(crate) source: Source,
     pub(crate) questions: Vec<Question>,
@@ -159,8 +159,8 @@ impl Execution {
         Self { questions: material.questions, log: Some(log), ..execution }
     }
 
-    /// The same for who asks a finished run: there are no golden questions, and
-    /// no log is written.
+    /// The same for queries to a finished run: there are no golden questions,
+    /// and no log is written.
     pub(crate) fn asking(
         experiment: Arc<Experiment>,
         store: ArtifactStore,
@@ -171,7 +171,7 @@ impl Execution {
     ) -> Self {
         let (run, questions, log) = (run.to_owned(), Vec::new(), None);
         let components = Components::of(&experiment);
-        // A few corpora stay in memory: trials that share one follow each other.
+        // A few corpora stay in memory, because trials that share one run one after the other.
         let (tables, dense, bm25) = (Cache::new(4), Cache::new(8), Cache::new(4));
         let (tokens, question_tokens) = (Cache::new(4), Cache::new(4));
         Self {
@@ -203,7 +203,7 @@ impl Execution {
         let _ = log.append(&Event { fields, ..Event::new(now_ms(), kind) });
     }
 
-    /// The names of what tasks are made of.
+    /// The names of the components that tasks run.
     pub(crate) fn components(&self) -> &Components {
         &self.components
     }
@@ -213,7 +213,7 @@ impl Execution {
         self.artifact(name).await
     }
 
-    /// The bytes of an artifact. One that is damaged is set aside.
+    /// The bytes of an artifact. A damaged artifact is set aside.
     pub(crate) async fn artifact(&self, name: &str) -> Result<Bytes, Error> {
         let found = self.store.read(name).await?;
         let found =
@@ -226,8 +226,8 @@ impl Execution {
         Ok(found.content)
     }
 
-    /// What a task's output is called: that of one that lacks something must
-    /// not be found under the task's key.
+    /// The name of a task's output. A partial output must not be found under
+    /// the task's key.
     pub(crate) fn name(&self, task: &Task, partial: bool) -> String {
         if partial { layout::partial(&self.run, now_ms(), &task.artifact()) } else { task.artifact() }
     }
@@ -249,7 +249,7 @@ pub(crate) async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send +
         .map_err(|error| Error::Task { label: "a computation".to_owned(), reason: error.to_string() })
 }
 
-/// Executes one task; functions of the user's own are told for which trials.
+/// Executes one task. A user's function is told which trials it runs for.
 pub(crate) async fn execute(
     task: &Task,
     inputs: &Outputs,
@@ -260,14 +260,14 @@ pub(crate) async fn execute(
 ) -> Result<Output, Error> {
     let caller = (!task.trials.is_empty()).then(|| trials(&task.trials).into());
     let made = make(Making { task, inputs, partial, turn, cx, progress });
-    // What is made of partial inputs is this run's own.
+    // An output of partial inputs belongs to this run alone.
     if partial || !task.work.kind().is_exclusive() {
         return on_behalf_of(caller, made).await;
     }
     on_behalf_of(caller, alone(task, made, cx, progress)).await
 }
 
-/// A list of trials that stays short.
+/// A short list of trials.
 fn trials(trials: &[String]) -> String {
     match trials {
         [first, second, _, _, rest @ ..] => format!("{first}, {second} and {} more", rest.len() + 2),
@@ -275,7 +275,7 @@ fn trials(trials: &[String]) -> String {
     }
 }
 
-/// Makes a task's output, unless another run does so or has done so meanwhile.
+/// Makes a task's output, unless another run makes it now or has made it in the meantime.
 async fn alone(
     task: &Task,
     made: impl Future<Output = Result<Output, Error>>,

@@ -1,6 +1,6 @@
-//! How long the rest of a plan should take, from what this machine did before:
-//! the event logs of the store's earlier runs tell how long each component
-//! took for its rows or bytes.
+//! Estimates how long the rest of a plan should take: the event logs of the
+//! store's earlier runs on this machine say how long each component took for
+//! its rows or bytes.
 
 use crate::{
     Error,
@@ -20,21 +20,21 @@ use std::{
 };
 use store::{Event, KeyBuilder};
 
-/// Runs whose logs are read, the latest ones.
+/// The number of runs whose logs are read, the latest first.
 const RUNS: usize = 20;
 
-/// What is left to run should take so long.
+/// The estimated time of the tasks that are left to run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TimeEstimate {
-    /// Seconds of everything; none while something was never run here.
+    /// Seconds of all tasks; none if a component was never run here.
     pub seconds: Option<f64>,
-    /// Seconds of what was run here before.
+    /// Seconds of the components that were run here before.
     pub known_seconds: f64,
     /// By component, upstream first.
     pub components: Vec<ComponentTime>,
 }
 
-/// What one component should take.
+/// The estimated time of one component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentTime {
     /// The operator.
@@ -43,15 +43,15 @@ pub struct ComponentTime {
     pub component: String,
     /// Tasks that are to run.
     pub tasks: usize,
-    /// Seconds while at least one of them runs; none if it was never run here.
+    /// Seconds in which at least one of the tasks runs; none if the component was never run here.
     pub seconds: Option<f64>,
 }
 
-/// What tasks are made of, by names that are equal where the settings are:
-/// those of the component and of its models.
+/// Names of the components of tasks. Two names are equal if the component and
+/// its models have equal settings.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Components {
-    /// The settings of models and of judging, digested. No secrets are in it.
+    /// Digests of the settings of models and of judging, which hold no secrets.
     models: BTreeMap<String, String>,
     evaluate: Vec<String>,
 }
@@ -68,7 +68,7 @@ impl Components {
         }
     }
 
-    /// The name under which the event log tells how long a task took.
+    /// The name under which the event log keeps the time of a task.
     pub(crate) fn name(&self, work: &Work) -> String {
         let MadeOf { words, settings, models, evaluates } = work.kind().made_of();
         let evaluate = self.evaluate.iter().filter(|_| evaluates).map(String::as_str);
@@ -78,7 +78,7 @@ impl Components {
     }
 }
 
-/// How much there is to do, in the unit that decides how long it takes.
+/// The amount of work, in several units; one of them decides how long the work takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Amount {
     tasks: f64,
@@ -91,8 +91,8 @@ impl Amount {
         (self.tasks, self.rows, self.bytes) = (self.tasks + more.tasks, self.rows + more.rows, self.bytes + more.bytes);
     }
 
-    /// By the unit of the operator: text where its bytes are known, questions
-    /// where they are asked, else tasks.
+    /// The amount in the unit of the operator: text if its bytes are known,
+    /// questions if the operator handles questions, otherwise tasks.
     fn of(self, operator: Operator, has_bytes: bool) -> f64 {
         match operator {
             Operator::CHUNK | Operator::EMBED if has_bytes => self.bytes,
@@ -102,7 +102,7 @@ impl Amount {
     }
 }
 
-/// What a component did before.
+/// The earlier work of a component.
 #[derive(Debug, Default)]
 struct Done {
     amount: Amount,
@@ -126,7 +126,7 @@ impl Done {
 
 type History = BTreeMap<(Operator, String), Done>;
 
-/// What the log tells of a task that ended well.
+/// A line of the log about a task that ended well.
 #[derive(Deserialize)]
 struct Finished {
     operator: Operator,
@@ -143,7 +143,7 @@ fn history(runs: &Path) -> History {
     let mut history = History::new();
     for log in latest_logs(runs) {
         let Ok(text) = std::fs::read_to_string(&log) else { continue };
-        // Most lines tell of other things.
+        // Most lines are about other events.
         let told = text.lines().filter(|line| line.contains("\"task_finished\"") && line.contains("\"component\""));
         for event in told.filter_map(|line| serde_json::from_str::<Event>(line).ok()) {
             let Ok(task) = event.parse::<Finished>() else { continue };

@@ -12,20 +12,20 @@ use store::Key;
 pub struct Trial {
     /// `t01`, `t02`, … in the order of the grid.
     pub id: String,
-    /// A value on each axis.
+    /// Its value on each axis.
     #[serde(flatten)]
     pub pipeline: PipelineConfig,
-    /// For each axis, what stands for this trial's value: short and unique on the axis.
+    /// For each axis, a short label of this trial's value, unique on the axis.
     pub labels: BTreeMap<String, String>,
 }
 
 impl Trial {
-    /// What stands for its value on an axis; `none` where it has none.
+    /// Its label on an axis; `none` if it has no value there.
     pub fn label(&self, axis: Axis) -> &str {
         self.labels.get(axis.name()).map_or(NONE, String::as_str)
     }
 
-    /// The name of its embedder, if a component of it needs that.
+    /// The name of its embedder, if this component needs it.
     pub(crate) fn embedder_of(&self, component: &dyn Choice) -> Option<String> {
         self.pipeline.embedder.as_deref().filter(|_| component.embedder()).map(str::to_owned)
     }
@@ -63,8 +63,8 @@ pub(crate) fn grid(experiment: &Experiment) -> Vec<Trial> {
     trials
 }
 
-/// A label per value of an axis: the component's name, with the settings that
-/// tell it from others of the same name.
+/// A label for each value of an axis: the component's name, with the settings
+/// that distinguish it from other values of the same name.
 pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
     let values: Vec<(String, Value)> = values.iter().map(tagged).collect();
     values
@@ -77,7 +77,7 @@ pub(crate) fn labels<T: Serialize>(values: &[T]) -> Vec<String> {
                 .iter()
                 .filter(|(key, value)| same.iter().any(|other| other.get(key.as_str()) != Some(*value)))
                 .collect();
-            // What a file holds is too long for a label, and its name says enough.
+            // The content of a file is too long for a label, and its name is enough.
             if differing.iter().any(|(_, value)| !is_long(value)) {
                 differing.retain(|(_, value)| !is_long(value));
             }

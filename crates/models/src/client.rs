@@ -1,9 +1,9 @@
-//! The one way to a model. Every call of a handle passes, in this order:
-//! an identical call that is in flight, the journal, the limiter (concurrency,
-//! retries, cancellation), the budget, the model; and its answer is in the
-//! journal before anyone sees it. What is in the journal is free, and what
-//! waits for a slot is not paid yet, so each attempt asks the budget when it
-//! has its slot: a retry is another call.
+//! The only way to a model. Every call of a handle passes, in this order: an
+//! identical call in flight, the journal, the limiter (concurrency, retries,
+//! cancellation), the budget, the model. Its answer is in the journal before
+//! anyone sees it. The budget comes after the journal and the limiter because
+//! an answer from the journal is free and a waiting call is not paid yet: each
+//! attempt, also a retry, asks the budget when it has its slot.
 
 mod answer_stream;
 mod budget;
@@ -43,8 +43,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 /// Raise this when the stored form of an answer changes.
 const ANSWER_VERSION: u32 = 1;
-/// How often the authority over a budget is asked again that does not answer,
-/// and how long before a call is given up: one that was lost is there again
+/// How often a call asks an authority over a budget that does not answer, and
+/// how long before the call is given up. An authority that was lost is back
 /// within seconds, and answers that were paid are kept in any case.
 const ASK_AUTHORITY: Duration = Duration::from_secs(1);
 const AUTHORITY_AWAY: Duration = Duration::from_secs(120);
@@ -78,7 +78,7 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client that keeps answers in this journal, or keeps none.
+    /// A client that keeps answers in this journal; without a journal it keeps none.
     pub fn new(journal: Option<Arc<Journal>>) -> Self {
         Self::keeping(journal.map(SharedJournal::from))
     }
@@ -139,7 +139,7 @@ impl Client {
         Self { retry, ..self }
     }
 
-    /// What calls are paid from.
+    /// The budget that calls are paid from.
     pub fn budget(&self) -> &Budget {
         &self.budget
     }
@@ -173,8 +173,8 @@ impl Client {
         Reranker::new(caller, model)
     }
 
-    /// What is going on at each model's limit, by kind and name; a model that
-    /// is reached with several keys has a limit for each.
+    /// The state of each model's limit, by kind and name. A model that is
+    /// reached with several keys has a limit for each key.
     pub fn limits(&self) -> BTreeMap<String, ModelLimit> {
         let limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
         let limit = |limited: &Limited| ModelLimit { model: limited.model.clone(), status: limited.limiter.status() };
@@ -198,7 +198,7 @@ impl Client {
             .field("account", account);
         let key = match limits {
             Limits::Learned { .. } => key.finish(),
-            // What runs in this process has the limit of its own threads.
+            // A model of this process is limited by the number of its threads.
             Limits::Fixed(concurrency) => key.field("concurrency", concurrency).finish(),
         };
         let mut limiters = self.inner.limiters.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,7 +239,7 @@ impl Client {
     }
 }
 
-/// The limit of a model, and what goes on there.
+/// The state of a model's limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelLimit {
     /// The model, as the meter names it.
@@ -248,29 +248,29 @@ pub struct ModelLimit {
     pub status: LimiterStatus,
 }
 
-/// A limit, and whose it is.
+/// A limit, with the model that it belongs to.
 struct Limited {
     name: String,
     model: String,
-    /// What all handles so far know of it.
+    /// The limits that all handles of the model so far have stated.
     limits: Limits,
     known: Known,
     limiter: Limiter,
 }
 
-/// Where more may become known of a limit.
+/// How a limit learns about further settings.
 enum Known {
-    /// Nowhere: it is what it is.
+    /// It never changes.
     Fixed,
-    /// In this process.
+    /// A controller of this process learns it.
     Here(Arc<Adaptive>),
-    /// Where processes share it; the renewal of this one's lease ends with the client.
+    /// Processes share it. The renewal of this process's lease ends with the client.
     Leased { settings: Arc<Mutex<AdaptiveSettings>>, _renewal: AbortOnDropHandle<()> },
 }
 
 impl Limited {
-    /// Holds what another handle of the same model knows too: of two numbers
-    /// for one limit, the smaller.
+    /// Also applies the limits of another handle of the same model: if both
+    /// state a number, the smaller one holds.
     fn restrict(&mut self, limits: &Limits) {
         self.limits = self.limits.stricter(limits);
         let Some(settings) = self.limits.settings() else { return };
@@ -295,7 +295,7 @@ struct Answer {
 /// The last rate headers of a model's provider.
 type Hints = Arc<dyn Fn() -> Option<RateHints> + Send + Sync>;
 
-/// The calls of one kind to one model.
+/// Makes the calls of one kind to one model.
 #[derive(Clone)]
 struct Caller {
     client: Client,
@@ -303,13 +303,14 @@ struct Caller {
     identity: Identity,
     limiter: Limiter,
     hints: Hints,
-    /// Which repeat of equal requests this is.
+    /// The number of the repeat among equal requests.
     repeat: u32,
 }
 
 impl Caller {
-    /// Whether calls cost money, so that their answers are kept. What an
-    /// in-process embedder or reranker makes is kept as an artifact instead.
+    /// Whether calls cost money, so that their answers are kept in the journal.
+    /// The outputs of an in-process embedder or reranker are kept as artifacts
+    /// instead.
     fn is_remote(&self) -> bool {
         self.identity.is_remote()
     }
@@ -326,9 +327,9 @@ impl Caller {
         }
     }
 
-    /// The kept form of the answer: from an identical call in flight, from
-    /// the journal, or made now and journalled. The view shows it while it is
-    /// written, where whoever began the call has one.
+    /// The answer in its stored form: from an identical call in flight, from
+    /// the journal, or made now and journalled. If the caller that began the
+    /// call has a view, the view shows the answer while it is written.
     async fn answer<E, F, Fut>(
         &self,
         key: Key,
@@ -399,7 +400,7 @@ impl Caller {
         let attempt = || async move {
             let reservation = budget.reserve(estimate).await?;
             let answer = make().await;
-            // Before the slot is given back, so that the next call knows.
+            // Before the slot is given back, so that the next call knows the limits.
             if let Some(hints) = (self.hints)() {
                 self.limiter.hear(&hints);
             }
@@ -410,7 +411,7 @@ impl Caller {
             }
             let mut answer = answer?;
             reservation.settle(answer.usage, answer.cost_usd);
-            // Before the slot is given back: what a `kill -9` loses is never
+            // Before the slot is given back, so that a `kill -9` never loses
             // more than the calls in flight.
             self.keep(key, &mut answer).await?;
             Ok::<_, Error>(answer)
@@ -420,7 +421,7 @@ impl Caller {
         let outcome = loop {
             let outcome = self.limiter.call(call, cancel, attempt).await.map_err(|error| self.error(error));
             match outcome {
-                // Without the slot: calls that need no authority may go on.
+                // The slot is given back, so that calls which do not need the authority may run.
                 Err(Error::BudgetUnreachable { reason, .. }) => match since.elapsed() {
                     after if after >= AUTHORITY_AWAY => break Err(Error::BudgetUnreachable { after, reason }),
                     _ => tokio::select! {
@@ -451,7 +452,7 @@ impl Caller {
     }
 
     /// Journals an answer that has a key. If another machine answered the same
-    /// call first, its answer is used by all.
+    /// call first, all machines use that answer.
     async fn keep(&self, key: Option<Key>, answer: &mut Answer) -> Result<(), Error> {
         let (Some(key), Some(journal)) = (key, &self.client.inner.journal) else {
             return Ok(());
@@ -497,12 +498,12 @@ impl Retryable for Error {
     fn class(&self) -> ErrorClass {
         match self {
             Self::RateLimited { .. } => ErrorClass::RateLimited,
-            // 529 is what some providers say instead of 503.
+            // Some providers send 529 instead of 503.
             Self::Server { status: 503 | 529, .. } => ErrorClass::Overloaded,
             Self::QuotaExhausted { .. } | Self::BudgetExhausted { .. } | Self::BudgetUnreachable { .. } => {
                 ErrorClass::Budget
             }
-            // It has been waited for.
+            // The limiter has already waited for it.
             Self::Stalled { .. } => ErrorClass::Permanent,
             error if error.is_transient() => ErrorClass::Transient,
             _ => ErrorClass::Permanent,

@@ -6,11 +6,11 @@
 //! the limits and the accounting.
 
 //!
-//! `model` is what a model is: the traits, what they take and give, and their
-//! errors. `remote` asks models behind endpoints, `local` runs models in this
-//! process, `fetch` brings their files here, and [`provider`] lists the ways
-//! to run one. Each is closed: what the others use of it stands in the `use`
-//! lines of its `mod.rs`.
+//! `model` defines models: the traits, their inputs, outputs and errors.
+//! `remote` calls models behind endpoints, `local` runs models in this process,
+//! `fetch` pulls their files, and [`provider`] lists the ways to run a model.
+//! The insides of each module are private: the `use` lines of its `mod.rs` list
+//! what the other modules use.
 
 mod client;
 mod fetch;

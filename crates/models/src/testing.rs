@@ -1,4 +1,4 @@
-//! What the tests of all crates build on: a static embedding model that is
+//! Helpers for the tests of all crates: a static embedding model that is
 //! written in a moment and knows the words of the test. Not for users.
 
 use serde_json::{Map, Value, json};

@@ -1,8 +1,8 @@
-//! How an object store is reached: options from variables and profiles,
-//! retries, and what to do when access fails.
+//! Access to object stores: options from variables and profiles, retries, and
+//! advice when access fails.
 //!
-//! Libraries read no environment, so the functions here are given what was
-//! read: [`environment_options`] the variables, [`profile_options`] the texts
+//! Libraries read no environment, so callers pass in what they read:
+//! [`environment_options`] takes the variables, [`profile_options`] the texts
 //! of the files that the AWS tools share.
 
 use crate::Error;
@@ -17,18 +17,18 @@ use std::{
 };
 use url::Url;
 
-/// How long a store may be away before that is an error.
+/// How long a store may not answer before that is an error.
 const PATIENCE: Duration = Duration::from_secs(90);
 const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// For one request: a part of an upload is 8 MiB, so this is 70 kB/s.
+/// The time limit of one request: a part of an upload is 8 MiB, so this is 70 kB/s.
 const REQUEST: Duration = Duration::from_secs(120);
 
-/// How the names of variables begin that say how an object store is reached.
+/// The prefixes of variables that configure access to object stores.
 pub const VARIABLES: [&str; 3] = ["AWS_", "GOOGLE_", "AZURE_"];
 
-/// Options for object stores out of environment variables: those that begin
-/// with one of [`VARIABLES`], as the stores know them.
+/// Options for object stores, taken from the environment variables that begin
+/// with one of [`VARIABLES`] and that the stores know.
 ///
 /// An endpoint that begins with `http://` allows plain HTTP: such an address
 /// is never written by mistake. Buckets are addressed in the path, unless
@@ -71,8 +71,8 @@ pub fn profile_options(profile: &str, credentials: &str, config: &str) -> Vec<(S
     options
 }
 
-/// Adds what follows from the options, so that whoever opens a store with
-/// them need not know.
+/// Adds options that follow from the others, so that callers need not know
+/// them.
 pub fn complete_options(options: &mut Vec<(String, String)>) {
     let plain = |(name, value): &(String, String)| is_endpoint(name) && value.starts_with("http://");
     if options.iter().any(plain) && !options.iter().any(|(name, _)| name.ends_with("allow_http")) {
@@ -84,7 +84,7 @@ fn is_endpoint(name: &str) -> bool {
     ["endpoint", "endpoint_url", "endpoint_url_s3"].contains(&name.strip_prefix("aws_").unwrap_or(name))
 }
 
-/// Opens what is at a URL. The second part is where in it.
+/// Opens the store at a URL. The second value is the path in it.
 pub(crate) fn open(
     url: &Url,
     options: &[(String, String)],
@@ -92,8 +92,8 @@ pub(crate) fn open(
     let mut options = options.to_vec();
     complete_options(&mut options);
     let (scheme, path) = ObjectStoreScheme::parse(url)?;
-    // Without keys only a machine's own role can give some, and where there is
-    // none, its service answers nothing: nobody should wait for that.
+    // Without keys, only the machine's own role can give some. If there is
+    // none, the service for roles never answers, and nobody should wait for it.
     let patient = scheme != ObjectStoreScheme::AmazonS3 || has_keys(&options);
     let retry = RetryConfig {
         backoff: BackoffConfig { init_backoff: SHORTEST_WAIT, max_backoff: LONGEST_WAIT, base: 2.0 },
@@ -133,9 +133,9 @@ fn has_keys(options: &[(String, String)]) -> bool {
     options.iter().any(|(name, _)| gives(name))
 }
 
-/// Does something again that broke off on the way, as long as a store may be
-/// away. The client itself repeats only what it knows to be harmless; here
-/// everything is, since names are written once.
+/// Repeats a request that broke off on the way, for as long as a store may be
+/// away. The client itself repeats only requests that it knows to be harmless;
+/// here all requests are, because names are written only once.
 pub(crate) async fn patiently<T, Fut>(work: impl Fn() -> Fut) -> object_store::Result<T>
 where
     Fut: Future<Output = object_store::Result<T>>,
@@ -152,8 +152,9 @@ where
     }
 }
 
-/// Whether this is an error of the way to the store, not of the store. What
-/// the client gave up after its own retries counts too, and is old by then.
+/// Whether the error is one of the connection, not of the store. It also covers
+/// requests that the client gave up after its own retries, which ended some
+/// time ago.
 fn broke_off(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -169,8 +170,8 @@ fn is_without_keys(text: &str) -> bool {
     text.contains("169.254.169.254") || text.contains("/latest/api/token") || text.contains("metadata.google.internal")
 }
 
-/// What to do about an error, where that is in the hands of whoever set the
-/// store up.
+/// What to do about an error, if the person who set the store up can do
+/// something.
 pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
     let (keys, where_from) = match url.scheme() {
         "gs" => ("GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS", ""),

@@ -1,8 +1,8 @@
 //! Artifacts: immutable, named objects in a folder or on an object store.
 //!
-//! A name is written once and never changes, so whoever finds it may use it,
-//! and what is read is compared with its [checksum]. The store knows nothing
-//! of what the bytes mean.
+//! A name is written once and never changes, so whoever finds it may use it.
+//! Every read is compared with the object's [checksum]. The store does not know
+//! what the bytes mean.
 
 pub(crate) mod checksum;
 mod files;
@@ -29,8 +29,8 @@ use object_store::{
 use std::{collections::BTreeMap, io, path::Path, sync::Arc};
 use transfer::Content;
 
-/// A checksum of what was replaced is kept for so long: somebody may be
-/// replacing it at the same moment.
+/// How long the checksum of a replaced object is kept: another process may be
+/// replacing the object at the same moment.
 const REPLACED_MS: i64 = 3_600_000;
 
 /// An object of a store.
@@ -51,43 +51,43 @@ impl From<ObjectMeta> for StoredObject {
     }
 }
 
-/// What was read, and whether it could be compared with a checksum.
+/// The content that was read, and whether it could be compared with a checksum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked<T> {
-    /// What was read.
+    /// The content.
     pub content: T,
-    /// Whether it is known to be what was written. `false` if an older version
-    /// wrote it, which noted no checksum.
+    /// Whether the content is known to be what was written. `false` if an older
+    /// version wrote it without a checksum.
     pub is_checked: bool,
 }
 
 /// An open store of artifacts. Clones share it.
 ///
-/// Names are paths with `/`, such as `artifacts/ab/ab01….parquet`. In a folder
-/// an object is staged beside its place, flushed to the disk and then linked
-/// into it: neither `kill -9` nor a power cut leaves half an object under its
-/// name. What such an end leaves is the staged file, `name#1`, which no
-/// operation here sees.
+/// Names are paths with `/`, such as `artifacts/ab/ab01….parquet`. In a folder,
+/// an object is written beside its place, flushed to the disk and then linked
+/// to its name: neither `kill -9` nor a power cut leaves half an object under
+/// its name. They may leave the staged file `name#1`, which no operation here
+/// sees.
 ///
-/// What objects are is said by the store's [`Layout`]. Outputs of tasks, files
-/// of runs and what workers are given have a checksum, which is noted when one
-/// is written and compared when it is read. An output that does not match is
-/// moved below `damaged/`, so that its task is done again; see
+/// The store's [`Layout`] says what objects are. Outputs of tasks, files of
+/// runs and inputs of workers have a checksum, which is written before the
+/// object and compared when the object is read. An output that does not match
+/// is moved below `damaged/`, so that its task is done again; see
 /// [`ArtifactStore::set_aside`].
 ///
-/// An object store that does not answer, or answers that it cannot now, is
-/// asked again for a minute and a half.
+/// If an object store does not answer, or answers that it cannot work now,
+/// requests are repeated for a minute and a half.
 #[derive(Debug, Clone)]
 pub struct ArtifactStore {
     objects: Arc<dyn ObjectStore>,
     location: Arc<Location>,
-    /// What its names mean.
+    /// Says what its names mean.
     layout: &'static dyn Layout,
-    /// The folder, if it is one.
+    /// The folder, if the store is one.
     folder: Option<Arc<OpenFolder>>,
-    /// Whether nothing may be written.
+    /// Whether the store is only read.
     reading: bool,
-    /// A store that is read where this one has nothing; it is never written.
+    /// A store that is read if this one lacks an object; it is never written.
     under: Option<Arc<Self>>,
 }
 
@@ -98,8 +98,8 @@ impl ArtifactStore {
     /// The options are those of the object store (`aws_access_key_id`,
     /// `aws_endpoint`, `aws_region`, `allow_http`, …); a folder has none. They
     /// come from the caller because a library does not read the environment.
-    /// The layout must be that of whoever else uses the store: by it objects
-    /// have checksums.
+    /// All users of a store must pass the same layout, because the layout
+    /// decides which objects have checksums.
     ///
     /// # Errors
     /// If the address cannot be understood, its kind of object store is not
@@ -108,8 +108,8 @@ impl ArtifactStore {
         Self::open_as(address, options, layout, false)
     }
 
-    /// Opens a store that nothing is written to: every attempt is
-    /// [`Error::ReadOnly`]. A folder must be there.
+    /// Opens a store only to read: every attempt to write is
+    /// [`Error::ReadOnly`]. A folder must exist.
     ///
     /// # Errors
     /// As for [`ArtifactStore::open`], and if there is no such folder.
@@ -161,8 +161,9 @@ impl ArtifactStore {
         }
     }
 
-    /// This store to read, and a folder of the caller's for what is written:
-    /// whoever uses the two sees one store, and this one stays as it is.
+    /// Combines this store, which is only read, with a folder of the caller's
+    /// for everything that is written. The result looks like one store, and
+    /// this store stays as it is.
     ///
     /// # Errors
     /// If the folder cannot be made.
@@ -177,7 +178,7 @@ impl ArtifactStore {
         Object::of(name, self.layout)
     }
 
-    /// What the names mean that others make.
+    /// The meaning of the names that the store does not make itself.
     pub(crate) fn layout(&self) -> &'static dyn Layout {
         self.layout
     }
@@ -230,9 +231,9 @@ impl ArtifactStore {
     ///
     /// # Errors
     /// If the object cannot be read. [`Error::Damaged`] if it is not what was
-    /// written; then it was set aside, where it can be made again.
+    /// written; if it can be made again, it was then set aside.
     pub async fn read(&self, name: &str) -> Result<Option<Checked<Bytes>>, Error> {
-        // Twice, before it counts as damaged: it may just have been replaced.
+        // Two tries before it counts as damaged: it may just have been replaced.
         for _ in 0..2 {
             let Some(content) = self.fetch(name).await? else {
                 return match &self.under {
@@ -255,12 +256,12 @@ impl ArtifactStore {
         self.if_there("read", name, found)
     }
 
-    /// Moves an output of a task that cannot be used below `damaged/`, where
-    /// nothing looks for it, so that its task is done again. Other objects, and
-    /// those of a store that was opened to be read, stay where they are.
+    /// Moves a damaged output of a task below `damaged/`, where nothing looks
+    /// for it, so that its task is done again. Other objects, and those of a
+    /// store that was opened only to read, stay where they are.
     ///
-    /// Returns what to tell: [`Error::Damaged`] with the name, what is wrong and
-    /// what became of it.
+    /// Returns the error to report: [`Error::Damaged`] with the name, the
+    /// damage and what was done.
     pub async fn set_aside(&self, name: &str, problem: &str) -> Error {
         if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
             return Box::pin(under.set_aside(name, problem)).await;
@@ -281,7 +282,7 @@ impl ArtifactStore {
         let place = names::set_aside(name, &unique_token());
         match self.rename(name, &place).await {
             Ok(()) => Fate::SetAside { place },
-            // Another process may have done it meanwhile.
+            // Another process may have moved it meanwhile.
             Err(_) if matches!(self.exists(name).await, Ok(false)) => Fate::SetAsideByAnother,
             Err(error) => Fate::Stuck { why: crate::error_chain(&error) },
         }
@@ -291,7 +292,7 @@ impl ArtifactStore {
         self.local_path(name).is_some_and(|path| path.exists())
     }
 
-    /// The names of objects that were set aside and are not there again.
+    /// The names of objects that were set aside and have not been made again.
     ///
     /// # Errors
     /// If the store cannot be listed.
@@ -311,11 +312,11 @@ impl ArtifactStore {
         Ok(lost)
     }
 
-    /// Writes an object, all or nothing. Returns `false`, and changes nothing,
-    /// if the name is taken: of several writers exactly one gets `true`, but
-    /// for objects above 32 MiB on an object store, which two may write at the
-    /// same moment, and for a writer whose connection broke after its object
-    /// had arrived, who gets `false`.
+    /// Writes an object completely or not at all. Returns `false`, and changes
+    /// nothing, if the name is taken: of several writers exactly one gets
+    /// `true`. There are two exceptions: two writers of an object above 32 MiB
+    /// on an object store may write it at the same moment, and a writer whose
+    /// connection broke after its object had arrived gets `false`.
     ///
     /// # Errors
     /// If the object cannot be written. [`Error::Gone`] if the store's folder
@@ -329,7 +330,7 @@ impl ArtifactStore {
         self.put_noted(name, bytes).await
     }
 
-    /// [`ArtifactStore::put`] of an object whose checksum was noted, if it has one.
+    /// [`ArtifactStore::put`] of an object whose checksum, if it has one, was written already.
     async fn put_noted(&self, name: &str, bytes: Bytes) -> Result<bool, Error> {
         self.writable()?;
         let path = object_path(name)?;
@@ -350,8 +351,9 @@ impl ArtifactStore {
         }
     }
 
-    /// Writes an object whether or not the name is taken. Only for what is no
-    /// artifact, such as the files of a run and the pointer to the last one.
+    /// Writes an object whether or not the name is taken. Only for objects that
+    /// are not artifacts, such as the files of a run and the pointer to the
+    /// last run.
     ///
     /// # Errors
     /// If the object cannot be written.
@@ -366,7 +368,7 @@ impl ArtifactStore {
         self.forget_replaced(name, &checksum).await
     }
 
-    /// Forgets the checksums of what was replaced some time ago.
+    /// Removes the checksums of objects that were replaced some time ago.
     async fn forget_replaced(&self, name: &str, now: &Checksum) -> Result<(), Error> {
         let noted = if self.object(name).has_checksum() { self.noted(name).await? } else { Vec::new() };
         let newest = noted.iter().map(|(object, _)| object.modified_unix_ms).max().unwrap_or_default();
@@ -378,7 +380,7 @@ impl ArtifactStore {
         Ok(())
     }
 
-    /// Removes an object, if there is one of this name. Whoever does so knows
+    /// Removes an object, if there is one of this name. The caller must know
     /// that nobody needs it.
     ///
     /// # Errors
@@ -409,7 +411,7 @@ impl ArtifactStore {
         if let Some(under) = &self.under {
             found.extend(Box::pin(under.objects(prefix)).await?);
         }
-        // What a killed writer left, whose mark a listing may have encoded.
+        // Skips the staged files of killed writers; a listing may have encoded their mark.
         found.retain(|object| !is_staged(Path::new(&object.name.replace("%23", "#"))));
         found.sort_by(|one, other| one.name.cmp(&other.name));
         found.dedup_by(|one, other| one.name == other.name);
@@ -433,12 +435,12 @@ impl ArtifactStore {
         Ok(true)
     }
 
-    /// Whether the store is on another machine, or might be.
+    /// Whether the store is, or may be, on another machine.
     pub fn is_remote(&self) -> bool {
         matches!(&*self.location, Location::Url(_))
     }
 
-    /// Whether it was opened to be read, so that nothing is kept in it.
+    /// Whether the store was opened only to read.
     pub fn is_reading(&self) -> bool {
         self.reading || self.under.is_some()
     }
@@ -460,7 +462,7 @@ impl ArtifactStore {
         self.if_there("read", name, found)
     }
 
-    /// `None` for what is not there. That the bucket is not there is an error.
+    /// `None` if the object does not exist. A missing bucket is an error.
     fn if_there<T>(
         &self,
         operation: &'static str,
@@ -487,7 +489,7 @@ impl ArtifactStore {
     }
 }
 
-/// What is wrong with an object that has a checksum.
+/// The problem of an object that does not match its checksum.
 const MISMATCH: &str = "its content does not match its checksum";
 
 fn object_path(name: &str) -> Result<ObjectPath, Error> {

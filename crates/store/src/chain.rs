@@ -1,17 +1,17 @@
-//! Errors in words, for people.
+//! The text of errors, for people.
 
 use std::{error::Error, sync::OnceLock};
 
-/// What to do about an error, if the program that people use knows.
+/// What to do about an error, if the program that people use knows something.
 pub type Advice = fn(&(dyn Error + 'static)) -> Option<String>;
 
 static ADVICE: OnceLock<Advice> = OnceLock::new();
 
-/// Says what to do about errors, from here on, wherever they are put into
-/// words. Libraries do not know how people call them, so this is for the
-/// program that they are in; the first one counts.
+/// Sets the function that says what to do about errors, for all texts of errors
+/// from here on. Libraries do not know by which command they are called, so the
+/// program sets it; only the first call counts.
 pub fn set_advice(advice: Advice) {
-    // A program may set it as often as it begins something.
+    // A program may call this each time it begins something.
     let _ = ADVICE.set(advice);
 }
 

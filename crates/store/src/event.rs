@@ -1,8 +1,8 @@
 //! The event log of a run: one JSON object per line, only ever appended to.
 //!
-//! Dashboards, progress bars, trackers and reports are readers of it. A line
-//! is handed to the system in one write before `append` returns, so `kill -9`
-//! costs at most the line being written; a power cut may cost the last ones.
+//! Dashboards, progress bars, trackers and reports read it. A line is written
+//! with one system call before `append` returns, so `kill -9` loses at most the
+//! line being written; a power cut may lose the last lines.
 
 use crate::Error;
 use serde::{Deserialize, Serialize, de::DeserializeOwned, ser::SerializeMap};
@@ -34,8 +34,8 @@ impl Event {
 
     /// Adds the fields of a struct or map; any other value becomes the field `value`.
     ///
-    /// A log must not fail for what it is told, so a value that JSON cannot
-    /// hold becomes the field `unserialisable`, with the reason.
+    /// A log must not fail because of a value, so a value that JSON cannot hold
+    /// becomes the field `unserialisable`, with the reason.
     #[must_use]
     pub fn with(mut self, fields: &impl Serialize) -> Self {
         match serde_json::to_value(fields) {
@@ -97,7 +97,7 @@ pub struct EventLog {
 #[derive(Debug)]
 struct Writer {
     file: File,
-    /// The last write was cut off, so the next line needs a line of its own.
+    /// Whether the last write was cut off, so that the next event must begin with a line break.
     torn: bool,
 }
 
@@ -137,17 +137,18 @@ impl EventLog {
         line.push(b'\n');
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let start = usize::from(!writer.torn);
-        // A write that fails half-way leaves the mark, so that the next line
-        // stands alone. `write_all` is one system call unless the disk is full.
+        // A write that fails half-way leaves this mark, so that the next event
+        // starts on a new line. `write_all` is one system call unless the disk
+        // is full.
         writer.torn = true;
         let written = writer.file.write_all(&line[start..]);
         writer.torn = written.is_err();
         written.map_err(|source| file_error("write", &self.path, source))
     }
 
-    /// All events of a log, in the order in which they were written. Lines
-    /// that cannot be read, as a killed process leaves them, are passed over;
-    /// [`EventLog::inspect`] tells of them.
+    /// All events of a log, in the order in which they were written. Unreadable
+    /// lines, as a killed process leaves them, are skipped;
+    /// [`EventLog::inspect`] returns them.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -155,7 +156,7 @@ impl EventLog {
         Ok(Self::inspect(path)?.events)
     }
 
-    /// All events of a log, and the lines that are none.
+    /// All events of a log, and the lines that are not events.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -185,7 +186,7 @@ pub struct EventLogContent {
     pub damaged: Vec<DamagedLine>,
 }
 
-/// A line of a log that is no event.
+/// A line of a log that is not an event.
 #[derive(Debug)]
 pub struct DamagedLine {
     /// Its number, from 1.
@@ -194,7 +195,7 @@ pub struct DamagedLine {
     pub reason: String,
 }
 
-/// Also true for an empty file: there is no line to end.
+/// Whether the file ends with a line break. Also true for an empty file: there is no line to end.
 fn ends_with_newline(file: &mut File) -> io::Result<bool> {
     if file.seek(SeekFrom::End(0))? == 0 {
         return Ok(true);

@@ -1,11 +1,11 @@
-//! The journal of model calls: what was asked and paid once is never paid
-//! again. A SQLite file that several processes of one machine may share.
+//! The journal of model calls: a call that was paid once is never paid again.
+//! It is a SQLite file that several processes of one machine may share.
 //!
-//! Each entry carries a checksum over its key and content. One that does not
-//! match is taken for absent, so the call is made again and replaces it. Where
-//! the file itself is damaged (cut off, or its structure overwritten), reading
-//! fails with [`Error::JournalDamaged`], and [`Journal::salvage`] saves what
-//! can still be read.
+//! Each entry has a checksum over its key and content. An entry that does not
+//! match counts as absent, so the call is made again and replaces it. If the
+//! file itself is damaged (cut off, or its structure overwritten), reading
+//! fails with [`Error::JournalDamaged`], and [`Journal::salvage`] saves the
+//! entries that can still be read.
 //!
 //! An entry is in the operating system's hands when `put` returns (write-ahead
 //! log, `synchronous=NORMAL`): `kill -9` of any process loses none of them and
@@ -43,8 +43,9 @@ use std::{
 /// Raise this when the table changes, and migrate in `prepare`.
 const SCHEMA: i64 = 1;
 
-/// How long to wait for another process that is writing. Each holds the file
-/// for microseconds, so only a stopped process makes anyone wait this long.
+/// How long to wait for another process that is writing. Each process holds the
+/// file for microseconds, so only a process that was stopped makes others wait
+/// this long.
 const BUSY: Duration = Duration::from_secs(30);
 
 const CREATE: &str = "
@@ -61,7 +62,7 @@ const CREATE: &str = "
         checksum BLOB NOT NULL
     ) STRICT";
 
-/// What the journal saved, for people. Older versions do without it.
+/// The answers that the journal saved, for people. Older versions lack this table.
 const CREATE_REUSE: &str = "
     CREATE TABLE IF NOT EXISTS reuse (
         model TEXT NOT NULL PRIMARY KEY,
@@ -69,7 +70,7 @@ const CREATE_REUSE: &str = "
         saved_usd REAL NOT NULL
     ) STRICT";
 
-/// Entries that a shared store does not have yet. Older versions do without it.
+/// Entries that a shared store does not have yet. Older versions lack this table.
 const CREATE_OUTBOX: &str = "CREATE TABLE IF NOT EXISTS outbox (key BLOB NOT NULL PRIMARY KEY) STRICT";
 
 const SELECT: &str = "
@@ -106,7 +107,7 @@ pub struct Journal {
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    /// Device and number of the file; none if it is only read.
+    /// Device and inode of the file; none if it is only read.
     file: Option<(u64, u64)>,
     connection: Mutex<Connection>,
     damaged: AtomicU64,
@@ -132,7 +133,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Opens a file, or makes it. Whoever calls it holds the lock.
+    /// Opens a file, or creates it. The caller holds the lock.
     fn open_file(path: &Path) -> Result<Self, Error> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut connection = Connection::open_with_flags(path, flags).map_err(|source| journal_error(path, source))?;
@@ -169,7 +170,7 @@ impl Journal {
         self.inner.damaged.load(Ordering::Relaxed)
     }
 
-    /// Keeps a call. The entry survives `kill -9` from the moment this
+    /// Stores a call. The entry survives `kill -9` from the moment this
     /// returns, so the response may be used from then on.
     ///
     /// An intact entry of the same key stays as it is: its response may be in
@@ -181,7 +182,7 @@ impl Journal {
         self.insert(key, entry, |_, _| Ok(()))
     }
 
-    /// Keeps a call, and does something more in the same transaction.
+    /// Stores a call, and does something more in the same transaction.
     fn insert(
         &self,
         key: &Key,
@@ -200,8 +201,8 @@ impl Journal {
         })
     }
 
-    /// Whether what is written now would be found again: SQLite goes on with a
-    /// file that has no name any more.
+    /// Checks that what is written now will be found again: SQLite continues
+    /// with a file even if it was removed.
     fn writable(&self) -> Result<(), Error> {
         let path = || self.inner.path.display().to_string();
         let Some(opened) = self.inner.file else { return Err(Error::ReadOnly { path: path() }) };
@@ -227,7 +228,7 @@ impl Inner {
     }
 }
 
-/// Writes an entry where there is no intact one; whether there was none.
+/// Writes an entry unless there is an intact one; returns whether it wrote.
 fn write_if_new(connection: &Connection, key: &Key, entry: &Stored<'_, &str>) -> rusqlite::Result<bool> {
     let is_new = !matches!(stored(connection, key)?, Some(Ok(_)));
     if is_new {
@@ -253,13 +254,13 @@ fn write(connection: &Connection, entry: &Stored<'_, &str>) -> rusqlite::Result<
     Ok(())
 }
 
-/// What is wrong with an entry that is an object of a shared store.
+/// The problem of an entry that is an object of a shared store.
 pub(crate) fn check_object(key: &Key, bytes: &[u8]) -> Option<String> {
     shared::decode(key, bytes).err().map(|damaged| damaged.reason)
 }
 
-/// SQLite does not wait its turn while it turns to the write-ahead log, so
-/// processes that open a new journal at once take turns by this lock.
+/// SQLite does not queue while it switches to the write-ahead log, so processes
+/// that open a new journal at once take turns with this lock.
 fn lock(path: &Path) -> Result<File, Error> {
     let path = path.with_extension("lock");
     let lock = File::create(&path).map_err(|source| file_error("create", &path, source))?;

@@ -1,6 +1,7 @@
-//! What the names in a store mean. A store keeps names and bytes; whoever
-//! makes names tells it through a [`Layout`] what each of them is, so that it
-//! can note checksums, find what nobody needs and name what is damaged.
+//! The meaning of the names in a store. A store knows names and bytes; the code
+//! that makes the names tells it through a [`Layout`] what each of them is. So
+//! the store can write checksums, find objects that are no longer needed, and
+//! name damaged ones.
 
 use bytes::Bytes;
 use std::fmt;
@@ -16,7 +17,7 @@ pub trait Layout: fmt::Debug + Send + Sync {
     }
 
     /// What is wrong with an output of a task, by its name and its bytes, as
-    /// far as its format tells. It is asked where no checksum was noted.
+    /// far as its format shows it. It is asked if there is no checksum.
     fn problem(&self, _name: &str, _bytes: Bytes) -> Option<String> {
         None
     }
@@ -31,9 +32,9 @@ pub enum Kind {
         /// The ending of its format, for people.
         format: String,
     },
-    /// An output that lacks something, or a part of one that is being made.
+    /// An output that lacks something, or a part of an output that is being made.
     Partial {
-        /// The run that uses it; none if whoever does the task next does.
+        /// The run that uses it; none if any run may use it to continue.
         run: Option<String>,
     },
     /// A file of a run. The run may write it again.
@@ -45,9 +46,9 @@ pub enum Kind {
     },
     /// Which run was the last.
     Pointer,
-    /// What the workers of a run are given.
+    /// An input of a run's workers.
     Input,
-    /// What is of use to one machine only.
+    /// An object that only one machine can use.
     Machine,
     /// Anything else.
     Other,
@@ -61,7 +62,7 @@ pub enum RunFile {
     /// The artifacts that these come from; see
     /// [`RunArtifacts`](crate::upkeep::RunArtifacts).
     Artifacts,
-    /// What happened, one line after another. It grows.
+    /// A log of events, one line each. It grows.
     Log,
     /// Something else in JSON.
     Json,
@@ -70,8 +71,8 @@ pub enum RunFile {
 }
 
 impl Kind {
-    /// Whether a checksum is noted for it: for all that is written whole, but
-    /// not for a pointer, which says too little to need one.
+    /// Whether it has a checksum: all objects that are written as a whole do,
+    /// except a pointer, which holds too little to need one.
     pub(crate) fn has_checksum(&self) -> bool {
         match self {
             Self::Artifact { .. } | Self::Partial { .. } | Self::Input => true,
@@ -92,7 +93,7 @@ impl Kind {
     }
 }
 
-/// For a folder of files that nobody makes names for: no checksum is noted.
+/// The layout of a folder in which nobody makes names: it has no checksums.
 #[derive(Debug, Clone, Copy)]
 pub struct NoLayout;
 

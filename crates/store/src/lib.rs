@@ -1,6 +1,6 @@
-//! What an experiment keeps: content keys, artifacts, the journal of model
-//! calls and the event log of a run. It knows names and bytes: what they mean
-//! is said by whoever makes them, through a [`Layout`].
+//! The storage of an experiment: content keys, artifacts, the journal of model
+//! calls and the event log of a run. This crate knows names and bytes only; the
+//! code that makes names says through a [`Layout`] what they mean.
 
 mod access;
 mod artifact;
@@ -29,7 +29,7 @@ pub use staged::{staged_path, unique_token};
 
 use std::fmt;
 
-/// What can go wrong while keeping or finding something.
+/// The errors of storing and finding something.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -41,7 +41,7 @@ pub enum Error {
         /// Why it was refused.
         reason: String,
     },
-    /// The store cannot be used until somebody changes something.
+    /// The store cannot be used until a person changes something.
     #[error("{address}: {problem}")]
     Access {
         /// The store's address.
@@ -105,7 +105,7 @@ pub enum Error {
         /// The newest version known here.
         supported: i64,
     },
-    /// Something was to be written where things are only read.
+    /// Something was to be written in a store or journal that was opened only to read.
     #[error("{path} was opened to be read, and nothing is written there")]
     ReadOnly {
         /// The store or the file.
@@ -127,16 +127,16 @@ pub enum Error {
         path: String,
         /// What does not match.
         reason: String,
-        /// What became of it.
+        /// What was done with it.
         fate: Fate,
     },
-    /// A run that is to be kept is not among the finished ones.
+    /// A run that is to be kept is not a finished run.
     #[error("there is no such finished run: {run}")]
     NoSuchRun {
         /// The run.
         run: String,
     },
-    /// A run is to be kept, and its list of artifacts is not there.
+    /// A run that is to be kept has no list of its artifacts.
     #[error("the run {run} has no list of its artifacts, so nobody can tell what it needs")]
     NoListOfArtifacts {
         /// The run.
@@ -145,14 +145,14 @@ pub enum Error {
 }
 
 impl Error {
-    /// Something that cannot be understood, and that nothing was done with.
+    /// The error for something that cannot be understood; nothing was done with it.
     pub(crate) fn damaged(path: &str, reason: impl fmt::Display) -> Self {
         Self::Damaged { path: path.to_owned(), reason: reason.to_string(), fate: Fate::Untouched }
     }
 }
 
-/// What became of something that is damaged. In words it is the end of a
-/// sentence that says what is wrong.
+/// What was done with something damaged. Its text is the end of a sentence that
+/// says what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fate {
     /// Nothing was done with it.
@@ -166,7 +166,7 @@ pub enum Fate {
     SetAsideByAnother,
     /// An output of a task was left in a store that was opened to be read.
     Readonly,
-    /// A file of a run was left: the run writes it anew.
+    /// A file of a run was left: the run writes it again.
     OfRun,
     /// It was left, and no task makes it again.
     Kept,

@@ -1,18 +1,18 @@
-//! The names of what a store writes of its own accord: checksums, model
-//! calls, what was set aside, the claims of runs. All other names are made by
-//! whoever keeps something, and told apart by their [`Layout`].
+//! The names that a store makes itself: checksums, model calls, objects that
+//! were set aside, the claims of runs. Its users make all other names, and a
+//! [`Layout`] tells what they mean.
 
 use crate::{Key, Kind, Layout};
 
 /// Where checksums are.
 const CHECKSUMS: &str = "checksums";
-/// Where model calls are, where machines share them.
+/// The folder of model calls that machines share.
 const CALLS: &str = "journal";
-/// Where objects go that are not what was written.
+/// The folder of damaged objects.
 pub(crate) const DAMAGED: &str = "damaged";
-/// Where runs that go on say what they use.
+/// The folder in which running runs say what they use.
 pub(crate) const LEASES: &str = "leases";
-/// Where removals that go on say so.
+/// The folder in which running removals show that they run.
 pub(crate) const REMOVALS: &str = "removals";
 
 /// An object of a store, by its name.
@@ -22,9 +22,9 @@ pub(crate) enum Object {
     Call(Key),
     /// The checksum of another object.
     Checksum,
-    /// What was damaged and set aside.
+    /// A damaged object that was set aside.
     SetAside,
-    /// What runs that go on now say of themselves, and removals.
+    /// A claim of a running run, or the mark of a removal.
     Claim,
     /// A file of the journal, which belongs to one machine.
     Journal,
@@ -48,7 +48,7 @@ impl Object {
         }
     }
 
-    /// Whether a checksum is noted for it. Calls carry their own.
+    /// Whether it has a checksum. Calls carry their own.
     pub(crate) fn has_checksum(&self) -> bool {
         match self {
             Self::Kept(kind) => kind.has_checksum(),
@@ -61,22 +61,22 @@ impl Object {
         matches!(self, Self::Kept(Kind::Artifact { .. } | Kind::Partial { .. }))
     }
 
-    /// Whether it says that a run is there: who finds it finds the rest.
+    /// Whether it shows that a run is there. It is copied last, so whoever finds it finds the rest.
     pub(crate) fn is_of_run(&self) -> bool {
         matches!(self, Self::Kept(Kind::Run { .. } | Kind::Pointer))
     }
 
-    /// Whether it is of use to one machine only.
+    /// Whether only one machine can use it.
     pub(crate) fn is_of_machine(&self) -> bool {
         matches!(self, Self::Journal | Self::Kept(Kind::Machine))
     }
 
-    /// Whether there is something to compare it with, or to look at.
+    /// Whether it can be compared with a checksum or checked by its format.
     pub(crate) fn is_verified(&self) -> bool {
         !matches!(self, Self::Checksum | Self::SetAside | Self::Claim) && !self.is_of_machine()
     }
 
-    /// Whether a copy of the store has it too. Checksums are noted again.
+    /// Whether a copy of the store has it too. Checksums are written anew.
     pub(crate) fn is_copied(&self) -> bool {
         self.is_verified()
     }
@@ -94,18 +94,18 @@ impl Object {
     }
 }
 
-/// Where a call's entry is.
+/// The name of a call's entry.
 pub(crate) fn call(key: &Key) -> String {
     let hex = key.hex();
     format!("{CALLS}/{}/{hex}.json", &hex[..2])
 }
 
-/// Where an object is noted to have this checksum, in hexadecimal digits.
+/// The name that records this checksum, in hexadecimal digits, of an object.
 pub(crate) fn checksum(of: &str, digits: &str) -> String {
     format!("{CHECKSUMS}/{of}.{digits}")
 }
 
-/// The folder of an object's checksums. Those of others may be there too.
+/// The folder of an object's checksums. It may also hold checksums of other objects.
 pub(crate) fn checksum_folder(of: &str) -> String {
     match of.rsplit_once('/') {
         Some((folder, _)) => format!("{CHECKSUMS}/{folder}"),
@@ -113,19 +113,19 @@ pub(crate) fn checksum_folder(of: &str) -> String {
     }
 }
 
-/// The object that a checksum is of, and the checksum's digits.
+/// The object that a checksum belongs to, and the checksum's digits.
 pub(crate) fn parse_checksum(name: &str) -> Option<(&str, &str)> {
     let (of, digits) = name.strip_prefix(CHECKSUMS)?.strip_prefix('/')?.rsplit_once('.')?;
     let is_whole = digits.len() == 64 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     is_whole.then_some((of, digits))
 }
 
-/// Where an object goes that is set aside, with a token that nobody else has.
+/// The name under which an object is set aside, with a unique token.
 pub(crate) fn set_aside(of: &str, token: &str) -> String {
     format!("{DAMAGED}/{of}.{token}")
 }
 
-/// The object that was set aside under a name.
+/// The object that was set aside under this name.
 pub(crate) fn parse_set_aside(name: &str) -> Option<&str> {
     let (of, _) = name.strip_prefix(DAMAGED)?.strip_prefix('/')?.rsplit_once('.')?;
     Some(of)

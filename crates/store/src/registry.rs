@@ -1,7 +1,7 @@
 //! One list per kind of component: the whole registration of a component is
 //! one line in its folder's `mod.rs`.
 
-/// Reads a file that settings name, given its path as it is written there.
+/// Reads a file that settings name, given its path as the settings write it.
 pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
 /// Declares the components of one kind.
@@ -16,11 +16,11 @@ pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 /// `impl Config { pub(super) fn build(&self, cx: Context) -> Result<Box<dyn Trait>, Error> }`.
 ///
 /// `Openai => chat_openai in remote` names a module that the module `remote`
-/// declares: such a component may be part of a folder that is closed.
+/// declares: the insides of that folder stay private.
 ///
-/// What more the enum should derive stands above it: with `#[derive(schemars::JsonSchema)]` there, and on each
-/// `Config`, names, types, defaults and descriptions of all settings can be asked for: what the classes of the Python
-/// package are written from.
+/// Further derives of the enum are written above it. With `#[derive(schemars::JsonSchema)]` there and on each
+/// `Config`, the names, types, defaults and descriptions of all settings are available; the classes of the Python
+/// package are written from them.
 #[macro_export]
 macro_rules! registry {
     (@declare $module:ident) => { mod $module; };

@@ -1,5 +1,5 @@
-//! Files on their way to their place: written beside it under a name that
-//! nobody else has, and then moved, so that nobody reads half of one.
+//! Files that are being written: each is written beside its place under a
+//! unique name and then moved, so that nobody reads half a file.
 
 use crate::Error;
 use std::{
@@ -13,13 +13,13 @@ use std::{
     },
 };
 
-/// What stands between a file's name and the rest while it is being written.
+/// Separates a file's name from the token while the file is being written.
 const MARK: char = '#';
 
-/// A part of a name that nobody else has: neither another process of this
-/// machine, nor one of another machine or container that sees the same folder
-/// (where process ids are the same again and again), nor a fork of this one.
-/// Letters `a` to `f`, digits and `-`.
+/// A unique part of a name: no other process of this machine has it, no process
+/// of another machine or container that sees the same folder (where process ids
+/// repeat), and no fork of this process. It consists of the letters `a` to `f`,
+/// digits and `-`.
 pub fn unique_token() -> String {
     // From the operating system's randomness, once for each process.
     static RANDOM: OnceLock<u64> = OnceLock::new();
@@ -29,10 +29,9 @@ pub fn unique_token() -> String {
     format!("{random:016x}-{:x}-{:x}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// The name of a file that is to become `path` when it is complete: in the
-/// same folder, with a [`unique_token`] after a `#`. What a killed writer
-/// leaves under such a name is seen by no reader of a store, and
-/// `upkeep::litter` finds it.
+/// The name of a file that is to become `path` when it is complete: in the same
+/// folder, with a [`unique_token`] after a `#`. Readers of a store never see
+/// such files; `upkeep::litter` finds those that a killed writer left.
 pub fn staged_path(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     let _ = write!(name, "{MARK}{}", unique_token());
@@ -46,11 +45,11 @@ pub(crate) fn is_staged(path: &Path) -> bool {
     token.is_some_and(|token| !token.is_empty() && token.chars().all(|c| c.is_ascii_hexdigit() || c == '-'))
 }
 
-/// A file on its way to its name; what did not arrive is removed.
+/// A file that is being written; if it is not moved to its place, it is removed.
 pub(crate) struct Staged(pub(crate) PathBuf);
 
 impl Staged {
-    /// A free name in a place's folder, which is made if it is missing.
+    /// A free name in the folder of a path; the folder is created if it is missing.
     pub(crate) fn beside(path: &Path) -> Result<Self, Error> {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|source| file_error("create", folder, source))?;
@@ -74,7 +73,7 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        // After a rename there is nothing here, and that is no error.
+        // After a rename there is nothing here, which is no error.
         let _ = std::fs::remove_file(&self.0);
     }
 }
@@ -94,8 +93,8 @@ mod tests {
         let names: HashSet<PathBuf> = (0..1000).map(|_| staged_path(path)).collect();
         assert_eq!(names.len(), 1000);
         assert!(names.iter().all(|name| is_staged(name) && name.parent() == path.parent()));
-        // What is left of the process id is not what tells processes apart:
-        // two containers have the same ids and count from 0.
+        // The process id alone does not tell processes apart: two containers
+        // have the same ids and count from 0.
         let own = unique_token();
         let other = std::process::Command::new(std::env::current_exe()?)
             .args(["--exact", "staged::tests::tells_its_token", "--ignored", "--nocapture"])

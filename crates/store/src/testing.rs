@@ -1,31 +1,30 @@
-//! For the tests of all crates: what components give for a fixed input is
-//! pinned in a file, so that no output changes without a new `VERSION`, and
-//! no artifact of an old version is taken for one of a new version. Not for
-//! users.
+//! For the tests of all crates: the outputs of components for a fixed input are
+//! pinned in a file. So no output changes without a new `VERSION`, and no
+//! artifact of an old version is taken for one of a new version. Not for users.
 
 use crate::KeyBuilder;
 use serde::Serialize;
 use serde_json::Value;
 use std::{collections::BTreeMap, fmt::Write, path::Path};
 
-/// Numbers are compared after so many decimals: the last bits of a sum or of a
+/// Numbers are compared to this precision: the last bits of a sum or of a
 /// logarithm may differ between processors and C libraries.
 const DECIMALS: f64 = 1e4;
-/// Of a digest, so many digits are written.
+/// How many digits of a digest are written.
 const DIGITS: usize = 16;
 const HEAD: &str = "# Made by tests; the test `…_are_pinned` of the crate says how to write it anew.\n\
                     # component, VERSION, digest of the input, digest of the output\n";
 
-/// What a component gave for a fixed input.
+/// The output of a component for a fixed input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     /// The component.
     pub component: String,
     /// Its `VERSION`.
     pub version: u32,
-    /// The digest of its settings and of what it was given.
+    /// The digest of its settings and its input.
     pub input: String,
-    /// The digest of what it gave.
+    /// The digest of its output.
     pub output: String,
 }
 
@@ -56,7 +55,7 @@ impl Pin {
 fn rounded(value: Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
-            // Adding 0 makes 0 of -0.
+            // Adding 0 turns -0 into 0.
             number.as_f64().map_or(Value::Null, |number| ((number * DECIMALS).round() / DECIMALS + 0.0).into())
         }
         Value::Array(items) => items.into_iter().map(rounded).collect(),
@@ -65,9 +64,9 @@ fn rounded(value: Value) -> Value {
     }
 }
 
-/// Compares what all components of a registry gave with the pins in a file;
-/// with `rewrite`, writes the file anew instead. Components that could not be
-/// tried here are `skipped`: their pins stay as they are.
+/// Compares the outputs of all components of a registry with the pins in a
+/// file; with `rewrite`, writes the file anew instead. Components that could
+/// not be tried here are `skipped`: their pins stay as they are.
 ///
 /// An output that changed for the same input and the same `VERSION` is refused
 /// either way.
@@ -162,7 +161,7 @@ mod tests {
         check(&[pin(2, "a", 0.6)], true).unwrap();
         check(&[pin(2, "a", 0.6)], false).unwrap();
         assert!(refused(&[pin(1, "a", 0.5)], true).contains("VERSION is 1, but 2 was pinned"));
-        // Another input says nothing about the output.
+        // With another input, the output says nothing.
         assert!(refused(&[pin(2, "b", 0.9)], false).contains("not what was pinned"));
         check(&[pin(2, "b", 0.9)], true).unwrap();
     }

@@ -1,58 +1,60 @@
-//! A token bucket that mirrors one on the other side.
+//! A token bucket that mirrors the provider's.
 
 use crate::RateHint;
 use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
-/// Spending further back than this no longer matters: calls end sooner.
+/// Spending that is older than this no longer matters: calls end sooner.
 const REMEMBERED: Duration = Duration::from_secs(120);
-/// And not more spendings than this are kept.
+/// No more than this many spendings are remembered.
 const KEPT: usize = 1 << 14;
-/// Without word from the other side, a second's worth may be spent at once.
+/// Before the other side says anything, the amount of this time may be spent at once.
 const BURST: Duration = Duration::from_secs(1);
-/// After this time, a refused call is known to be one.
+/// After this time, it is known whether a call was refused.
 const SETTLED: Duration = Duration::from_millis(200);
-/// The charge is measured over so many calls.
+/// The charge is measured over this many calls.
 const MEASURED: usize = 10;
-/// Calls do not travel equally fast: this long before something is there, it
-/// is not asked for.
+/// Calls travel at different speeds, so an amount is asked for only when it has
+/// been there for this long.
 const JITTER: Duration = Duration::from_millis(4);
 
-/// What may be spent: it fills at a rate, up to a capacity.
+/// The amount that may be spent: it fills at a rate, up to a capacity.
 #[derive(Debug)]
 pub(crate) struct Bucket {
-    /// Per second; nothing is limited while it is unknown.
+    /// The rate per second; while it is unknown, nothing is limited.
     rate: Option<f64>,
     level: f64,
     capacity: f64,
     filled: Instant,
-    /// When the newest call was sent whose answer was heard.
+    /// When the newest call was sent whose answer has arrived.
     heard: Option<Instant>,
-    /// What was spent: when, and the sum until then, as callers estimated it.
+    /// The spendings: when, and the sum until then, in the callers' estimates.
     spent: VecDeque<(Instant, f64)>,
     total: f64,
-    /// What the other side charges for each unit of the callers' estimates.
+    /// How much the other side charges for each unit of the callers' estimates.
     charge: f64,
-    /// Whether that has to be measured: it is known of calls.
+    /// Whether the charge has to be measured; for calls it is known.
     estimated: bool,
     from: Option<Mark>,
-    /// To where, as soon as what was sent until then is settled.
+    /// The end of the measured time; the charge is computed as soon as all calls
+    /// sent until then are settled.
     to: Option<Mark>,
-    /// Whether a call had to wait since then.
+    /// Whether a call has had to wait since then.
     held: bool,
 }
 
-/// What was left when a call arrived.
+/// The remaining level when a call arrived.
 #[derive(Debug, Clone, Copy)]
 struct Mark {
     at: Instant,
     left: f64,
-    /// Whether more was left than a bucket takes in.
+    /// Whether the level was so near the capacity that refills may have been
+    /// lost.
     full: bool,
 }
 
 impl Bucket {
-    /// With a known limit per minute, or none.
+    /// A bucket with a known limit per minute, or none.
     pub(crate) fn new(per_minute: Option<f64>, now: Instant) -> Self {
         let rate = per_minute.filter(|limit| *limit > 0.0).map(|limit| limit / 60.0);
         let capacity = rate.map_or(0.0, |rate| (rate * BURST.as_secs_f64()).max(1.0));
@@ -72,12 +74,12 @@ impl Bucket {
         }
     }
 
-    /// For costs that callers can only estimate.
+    /// Makes it a bucket for costs that callers can only estimate.
     pub(crate) fn estimated(self) -> Self {
         Self { estimated: true, ..self }
     }
 
-    /// Another limit per minute, or none, from now on. What was saved stays.
+    /// Sets another limit per minute, or none, from now on. The level stays.
     pub(crate) fn limit(&mut self, per_minute: Option<f64>, now: Instant) {
         self.fill(now);
         match (per_minute, self.rate) {
@@ -99,7 +101,7 @@ impl Bucket {
     pub(crate) fn ready(&mut self, cost: f64, now: Instant) -> Option<Instant> {
         let rate = self.rate?;
         let cost = cost * self.charge;
-        // What is asked for at once cannot be more than there ever is.
+        // A bucket never holds more than its capacity, so no more is asked for at once.
         let reserve = (rate * JITTER.as_secs_f64() + 0.5).min(cost / 2.0);
         let needed = cost + reserve;
         self.capacity = self.capacity.max(needed);
@@ -109,7 +111,7 @@ impl Bucket {
         (lacking > 1e-9).then(|| now + Duration::from_secs_f64((lacking / rate).clamp(1e-4, 3600.0)))
     }
 
-    /// Spends.
+    /// Takes this cost out of the bucket.
     pub(crate) fn spend(&mut self, cost: f64, now: Instant) {
         self.fill(now);
         if self.rate.is_some() {
@@ -122,23 +124,24 @@ impl Bucket {
         }
     }
 
-    /// A call was refused for want of what is counted here, so calls are
-    /// dearer than they were thought to be.
+    /// A call was refused because this limit was reached, so calls cost more
+    /// than was assumed.
     pub(crate) fn was_too_cheap(&mut self) {
         if self.estimated {
             self.charge = (self.charge * 1.1).min(4.0);
         }
     }
 
-    /// What was spent on a call, started then, that was refused was not
-    /// taken. The level needs no change: it follows the refusal's headers.
+    /// Gives back the cost of a refused call that started then: the other side
+    /// did not take it. The level does not change here, because it follows the
+    /// headers of the refusal.
     pub(crate) fn refund(&mut self, cost: f64, started: Instant) {
         let first = self.spent.partition_point(|(at, _)| *at < started);
         self.spent.range_mut(first..).for_each(|(_, total)| *total -= cost);
         self.total -= cost;
     }
 
-    /// Takes over what the other side says.
+    /// Applies the announcement of the other side.
     pub(crate) fn hear(&mut self, hint: &RateHint, sent: Instant, now: Instant) {
         self.fill(now);
         if let Some(limit) = hint.per_minute.filter(|limit| limit.is_finite() && *limit > 0.0) {
@@ -147,13 +150,13 @@ impl Bucket {
         let (Some(rate), Some(remaining)) = (self.rate, hint.remaining) else {
             return;
         };
-        // Answers overtake each other; an older one is no news.
+        // Answers can overtake each other; an older one is no news.
         if self.heard.is_some_and(|heard| sent < heard) {
             return;
         }
         self.heard = Some(sent);
-        // It was true when that call arrived: since then the bucket was filled,
-        // and calls that were sent after it have spent.
+        // The announced level held when that call arrived. Since then the
+        // bucket has filled, and calls that were sent later have spent.
         let since = now.saturating_duration_since(sent).as_secs_f64();
         let spent_until = self.spent_until(sent);
         self.measure_charge(rate, sent, remaining);
@@ -162,9 +165,9 @@ impl Bucket {
         self.level = level;
     }
 
-    /// Compares the callers' estimates with what the other side took. A
-    /// caller can only estimate the tokens of an answer, and providers charge
-    /// for the longest possible one or for the real one.
+    /// Compares the callers' estimates with the amounts that the other side
+    /// took. A caller can only estimate the tokens of an answer, and a provider
+    /// charges either for the longest possible answer or for the real one.
     fn measure_charge(&mut self, rate: f64, sent: Instant, remaining: f64) {
         if !self.estimated {
             return;
@@ -188,15 +191,15 @@ impl Bucket {
             let charged = from.left + rate * (to.at - from.at).as_secs_f64() - to.left;
             self.charge = 0.5 * self.charge + 0.5 * charged / estimated;
         } else if self.held {
-            // What a full bucket took in cannot be measured, but calls that
-            // wait beside a full bucket are thought dearer than they are.
+            // Nothing can be measured while the bucket is full. But if calls
+            // wait beside a full bucket, their cost is overestimated.
             self.charge *= 0.8;
         }
         self.charge = self.charge.clamp(0.02, 4.0);
         (self.from, self.held) = (Some(to), false);
     }
 
-    /// Learns a rate that nobody announced.
+    /// Sets a learned rate that nobody announced.
     pub(crate) fn learn(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.rate = Some(per_second.max(1e-3));
@@ -204,7 +207,7 @@ impl Bucket {
         self.level = 0.0;
     }
 
-    /// Fills faster from now on.
+    /// Fills at a higher rate from now on.
     pub(crate) fn raise(&mut self, per_second: f64, now: Instant) {
         self.fill(now);
         self.rate = Some(per_second);
@@ -221,12 +224,12 @@ impl Bucket {
         last.map_or_else(|| self.spent_before(), |(_, total)| *total)
     }
 
-    /// What was spent before the first that is remembered.
+    /// The sum of spendings before the first one that is remembered.
     fn spent_before(&self) -> f64 {
         let first = self.spent.front().map_or(self.total, |(_, total)| *total);
         let second = self.spent.get(1).map_or(first, |(_, total)| *total);
-        // The first one's own cost is unknown once those before it are
-        // forgotten; that of its neighbour is near enough.
+        // The cost of the first spending is unknown once earlier ones are
+        // forgotten; the cost of the next one is close enough.
         (first - (second - first).max(0.0)).max(0.0)
     }
 

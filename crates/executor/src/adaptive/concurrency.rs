@@ -1,30 +1,31 @@
-//! How many calls may be in flight, learned from which of them are refused.
+//! Learns from refusals how many calls may be in flight.
 
 use crate::Outcome;
 use std::{ops::Range, time::Duration};
 use tokio::time::Instant;
 
-/// So many accepted calls before one more is tried, and at most.
+/// How many accepted calls it takes before one more is tried, at first and at most.
 const PROBE_AFTER: (u32, u32) = (25, 400);
-/// A limit on concurrency that was lowered refuses for a moment; refusals that
-/// lower it again after such a time are due to a rate.
+/// When a limit on concurrency is lowered, refusals follow for a moment.
+/// Refusals that lower the level again within this range of time afterwards are
+/// caused by a rate.
 const AGAIN: Range<Duration> = Duration::from_secs(1)..Duration::from_secs(20);
-/// The share of refusals below which they say nothing: some providers refuse
-/// at random.
+/// A share of refusals below this means nothing: some providers refuse at
+/// random.
 const NOISE: f64 = 0.02;
 
-/// The concurrency, and what is known of its limit.
+/// The present concurrency, and what is known about its limit.
 #[derive(Debug)]
 pub(super) struct Concurrency {
     /// Its whole part is how many calls may be in flight.
     level: f64,
     growth: Growth,
-    /// The most calls in flight of which one more was accepted, since the
-    /// limit was last seen to be lower.
+    /// The most calls in flight of which one more was accepted, since the limit
+    /// was last seen to be lower.
     proven: usize,
     /// The level before it was last raised to try one more.
     tried_from: Option<f64>,
-    /// When fewer in flight were accepted than before.
+    /// When fewer calls in flight were accepted than before.
     lowered: Option<Instant>,
 }
 
@@ -51,7 +52,7 @@ impl Concurrency {
         self.level = level;
     }
 
-    /// Calls time out, so there are too many of them.
+    /// Halves the level, because calls time out.
     pub(super) fn halve(&mut self) {
         self.level = (self.level / 2.0).max(1.0);
     }
@@ -63,19 +64,19 @@ impl Concurrency {
         }
     }
 
-    /// Grows fast again, from this level at least.
+    /// Lets the level grow fast again, from at least this level.
     pub(super) fn grow_fast_from(&mut self, level: f64) {
         self.growth = Growth::Fast;
         self.level = self.level.max(level);
     }
 
-    /// A call was accepted; `is_queued` says that calls wait on the other side,
-    /// so that more of them would not be faster.
+    /// A call was accepted. `is_queued` says that calls wait on the other side,
+    /// so that more calls would not be faster.
     pub(super) fn accept(&mut self, outcome: &Outcome, is_queued: bool, maximum: usize, now: Instant) {
         let in_flight = outcome.in_flight;
-        // Where places were left free, more of them say nothing.
+        // If places are free, more places would make no difference.
         let full = in_flight + 1 >= self.whole();
-        // A call that started before the limit was lowered says nothing of it now.
+        // A call that started before the limit was lowered says nothing about the present limit.
         let current =
             self.lowered.is_none_or(|lowered| now.checked_sub(outcome.latency).is_some_and(|at| at >= lowered));
         if current {
@@ -89,7 +90,7 @@ impl Concurrency {
             Growth::Fast => {}
             Growth::Probing { left, after, step } if full => {
                 if current && self.tried_from.is_some_and(|before| in_flight as f64 > before) {
-                    // One more was accepted: there is more, so go faster.
+                    // One more call was accepted, so there is more room: grow faster.
                     self.tried_from = None;
                     *left = (in_flight as u32).min(*left);
                     *after = PROBE_AFTER.0;
@@ -107,13 +108,13 @@ impl Concurrency {
         self.level = self.level.min(maximum as f64);
     }
 
-    /// A call was refused for which no known rate is to blame; `is_first` says
-    /// that none was refused just before. Whether fewer calls than before are
-    /// accepted for the second time, which a limit on concurrency does not
-    /// explain.
+    /// A call was refused, and no known rate is to blame. `is_first` says that
+    /// no other call was refused just before. Returns whether fewer calls than
+    /// before are accepted for the second time, which a limit on concurrency
+    /// does not explain.
     pub(super) fn refuse(&mut self, outcome: &Outcome, is_first: bool, refused_share: f64, now: Instant) -> bool {
-        // Those of the calls in flight that were not refused were accepted;
-        // the others will end in a moment.
+        // The calls in flight that were not refused were accepted; the refused
+        // ones end in a moment.
         let others = outcome.others.max(1);
         let after = match self.growth {
             Growth::Probing { after, .. } if is_first => (after * 2).min(PROBE_AFTER.1),
@@ -122,8 +123,8 @@ impl Concurrency {
         };
         self.growth = Growth::Probing { left: after, after, step: 1 };
         if let Some(before) = self.tried_from.take() {
-            // One more was too many. Which of the calls in flight it was
-            // is the other side's choice.
+            // One call was too many; the other side chooses which of the calls
+            // in flight it refuses.
             self.level = self.level.min(before);
             self.proven = self.proven.min(before as usize);
             return false;
@@ -132,8 +133,8 @@ impl Concurrency {
             self.level = self.level.min(others.max(self.proven) as f64);
             return false;
         }
-        // Fewer than before are accepted: either the limit is lower now, or
-        // it is not on concurrency.
+        // Fewer calls than before are accepted: either the limit is lower now,
+        // or the limit is not on concurrency.
         let since = self.lowered.map(|lowered| now.saturating_duration_since(lowered));
         if since.is_some_and(|since| since < outcome.latency) || refused_share < NOISE {
             return false;

@@ -1,26 +1,26 @@
-//! The default controller: learns concurrency, calls per minute and tokens
-//! per minute at once, from what the other side says and from what it does.
+//! The default controller: learns concurrency, calls per minute and tokens per
+//! minute at once, from what the other side announces and from how it behaves.
 //!
 //! - **Rates.** Each limit on calls or tokens is a token bucket. Its rate and
-//!   level come from the answers' headers as soon as one is heard, or were
-//!   declared. Where no limit is known and calls are refused although fewer are
-//!   in flight than were accepted before, a rate is learned from how many
-//!   were accepted lately, and raised slowly while none is refused.
+//!   level are declared, or come from the headers of answers. If no limit is
+//!   known and calls are refused although fewer are in flight than were
+//!   accepted before, a rate is learned from the number of calls that were
+//!   accepted lately; it is raised slowly while no call is refused.
 //! - **Concurrency.** It starts with a few calls and, until the first answer,
-//!   lets in one more every few milliseconds, so that a slow and generous
-//!   provider is not met with a slow start. Then it grows by one with each
-//!   answer, as TCP's slow start does, until a call is refused for which no
-//!   rate is to blame, or until more calls in flight only make each slower.
-//!   The number that was accepted then is kept; at times, less often after
-//!   each refusal, one more is tried, and while that is accepted it grows fast
-//!   again.
-//! - **Headers are checked against what happens.** A limit of nothing, or one
-//!   that more calls passed in a minute than it allows, is not believed; nor is
-//!   a rate blamed for refusals that go on though calls are held back by it. A
-//!   limit that is not believed holds nothing back, and refusals then lower the
-//!   concurrency. No pause is longer than a minute.
-//! - A refusal is one of [`ErrorClass::RateLimited`] or
-//!   [`ErrorClass::Overloaded`]; other failures say nothing of limits, but
+//!   lets in one more every few milliseconds, so that a slow but generous
+//!   provider is used well from the start. Then it grows by one with each
+//!   answer, as in TCP's slow start, until a call is refused and no rate is to
+//!   blame, or until more calls in flight only make each call slower. The
+//!   number that was accepted then is kept. From time to time, less often after
+//!   each refusal, one more call is tried; while that is accepted, the number
+//!   grows fast again.
+//! - **Announcements are compared with what happens.** A limit of zero is not
+//!   believed, nor a limit that more calls passed within a minute than it
+//!   allows. A rate is not blamed for refusals that continue although calls are
+//!   held back by it. A limit that is not believed holds no calls back;
+//!   refusals then lower the concurrency. No pause is longer than a minute.
+//! - A refusal is an error of the class [`ErrorClass::RateLimited`] or
+//!   [`ErrorClass::Overloaded`]. Other failures say nothing about limits, but
 //!   three time-outs in a row halve the concurrency.
 //!
 //! Sources: V. Jacobson, "Congestion Avoidance and Control", SIGCOMM 1988
@@ -49,19 +49,19 @@ use std::{
 use tokio::time::Instant;
 use trust::Trust;
 
-/// Until the first answer, one more call may start after each such time.
+/// Until the first answer, one more call may start after each interval.
 const PACE: Duration = Duration::from_millis(5);
 
-/// What is known of the other side from the start.
+/// What is known about the limits of the other side from the start.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct AdaptiveSettings {
     /// Calls in flight at first; 8 by default.
     pub initial: usize,
     /// Calls in flight at most; 256 by default.
     pub maximum: usize,
-    /// The limit on calls, where it is known; else it is learned.
+    /// The limit on calls, if it is known; otherwise it is learned.
     pub requests_per_minute: Option<f64>,
-    /// The limit on tokens, where it is known; else it is learned.
+    /// The limit on tokens, if it is known; otherwise it is learned.
     pub tokens_per_minute: Option<f64>,
 }
 
@@ -71,7 +71,7 @@ impl Default for AdaptiveSettings {
     }
 }
 
-/// See the [module's head](self).
+/// The controller that the [module's documentation](self) describes.
 pub struct Adaptive {
     initial: usize,
     maximum: AtomicUsize,
@@ -90,7 +90,7 @@ struct State {
     latency: Latency,
 }
 
-/// The calls before the first answer.
+/// The state before the first answer.
 #[derive(Debug, Default)]
 struct Start {
     began: Option<Instant>,
@@ -109,7 +109,7 @@ struct Announced {
 }
 
 impl Adaptive {
-    /// A controller that knows this much.
+    /// A controller with this knowledge.
     pub fn new(settings: AdaptiveSettings) -> Self {
         let maximum = settings.maximum.max(1);
         let settings = AdaptiveSettings { maximum, initial: settings.initial.clamp(1, maximum), ..settings };
@@ -121,7 +121,7 @@ impl Adaptive {
             attempts: Attempts::default(),
             latency: Latency::default(),
         };
-        // Until the first answer, it is `admit` that holds calls back.
+        // Until the first answer, `admit` holds calls back.
         Self {
             initial: settings.initial,
             maximum: maximum.into(),
@@ -137,8 +137,8 @@ impl Adaptive {
         (state.rates.requests.rate(), state.rates.tokens.rate())
     }
 
-    /// Takes what else is known of the same limits: of two numbers for one,
-    /// the smaller holds from now on. Nothing becomes larger.
+    /// Applies further settings for the same limits: if both state a number,
+    /// the smaller one holds from now on. No limit becomes larger.
     pub fn restrict(&self, settings: &AdaptiveSettings) {
         let maximum = settings.maximum.max(1);
         let before = self.maximum.fetch_min(maximum, Ordering::AcqRel);
@@ -193,7 +193,7 @@ impl Controller for Adaptive {
         state.rates.hear(&hints, now);
         state.announced.hints = Some(hints);
         if let (Some(rate), Some(usual)) = (state.rates.known_rate(), state.latency.usual()) {
-            // A known rate needs this many in flight, by Little's law.
+            // By Little's law, a known rate needs this many calls in flight.
             state.concurrency.raise_if_fast((1.5 * rate * usual).min(self.maximum() as f64));
         }
         self.publish(state);
@@ -241,7 +241,7 @@ impl Announced {
         self.hints.is_some_and(|hints| hints.requests.per_minute.is_some() || hints.tokens.per_minute.is_some())
     }
 
-    /// Drops what is not believed any more.
+    /// Drops limits that are no longer believed.
     fn believe_anew(&mut self) {
         self.hints = self.hints.map(|hints| self.trust.believed(&hints));
     }
@@ -281,10 +281,10 @@ impl State {
         }
     }
 
-    /// Whether the last announcement leaves nothing for such a call.
+    /// Whether the last announcement leaves too little for such a call.
     fn rate_is_to_blame(&self, outcome: &Outcome) -> bool {
         let Some(hints) = &self.announced.hints else { return false };
-        // Without a rate there is nothing to hold calls back by.
+        // A limit without a rate cannot hold calls back.
         let short = |bucket: &Bucket, remaining: Option<f64>, needed: f64| {
             bucket.rate().is_some() && remaining.is_some_and(|remaining| remaining < needed)
         };
@@ -293,11 +293,11 @@ impl State {
                 || short(&self.rates.tokens, hints.tokens.remaining, outcome.cost as f64))
     }
 
-    /// Concurrency alone does not explain the refusals: a rate does.
+    /// Learns a rate, because concurrency alone does not explain the refusals.
     fn learn_rate(&mut self, outcome: &Outcome, now: Instant) {
         self.rates.pause(outcome.retry_after, now);
         if let Some(rate) = self.rates.learn(self.attempts.accepted_per_second(now), now) {
-            // From now on the rate holds calls back, so concurrency need not.
+            // From now on the rate holds calls back, so the concurrency may be higher.
             self.concurrency.grow_fast_from(2.0 * rate * self.latency.usual().unwrap_or(1.0));
         }
     }

@@ -5,22 +5,23 @@ use crate::RateHints;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How a learned rate grows each second without a refusal, and what is left of it after one.
+/// The growth of a learned rate in each second without a refusal, and the share that remains
+/// after a refusal.
 const RATE_GROWTH: f64 = 0.02;
 const RATE_CUT: f64 = 0.95;
-/// No wish to be left alone pauses all calls for longer than the first. One
-/// that is longer than the second is for the call that it came with.
+/// A requested wait pauses all calls for no longer than the first time. If it
+/// is longer than the second time, it concerns only the call that it came with.
 const PAUSE: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(300));
 
-/// What may start, by rate.
+/// The limits on how many calls may start.
 #[derive(Debug)]
 pub(super) struct Rates {
     pub(super) requests: Bucket,
     pub(super) tokens: Bucket,
     declared: Declared,
-    /// Where the rate of calls was learned: when it was last raised.
+    /// When the learned rate of calls was last raised; none if the rate was not learned.
     learned: Option<Instant>,
-    /// Nothing starts before.
+    /// No call starts before this time.
     paused_until: Option<Instant>,
 }
 
@@ -43,7 +44,7 @@ impl Rates {
         }
     }
 
-    /// Holds smaller limits than were declared so far. Whether there are any.
+    /// Applies smaller limits than were declared so far. Returns whether there are any.
     pub(super) fn restrict(&mut self, settings: &AdaptiveSettings, now: Instant) -> bool {
         let smaller = |limit: Option<f64>, declared: Option<f64>| {
             limit.filter(|limit| declared.is_none_or(|declared| *limit < declared))
@@ -62,12 +63,12 @@ impl Rates {
         requests.is_some() || tokens.is_some()
     }
 
-    /// Until when nothing starts, if calls are paused.
+    /// Until when no call starts, if calls are paused.
     pub(super) fn paused_until(&self, now: Instant) -> Option<Instant> {
         self.paused_until.filter(|until| *until > now)
     }
 
-    /// Takes what a call of this cost needs, or says when it is there.
+    /// Takes the cost of a call, or says when it will be available.
     pub(super) fn take(&mut self, cost: f64, now: Instant) -> Result<(), Instant> {
         self.raise_learned(now);
         let waits = [self.requests.ready(1.0, now), self.tokens.ready(cost, now)];
@@ -79,13 +80,13 @@ impl Rates {
         Ok(())
     }
 
-    /// A call that started then was refused, so it took nothing.
+    /// Gives back the cost of a refused call that started then.
     pub(super) fn refund(&mut self, cost: f64, started: Instant) {
         self.requests.refund(1.0, started);
         self.tokens.refund(cost, started);
     }
 
-    /// Takes over what the other side announces.
+    /// Applies the announcement of the other side.
     pub(super) fn hear(&mut self, hints: &RateHints, now: Instant) {
         self.requests.hear(&hints.requests, hints.sent, now);
         self.tokens.hear(&hints.tokens, hints.sent, now);
@@ -99,18 +100,19 @@ impl Rates {
         self.requests.rate().filter(|_| self.learned.is_none())
     }
 
-    /// Goes back to the declared limit on calls: the announced one does not hold.
+    /// Returns to the declared limit on calls, because the announced limit does not hold.
     pub(super) fn forget_requests(&mut self, now: Instant) {
         self.requests = Bucket::new(self.declared.requests, now);
     }
 
-    /// Goes back to the declared limit on tokens.
+    /// Returns to the declared limit on tokens.
     pub(super) fn forget_tokens(&mut self, now: Instant) {
         self.tokens = Bucket::new(self.declared.tokens, now).estimated();
     }
 
-    /// Learns the rate of calls from how many were accepted per second lately,
-    /// or lowers the one that it had learned. The rate, if there is one.
+    /// Learns the rate of calls from the number accepted per second lately, or
+    /// lowers the rate that was learned before. Returns the rate, if there is
+    /// one.
     pub(super) fn learn(&mut self, accepted_per_second: f64, now: Instant) -> Option<f64> {
         let rate = match self.requests.rate() {
             Some(rate) if self.learned.is_some() => rate * RATE_CUT,
@@ -135,7 +137,7 @@ impl Rates {
         }
     }
 
-    /// Starts nothing for as long as the other side asks, within bounds.
+    /// Starts no call for the wait that the other side asks for, within bounds.
     pub(super) fn pause(&mut self, wait: Option<Duration>, now: Instant) {
         if let Some(wait) = wait.filter(|wait| is_meant_for_all(*wait)) {
             let until = now + wait.min(PAUSE.0);
@@ -144,8 +146,8 @@ impl Rates {
     }
 }
 
-/// Whether a wish to be left alone for so long may concern more than the call
-/// that it came with.
+/// Whether such a requested wait may concern more than the call that it came
+/// with.
 pub(super) fn is_meant_for_all(wait: Duration) -> bool {
     wait <= PAUSE.1
 }

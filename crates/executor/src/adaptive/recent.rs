@@ -4,16 +4,16 @@ use crate::OutcomeKind;
 use std::{collections::VecDeque, time::Duration};
 use tokio::time::Instant;
 
-/// So many time-outs in a row halve the concurrency.
+/// This many time-outs in a row halve the concurrency.
 const TIMEOUTS: u32 = 3;
-/// The accepted calls from which a rate is learned.
+/// A rate is learned from this many accepted calls.
 const ACCEPTED: usize = 64;
 /// The weight of the newest attempt in the share of refusals.
 const SHARE: f64 = 1.0 / 128.0;
 /// Refusals within this time of each other are one event.
 const EVENT: Duration = Duration::from_secs(1);
-/// Once calls take this many times the shortest usual time, more in flight
-/// only means a longer queue on the other side.
+/// If calls take this many times the shortest usual time, more calls in flight
+/// only make the queue on the other side longer.
 const QUEUED: f64 = 4.0;
 /// The weight of the newest call in the usual time.
 const SMOOTHING: f64 = 0.1;
@@ -21,18 +21,19 @@ const SMOOTHING: f64 = 0.1;
 /// How attempts ended.
 #[derive(Debug, Default)]
 pub(super) struct Attempts {
-    /// When the last [`ACCEPTED`] accepted ones ended.
+    /// When the last [`ACCEPTED`] accepted attempts ended.
     accepted: VecDeque<Instant>,
-    /// When the last refused one ended.
+    /// When the last refused attempt ended.
     refused: Option<Instant>,
-    /// The share of refused ones, smoothed.
+    /// The share of refused attempts, smoothed.
     refused_share: f64,
     /// Time-outs in a row.
     timeouts: u32,
 }
 
 impl Attempts {
-    /// An attempt ended. Whether it was the last of [`TIMEOUTS`] time-outs in a row.
+    /// Records the end of an attempt. Returns whether it was the last of
+    /// [`TIMEOUTS`] time-outs in a row.
     pub(super) fn record(&mut self, kind: OutcomeKind) -> bool {
         self.refused_share += SHARE * (f64::from(u8::from(kind.is_refusal())) - self.refused_share);
         self.timeouts = if kind == OutcomeKind::TimedOut { self.timeouts + 1 } else { 0 };
@@ -50,7 +51,7 @@ impl Attempts {
         }
     }
 
-    /// An attempt was refused. Whether it is the first after a while.
+    /// Records a refusal. Returns whether it is the first after a while.
     pub(super) fn refused(&mut self, now: Instant) -> bool {
         let before = self.refused.replace(now);
         before.is_none_or(|refused| now.saturating_duration_since(refused) > EVENT)
@@ -66,7 +67,7 @@ impl Attempts {
     }
 }
 
-/// How many seconds accepted calls take.
+/// The time of accepted calls, in seconds.
 #[derive(Debug)]
 pub(super) struct Latency {
     usual: Option<f64>,
@@ -92,7 +93,7 @@ impl Latency {
         self.usual
     }
 
-    /// Whether calls wait on the other side.
+    /// Whether calls wait in a queue on the other side.
     pub(super) fn is_queued(&self) -> bool {
         self.usual.is_some_and(|usual| usual > QUEUED * self.shortest)
     }

@@ -1,5 +1,5 @@
-//! How far announced limits are believed: as far as they agree with what the
-//! other side does.
+//! Decides how far announced limits are believed: as far as they agree with
+//! what the other side does.
 
 use crate::{RateHint, RateHints};
 use std::{collections::VecDeque, time::Duration};
@@ -8,45 +8,47 @@ use tokio::time::Instant;
 /// No limit is larger; sums and products of such numbers stay finite.
 const MOST: f64 = 1e15;
 const MINUTE: Duration = Duration::from_secs(60);
-/// In a minute a limit lets through what it saved and what it refills, so
-/// twice as many calls; one more may be counted at its end.
+/// Within a minute a limit lets through its saved amount and its refill, so at
+/// most twice its number of calls; one more may be counted at the end of the
+/// minute.
 const PASSES: f64 = 2.0;
 const MARGIN: f64 = 1.0;
-/// How many times more tokens a call is thought to take than it surely does.
+/// A call may be estimated at this many times the tokens that it certainly takes.
 const ESTIMATED: f64 = 4.0;
-/// The weight of the newest call in the share of those that were refused for
-/// want of a rate though they were held back by it, and the share from which
-/// something else refuses them.
+/// The weight of the newest call in a share, and the threshold of that share.
+/// The share is that of calls which were refused because of a rate although
+/// they were held back by it. From the threshold on, something else than the
+/// rate refuses them.
 const WEIGHT: f64 = 1.0 / 32.0;
 const IN_VAIN: f64 = 0.3;
-/// For how long no rate is blamed then; twice as long each time, at most so often.
+/// For how long no rate is blamed then. The time doubles with each doubt, at most this many times.
 const DOUBT: Duration = Duration::from_secs(60);
 const DOUBLED: u32 = 6;
 
-/// What is known of how reliable the announcements are.
+/// What is known about the reliability of the announcements.
 #[derive(Debug, Default)]
 pub(super) struct Trust {
-    /// Calls that were accepted in the last minute: in which second, how many.
+    /// The calls that were accepted in the last minute: the second, and the number.
     accepted: VecDeque<(Instant, u32)>,
     total: u32,
     /// The limit on calls that was announced last and is believed.
     announced: Option<f64>,
     /// Limits on calls up to this are known not to hold.
     refuted: Option<f64>,
-    /// The same of tokens.
+    /// The limit on tokens that was announced last and is believed.
     announced_tokens: Option<f64>,
     refuted_tokens: Option<f64>,
     /// When a rate was first blamed: calls that started later were held back.
     blamed: Option<Instant>,
-    /// Of those, the share for which it was blamed again.
+    /// The share of these calls for which the rate was blamed again.
     in_vain: f64,
-    /// How often that was too large, and until when no rate is blamed for it.
+    /// How often that share was too large, and until when no rate is blamed because of it.
     doubts: u32,
     doubted_until: Option<Instant>,
 }
 
 impl Trust {
-    /// Hears an announcement, and gives the part of it that is believed.
+    /// Takes an announcement, and returns the part of it that is believed.
     pub(super) fn hear(&mut self, hints: &RateHints) -> RateHints {
         let believed = self.believed(hints);
         self.announced = believed.requests.per_minute.or(self.announced);
@@ -54,8 +56,9 @@ impl Trust {
         believed
     }
 
-    /// An announcement without numbers that cannot be or are known not to hold.
-    /// Of a limit that is not believed, nothing is.
+    /// The announcement without impossible numbers and without limits that are
+    /// known not to hold. If a limit is not believed, its other numbers are
+    /// dropped too.
     pub(super) fn believed(&self, hints: &RateHints) -> RateHints {
         let believed = |hint: &RateHint, refuted: Option<f64>| {
             let possible = |number: &f64| (0.0..=MOST).contains(number);
@@ -72,7 +75,7 @@ impl Trust {
         }
     }
 
-    /// A call was accepted. Whether that refutes the announced limit.
+    /// Records an accepted call. Returns whether it refutes the announced limit.
     pub(super) fn accepted(&mut self, latency: Duration, now: Instant) -> bool {
         self.weigh(latency, now, 0.0);
         match self.accepted.back_mut() {
@@ -91,17 +94,17 @@ impl Trust {
         refuted.is_some()
     }
 
-    /// A call that was thought to take so many tokens was accepted. Whether that
-    /// refutes the announced limit on tokens: of an estimate, which counts
-    /// the longest answer, a quarter was surely taken.
+    /// Records an accepted call with its estimated tokens. Returns whether it
+    /// refutes the announced limit on tokens. The estimate counts the longest
+    /// answer, so a quarter of it was certainly taken.
     pub(super) fn took(&mut self, tokens: f64) -> bool {
         let refuted = self.announced_tokens.take_if(|limit| tokens / ESTIMATED > PASSES * *limit + MARGIN);
         self.refuted_tokens = refuted.or(self.refuted_tokens);
         refuted.is_some()
     }
 
-    /// A call was refused, as it seems for want of a rate. Whether that is
-    /// believed: holding calls back must help.
+    /// Records a call that was apparently refused because of a rate. Returns
+    /// whether that is believed: holding calls back must help.
     pub(super) fn blames(&mut self, latency: Duration, now: Instant) -> bool {
         if self.doubted_until.is_some_and(|until| now < until) {
             return false;

@@ -1,5 +1,5 @@
-//! A process' side of a shared limit: the controller that keeps its calls
-//! within its lease, and the renewal of that lease.
+//! The side of a process that shares a limit: the controller that keeps its
+//! calls within its lease, and the renewal of that lease.
 
 use super::{Lease, Report};
 use crate::{Controller, Limiter, Outcome, RateHints, adaptive::bucket::Bucket};
@@ -19,24 +19,24 @@ use tokio::{
 /// The most outcomes that are kept for the next report; a process that reports
 /// too rarely loses the oldest.
 const KEPT: usize = 1024;
-/// When a call without a valid lease may try again. In effect never: a new
-/// lease wakes all calls that wait.
+/// When a call without a valid lease may try again: in effect never, because a
+/// new lease wakes all waiting calls.
 const UNTIL_LEASED: Duration = Duration::from_secs(3600);
 /// How often a process that has calls renews its lease.
 const RENEW: Duration = Duration::from_millis(300);
-/// After which time a process asks again that has waiting calls and was given
-/// nothing. The authority cannot call back, so it has to be asked.
+/// A process that has waiting calls and was given nothing asks again after this
+/// time. The authority cannot call back, so it has to be asked.
 const ASK_AGAIN: Duration = Duration::from_millis(25);
-/// After which time a process asks again whose request failed.
+/// A process whose request failed asks again after this time.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The controller of a process that holds a [`Lease`]. Without a valid one
-/// nothing starts.
+/// The controller of a process that holds a [`Lease`]. Without a valid lease no
+/// call starts.
 pub struct Leaseholder {
     concurrency: AtomicUsize,
     maximum: usize,
     state: Mutex<State>,
-    /// Notified when a call starts or waits.
+    /// Notified when a call starts or begins to wait.
     in_use: Notify,
     listeners: Mutex<Vec<Arc<dyn Fn() + Send + Sync>>>,
 }
@@ -51,7 +51,7 @@ struct State {
 }
 
 impl Leaseholder {
-    /// A controller without a lease, which will never hold more than this.
+    /// A controller without a lease; its leases will never allow more calls than this.
     pub fn new(maximum: usize) -> Self {
         let now = Instant::now();
         let state = State {
@@ -71,8 +71,7 @@ impl Leaseholder {
         }
     }
 
-    /// Holds this lease from now on, instead of the one before, and wakes the
-    /// calls that wait for it.
+    /// Replaces the lease, and wakes the calls that wait for one.
     pub fn hold(&self, lease: &Lease) {
         let now = Instant::now();
         let mut state = self.state();
@@ -86,21 +85,21 @@ impl Leaseholder {
         listeners.iter().for_each(|listener| listener());
     }
 
-    /// Whether refusals took all that this lease gave.
+    /// Whether refusals used up all places of this lease.
     pub fn is_refused(&self) -> bool {
         self.state().refused
     }
 
-    /// What to report to the authority; `in_flight` and `waiting` are those of the
+    /// The report for the authority; `in_flight` and `waiting` are those of the
     /// limiter that this controls.
     pub fn report(&self, in_flight: usize, waiting: usize) -> Report {
         let mut state = self.state();
         Report { in_flight, waiting, outcomes: std::mem::take(&mut state.outcomes), hints: state.hints.take() }
     }
 
-    /// Renews the lease of the limiter that this controls, for as long as it is
-    /// polled: while the limiter has calls, and from the moment it has one.
-    /// `ask` brings a report to the authority, and its answer back.
+    /// Renews the lease of the limiter that this controls, as long as the
+    /// future is polled: while the limiter has calls, and from the moment it
+    /// has one. `ask` carries a report to the authority, and its answer back.
     pub async fn renew<F, Fut, E>(&self, limiter: &Limiter, ask: F)
     where
         F: Fn(Report) -> Fut,
@@ -114,13 +113,13 @@ impl Leaseholder {
                 continue;
             }
             // After a refusal the other side has no room: asking soon would
-            // only bring the next one.
+            // only cause the next refusal.
             let has_nothing = status.target == 0 && !self.is_refused();
             let pause = if has_nothing && status.waiting > 0 { ASK_AGAIN } else { RENEW };
             if let Some(due) = renewed.map(|at| at + pause).filter(|due| *due > Instant::now()) {
                 tokio::select! {
                     () = sleep_until(due) => {}
-                    // With nothing, a call that begins to wait changes the pause.
+                    // A process that was given nothing asks sooner when a call begins to wait.
                     () = self.in_use.notified(), if has_nothing => {}
                 }
                 continue;
@@ -150,8 +149,9 @@ impl Controller for Leaseholder {
     fn record(&self, outcome: &Outcome) {
         let mut state = self.state();
         if outcome.kind.is_refusal() {
-            // Until the authority has heard of it, no more than were accepted;
-            // with none, every call that waits would be refused in turn.
+            // Until the authority knows of the refusal, no more calls may run
+            // than were accepted; otherwise every waiting call would be refused
+            // in turn.
             self.concurrency.fetch_min(outcome.others, Ordering::AcqRel);
             if outcome.others == 0 {
                 state.refused = true;

@@ -4,12 +4,12 @@ use super::{Batch, Columns, Table, json, optional_text};
 use crate::Error;
 use rag::{Document, load::Rejected};
 
-/// A file of the corpus: a document, or why it is none.
+/// A file of the corpus: its document, or why it gave none.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DocumentRow {
-    /// It was read.
+    /// The file was read.
     Document(Document),
-    /// It was not.
+    /// The file gave no document.
     Rejected(Rejected),
 }
 

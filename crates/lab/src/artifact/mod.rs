@@ -48,8 +48,8 @@ pub trait Table: Sized {
 pub struct Columns(Vec<(Field, ArrayRef)>);
 
 impl Columns {
-    /// Whether values may be missing is the table's choice, not that of the
-    /// rows that happen to be in it: tables of one kind have one schema.
+    /// `nullable` depends on the table, never on its present rows: all tables
+    /// of one kind have the same schema.
     fn push(mut self, name: &str, nullable: bool, array: impl Array + 'static) -> Self {
         let field = Field::new(name, array.data_type().clone(), nullable);
         self.0.push((field, Arc::new(array)));
@@ -190,7 +190,7 @@ pub fn schema<T: Table>() -> Result<Arc<Schema>, Error> {
     Ok(to_batch::<T>(&[])?.schema())
 }
 
-/// The rows of an Arrow batch; columns that do not belong to their table are passed over.
+/// The rows of an Arrow batch; columns that do not belong to their table are ignored.
 ///
 /// # Errors
 /// If a column is missing or of another type.

@@ -1,4 +1,4 @@
-//! The columns of a leaderboard and what stands in them.
+//! The columns of a leaderboard and their cells.
 
 use crate::{
     results::{MetricResult, Results, TrialResult},
@@ -23,7 +23,7 @@ pub struct Column {
     pub judged: bool,
     /// How many digits its numbers have after the point.
     pub digits: usize,
-    /// Whether it tells something: an axis on which trials differ, a number
+    /// Whether it is worth showing: an axis on which trials differ, or a number
     /// that some trial has.
     pub shown: bool,
 }
@@ -34,9 +34,9 @@ pub struct Column {
 pub enum ColumnKind {
     /// What trials have on an axis, in a word.
     Axis,
-    /// The mean of the metrics that choose, by the questions to choose by.
+    /// The objective on the questions that trials are chosen by.
     Objective,
-    /// The same by the questions to report by, on which nothing was chosen.
+    /// The objective on the questions of the split `test`, on which nothing was chosen.
     Test,
     /// The mean of a metric.
     Metric,
@@ -68,8 +68,8 @@ pub struct Scores {
     /// The mean, its interval, and its bounds where scores are missing.
     #[serde(flatten)]
     pub summary: Summary,
-    /// Why questions have no score, counted by reason, where scores that should
-    /// be there are missing or there is none at all.
+    /// Why questions have no score, counted by reason. Only set where scores
+    /// that should be there are missing, or where there are none at all.
     pub missing: Option<String>,
 }
 
@@ -96,14 +96,14 @@ impl Cell {
     }
 }
 
-/// The axes on which trials differ. One on which all have the same tells nothing.
+/// The axes on which trials differ; other axes tell nothing.
 pub(crate) fn varying<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Vec<&'static str> {
     let trials: Vec<&Trial> = trials.into_iter().collect();
     let differs = |axis: &&str| trials.windows(2).any(|pair| pair[0].labels.get(*axis) != pair[1].labels.get(*axis));
     Axis::NAMES.iter().copied().filter(differs).collect()
 }
 
-/// All columns, those that tell nothing too: tables for programs have them.
+/// All columns, including those that are not worth showing: tables for programs have them.
 pub(super) fn columns(results: &Results) -> Vec<Column> {
     let varying = varying(results.trials.iter().map(|found| &found.trial));
     let split = results.trials.iter().any(|found| found.test.is_some());

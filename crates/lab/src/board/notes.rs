@@ -1,5 +1,5 @@
-//! What a leaderboard says beside its table and its verdict: how trials group,
-//! what is missing or left out and why, what the run did and cost.
+//! A leaderboard's remarks beside its table and its verdict: groups of trials,
+//! what is missing or left out and why, what the run did and what it cost.
 
 use super::Standing;
 use crate::{
@@ -13,15 +13,15 @@ use models::{Cap, Spending, Spent};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// Something that there is to say.
+/// One remark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Note {
-    /// What it is about: who shows it can leave it out, gather it or add what
-    /// its reader can do.
+    /// Its topic, so that a renderer can leave it out, group it with others, or
+    /// add what its reader can do.
     pub about: About,
     /// The trial, file, judge or model that it speaks of.
     pub subject: Option<String>,
-    /// What there is to say, without a full stop.
+    /// The remark, without a full stop.
     pub text: String,
 }
 
@@ -29,7 +29,7 @@ pub struct Note {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum About {
-    /// How much better the winner looks where it was chosen.
+    /// How much better the winner looks on the questions that chose it.
     Gap,
     /// Trials that cannot be told apart.
     Groups,
@@ -43,17 +43,17 @@ pub enum About {
     UntriedJudge,
     /// A task that failed.
     Failure,
-    /// Answers and verdicts that are missing.
+    /// Missing answers and verdicts.
     Missing,
     /// A file that could not be read; the text begins with its path.
     Unread,
     /// Questions that were left out because of such files.
     LeftOut,
-    /// What is missing since functions of the user's own failed.
+    /// What is missing because user functions failed.
     Functions,
     /// What this run did itself.
     Work,
-    /// What calls to a model took.
+    /// What calls to a model cost.
     Spending,
     /// What was used of the budget.
     Budget,
@@ -94,7 +94,7 @@ pub(super) fn work(results: &Results) -> String {
     text
 }
 
-/// All that there is to say beside the table and the verdict, in order.
+/// All remarks, in order.
 pub(super) fn notes(results: &Results, groups: &[Vec<String>], front: &[String]) -> Vec<Note> {
     let mut notes = Vec::new();
     choice(&mut notes, results, groups, front);
@@ -117,7 +117,7 @@ fn note(about: About, text: String) -> Note {
     Note { about, subject: None, text }
 }
 
-/// What there is to say of the choice of the winner.
+/// Remarks on the choice of the winner.
 fn choice(notes: &mut Vec<Note>, results: &Results, groups: &[Vec<String>], front: &[String]) {
     if let Winner::Trial(id) = &results.winner {
         notes.extend(gap(results, id).map(|text| note(About::Gap, text)));

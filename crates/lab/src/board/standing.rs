@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It is best, and something is worse.
+    /// It is the best, and at least one other trial is worse.
     Winner,
-    /// It is first, and nothing is shown to be worse.
+    /// It is first, but no other trial is shown to be worse.
     Leads,
-    /// It may be as good as the one that leads.
+    /// It may be as good as the trial that leads.
     Tied,
-    /// Another one is better.
+    /// Another trial is better.
     Behind,
-    /// A search stopped it, since another one is better.
+    /// A search stopped it, because another trial is better.
     Eliminated,
     /// A search stopped it when the calls ran out. It may be as good.
     OutOfCalls,
@@ -47,7 +47,7 @@ impl Standing {
         }
     }
 
-    /// It in a word or two.
+    /// The standing in a word or two.
     pub fn name(self) -> &'static str {
         match self {
             Self::Winner => "winner",
@@ -61,8 +61,8 @@ impl Standing {
         }
     }
 
-    /// It as one character; nothing where there is nothing to say. What is said
-    /// of searches uses the same characters.
+    /// The standing as one character; empty where there is nothing to say.
+    /// Remarks on searches use the same characters.
     pub fn mark(self) -> &'static str {
         match self {
             Self::Winner => "★",
@@ -74,7 +74,7 @@ impl Standing {
     }
 }
 
-/// A row's standing in a word or two; of those behind, the group says more.
+/// A row's standing in a word or two; for a trial that is behind, its group.
 pub(super) fn label(standing: Standing, trial: &TrialResult) -> String {
     match (standing, trial.group) {
         (Standing::Behind, Some(group)) => format!("group {group}"),

@@ -1,6 +1,6 @@
-//! A cluster as the remote engine sees it: nodes, and workers on them that
-//! take bytes and give bytes. What a cluster is made of is told by whoever
-//! implements this; the Python package does so for Ray.
+//! The cluster as the remote engine sees it: nodes, and workers on them that
+//! receive and return bytes. Whoever implements this trait decides what the
+//! cluster is; the Python package implements it with Ray.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -20,14 +20,14 @@ pub struct ClusterNode {
     pub cpus: f64,
 }
 
-/// What a worker takes of the cluster.
+/// The resources that a worker reserves.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Resources {
     /// CPUs.
     pub cpus: f64,
     /// GPUs, or a part of one.
     pub gpus: f64,
-    /// Memory in bytes, where it is reserved.
+    /// Memory in bytes, if it is reserved.
     pub memory: Option<u64>,
     /// Others, by the cluster's names.
     pub custom: BTreeMap<String, f64>,
@@ -38,7 +38,7 @@ pub struct Resources {
 pub enum CallError {
     /// The worker is gone, and will not come back.
     Died(String),
-    /// It could not be reached; it may be another time.
+    /// It could not be reached now; another try may work.
     Unavailable(String),
     /// It refused: another try would end the same way.
     Failed(String),
@@ -53,10 +53,10 @@ pub trait Cluster: Send + Sync {
     /// If the cluster cannot be asked.
     async fn nodes(&self) -> Result<Vec<ClusterNode>, String>;
 
-    /// Starts a worker, on this node if one is named, and returns the node's id
-    /// when it is ready. Without a name, a cluster that can get more nodes gets
-    /// one where none has room. The setup is what
-    /// [`crate::engine::Worker::open`] takes.
+    /// Starts a worker and returns its node's id when the worker is ready. If
+    /// no node is named, any node may be used, and a cluster that can grow adds
+    /// a node when none has room. `setup` is passed to
+    /// [`crate::engine::Worker::open`].
     ///
     /// # Errors
     /// If it did not start.
@@ -72,13 +72,13 @@ pub trait Cluster: Send + Sync {
     /// may be with a worker at once.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the worker gives no reply.
     async fn call(&self, worker: WorkerId, unit: Vec<u8>) -> Result<Vec<u8>, CallError>;
 
-    /// Asks a worker what it is doing, beside the units that it has.
+    /// Asks a worker what it is doing, while it works on its units.
     ///
     /// # Errors
-    /// If it does not tell.
+    /// If the worker does not answer.
     async fn look(&self, worker: WorkerId) -> Result<Vec<u8>, CallError>;
 
     /// Ends a worker; what it was doing is lost.

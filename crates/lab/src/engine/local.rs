@@ -1,5 +1,5 @@
-//! The engine of one machine: tokio for what waits, blocking threads within
-//! the CPU budget for what computes.
+//! The engine of one machine: tokio runs tasks that wait, blocking threads
+//! within the CPU budget run tasks that compute.
 
 use super::{Assignment, Engine, Outcome, Runner, schedule};
 use crate::{
@@ -26,7 +26,7 @@ pub struct Local {
 impl Runner for Local {
     fn limit(&self, operator: Operator) -> usize {
         match operator {
-            // One embedding task fills the budget: it has its own batches.
+            // One embedding task uses the whole budget: it makes its own batches.
             Operator::EMBED => 1,
             operator if operator.waits() => self.tasks,
             _ => self.cores,

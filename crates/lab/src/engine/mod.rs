@@ -43,23 +43,23 @@ pub struct Outcome {
     pub executed: usize,
     /// Tasks taken from the store.
     pub reused: usize,
-    /// Rows without a result because a provider failed: asked for again by the next run.
+    /// Rows without a result because a provider failed; the next run asks for them again.
     pub provider_errors: usize,
-    /// Rows without a result because a function of the user's own failed.
+    /// Rows without a result because a user's function failed.
     pub function_errors: usize,
-    /// The same tasks as in `failed`, where a function of the user's own is
-    /// why: which task called it, and what it did.
+    /// The tasks of `failed` that failed because of a user's function: which
+    /// task called the function, and what happened.
     pub failed_functions: HashMap<TaskId, (TaskId, Failure)>,
     /// Tasks that were handed out again because a worker died.
     pub repeated: usize,
-    /// Files that could not be read: the next run reads them.
+    /// Files that could not be read; the next run reads them.
     pub unread: Vec<Unread>,
 }
 
 /// Executes plans. Same plan, same keys, same artifacts, whatever the engine.
 #[async_trait]
 pub trait Engine: Send + Sync {
-    /// Executes what is not in the store yet.
+    /// Executes the tasks whose output is not in the store yet.
     ///
     /// # Errors
     /// If the store fails or the run is interrupted; a failing task is part of

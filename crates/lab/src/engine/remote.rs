@@ -1,14 +1,14 @@
 //! The engine of a cluster: hands tasks to workers on other machines, and
 //! hands them out again where a worker died.
 //!
-//! - One worker for each node executes everything that has no stage of its
-//!   own; a stage with settings has a pool of workers, which grows while its
+//! - One worker for each node executes all stages without settings of their
+//!   own. A stage with settings has a pool of workers, which grows while its
 //!   tasks wait and shrinks while they are idle.
 //! - Tasks that are short travel together, so that a unit takes about a tenth
 //!   of a second and the cluster's own cost per call does not count.
-//! - A worker that died is replaced while its node is alive; its tasks go to
-//!   others. What they had written is in the store already, and what their
-//!   calls paid is in the journal, so a repeated task repeats only the rest.
+//! - A worker that died is replaced while its node is alive, and its tasks go
+//!   to other workers. Outputs that it had written are in the store, and paid
+//!   answers are in the journal, so only the rest is repeated.
 //!
 //! Source of the shape (an actor per node that holds a native engine): the
 //! distributed engine of Daft, "Flotilla", 2025.
@@ -60,9 +60,9 @@ struct Shared {
     next: AtomicU64,
     began: Instant,
     state: Mutex<State>,
-    /// The dispatcher has something to look at.
+    /// Signals the dispatcher that there is something to do.
     work: Notify,
-    /// The schedule may hand out more.
+    /// Signals the schedule that it may hand out more tasks.
     room: Notify,
 }
 
@@ -71,9 +71,9 @@ struct State {
     queues: BTreeMap<Operator, VecDeque<Queued>>,
     workers: Vec<WorkerState>,
     starts: HashMap<String, Starts>,
-    /// The usual seconds of a task.
+    /// The usual duration of a task, in seconds.
     usual: BTreeMap<Operator, f64>,
-    /// Objects with questions that were written.
+    /// The objects with questions that were written, by execution.
     questions: HashMap<usize, String>,
     /// The live tables of the plan that is executed.
     progress: Option<Progress>,
@@ -81,15 +81,15 @@ struct State {
     deaths: usize,
     trouble: Option<String>,
     without_workers: Option<Instant>,
-    /// Since when a stage has tasks and no worker that is ready.
+    /// Since when a stage has had tasks but no ready worker.
     unstaffed: BTreeMap<Operator, Instant>,
     growth: Growth,
 }
 
-/// How the cluster comes to more nodes.
+/// How the cluster gets more nodes.
 #[derive(Default)]
 struct Growth {
-    /// Nodes that are there without it.
+    /// The nodes that were there before.
     known: HashSet<String>,
     /// Since when tasks have been waiting.
     backlog: Option<Instant>,
@@ -107,12 +107,12 @@ struct Queued {
 
 struct WorkerState {
     id: WorkerId,
-    /// The stage it belongs to; none for a node's worker.
+    /// The stage whose workers run it; none for a node's worker.
     stage: Option<Operator>,
     node: Option<ClusterNode>,
     cores: usize,
     ready: bool,
-    /// It was asked what it is doing and has not said so yet.
+    /// Whether it was asked what it is doing and has not answered yet.
     asked: bool,
     units: BTreeMap<Operator, usize>,
     idle_since: Instant,
@@ -185,7 +185,7 @@ impl Engine for Remote {
         let outcome = schedule::execute(Arc::new(self.clone()), plan, execution, progress, cancel).await;
         {
             let mut state = self.shared.state();
-            // Addresses are used again: another execution may come to lie here.
+            // An address in memory is used again, so another execution may have this one's.
             state.questions.clear();
             state.progress = None;
         }
@@ -215,7 +215,8 @@ impl Runner for Remote {
             .filter(|worker| worker.ready && worker.stage == stage)
             .map(|worker| self.shared.slots(worker, operator))
             .sum();
-        // A unit's worth waits, so that a worker that is done goes on at once.
+        // One unit more than there are slots may wait, so that a worker that is
+        // done continues at once.
         (slots + 1) * state.batch(operator)
     }
 
@@ -258,7 +259,7 @@ impl Shared {
 
     /// Units of an operator that a worker takes at once.
     fn slots(&self, worker: &WorkerState, operator: Operator) -> usize {
-        // A worker is a machine of its own.
+        // Each worker has its own machine or its own share of one.
         Local { cores: worker.cores, tasks: self.spec.local.tasks }.limit(operator)
     }
 }

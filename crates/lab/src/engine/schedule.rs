@@ -1,9 +1,9 @@
-//! The order in which an engine runs a plan's tasks, wherever it runs them.
+//! The order in which an engine runs a plan's tasks; the same for all engines.
 //!
-//! Memory is bounded by the tasks in flight: every output goes to the store,
-//! and of the tasks that are ready the most downstream one starts first, so
-//! that upstream stages wait while their outputs pile up. Trials that are
-//! nearly done go before all others.
+//! The tasks in flight bound the memory: every output goes to the store, and of
+//! the ready tasks the one closest to the end of the pipeline starts first, so
+//! earlier stages wait instead of piling up outputs. Trials that are nearly
+//! done go before all others.
 
 use super::{Outcome, Outputs, Turn, Turns};
 use crate::{
@@ -25,9 +25,9 @@ use store::ArtifactStore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-/// From so many tasks on, all names are listed instead of one asked after the other.
+/// From this many tasks on, all artifacts are listed at once instead of asking for each name.
 const MANY_TASKS: usize = 2000;
-/// How often it is looked whether the store is still there.
+/// How often the engine checks that the store still exists.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A task that is to run now.
@@ -39,9 +39,9 @@ pub(crate) struct Assignment {
     pub(crate) id: TaskId,
     /// Where the task's inputs are.
     pub(crate) inputs: Outputs,
-    /// Whether one of them is partial.
+    /// Whether one of its inputs is partial.
     pub(crate) partial: bool,
-    /// How its model calls stand in line.
+    /// The place of its model calls in the queue.
     pub(crate) turn: Turn,
     /// What the run's tasks share.
     pub(crate) execution: Arc<Execution>,
@@ -62,7 +62,7 @@ pub(crate) trait Runner: Send + Sync {
     /// How many tasks of an operator it takes at once.
     fn limit(&self, operator: Operator) -> usize;
 
-    /// Waits until a limit may have changed by itself.
+    /// Waits until a limit may have changed without a task ending.
     async fn changed(&self) {
         std::future::pending().await
     }
@@ -81,7 +81,7 @@ fn place(plan: &Plan, turn: Turn, id: TaskId) -> Place {
 }
 
 fn next(runner: &dyn Runner, ready: &mut Ready, active: &HashMap<Operator, usize>) -> Option<TaskId> {
-    // A full operator is passed over as a whole: its ready tasks may be many.
+    // A full operator is skipped as a whole: it may have many ready tasks.
     let mut from = None;
     loop {
         let place = match from {
@@ -206,7 +206,7 @@ pub(super) async fn execute(
             }
             Err(error)
                 if cancel.is_cancelled() && matches!(crate::model_error(&error), Some(models::Error::Cancelled)) => {}
-            // Nothing that is done from here on could be kept.
+            // From here on no output could be stored.
             Err(error @ Error::Store(store::Error::Gone { .. })) => {
                 set.abort_all();
                 return Err(error);
@@ -220,7 +220,7 @@ pub(super) async fn execute(
     Ok(outcome)
 }
 
-/// Notes a failure, and that of everything that depends on it.
+/// Records that a task failed, and with it everything that depends on it.
 fn fail(
     plan: &Plan,
     id: TaskId,
@@ -278,10 +278,10 @@ async fn run(runner: &dyn Runner, assignment: Assignment) -> Result<Output, Erro
     result
 }
 
-/// Which tasks have their artifact in the store.
+/// For each task, whether its artifact is in the store.
 pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<bool>, Error> {
     if plan.tasks.len() >= MANY_TASKS {
-        // A request names a thousand.
+        // One request lists a thousand names.
         let names: HashSet<String> = store.list(layout::artifacts()).await?.into_iter().collect();
         return Ok(plan.tasks.iter().map(|task| names.contains(&task.artifact())).collect());
     }
@@ -294,8 +294,8 @@ pub(crate) async fn stored(plan: &Plan, store: &ArtifactStore) -> Result<Vec<boo
     Ok(found.into_iter().collect::<Result<_, _>>()?)
 }
 
-/// Which tasks have to be done again because what they had made was damaged,
-/// and set aside, also where nothing that is left to do needs it.
+/// The tasks that must be done again because their output was damaged and set
+/// aside, even if no remaining task needs the output.
 pub(crate) async fn again(plan: &Plan, stored: &[bool], store: &ArtifactStore) -> Result<Vec<TaskId>, Error> {
     let lost: HashSet<String> = store.lost().await?.into_iter().collect();
     let missing = |id: &TaskId| !stored[*id] && lost.contains(&plan.tasks[*id].artifact());
@@ -312,8 +312,8 @@ async fn gone(store: &ArtifactStore) -> store::Error {
     }
 }
 
-/// Which tasks must run, and which stored ones are needed as they are: what a
-/// stored task was made from is not looked at.
+/// The tasks that must run, and the stored tasks whose outputs they need. The
+/// inputs of a stored task are not looked at.
 pub(crate) fn required(plan: &Plan, stored: &[bool], again: &[TaskId]) -> (Vec<TaskId>, Vec<TaskId>) {
     let mut seen = vec![false; plan.tasks.len()];
     let (mut to_run, mut reused) = (Vec::new(), Vec::new());

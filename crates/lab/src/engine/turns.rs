@@ -1,15 +1,15 @@
-//! Who goes first where trials compete for a model: trials take turns, and
-//! one that is nearly done goes before the others, so that finished trials
-//! come early instead of all at the end.
+//! Decides which calls go first when trials compete for a model: trials take
+//! turns, and a trial that is nearly done goes before the others, so that
+//! finished trials come early instead of all at the end.
 
 use crate::plan::{Plan, TaskId};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// A trial is nearly done when at most this share of its tasks is left: one in four.
+/// A trial is nearly done when at most one in this many of its tasks is left.
 const NEARLY_DONE: usize = 4;
 
-/// How a task's calls stand in line at a model's limit.
+/// The place of a task's calls in the queue for a model.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Turn {
     /// Calls of a higher priority go first.
@@ -18,7 +18,7 @@ pub(crate) struct Turn {
     pub(crate) group: u64,
 }
 
-/// The trials of a plan, and what is left of each.
+/// The trials of a plan, and how many tasks each has left.
 #[derive(Debug)]
 pub(crate) struct Turns {
     trials: Vec<Trial>,
@@ -39,8 +39,8 @@ impl Trial {
 }
 
 impl Turns {
-    /// The turns of the tasks that are to run. What is in the store already
-    /// counts for nothing: a trial is as far as its own work in this run.
+    /// The turns of the tasks that are to run. Tasks whose output is in the
+    /// store do not count: only a trial's own work in this run does.
     pub(crate) fn new(plan: &Plan, to_run: &[TaskId]) -> Self {
         let mut users: HashMap<TaskId, Vec<usize>> = to_run.iter().map(|&id| (id, Vec::new())).collect();
         let mut trials = Vec::with_capacity(plan.trials.len());
@@ -62,11 +62,11 @@ impl Turns {
     pub(crate) fn of(&self, id: TaskId) -> Turn {
         let Some(users) = self.users.get(&id) else { return Turn::default() };
         let nearly = users.iter().any(|&trial| self.trials[trial].is_nearly_done());
-        // What several trials need belongs to the first of them.
+        // A task that several trials need belongs to the first of them.
         Turn { priority: i32::from(nearly), group: users.first().map_or(0, |&trial| trial as u64 + 1) }
     }
 
-    /// Notes that a task has ended; returns those that are urgent from now on.
+    /// Records that a task has ended; returns the tasks that are urgent from now on.
     pub(crate) fn end(&mut self, id: TaskId) -> Vec<TaskId> {
         let mut urgent = Vec::new();
         for &trial in self.users.get(&id).into_iter().flatten() {

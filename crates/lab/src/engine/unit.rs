@@ -1,4 +1,4 @@
-//! What travels between the remote engine and its workers: names of artifacts
+//! The messages between the remote engine and its workers: names of artifacts
 //! and settings, never documents or vectors. Those go through the store.
 
 use super::Turn;
@@ -14,18 +14,18 @@ use rag::python::Failure;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::PathBuf};
 
-/// What a worker is told when it starts.
+/// What a worker is given when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkerSetup {
     /// The experiment file's text.
     pub experiment: String,
-    /// The folder that its relative paths start from.
+    /// The folder that the file's relative paths start from.
     pub base: PathBuf,
     /// The store: an absolute folder that all nodes see, or a URL.
     pub store: String,
-    /// The corpus: the same.
+    /// The corpus: an absolute path that all nodes see, or a URL.
     pub source: String,
-    /// An object that must be seen in the store.
+    /// An object that the worker must find in the store.
     pub probe: String,
     /// The identity of the PDF library that the plan was made with.
     pub pdf_library: String,
@@ -44,7 +44,7 @@ pub(crate) struct Unit {
     pub(crate) run: String,
     /// The object that holds the questions.
     pub(crate) questions: String,
-    /// What is to be done, independent of each other.
+    /// The tasks, independent of each other.
     pub(crate) tasks: Vec<UnitTask>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct UnitTask {
     pub(crate) task: Task,
     /// Where its inputs are.
     pub(crate) inputs: BTreeMap<TaskId, String>,
-    /// Whether one of them is partial.
+    /// Whether one of its inputs is partial.
     pub(crate) partial: bool,
     pub(crate) turn: Turn,
 }
@@ -75,9 +75,9 @@ pub(crate) struct Reply {
 /// What a worker is doing, for the live tables.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Look {
-    /// Rows made since it was looked at the last time.
+    /// Rows made since the last look.
     pub(crate) rows: BTreeMap<Operator, usize>,
-    /// What its tasks told of their rows since then.
+    /// The numbers of rows that its tasks announced since the last look.
     #[serde(default)]
     pub(crate) expected: BTreeMap<Operator, Expected>,
     /// Its calls to models.
@@ -98,7 +98,7 @@ pub(crate) struct TaskReply {
 pub(crate) struct TaskError {
     /// What happened, for people.
     pub(crate) reason: String,
-    /// The function of the user's own that failed, if that is why.
+    /// The user's function that failed, if that is why.
     pub(crate) function: Option<Box<Failure>>,
 }
 

@@ -1,5 +1,5 @@
-//! A worker of the remote engine: the same tasks by the same code, in another
-//! process. It knows no plan; each unit brings what it needs.
+//! A worker of the remote engine: runs the same tasks with the same code in
+//! another process. It has no plan; each unit brings what it needs.
 
 use super::{
     Outputs,
@@ -45,7 +45,7 @@ impl Worker {
         experiment.store.clone_from(&told.store);
         experiment.corpus.source.clone_from(&told.source);
         experiment.engine.local.cores = Some(told.cores.max(1));
-        // What the file says of it was for the driver to divide.
+        // The driver divides the budget of the file.
         experiment.evaluate.budget = Caps::default();
         let setup = Setup { allowance: told.budget.clone(), budget_usd: None, ..setup };
         let progress = setup.progress.clone();
@@ -78,16 +78,18 @@ impl Worker {
         }
         let source = session.source(&mut mistakes);
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
-        // Paid answers that could not be sent while the store was away: other
-        // workers would pay for them again. What cannot be sent now stays here.
+        // Sends paid answers that could not be sent while the store was away:
+        // other workers would pay for them again. Answers that cannot be sent
+        // now stay here.
         let _ = session.journal().flush().await;
         let models = Arc::new(session.models());
         progress.watch(models.client());
         Ok(Self { session, source, models, progress, executions: Mutex::default() })
     }
 
-    /// Executes a unit: what waits for models at the same time, what computes
-    /// one after the other. The reply says for each task what became of it.
+    /// Executes a unit: tasks that wait for models run at the same time, tasks
+    /// that compute one after the other. The reply says for each task what
+    /// became of it.
     ///
     /// # Errors
     /// If the unit cannot be read, or its questions are not in the store.
@@ -112,7 +114,7 @@ impl Worker {
     /// What this worker is doing, as bytes for the driver's live tables.
     ///
     /// # Errors
-    /// If that cannot be written.
+    /// If it cannot be written.
     pub fn look(&self) -> Result<Vec<u8>, Error> {
         serde_json::to_vec(&self.seen()).map_err(Error::table)
     }
@@ -132,7 +134,7 @@ impl Worker {
         TaskReply { result: result.map_err(Into::into), seconds: started.elapsed().as_secs_f64() }
     }
 
-    /// What the tasks of a run share: kept, since it holds opened indexes.
+    /// The state that the tasks of a run share. It is kept because it holds opened indexes.
     async fn execution(&self, unit: &Unit) -> Result<Arc<Execution>, Error> {
         let key = (unit.run.clone(), unit.questions.clone());
         let known = |executions: &HashMap<_, Arc<Execution>>| executions.get(&key).cloned();

@@ -1,4 +1,4 @@
-//! What is no longer as it was when a run was made: one line for each thing.
+//! What has changed since a run: one line for each change.
 
 use super::{FrozenDocument, RunRecord};
 use crate::{Error, session::Session, spec::Experiment, trial};
@@ -9,20 +9,21 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use store::Key;
 
-/// Names in a line, at most.
+/// The most names in a line.
 const NAMED: usize = 3;
-/// Files that are read at once.
+/// The most files that are read at once.
 const READS: usize = 16;
-/// A file that was changed so long before the documents were read is the one
-/// that was read, whatever the clocks of two machines say.
+/// A file that was changed this long before the documents were read is taken to
+/// be the one that was read; the clocks of two machines may differ by less than
+/// this.
 const SLACK_MS: i64 = 60_000;
 /// Sections of an experiment that are compared as wholes, and their names.
 const SECTIONS: [(&str, &str); 4] =
     [("corpus", "[corpus]"), ("dataset", "[dataset]"), ("search", "[search]"), ("evaluate", "[evaluate]")];
 
 impl Session {
-    /// What changed since a run: in the experiment file, the documents and the
-    /// dataset. Nothing of it has a part in what the run says.
+    /// What has changed since a run in the experiment file, the documents and
+    /// the dataset. These changes do not affect what the run says.
     ///
     /// Files of an object store are compared by name and size only.
     pub async fn changed_since(&self, record: &RunRecord) -> Vec<String> {
@@ -91,9 +92,9 @@ impl Session {
         Ok(lines)
     }
 
-    /// Whether a file of a folder has not been touched since then. The time of
-    /// the last change of its entry cannot be set back, as that of its content
-    /// can.
+    /// Whether a file in a folder has not been touched since then. It compares
+    /// the change time of the file's entry, which a program cannot set back as
+    /// it can the modification time.
     #[cfg(unix)]
     fn is_older(&self, path: &str, than_ms: i64) -> bool {
         use std::os::unix::fs::MetadataExt;
@@ -118,7 +119,7 @@ fn some_of(names: &[&str]) -> String {
     format!("{}{more}", names[..names.len().min(NAMED)].join(", "))
 }
 
-/// What two experiments differ in, as far as it could change what a run finds.
+/// The differences of two experiments that could change what a run finds.
 fn of_experiment(then: &Experiment, now: &Experiment) -> Vec<String> {
     let mut lines = Vec::new();
     let (was, is) = (&then.space, &now.space);
@@ -142,10 +143,11 @@ fn of_experiment(then: &Experiment, now: &Experiment) -> Vec<String> {
     lines
 }
 
-/// What became of an axis.
+/// The changes of an axis.
 fn axis(lines: &mut Vec<String>, axis: &str, then: &[Value], now: &[Value]) {
     let added: Vec<&Value> = now.iter().filter(|value| !then.contains(value)).collect();
-    // All together, so that what differs only in settings is told apart.
+    // Labels are made of all values together, so that values which differ only
+    // in settings get different labels.
     let all: Vec<&Value> = then.iter().chain(added.iter().copied()).collect();
     let labels = trial::labels(&all);
     for (value, label) in all.iter().zip(&labels) {
@@ -163,10 +165,11 @@ fn axis(lines: &mut Vec<String>, axis: &str, then: &[Value], now: &[Value]) {
     }
 }
 
-/// What became of the questions.
+/// The changes of the questions.
 fn of_dataset(then: &[Question], now: &[Question]) -> Option<String> {
     type Said<'a> = (&'a str, Option<&'a str>, Vec<(&'a str, &'a str)>, bool);
-    // A span is found anew, and the first document may have been filled in.
+    // Left out: the span, which is found anew, and the first document, which
+    // may have been filled in.
     fn said(question: &Question) -> Said<'_> {
         let evidence = question.evidence.iter().map(|evidence| (evidence.document.as_str(), evidence.quote.as_str()));
         (&question.question, question.reference.as_deref(), evidence.collect(), question.answerable)

@@ -1,5 +1,5 @@
-//! What goes on at each model's limit: counters of the client, and the rates
-//! between two looks at them.
+//! The traffic of each model: counters of the client, and the rates between two
+//! looks at them.
 
 use super::{WINDOW, rate};
 use models::{Client, ModelLimit};
@@ -9,11 +9,11 @@ use std::{
     time::Instant,
 };
 
-/// Calls to one model. One that is called with two keys has two limits, and
-/// counts as two.
+/// The calls to one model. A model that is called with two keys has two limits,
+/// so it counts as two.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelTraffic {
-    /// What it is for, and its name.
+    /// The kind of model, and its name.
     pub name: String,
     /// Calls in flight.
     pub in_flight: usize,
@@ -27,11 +27,11 @@ pub struct ModelTraffic {
     pub goodput: f64,
     /// Tokens per second, read and written.
     pub tokens_per_second: f64,
-    /// The share of attempts that were refused for want of room, in [0, 1].
+    /// The share of attempts that were refused for lack of capacity, in [0, 1].
     pub refused_share: f64,
 }
 
-/// A client, and what was seen of it lately.
+/// A client, and its counters at recent looks.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
     client: Option<Client>,
@@ -60,7 +60,7 @@ impl Traffic {
         let counts: BTreeMap<String, Counts> =
             limits.iter().map(|(name, limit)| (name.clone(), counts(limit))).collect();
         self.looks.push_back((now, counts.clone()));
-        // The first one kept is as old as the window, or as old as there is.
+        // The first look that is kept is as old as the window, or the oldest there is.
         while self.looks.get(1).is_some_and(|(at, _)| now.duration_since(*at) >= WINDOW) {
             self.looks.pop_front();
         }
@@ -87,7 +87,7 @@ impl Traffic {
     }
 }
 
-/// The same models called by several processes are one row.
+/// Merges the rows of a model that several processes call.
 pub(super) fn sum(rows: Vec<ModelTraffic>) -> Vec<ModelTraffic> {
     let mut sums: BTreeMap<String, ModelTraffic> = BTreeMap::new();
     for row in rows {
@@ -95,7 +95,7 @@ pub(super) fn sum(rows: Vec<ModelTraffic>) -> Vec<ModelTraffic> {
             sums.insert(row.name.clone(), row);
             continue;
         };
-        // By the attempts, as far as answers and shares tell of them.
+        // Weighted by attempts, estimated from answers and refused shares.
         let attempts = |row: &ModelTraffic| row.answered as f64 / (1.0 - row.refused_share).max(0.01);
         let (before, more) = (attempts(sum), attempts(&row));
         if before + more > 0.0 {

@@ -1,5 +1,5 @@
-//! Which trial answers for a run. Nobody else decides that: verbs that ask or
-//! show a run's trial, pipelines in Python, the page and trackers read it here.
+//! Decides which trial answers for a run, for all callers: commands, pipelines
+//! in Python, the report page and trackers.
 
 use super::Results;
 use crate::{Error, frozen::utc};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Answering {
     /// Its id.
     pub trial: String,
-    /// Why it is this one, if nobody chose it and it did not win.
+    /// Why this trial answers, if nobody chose it and it did not win.
     pub note: Option<String>,
 }
 
@@ -20,8 +20,8 @@ impl Results {
         format!("run {} of {}", self.run, utc(self.time_ms))
     }
 
-    /// The trial that answers: the one that is asked for, else the winner, else
-    /// the first of the leaderboard.
+    /// The trial that answers: the requested one, otherwise the winner,
+    /// otherwise the first of the leaderboard.
     ///
     /// # Errors
     /// If there is no such trial, or none at all.

@@ -1,5 +1,5 @@
-//! Two trials against each other, metric by metric, on the questions that both
-//! were asked.
+//! Compares two trials, metric by metric, on the questions that both were
+//! asked.
 
 use super::{Results, TrialResult, winner::SEED};
 use crate::Error;
@@ -9,7 +9,7 @@ use eval::{
 };
 use serde::{Deserialize, Serialize};
 
-/// Two trials on one metric.
+/// The comparison of two trials by one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricComparison {
     /// The metric.
@@ -22,7 +22,7 @@ pub struct MetricComparison {
 }
 
 impl Results {
-    /// Two trials, metric by metric: differences are first minus second.
+    /// Compares two trials, metric by metric. Differences are the first minus the second.
     ///
     /// # Errors
     /// If there is no such trial.

@@ -1,12 +1,12 @@
-//! Results for tests, made by hand.
+//! Hand-made results for tests.
 
 use super::{MetricResult, QuestionResult, Results, TrialResult, Winner};
 use crate::{spec::Experiment, trial};
 use eval::{Missing, Question, Score, Scored, statistics::Summary};
 use std::collections::BTreeMap;
 
-/// Five questions, and so many trials that differ in their retriever; nothing
-/// is scored, and the first one is named the winner.
+/// Results with five questions and this many trials, which differ in their
+/// retriever. Nothing is scored, and the first trial is named the winner.
 pub(crate) fn results(trials: usize) -> Results {
     let retrievers: Vec<String> = (1..=trials).map(|k| format!("{{ bm25 = {{ top_k = {k} }} }}")).collect();
     let text = format!(

@@ -1,5 +1,5 @@
-//! What functions of the user's own failed at, for their author: each with
-//! the trial, the stage and the question, and Python's traceback.
+//! The failures of user functions, for their author: each with the trial, the
+//! stage, the question and Python's traceback.
 
 use crate::{artifact::NoAnswer, engine::Outcome, plan::Plan, trial::Trial};
 use eval::{Missing, Score, Scored};
@@ -7,7 +7,7 @@ use rag::{Answer, python::Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
-/// One failure of a function of the user's own.
+/// One failure of a user's function.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FunctionFailure {
     /// The trial that lacks something because of it.
@@ -21,8 +21,8 @@ pub struct FunctionFailure {
     pub failure: Failure,
 }
 
-/// A trial's: stages that failed, then answers, then scores. What is missing
-/// as a consequence of one of them is not told again.
+/// A trial's failures: stages first, then answers, then scores. What is missing
+/// because of an earlier failure is not listed again.
 pub(super) fn of_trial(
     plan: &Plan,
     outcome: &Outcome,

@@ -1,9 +1,9 @@
 //! A trial's objective: the mean over its metrics of their means, each on a
 //! scale where 0 is worst and 1 is best.
 //!
-//! Three things stay apart everywhere: a score that is there; one that should
-//! be there and is missing, which widens the bounds; and a question that a
-//! metric was not asked of or does not apply to, which is no part of anything.
+//! Three cases stay apart everywhere: a score that exists; a score that should
+//! exist and is missing, which widens the bounds; and a question that a metric
+//! was not asked of or does not apply to, which is ignored.
 
 use super::{MetricResult, QuestionResult, TrialResult, winner::SEED};
 use eval::{
@@ -18,20 +18,19 @@ use std::collections::BTreeMap;
 pub(super) struct Part<'a> {
     /// All questions, in the order of the dataset.
     pub(super) questions: &'a [Question],
-    /// Those to report by, or those to choose by.
+    /// Whether it is the questions of the split `test`, or those to choose by.
     pub(super) test: bool,
 }
 
 impl Part<'_> {
-    /// A trial's questions of this part; trials have theirs in the order of
-    /// the dataset.
+    /// A trial's questions of this part, in the order of the dataset.
     fn of(self, trial: &TrialResult) -> impl Iterator<Item = &QuestionResult> {
         let belongs = move |question: &Question| (question.split == Some(Split::Test)) == self.test;
         trial.questions.iter().zip(self.questions).filter(move |(_, question)| belongs(question)).map(|(own, _)| own)
     }
 }
 
-/// One metric's scores of a trial, scaled; none where there is no score.
+/// One metric's scores of a trial, scaled; none where a score is missing.
 pub(super) fn scores(trial: &TrialResult, metric: &MetricResult, part: Part<'_>) -> Vec<Option<f64>> {
     let score = |question: &QuestionResult| question.scores[&metric.name].score.value().map(|it| scaled(metric, it));
     part.of(trial).map(score).collect()
@@ -68,13 +67,13 @@ pub(super) fn summary(trial: &TrialResult, metrics: &[&MetricResult], part: Part
     })
 }
 
-/// Per question, what it adds to the objective if each metric counts there with
-/// its weight, 1 where none is given: the sum over metrics, divided by their
-/// number. None where a metric of a weight above 0 has no score, for whatever
-/// reason: a metric that does not apply to one trial's answer is no reason to
-/// call it worse or better than another's. With the weight (all questions) /
-/// (questions that the metric is asked of) at these and 0 at the others, the
-/// mean of these over all questions is the objective.
+/// A trial's contributions to the objective, one for each question: the mean
+/// over the metrics, each multiplied with its weight (1 if none is given). None
+/// where a metric with a weight above 0 has no score, for whatever reason: a
+/// metric that does not apply to one trial's answer is no reason to call that
+/// trial worse or better than another. If a metric's weight is (all questions)
+/// / (questions that the metric is asked of) at these questions and 0 at the
+/// others, the mean of the contributions is the objective.
 pub(super) fn question_scores(
     trial: &TrialResult,
     metrics: &[MetricResult],

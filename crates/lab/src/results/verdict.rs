@@ -5,7 +5,7 @@
 use super::{Results, TrialResult, Winner};
 use eval::statistics::MOST_QUESTIONS;
 
-/// So many trials are named; of more, the number is told.
+/// The most trials that are named; of more, the number is given.
 const NAMED: usize = 4;
 
 impl Results {
@@ -17,7 +17,8 @@ impl Results {
         };
         let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).collect();
         let others = self.trials.iter().filter(|trial| trial.stopped.is_none()).count();
-        // What a search stopped early, or never tried, was compared by less or by nothing.
+        // Trials that a search stopped or never tried were compared by fewer questions or
+        // not at all.
         let whole = if self.search.is_none() { "" } else { " that was asked everything" };
         let wholes = whole.replace("was", "were");
         let by = format!("by the mean of {}", self.objective.join(", "));

@@ -1,5 +1,5 @@
-//! Who won: trials in order, the sets that may hold the best of them, and a
-//! winner unless missing scores could change who that is.
+//! Chooses the winner: orders the trials, finds the sets that may hold the best
+//! of them, and names a winner unless missing scores could change the choice.
 
 use super::{
     MetricResult, TrialResult, Winner, front,
@@ -10,15 +10,15 @@ use eval::{
     statistics::{self, Scores, Standing, confidence_sets},
 };
 
-/// Of equal trials, one is called worse in so many experiments.
+/// If all trials are equal, one of them is called worse in this share of experiments.
 pub(super) const SIGNIFICANT: f64 = 0.05;
 pub(super) const SEED: u64 = 0x5EED;
 
 /// Orders the trials, tells which may be the best, and names a winner unless
 /// missing scores could change who that is.
 ///
-/// Where the dataset is split, all of that is done by the questions to choose
-/// by, and each trial's mean over the others is told beside it.
+/// If the dataset is split, all of that uses the questions to choose by, and
+/// each trial's mean over the other questions is reported beside it.
 pub(super) fn choose(
     trials: &mut [TrialResult],
     metrics: &[MetricResult],
@@ -36,8 +36,8 @@ pub(super) fn choose(
             trial.test = summary(trial, &choosing, reported);
         }
     }
-    // What a search stopped was asked fewer questions, so its mean is another
-    // one: it comes after the others and takes no part in what follows.
+    // A stopped trial was asked fewer questions, so its mean does not compare:
+    // it comes after the others and takes no part in what follows.
     trials.sort_by(|a, b| {
         let stopped = a.stopped.is_some().cmp(&b.stopped.is_some());
         stopped.then_with(|| mean(b).total_cmp(&mean(a))).then_with(|| a.trial.id.cmp(&b.trial.id))
@@ -75,9 +75,9 @@ pub(super) fn choose(
     }
 }
 
-/// The trial that is best by the questions that trials share, where that is
-/// not the one with the highest mean: a metric may not apply to some answers,
-/// and these may be those that are hard for everybody.
+/// The trial that is best on the questions that trials share, if it is not the
+/// one with the highest mean: a metric may not apply to some answers, and these
+/// may be the ones that are hard for all trials.
 fn leads_by_other_questions(trials: &[TrialResult]) -> Option<String> {
     let (first, others) = trials.split_first()?;
     let is_best = |trial: &&TrialResult| trial.group == Some(1);
@@ -92,7 +92,7 @@ fn compare(trials: &mut [TrialResult], metrics: &[&MetricResult], part: Part<'_>
     let standings = confidence_sets(&columns, SIGNIFICANT, SEED);
     let asked = columns.iter().flatten().map(Vec::len).max().unwrap_or_default();
     for (number, (trial, standing)) in trials.iter_mut().zip(standings).enumerate() {
-        // A trial that lacks a metric has no objective, so it has no place.
+        // A trial without scores of a metric has no objective, so it gets no group.
         let Standing { group, p_value, more_questions } =
             if trial.objective.is_some() { standing } else { Standing::default() };
         trial.group = group;
@@ -120,7 +120,7 @@ fn mean(trial: &TrialResult) -> f64 {
     trial.objective.as_ref().and_then(|summary| summary.mean).unwrap_or(f64::NEG_INFINITY)
 }
 
-/// A trial that could be better than the first one if missing scores were known.
+/// A trial that could be better than the first one if the missing scores were known.
 fn overtaken(trials: &[TrialResult]) -> Option<String> {
     let (first, others) = trials.split_first()?;
     let misses = |trial: &TrialResult| trial.objective.as_ref().is_none_or(|summary| summary.n_failed > 0);

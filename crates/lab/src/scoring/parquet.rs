@@ -1,8 +1,8 @@
 //! A Parquet table as JSON Lines, so that every format of answers is read by
 //! the same rules.
 //!
-//! Read are texts, whole and decimal numbers, truth values, and lists and
-//! structures of those, as pandas, Polars and Hugging Face's `datasets` write
+//! It reads texts, integers, decimal numbers, booleans, and lists and
+//! structures of these, as pandas, Polars and Hugging Face's `datasets` write
 //! them. Every row becomes one line.
 
 use arrow_array::{
@@ -49,7 +49,7 @@ fn object(batch: &RecordBatch, row: usize) -> Result<Value, String> {
     Ok(Value::Object(fields))
 }
 
-/// One cell; a number that is none is written as missing, as pandas means it.
+/// One cell. A NaN becomes a missing value, which is what pandas means by it.
 fn value(array: &dyn Array, row: usize) -> Result<Value, String> {
     if array.is_null(row) {
         return Ok(Value::Null);

@@ -1,12 +1,12 @@
 //! Searches: which trials are asked which questions. One file each, and one
 //! line below.
 //!
-//! A strategy knows nothing of models or stores: it sees scores, asks for
-//! more, and says why it stopped each trial. So it is tried on recorded grids
-//! (`cargo run --release --example search_replay`) exactly as it runs.
+//! A strategy does not know models or stores: it sees scores, asks for more,
+//! and says why it stopped each trial. So the same code runs on recorded grids
+//! (`cargo run --release --example search_replay`) and in experiments.
 //!
-//! Trials are asked questions in one random order, the same for all, and
-//! always a beginning of it: any two of them can be compared in pairs.
+//! All trials are asked the questions in the same random order, and each trial
+//! is always asked the first ones. So any two trials can be compared in pairs.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,14 +30,14 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
-    /// Whether every trial is asked everything, so that there is nothing to
-    /// decide on the way.
+    /// Whether every trial is asked every question, so that the search has
+    /// nothing to decide.
     pub fn is_exhaustive(&self) -> bool {
         matches!(self, Self::Grid(_))
     }
 }
 
-/// What is searched.
+/// The problem that a search solves.
 #[derive(Debug, Clone)]
 pub struct Problem {
     /// For each trial, the label of its value on each axis.
@@ -49,24 +49,24 @@ pub struct Problem {
 }
 
 /// A trial's scores so far, in the order of the questions; none where there is
-/// no score, since the metrics do not apply or a call failed.
+/// no score, because the metrics do not apply or a call failed.
 pub type Seen = Vec<Option<f64>>;
 
 impl Problem {
-    /// What asking everything would take, in answers.
+    /// The number of answers if every trial were asked everything.
     pub fn answers(&self) -> usize {
         self.trials.len() * self.questions
     }
 }
 
-/// Why a trial was not asked everything.
+/// Why a trial was not asked all questions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stop {
     /// What decided.
     pub kind: StopKind,
     /// Questions that it was asked.
     pub questions: usize,
-    /// In a sentence.
+    /// The reason in a sentence.
     pub reason: String,
 }
 
@@ -74,9 +74,9 @@ pub struct Stop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopKind {
-    /// Another one is better, within the stated error rate.
+    /// Another trial is better, within the stated error rate.
     Eliminated,
-    /// It was behind when the calls that were left went to others. It may be
+    /// It was behind when the remaining calls went to other trials. It may be
     /// as good.
     OutOfCalls,
     /// It was never tried.
@@ -86,15 +86,15 @@ pub enum StopKind {
 /// Decides step by step.
 pub trait Strategy: Send {
     /// How many questions each trial should have been asked after the next
-    /// step; `seen` holds for each trial its scores so far. The same numbers
-    /// again: the search is over.
+    /// step. `seen` holds each trial's scores so far. If the numbers do not
+    /// change, the search is over.
     fn next(&mut self, seen: &[Seen]) -> Vec<usize>;
 
     /// Why trials were stopped, by trial, as far as is known now.
     fn stops(&self, seen: &[Seen]) -> BTreeMap<usize, Stop>;
 }
 
-/// What became of a search.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchResult {
     /// The strategy's name.
@@ -120,10 +120,11 @@ fn mean(scores: &[Option<f64>]) -> Option<f64> {
     eval::statistics::mean(&scores.iter().copied().flatten().collect::<Vec<f64>>())
 }
 
-/// How far each of these trials is above the others: the mean of the
-/// differences to the mean of all that have a score for the question. A trial
-/// that lost its answers to hard questions looks no better for it. A trial
-/// without any score may be the best: it is above all others.
+/// How far each of these trials is above the others: the mean, over its
+/// questions, of the difference from the mean of all trials that have a score
+/// for the question. So a trial that lost its answers to hard questions looks
+/// no better for it. A trial without any score may be the best, so it counts as
+/// above all others.
 fn standing(trials: &[usize], seen: &[Seen]) -> BTreeMap<usize, f64> {
     let most = trials.iter().map(|&trial| seen[trial].len()).max().unwrap_or_default();
     let score = |trial: usize, question: usize| seen[trial].get(question).copied().flatten();
@@ -137,7 +138,7 @@ fn standing(trials: &[usize], seen: &[Seen]) -> BTreeMap<usize, f64> {
     trials.iter().map(|&trial| above(trial)).collect()
 }
 
-/// The number that a share of something is: at least one, at most all.
+/// A share as a number of things: at least one, at most all.
 fn part(share: f64, all: usize) -> usize {
     ((share * all as f64).round() as usize).clamp(1, all.max(1))
 }

@@ -30,8 +30,8 @@ use std::collections::BTreeMap;
 
 pub(super) const VERSION: u32 = 3;
 
-/// A trial is tested against so many of the leading ones: who is beaten at all
-/// is beaten by one of them.
+/// A trial is tested against this many of the leading trials: a trial that is
+/// worse than any other is most likely worse than one of these.
 const RIVALS: usize = 8;
 
 /// Settings of a race.
@@ -43,9 +43,9 @@ pub struct Config {
     /// The most that the race may ask, as a share of asking every trial
     /// everything. 1 stops nobody but those that are eliminated.
     pub share: f64,
-    /// Questions between two looks.
+    /// Questions between two tests.
     pub block: usize,
-    /// How many trials are asked everything, if so many are left.
+    /// The number of trials that are asked everything, if that many are left.
     pub finalists: usize,
 }
 
@@ -88,12 +88,12 @@ struct Race {
 }
 
 impl Race {
-    /// Stops trials that one of the leading trials beats for sure.
+    /// Stops trials that one of the leading trials beats with enough evidence.
     ///
-    /// A question that one of the two has no score for is one that was not
-    /// drawn: where a call failed, nobody knows what the score would have been.
-    /// One that no trial has a score for decides nothing, and is none of all
-    /// questions.
+    /// A question for which one of the two trials has no score counts as not
+    /// drawn: if a call failed, nobody knows what the score would have been. A
+    /// question for which no trial has a score decides nothing, and is not
+    /// counted at all.
     fn eliminate(&mut self, seen: &[Seen], asked: usize) {
         let needed = (seen.len().max(2) - 1) as f64 / self.config.error_rate;
         let leaders: Vec<usize> = self.alive.iter().copied().take(RIVALS).collect();
@@ -123,14 +123,14 @@ impl Race {
         }
     }
 
-    /// How many trials the calls that are left can carry on, if their number
-    /// falls geometrically to that of the finalists.
+    /// How many trials can continue with the remaining calls, if their number
+    /// falls geometrically to the number of finalists.
     fn affordable(&self, spent: usize, asked: usize) -> usize {
         let finalists = self.config.finalists.min(self.alive.len()) as f64;
         let left = (self.calls - spent as f64).max(0.0);
         let blocks = (self.questions - asked).div_ceil(self.config.block) as i32;
         let per_block = (self.questions - asked) as f64 / f64::from(blocks.max(1));
-        // All that follows if so many start and the finalists end.
+        // The calls from here to the end, if this many trials continue.
         let cost = |start: f64| {
             let ratio = (finalists / start).powf(1.0 / f64::from((blocks - 1).max(1)));
             (0..blocks).map(|block| start * ratio.powi(block)).sum::<f64>() * per_block
@@ -163,8 +163,8 @@ impl Strategy for Race {
                 self.stops.insert(trial, Stop { kind: StopKind::OutOfCalls, questions: asked, reason });
             }
         }
-        // With one trial left there is nothing to find out, but its score is
-        // wanted over all questions.
+        // The last trial needs no further test, but its score over all
+        // questions is wanted.
         let next = if self.alive.len() == 1 { self.questions } else { asked + self.config.block };
         for &trial in &self.alive {
             counts[trial] = next.min(self.questions);

@@ -18,8 +18,8 @@ pub(super) const VERSION: u32 = 2;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// One in so many trials goes on to the next rung, which has so many times
-    /// the questions.
+    /// One in this many trials goes on to the next rung, which has this many
+    /// times the questions.
     pub reduction: usize,
     /// Questions of the first rung, at least.
     pub least: usize,
@@ -36,8 +36,9 @@ impl Config {
         if self.reduction < 2 || self.least == 0 {
             return Err("`reduction` must be at least 2 and `least` at least 1".to_owned());
         }
-        // From the top: everything, a third of it, a ninth, while that is
-        // enough to go by and there are trials to choose from.
+        // From the top: all questions, a third of them, a ninth and so on, as
+        // long as that is enough to judge by and there are trials to choose
+        // from.
         let mut rungs = vec![problem.questions];
         let mut survivors = self.reduction;
         while survivors <= problem.trials.len() && rungs[rungs.len() - 1] / self.reduction >= self.least {

@@ -23,8 +23,8 @@ pub(super) const VERSION: u32 = 1;
 /// The share of what was tried that counts as good.
 const GOOD: f64 = 0.25;
 
-/// What every value of an axis has been seen as often as, together, before
-/// anything was seen.
+/// The weight of the prior: all values of an axis together count as seen this
+/// often before any trial was tried.
 const PRIOR: f64 = 1.0;
 
 /// Settings of TPE.
@@ -85,8 +85,8 @@ impl Tpe {
         // A trial without scores says nothing of its values.
         let mut ranked: Vec<(f64, usize)> =
             tried.iter().filter_map(|&trial| Some((mean(&seen[trial])?, trial))).collect();
-        // Stable, in the order in which they were drawn: equal scores decide
-        // the same after an interruption.
+        // A stable sort: trials with equal scores stay in the order in which
+        // they were drawn, so the decision is the same after an interruption.
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (good, others) = ranked.split_at(part(GOOD, ranked.len()));
         let evidence: Vec<BTreeMap<Option<&String>, f64>> = (self.axes.iter())
@@ -120,8 +120,8 @@ impl Tpe {
 impl Strategy for Tpe {
     fn next(&mut self, seen: &[Seen]) -> Vec<usize> {
         let mut asked: Vec<usize> = seen.iter().map(Vec::len).collect();
-        // In the order in which they were drawn: what the model is told first
-        // must not depend on how good it was.
+        // In the order in which they were drawn: the order given to the model
+        // must not depend on the scores.
         let tried: Vec<usize> = self.blind.iter().copied().filter(|&trial| asked[trial] > 0).collect();
         let mut add = |trial: usize| asked[trial] = self.questions;
         if tried.len() < self.startup.min(self.most) {

@@ -24,10 +24,11 @@ pub struct EngineSpec {
 pub struct LocalEngineSpec {
     /// Busy threads at most. Default: the machine's cores.
     pub cores: Option<usize>,
-    /// Model calls or questions in flight per model; the model's own limit holds too. Default 16.
+    /// The most model calls or questions in flight per model; the model's own limit holds too.
+    /// Default 16.
     pub tasks: usize,
-    /// How often a long embedding is kept in the store, in seconds: an
-    /// interrupted one goes on from there. Default 2.
+    /// Seconds between two saves of a long embedding; an interrupted run
+    /// continues from the last one. Default 2.
     pub checkpoint_seconds: f64,
 }
 

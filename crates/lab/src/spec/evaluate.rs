@@ -1,4 +1,4 @@
-//! `[evaluate]`: what is measured, by which judges, and what decides.
+//! `[evaluate]`: the metrics, their judges, and the objective.
 
 use super::{
     EvaluateSpec, budget, nearest,
@@ -14,11 +14,11 @@ use toml::de::DeTable;
 pub(super) const KEYS: &[&str] = &["metrics", "judge", "embedder", "answered", "judged", "objective", "budget"];
 const DEFAULT_METRICS: &[&str] = &["recall", "precision", "mrr", "ndcg", "hit_rate"];
 
-/// What else the section is checked against.
+/// The other parts of the experiment that the section is checked against.
 pub(super) struct Needed<'a> {
     /// Whether there are answers to score.
     pub(super) generator: bool,
-    /// The folder that the paths of prompts start from.
+    /// The folder that relative paths of prompts start from.
     pub(super) base: &'a Path,
 }
 
@@ -121,13 +121,13 @@ pub(super) fn read_embedder<'a>(
     embedder
 }
 
-/// A file that settings name.
+/// Reads a file that the settings name.
 pub(super) fn read_file(base: &Path, path: &str) -> Result<String, String> {
     let path = base.join(path);
     std::fs::read_to_string(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))
 }
 
-/// `metrics`, with what their files hold, each checked and no label twice.
+/// `metrics`, with the contents of their files; each is checked, and no label may occur twice.
 pub(super) fn read_metrics<'a>(
     reader: &mut Reader<'a>,
     table: &DeTable<'a>,
@@ -170,9 +170,10 @@ fn read_objective<'a>(reader: &mut Reader<'a>, table: &DeTable<'a>, metrics: &[M
     objective
 }
 
-/// Of the retrieval metrics `ndcg`, of the answer metrics `answer_similarity`
-/// and `token_f1`; where the experiment has none of these, all of that kind
-/// that need no judge. What a judge says chooses only where it is named.
+/// The default objective: `ndcg` of the retrieval metrics, `answer_similarity`
+/// and `token_f1` of the answer metrics. If the experiment has none of a kind's
+/// default metrics, all metrics of that kind that need no judge. A judged
+/// metric chooses only if `objective` names it.
 fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
     let of_kind = |answers: bool, usual: &[&str]| -> Vec<String> {
         let labels = metrics.iter().filter(|metric| metric.needs().answer == answers && !metric.judged());

@@ -39,7 +39,7 @@ pub struct CorpusSpec {
     /// somewhere in the source; others are refused and named), the default, or
     /// `anywhere`.
     pub links: Links,
-    /// What is refused.
+    /// Limits on the files; a file above a limit is refused.
     pub limits: Limits,
 }
 
@@ -60,7 +60,7 @@ pub struct DatasetSpec {
 pub struct GenerateSpec {
     /// The chat model that writes them.
     pub model: String,
-    /// How.
+    /// Its options.
     #[serde(flatten)]
     pub options: GenerateOptions,
 }
@@ -76,7 +76,7 @@ impl<'de> Deserialize<'de> for GenerateSpec {
     }
 }
 
-/// What is measured and what decides.
+/// The metrics, their judges, and the objective.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvaluateSpec {
     /// The metrics, in the order of the leaderboard.
@@ -85,14 +85,15 @@ pub struct EvaluateSpec {
     pub judges: Vec<String>,
     /// The embedder for similarities: one for all trials, so that they compare.
     pub embedder: Option<String>,
-    /// Only so many questions, in file order, are answered. Default all.
+    /// Only this many questions, in file order, are answered. Default all.
     pub answered: Option<usize>,
-    /// Only so many of the answered questions are judged. Default all.
+    /// Only this many of the answered questions are judged. Default all.
     pub judged: Option<usize>,
-    /// The metrics whose mean chooses the winner: none of them judged.
+    /// The metrics whose mean chooses the winner. A judged metric may be among
+    /// them if its judges are qualified.
     pub objective: Vec<String>,
-    /// What one run may cost. What an earlier run paid is not paid again, and
-    /// takes nothing of it.
+    /// What one run may cost. Answers that an earlier run paid for are free and
+    /// use none of it.
     pub budget: Caps,
 }
 
@@ -119,7 +120,7 @@ pub struct Experiment {
     pub evaluate: EvaluateSpec,
     /// What executes the plan.
     pub engine: EngineSpec,
-    /// Where runs are shown, beside their folder.
+    /// Where runs are shown, besides the run's folder.
     pub track: Vec<TrackerConfig>,
     /// The file's text, kept with the run.
     pub text: String,
@@ -137,7 +138,7 @@ impl Experiment {
     /// The text of an experiment file with the content of this JSON.
     ///
     /// # Errors
-    /// If it is no JSON object, or holds what TOML cannot.
+    /// If it is no JSON object, or holds something that TOML cannot express.
     pub fn toml(json: &str) -> Result<String, String> {
         let value: toml::Table = serde_json::from_str(json).map_err(|error| error.to_string())?;
         toml::to_string(&value).map_err(|error| error.to_string())

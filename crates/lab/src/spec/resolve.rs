@@ -132,8 +132,8 @@ pub(super) fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BT
         return models;
     };
     for (name, value) in table {
-        // A model that cannot be read is still known by name, so that its
-        // uses are not reported as well.
+        // A model with mistakes is still known by name, so that its uses are
+        // not reported as well.
         let config = reader.read::<ModelConfig>(value, &format!("models.{}", name.get_ref()));
         models.insert(name.get_ref().to_string(), config);
     }
@@ -256,7 +256,7 @@ impl ReadSpace for Lists<'_, '_> {
     }
 }
 
-/// Whether there is an embedder for whatever needs one.
+/// Checks that there is an embedder if a component needs one.
 fn check_embedder(reader: &mut Reader<'_>, read: &Space, space: &DeTable<'_>, at: usize) {
     if !read.embedder.is_empty() || space.get(Axis::Embedder.name()).is_some() {
         return;
@@ -285,7 +285,7 @@ fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig 
         }
     }
     let Some(config) = reader.read::<SearchConfig>(value, "search") else { return SearchConfig::default() };
-    // Settings that cannot work do not depend on what is searched.
+    // Whether settings can work does not depend on what is searched.
     let problem = Problem { trials: vec![BTreeMap::new()], questions: 1, width: 1.0 };
     if let Err(reason) = config.build(&problem) {
         reader.error(value.span().start, format!("search.{}: {reason}", config.name()));

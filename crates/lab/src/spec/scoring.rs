@@ -1,5 +1,6 @@
-//! What to score another system's answers by: the `[models]` and `[evaluate]`
-//! of a file, what the command line says instead, or the command line alone.
+//! The settings for scoring another system's answers: the `[models]` and
+//! `[evaluate]` of a file, settings of the command line that replace them, or
+//! the command line alone.
 
 use super::{
     EvaluateSpec, LocalEngineSpec, SpecError, budget, engine, evaluate,
@@ -11,7 +12,7 @@ use models::{Kind, ModelConfig};
 use std::{collections::BTreeMap, path::PathBuf};
 use toml::de::DeTable;
 
-/// What is chosen instead of what the file says.
+/// Settings that replace those of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Choice {
     /// Metrics by name, with their default settings.
@@ -22,7 +23,7 @@ pub struct Choice {
     pub embedder: Option<String>,
 }
 
-/// What answers are scored by.
+/// The settings for scoring answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoringSpec {
     /// The folder that relative paths start from.
@@ -31,7 +32,7 @@ pub struct ScoringSpec {
     pub store: String,
     /// Models by name.
     pub models: BTreeMap<String, ModelConfig>,
-    /// What is measured. There is no objective: nothing is chosen.
+    /// The metrics and judges. There is no objective: nothing is chosen.
     pub evaluate: EvaluateSpec,
     /// Cores, and rows in flight.
     pub engine: LocalEngineSpec,

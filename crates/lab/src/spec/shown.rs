@@ -1,10 +1,10 @@
-//! An experiment as it was understood, for others to read: all defaults filled
-//! in, and nothing that may be a secret.
+//! The experiment as it was understood, for others to read: with all defaults,
+//! without anything that may be a secret.
 
 use super::Experiment;
 use serde_json::{Map, Value, json};
 
-/// What a value is replaced by that may be a secret.
+/// Replaces a value that may be a secret.
 const WITHHELD: &str = "[withheld]";
 /// Tables of a model whose values may be secrets, unless they name a variable.
 const MAY_BE_SECRET: [&str; 2] = ["headers", "query"];
@@ -20,21 +20,23 @@ impl Experiment {
         text(root)
     }
 
-    /// What is kept with a run: the file as it was written, or, where that
-    /// holds what may be a secret, the resolved experiment without it.
+    /// The text that is kept with a run: the file as it was written, or, if it
+    /// holds something that may be a secret, the resolved experiment without
+    /// it.
     pub(crate) fn kept(&self) -> String {
         let shown = self.shown();
         if shown.contains(WITHHELD) { shown } else { self.text.clone() }
     }
 
-    /// The resolved experiment as an experiment file that needs no others
-    /// beside it, for machines that do not have them. What is a secret is in it.
+    /// The resolved experiment as an experiment file with the contents of all
+    /// files that it names, for machines that do not have these files. It
+    /// contains the secrets.
     pub fn portable(&self) -> String {
         text(self.root())
     }
 
-    /// The resolved experiment as a value, without what may be a secret, to be
-    /// compared with another.
+    /// The resolved experiment as a value without possible secrets, for
+    /// comparison with another experiment.
     pub(crate) fn comparable(&self) -> Value {
         let mut root = self.root();
         if let Some(models) = root["models"].as_object_mut() {
@@ -44,9 +46,9 @@ impl Experiment {
         root
     }
 
-    /// An experiment file that [`Experiment::shown`] gave, with what was
-    /// withheld there as it is here: a secret may have been renewed, and is
-    /// never kept with a run.
+    /// The text that [`Experiment::shown`] gave, with the withheld values taken
+    /// from this experiment: a secret is never kept with a run, and may have
+    /// been renewed since.
     pub(crate) fn lend_secrets(&self, shown: &str) -> Result<String, String> {
         let table: toml::Table = toml::from_str(shown).map_err(|error| error.to_string())?;
         let mut root = serde_json::to_value(table).map_err(|error| error.to_string())?;
@@ -72,7 +74,7 @@ impl Experiment {
         });
         root["space"] = json!(self.space);
         let evaluate = &self.evaluate;
-        // Without questions there is nothing to evaluate, and no section may say so.
+        // Without questions there is nothing to evaluate, and the section must be left out.
         let asked = self.dataset.is_some();
         root["evaluate"] = if !asked {
             Value::Null
@@ -107,7 +109,7 @@ fn withhold(value: &mut Value) {
     }
 }
 
-/// Puts what was withheld from a value back in, from the same place of another.
+/// Puts the withheld parts of a value back in, from the same place in another value.
 fn lend(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<String>) {
     let Some(fields) = value.as_object_mut() else { return };
     for (name, field) in fields {
@@ -122,7 +124,7 @@ fn lend(value: &mut Value, here: &Value, place: &str, missing: &mut Vec<String>)
     }
 }
 
-/// Takes out what TOML has no word for, and empty lists and tables, which
+/// Removes nulls, which TOML cannot express, and empty lists and tables, which
 /// mean the same as nothing.
 fn without_nothing(value: &mut Value) {
     let empty = |value: &Value| match value {

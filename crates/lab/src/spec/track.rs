@@ -1,4 +1,4 @@
-//! `[track]`: where runs are shown, a key for each tracker.
+//! `[track]`: the trackers that show runs, one key for each.
 
 use super::{reader::Reader, resolve::unknown_keys};
 use crate::{Environment, track::TrackerConfig};
@@ -18,7 +18,7 @@ pub(super) fn read<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> Vec<Track
         return Vec::new();
     };
     unknown_keys(reader, table, TrackerConfig::NAMES, "track");
-    // What comes from the environment is looked at when a run starts.
+    // The environment is read when a run starts.
     let nothing: Environment = Arc::new(|_| None);
     let mut trackers = Vec::new();
     for (key, value) in table.iter().filter(|(key, _)| TrackerConfig::NAMES.contains(&key.get_ref().as_ref())) {

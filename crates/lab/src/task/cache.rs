@@ -1,4 +1,4 @@
-//! What several tasks need stays in memory for a while.
+//! Keeps in memory, for a while, what several tasks need.
 
 use crate::Error;
 use std::{
@@ -7,10 +7,10 @@ use std::{
 };
 use tokio::sync::OnceCell;
 
-/// Loaded once, however many wait for it.
+/// A value that is loaded once, even if several tasks wait for it.
 type Entry<T> = Arc<OnceCell<Arc<T>>>;
 
-/// A small cache of things that are dear to load; the one used longest ago goes first.
+/// A small cache of values that are expensive to load; the value used longest ago is removed first.
 pub(super) struct Cache<T> {
     entries: Mutex<VecDeque<(Vec<String>, Entry<T>)>>,
     size: usize,

@@ -1,11 +1,11 @@
-//! Embedding that goes on where it was: what is finished of a long task is
-//! kept in the store every few seconds, and taken from there by whoever does
-//! the task next, on whatever machine.
+//! Embedding that continues after an interruption: every few seconds the
+//! finished vectors of a long task are stored, and the next process that does
+//! the task, on any machine, takes them from there.
 //!
 //! A part is an object `partial/parts/<task>/<from>-<to>-<digest>.parquet`:
 //! the vectors of the texts from `from` to before `to`. It is written once and
-//! never changes. When the task's artifact is there, its parts are removed;
-//! what a killed process left is removed by `reverie store gc`.
+//! When the task's artifact is there, its parts are removed; parts of killed
+//! processes are removed by `reverie store gc`.
 
 use super::Execution;
 use crate::{
@@ -19,27 +19,27 @@ use models::{Embedder, InputKind, Matrix, Place};
 use std::time::{Duration, Instant};
 use store::Key;
 
-/// Texts of one call of a model in this process. Vectors may depend, within
-/// rounding, on what is embedded in the same call, so the calls are the same
+/// Texts in one call to a model of this process. Vectors may depend, within
+/// rounding, on the other texts of their call, so the calls are the same
 /// whether a task was interrupted or not.
 const TEXTS_PER_CALL: usize = 64;
-/// The same of a model at an endpoint, which splits a call itself.
+/// The same for a model at an endpoint, which splits a call itself.
 const TEXTS_PER_SPLIT_CALL: usize = 256;
-/// A call of a model in this process that takes less has another one beside
-/// it, so that no core waits for the last text of a call.
+/// If a call to a model of this process takes less than this, a second call
+/// runs beside it, so that no core waits for the last text of a call.
 const SHORT: Duration = Duration::from_secs(2);
 
-/// Vectors, how many of them were taken from parts, and whether there are
-/// parts to be removed.
+/// Vectors, how many of them were taken from parts, and whether there are parts
+/// to remove.
 pub(crate) struct Embedded {
     pub(crate) matrix: Matrix,
     pub(crate) resumed: usize,
     pub(crate) has_parts: bool,
 }
 
-/// Embeds texts for a task, and keeps what is done under its key; nothing is
-/// kept without one. `begun` is told how many are left to be embedded, `rows`
-/// each time how many were.
+/// Embeds texts for a task, and stores finished parts under `key`; without a
+/// key nothing is stored. Calls `begun` once with the number of texts that are
+/// left, and `rows` each time with the number of texts that were embedded.
 pub(crate) async fn embed(
     cx: &Execution,
     task: Option<&Key>,
@@ -51,7 +51,8 @@ pub(crate) async fn embed(
 ) -> Result<Embedded, Error> {
     let (per_call, is_split) = match (embedder.identity().place(), embedder.batch_size()) {
         (Place::Here, _) => (TEXTS_PER_CALL, false),
-        // Calls as they were before there were parts: their answers are in the journal.
+        // The calls keep the size that they had before there were parts, so that their
+        // answers are found in the journal.
         (Place::Remote, size) if size > 0 && TEXTS_PER_SPLIT_CALL.is_multiple_of(size) => (size, true),
         (Place::Remote, _) => (TEXTS_PER_SPLIT_CALL, true),
     };
@@ -82,7 +83,7 @@ pub(crate) async fn embed(
                 (to, embedder.embed(&texts[from..to], kind).await, started.elapsed())
             });
         }
-        // What was begun is waited for, since it may have been paid.
+        // Calls that have begun are waited for, because they may have been paid.
         let Some((to, made, took)) = calls.next().await else { break };
         match made {
             Ok(matrix) if failure.is_none() => {
@@ -129,8 +130,9 @@ impl<'a> Parts<'a> {
         Self { cx, folder: layout::parts(task) }
     }
 
-    /// The vectors of as many of the first texts as there are whole parts of,
-    /// and whether there are any parts. What cannot be read is embedded again.
+    /// The vectors of the first texts, as far as complete parts reach, and
+    /// whether there are any parts. Parts that cannot be read are embedded
+    /// again.
     async fn resume(&self, n_texts: usize, per_call: usize) -> (Matrix, bool) {
         let mut all = Matrix::default();
         let names = match self.cx.store.list(&self.folder).await {
@@ -143,7 +145,7 @@ impl<'a> Parts<'a> {
         let has_parts = !names.is_empty();
         let mut parts: Vec<(Part, String)> =
             names.into_iter().filter_map(|name| Some((Part::parse(&name)?, name))).collect();
-        // Of two parts with one beginning the longer one goes first.
+        // If two parts begin at the same text, the longer one comes first.
         parts.sort_by(|(one, _), (other, _)| (one.from, other.to).cmp(&(other.from, one.to)));
         for (Part { from, to, digest }, name) in parts {
             let ends_a_call = to == n_texts || to % per_call == 0;
@@ -166,8 +168,8 @@ impl<'a> Parts<'a> {
         (all, has_parts)
     }
 
-    /// Keeps the vectors of the texts from `from` to before `to`. If that
-    /// fails, an interruption costs more: no reason to end a run.
+    /// Stores the vectors of the texts from `from` to before `to`. If that
+    /// fails, an interruption costs more, but the run continues.
     async fn keep(&self, all: &Matrix, from: usize, to: usize) {
         let data = all.data[from * all.columns..to * all.columns].to_vec();
         let part = Matrix { columns: all.columns, data };

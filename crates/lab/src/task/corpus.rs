@@ -1,4 +1,4 @@
-//! Opens indexes with the chunks that they are of.
+//! Opens indexes together with the chunks that they index.
 
 use super::{Execution, compute, tokens::open_tokens};
 use crate::{
@@ -15,7 +15,7 @@ use rag::{
 };
 use std::sync::Arc;
 
-/// What retrieval looks at, opened, and the questions' vectors.
+/// Opens the inputs of a retrieval, with the questions' vectors.
 pub(crate) async fn open_corpus(
     cx: &Execution,
     inputs: &Outputs,
@@ -31,7 +31,7 @@ pub(crate) async fn open_corpus(
                 if file.is_checked {
                     return Ok(DenseIndex::open(&file.content)?);
                 }
-                // Of a version that noted no checksum: the file has one of its own.
+                // An older version wrote no checksum for it, but the file holds its own.
                 let opened =
                     compute(move || DenseIndex::open(&file.content).and_then(|index| index.verify().map(|()| index)));
                 match opened.await? {

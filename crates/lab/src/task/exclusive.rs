@@ -1,10 +1,10 @@
-//! Two runs that do the same task at the same time: one does it, the other
-//! waits and takes what the first made.
+//! Two runs that need the same task at the same time: one run does it, the
+//! other waits and takes the output.
 //!
-//! Who does a task holds a lock on a file beside the store's scratch files. The
-//! system gives it back when its holder ends, however it ends. It joins the
-//! processes of one folder; machines that share an object store only find what others
-//! have finished.
+//! The run that does a task holds a lock on a file beside the store's scratch files.
+//! The system releases the lock when the process ends, however it ends. This works
+//! among the processes of one folder; machines that share an object store only find
+//! what others have finished.
 
 use super::{Execution, Task};
 use crate::{operator::Operator, progress::Progress};
@@ -15,34 +15,35 @@ use std::{
     time::Duration,
 };
 
-/// How often a lock that another run holds is tried.
+/// The pause between two tries for a lock that another run holds.
 const TRY: Duration = Duration::from_millis(100);
 
-/// The right to do a task alone; given back when it is dropped.
+/// The right to do a task alone; dropping it gives the right back.
 pub(super) struct Exclusive {
-    /// Keeps the lock.
+    /// Holds the lock.
     _file: File,
     path: PathBuf,
 }
 
 impl Drop for Exclusive {
     fn drop(&mut self) {
-        // While the lock is held: who opened the file before finds it gone.
+        // The file is removed while the lock is held, so a process that opened
+        // it before notices that it is gone.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// What became of a try.
+/// The result of one try.
 enum Tried {
     Taken(Exclusive),
-    /// Another run has it, and says who it is.
+    /// Another run holds the lock; the text names that run.
     Held(String),
     /// This file system has no locks.
     Impossible,
 }
 
-/// Waits until no other run does this task. `None` where the file system has
-/// no locks: then two runs may do it twice.
+/// Waits until no other run does this task. `None` if the file system has no
+/// locks: then two runs may both do it.
 pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Option<Exclusive> {
     let path = cx.scratch.join("tasks").join(format!("{}.lock", task.key.hex()));
     let mut waits = Waits { progress, operator: task.operator(), told: false };
@@ -62,7 +63,7 @@ pub(super) async fn take(task: &Task, cx: &Execution, progress: &Progress) -> Op
     }
 }
 
-/// Takes the note away when the waiting ends, by whatever.
+/// Clears the note in the live table when the waiting ends, for whatever reason.
 struct Waits<'a> {
     progress: &'a Progress,
     operator: Operator,
@@ -87,7 +88,7 @@ fn attempt(path: &Path) -> Tried {
     loop {
         let Ok(mut file) = open() else { return Tried::Impossible };
         match file.try_lock() {
-            // Its holder removed it after it was opened here.
+            // The holder removed the file after it was opened here.
             Ok(()) if !is_at(&file, path) => {}
             Ok(()) => {
                 let _ = file.set_len(0).and_then(|()| file.write_all(holder().as_bytes()));
@@ -104,7 +105,7 @@ fn attempt(path: &Path) -> Tried {
     }
 }
 
-/// Whether this is still the file of that name: whoever held it removes it.
+/// Whether the path still leads to this file: the holder of a lock removes the file.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -151,7 +152,7 @@ mod tests {
         let path = folder.path().join("task.lock");
         std::fs::write(&path, "process 1 on nowhere").unwrap();
         let Tried::Taken(first) = attempt(&path) else { panic!("nobody holds the lock") };
-        // Somebody opened it before it was given back.
+        // Another process opened the file before it was given back.
         let opened = File::open(&path).unwrap();
         drop(first);
         opened.try_lock().unwrap();

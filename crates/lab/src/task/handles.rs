@@ -9,7 +9,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The experiment's models, made when first used.
+/// The experiment's models; each is made when it is first used.
 pub struct Models {
     configs: BTreeMap<String, ModelConfig>,
     context: provider::Context,
@@ -84,7 +84,7 @@ impl Models {
         }
     }
 
-    /// What a metric needs.
+    /// The models that a metric needs.
     ///
     /// # Errors
     /// If a model it names cannot be made.
@@ -120,19 +120,19 @@ pub(crate) struct InTurn<'a> {
 }
 
 impl Models {
-    /// The models for a task whose calls stand in line so.
+    /// The models for a task, whose calls take this place in the queue.
     pub(crate) fn in_turn(&self, turn: Turn) -> InTurn<'_> {
         InTurn { models: self, turn, repeat: 0 }
     }
 
-    /// The models for an answer that is asked for again and again.
+    /// The models for one of several answers to the same requests.
     pub(crate) fn repeated(&self, repeat: u32) -> InTurn<'_> {
         InTurn { repeat, ..self.in_turn(Turn::default()) }
     }
 }
 
 impl InTurn<'_> {
-    /// What a component of a trial with this embedder is built from.
+    /// The context from which a component of a trial with this embedder is built.
     pub(crate) fn context<'b>(&'b self, embedder: Option<&'b str>) -> Context<'b> {
         Context { models: Some(self), embedder }
     }
@@ -150,7 +150,7 @@ impl rag::Models for InTurn<'_> {
     }
 }
 
-/// Trials take turns, so that a large one does not hold up the others.
+/// Trials take turns, so that a large trial does not delay the others.
 fn in_turn(chat: Chat, turn: Turn) -> Chat {
     chat.with_group(turn.group).with_priority(turn.priority)
 }

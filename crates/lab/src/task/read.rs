@@ -1,23 +1,23 @@
-//! Reads the corpus' files. A read that fails says nothing about the file: it
-//! is tried again, and where it still fails, that is an error of this run.
+//! Reads the corpus' files. A failed read says nothing about the file: it is
+//! tried again, and if it still fails, it is an error of this run and not of
+//! the file.
 
 use rag::load::{Limits, LoadError, ReadError, Source, SourceFile, Unread};
 use std::time::Duration;
 use store::Key;
 
-/// So often a file is tried whose next read may go well.
+/// How often a file is tried, if the next read may succeed.
 const TRIES: u32 = 4;
-/// The pause after the first try; each next one is four times as long.
+/// The pause after the first try; each further pause is four times as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a file holds, or why it is none of the corpus, whenever it is read.
+/// A file's bytes, or why the file is no document, whoever reads it.
 pub type Content = Result<bytes::Bytes, LoadError>;
 
-/// A file's content, if it can be read now: a read that may go well next time
-/// is tried again.
+/// A file's content. A read that may succeed next time is tried again.
 ///
 /// # Errors
-/// Why it cannot be read now.
+/// Why the file cannot be read now.
 pub async fn content(source: &Source, file: &SourceFile, limits: &Limits) -> Result<Content, Unread> {
     let mut pause = FIRST_PAUSE;
     let mut attempt = 1;
@@ -38,7 +38,7 @@ pub async fn content(source: &Source, file: &SourceFile, limits: &Limits) -> Res
     }
 }
 
-/// The key of a content: what tasks that use it are known by.
+/// The key of a content; it is part of the keys of all tasks that use the file.
 pub(crate) fn key(content: &Content) -> Key {
     match content {
         Ok(bytes) => Key::of_bytes(bytes),
@@ -46,8 +46,8 @@ pub(crate) fn key(content: &Content) -> Key {
     }
 }
 
-/// A file's content, if it is still the one that was planned with: under its
-/// key nobody must find another one.
+/// A file's content, if it is still the one that the plan was made with: a key
+/// must never lead to another content.
 pub(crate) async fn expected(
     source: &Source,
     file: &SourceFile,

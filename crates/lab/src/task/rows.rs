@@ -1,4 +1,4 @@
-//! What tasks made, by question.
+//! Reads outputs of tasks by question.
 
 use super::Execution;
 use crate::{
@@ -54,7 +54,7 @@ pub(crate) async fn scores_by_question(
 }
 
 /// The queries that were written for the questions, in the order of the
-/// questions. The rows of a table of their vectors are in this order.
+/// questions; the rows of the table of their vectors have the same order.
 pub(crate) async fn queries_in_order(
     cx: &Execution,
     inputs: &Outputs,

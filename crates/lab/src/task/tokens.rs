@@ -1,4 +1,4 @@
-//! Token vectors: those of chunks, opened for every trial that compares words,
+//! Token vectors: those of chunks, opened for every trial that compares tokens,
 //! and those of questions.
 
 use super::{Execution, compute};
@@ -10,14 +10,14 @@ use std::{path::PathBuf, sync::Arc};
 /// Texts encoded between two looks at the progress table.
 const TEXTS_PER_STEP: usize = 256;
 
-/// The index that these artifacts are together, mapped into memory.
+/// The index that these artifacts form together, mapped into memory.
 pub(super) async fn open_tokens(cx: &Execution, names: Vec<String>) -> Result<Arc<TokenIndex>, Error> {
     let load = || async {
         let mut paths: Vec<PathBuf> = Vec::with_capacity(names.len());
         for name in &names {
             let file = cx.store.local_file(name, &cx.scratch).await?;
             if !file.is_checked {
-                // Nobody noted a checksum for it: the file has one of its own.
+                // No checksum was written for it, but the file holds its own.
                 let only = [file.content.clone()];
                 let verified = compute(move || TokenIndex::open(&only).and_then(|index| index.verify())).await?;
                 if let Err(error) = verified {
@@ -31,8 +31,8 @@ pub(super) async fn open_tokens(cx: &Execution, names: Vec<String>) -> Result<Ar
     cx.tokens.get(names.clone(), load).await
 }
 
-/// The token vectors of all questions, in order: encoded once in a process,
-/// whatever the number of trials.
+/// The token vectors of all questions, in order. A process encodes them once,
+/// for all trials.
 pub(crate) async fn of_questions(cx: &Execution, model: &str) -> Result<Arc<Vec<Matrix>>, Error> {
     let load = || async {
         let embedder = cx.models.embedder(model)?;

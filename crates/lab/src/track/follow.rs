@@ -1,6 +1,6 @@
-//! Follows a run and shows it: one task reads the run's folder every few
-//! seconds, and one for each tracker brings its server up to date, with
-//! growing pauses while the server is away.
+//! Shows a run on trackers while it goes on: one task reads the run's folder
+//! every few seconds, and one task for each tracker brings its server up to
+//! date, with growing pauses while the server is away.
 
 use super::{Failure, Tracker, View, observe::Observer, view::RunReader};
 use crate::{
@@ -22,7 +22,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// Runs that have nothing to do end before the first look.
+/// The first look comes after this time; a run that has nothing to do has ended by then.
 const FIRST_LOOK: Duration = Duration::from_millis(1500);
 /// Between tries while the server is away.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(30));
@@ -30,9 +30,9 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const LAST_TRIES: u32 = 4;
 const LAST_PAUSE: Duration = Duration::from_millis(400);
 
-/// What trackers do for a run of this process.
+/// The trackers at work for a run of this process.
 pub struct Tracking {
-    /// What could not even be started.
+    /// Why some trackers could not even be started.
     notes: Vec<String>,
     following: Option<Following>,
 }
@@ -51,7 +51,7 @@ struct Show {
     task: JoinHandle<(Work, Result<Vec<String>, Failure>)>,
 }
 
-/// What a tracker did.
+/// The result of a tracker's work.
 #[derive(Debug, Default, Clone, Copy)]
 struct Work {
     syncs: usize,
@@ -63,8 +63,8 @@ struct Work {
 type Shown = Option<(Arc<View>, bool)>;
 
 impl Session {
-    /// Starts to show a run on the experiment's trackers. Nothing that goes
-    /// wrong there stops or slows the run; [`Tracking::finish`] tells of it.
+    /// Starts to show a run on the experiment's trackers. A failure there
+    /// neither stops nor slows the run; [`Tracking::finish`] reports it.
     pub fn track(&self, prepared: &Prepared) -> Tracking {
         let (trackers, notes) = self.trackers();
         if trackers.is_empty() {
@@ -86,9 +86,9 @@ impl Session {
         Tracking { notes, following: Some(Following { stop: Some(stop), looks, shows, execution }) }
     }
 
-    /// Brings the experiment's trackers to the state of a run that was
-    /// recorded before: the last one, or that with the given id. Returns what
-    /// was shown where, and what cannot be shown, in sentences.
+    /// Brings the experiment's trackers to the state of a recorded run: the
+    /// last one, or the one with the given id. Returns sentences that say what
+    /// was shown where, and what cannot be shown.
     ///
     /// # Errors
     /// If there is no tracker or no such run, or if a server does not have
@@ -141,7 +141,7 @@ impl Session {
         Ok(Arc::new(read))
     }
 
-    /// The experiment's trackers, and why others cannot work.
+    /// The experiment's trackers, and why others cannot be used.
     fn trackers(&self) -> (Vec<Box<dyn Tracker>>, Vec<String>) {
         let (mut trackers, mut broken) = (Vec::new(), Vec::new());
         for config in &self.experiment.track {
@@ -155,16 +155,16 @@ impl Session {
 }
 
 impl Tracking {
-    /// Says that the run has ended: what it wrote by now is all that there is
-    /// to show.
+    /// Reports that the run has ended: everything that there is to show has
+    /// been written.
     pub fn stop(&mut self) {
         if let Some(stop) = self.following.as_mut().and_then(|following| following.stop.take()) {
             let _ = stop.send(());
         }
     }
 
-    /// Waits until everything is shown, as long as each tracker may take for
-    /// that and no longer. Returns what people should know, in sentences.
+    /// Waits until everything is shown, but no longer than each tracker may
+    /// take. Returns what people should know, in sentences.
     pub async fn finish(mut self) -> Vec<String> {
         self.stop();
         let Self { mut notes, following } = self;
@@ -201,7 +201,7 @@ impl Tracking {
     }
 }
 
-/// Reads the run's folder until it is told to stop, and once more after that.
+/// Reads the run's folder until it is told to stop, and then once more.
 async fn look(
     mut reader: RunReader,
     mut observer: Observer,
@@ -217,7 +217,7 @@ async fn look(
             _ = &mut stopped => true,
         };
         pause = every;
-        // Once to know what the log tells already, and once for what is added.
+        // The first read learns what the log says already; the second one reads what is added.
         let first = read(reader).await;
         let Some((again, _)) = first else { return };
         reader = again;
@@ -243,7 +243,7 @@ async fn read(mut reader: RunReader) -> Option<(RunReader, Result<View, Error>)>
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-/// Shows every view that comes, the newest first, until the last is shown.
+/// Shows each view that comes, always the newest, until the last one is shown.
 async fn show(
     mut tracker: Box<dyn Tracker>,
     mut views: watch::Receiver<Shown>,

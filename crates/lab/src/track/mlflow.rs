@@ -3,10 +3,10 @@
 //!
 //! When to use it: when a team looks at experiments in MLflow already.
 //!
-//! Source: MLflow's REST API 2.0 for tracking, as of 3.17. A server is first
-//! asked what it has, by tags that name the run and the trial; then it is sent
-//! what is missing. So creating a run is never repeated blindly, and what was
-//! sent twice is there once.
+//! Source: MLflow's REST API 2.0 for tracking, as of 3.17. The tracker first
+//! asks the server what it has, by tags that name the run and the trial, and
+//! then sends what is missing. So creating a run is never repeated blindly, and
+//! data that was sent twice is there once.
 
 mod content;
 mod files;
@@ -26,25 +26,25 @@ use std::{collections::BTreeMap, time::Duration};
 
 pub(super) const VERSION: u32 = 1;
 
-/// Trials that are brought up to date side by side.
+/// Trials that are updated side by side.
 const AT_ONCE: usize = 8;
 
-/// Settings of the tracker. What proves who we are comes from the environment,
-/// by MLflow's own names: `MLFLOW_TRACKING_USERNAME` and
+/// Settings of the tracker. Credentials come from the environment, under
+/// MLflow's own names: `MLFLOW_TRACKING_USERNAME` and
 /// `MLFLOW_TRACKING_PASSWORD`, else `MLFLOW_TRACKING_TOKEN`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The server's address.
     pub uri: String,
-    /// The MLflow experiment, made if it is not there. Default: the
+    /// The MLflow experiment; it is created if it does not exist. Default: the
     /// experiment's name.
     pub experiment: Option<String>,
-    /// Tags of the run and of each trial, beside those that it has anyway.
+    /// Tags of the run and of each trial, in addition to the tags that they always have.
     pub tags: BTreeMap<String, String>,
     /// Seconds from one update to the next.
     pub every_seconds: f64,
-    /// Seconds that the end of a run waits at most until everything is there.
+    /// The longest wait, in seconds, at the end of a run until everything is on the server.
     pub wait_seconds: f64,
 }
 
@@ -93,7 +93,7 @@ struct Mlflow {
     place: String,
     pace: Pace,
     user: Option<String>,
-    /// What the server has; none where that is to be asked.
+    /// What the server has; none if the tracker must ask.
     known: Option<Known>,
 }
 
@@ -115,7 +115,7 @@ impl Tracker for Mlflow {
             Some(known) => known,
             None => self.look(view).await?,
         };
-        // What the server has is only known for certain after it took everything.
+        // What the server has is only certain after the server accepted everything.
         let lacks = self.bring(view, &mut known).await?;
         self.known = Some(known);
         Ok(lacks)
@@ -130,8 +130,8 @@ impl Mlflow {
         let mut known = Known { experiment, parent: None, trials: BTreeMap::new() };
         let filter = format!("tags.`{}` = '{}'", content::RUN, view.run);
         let mut runs = self.server.runs(&known.experiment, &filter).await?;
-        // Of runs that are there twice, since a server took longer to create
-        // one than we waited, the first is kept.
+        // A run may be there twice, if the server took longer to create it than
+        // we waited. The first one is kept.
         runs.sort_by_key(|run| (run.is_empty(), run.start_ms));
         for run in runs {
             let place = match run.tags.get(content::TRIAL).cloned() {
@@ -172,7 +172,7 @@ impl Mlflow {
                 Err(failure) => failed = Some(failure),
             }
         }
-        // The end comes last: who sees a finished run sees all of it.
+        // The end of the run is sent last, so that whoever sees a finished run sees all of it.
         if failed.as_ref().is_none_or(|failure: &Failure| !failure.is_away()) {
             self.settle(&mut parent, &wanted).await?;
         }
@@ -181,20 +181,20 @@ impl Mlflow {
         failed.map_or(Ok(lacks.into_iter().collect()), Err)
     }
 
-    /// Brings what one run holds to what it should be, and returns what it is
-    /// then.
+    /// Brings one MLflow run to its wanted state, and returns its state
+    /// afterwards.
     async fn ensure(&self, experiment: &str, before: Option<Current>, wanted: &Wanted) -> Result<Current, Failure> {
         let mut run = match before {
             Some(run) => run,
             None => self.server.create(experiment, wanted).await?,
         };
-        // Before the tag that says they are there.
+        // Files are sent before the tag that says they are there.
         self.upload(&mut run, wanted).await?;
         for batch in run.missing(wanted) {
             self.server.post("runs/log-batch", &batch).await?;
         }
         for key in run.outdated(wanted) {
-            // Somebody else may have taken it away meanwhile.
+            // Somebody else may have removed the tag in the meantime.
             match self.server.post("runs/delete-tag", &json!({ "run_id": run.id, "key": key })).await {
                 Ok(_) | Err(Failure::Refused(_)) => {}
                 Err(failure) => return Err(failure),
@@ -208,7 +208,7 @@ impl Mlflow {
         Ok(run)
     }
 
-    /// Says whether a run goes on or how it ended.
+    /// Tells the server whether a run goes on or how it ended.
     async fn settle(&self, run: &mut Current, wanted: &Wanted) -> Result<(), Failure> {
         if run.status == wanted.status {
             return Ok(());
@@ -222,7 +222,7 @@ impl Mlflow {
         Ok(())
     }
 
-    /// Sends the files whose content is not there yet.
+    /// Sends the files whose content the server does not have yet.
     async fn upload(&self, run: &mut Current, wanted: &Wanted) -> Result<(), Failure> {
         let missing = run.missing_files(wanted);
         if missing.is_empty() {

@@ -1,5 +1,5 @@
-//! Writes into the event log what trackers show while a run goes on: what was
-//! used, and each trial's means as soon as there are scores.
+//! Writes into the event log what trackers show while a run goes on: usage, and
+//! each trial's means as soon as there are scores.
 
 use super::view::{RunReader, ScorePoint, UsagePoint};
 use crate::{
@@ -15,11 +15,11 @@ use std::{
     sync::Arc,
 };
 
-/// Looks at a run of this process from outside.
+/// Observes a run of this process.
 pub(super) struct Observer {
     execution: Arc<Execution>,
     progress: Progress,
-    /// By a task's key, the scores that it gives: trial, metric, artifact.
+    /// The scores of each task, by the task's key: trial, metric, artifact.
     gives: BTreeMap<String, Vec<(String, String, String)>>,
     /// Where each question stands in the dataset.
     order: HashMap<String, usize>,
@@ -40,7 +40,7 @@ impl Observer {
         Self { execution: prepared.execution.clone(), progress, gives, order, told: Default::default() }
     }
 
-    /// Writes down what became known since the last time.
+    /// Writes what has become known since the last call.
     pub(super) async fn observe(&mut self, reader: &mut RunReader) {
         for key in reader.scored() {
             for (trial, metric, artifact) in self.gives.get(&key).into_iter().flatten() {
@@ -66,12 +66,12 @@ impl Observer {
         }
     }
 
-    /// The mean of one artifact's scores. What cannot be read now is in the
-    /// results later.
+    /// The mean of one artifact's scores. Scores that cannot be read now are in
+    /// the results later.
     async fn point(&self, trial: &str, metric: &str, artifact: &str) -> Option<ScorePoint> {
         let bytes = self.execution.store.get(artifact).await.ok()??;
         let mut rows = artifact::decode::<ScoreRow>(bytes).ok()?;
-        // In the order in which results are summed up: the same mean to the last bit.
+        // In the same order as in the results, so that the mean is the same to the last bit.
         rows.sort_by_key(|row| self.order.get(&row.question).copied());
         let scores: Vec<Score> = rows.into_iter().map(|row| row.scored.score).collect();
         let values: Vec<f64> = scores.iter().filter_map(Score::value).collect();
@@ -81,15 +81,16 @@ impl Observer {
     }
 }
 
-/// What a search knows after each step, written down where it is new.
+/// Writes what a search knows after each step, if it is new.
 #[derive(Default)]
 pub(crate) struct StepLog {
     told: BTreeSet<(String, String, usize, u64)>,
 }
 
 impl StepLog {
-    /// Writes down the means of a step: those of metrics, and that by which
-    /// the search compares trials, of the questions that each was asked.
+    /// Writes the means of a step: those of the metrics, and the mean by which
+    /// the search compares trials, over the questions that each trial was
+    /// asked.
     pub(crate) fn log<'a>(
         &mut self,
         execution: &Execution,

@@ -1,5 +1,5 @@
-//! What there is to show of a run, read from its folder: the event log, the
-//! results, the report. The log is read on from where it was left.
+//! The view of a run, read from its folder: the event log, the results, the
+//! report. Each look reads only the new lines of the log.
 
 use crate::{Error, board::Board, layout::RunFile, results::Results, spec::Experiment, trial};
 use eval::statistics::Summary;
@@ -14,21 +14,21 @@ use std::{
 };
 use store::Event;
 
-/// How a run is doing.
+/// The state of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum State {
-    /// It goes on, as far as its folder tells.
+    /// It is running, as far as its folder shows.
     #[default]
     Running,
     /// It came to its end.
     Finished,
-    /// Somebody stopped it; the next run goes on.
+    /// A person stopped it; the next run continues.
     Interrupted,
     /// It could not go on.
     Failed,
 }
 
-/// Which version of some data a run was made from.
+/// The version of data that a run was made from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DataVersion {
     /// The digest of its content.
@@ -42,7 +42,7 @@ pub struct DataVersion {
     pub bytes: Option<usize>,
 }
 
-/// What a run had used at some time, all its processes together.
+/// The usage of a run at some time, of all its processes together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsagePoint {
@@ -60,7 +60,7 @@ pub struct UsagePoint {
     pub cost_usd: f64,
 }
 
-/// A trial's mean by some metric, after so many questions.
+/// A trial's mean by some metric, after a number of questions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ScorePoint {
     /// The trial.
@@ -84,14 +84,14 @@ impl ScorePoint {
     }
 }
 
-/// All that there is to show of a run.
+/// Everything that can be shown of a run.
 #[derive(Debug, Clone)]
 pub struct View {
     /// The run's id.
     pub run: String,
     /// The experiment.
     pub experiment: Arc<Experiment>,
-    /// What stands for each trial's value on each axis, and its settings.
+    /// The trials with their labels and settings.
     pub trials: Arc<Vec<trial::Trial>>,
     /// How it is doing.
     pub state: State,
@@ -103,15 +103,15 @@ pub struct View {
     pub dataset: Option<DataVersion>,
     /// The corpus.
     pub corpus: Option<DataVersion>,
-    /// What it used, over time.
+    /// The usage over time.
     pub usage: Vec<UsagePoint>,
-    /// What it found so far, in the order in which it was found.
+    /// The scores so far, in the order in which they were found.
     pub scores: Vec<ScorePoint>,
-    /// What it found, once it came to its end.
+    /// The results, once the run has ended.
     pub results: Option<Arc<Results>>,
-    /// What the leaderboard says of that.
+    /// The leaderboard of the results.
     pub board: Option<Arc<Board>>,
-    /// The report's page, once it came to its end.
+    /// The report's page, once the run has ended.
     pub report: Option<PathBuf>,
 }
 
@@ -121,7 +121,7 @@ pub(crate) struct RunReader {
     folder: PathBuf,
     tail: Tail,
     view: View,
-    /// What earlier processes used, and this one so far.
+    /// The usage of earlier processes, and of this one so far.
     before: UsagePoint,
     process: UsagePoint,
     tasks: u64,
@@ -161,7 +161,7 @@ impl RunReader {
         }
     }
 
-    /// The run as its folder tells it now.
+    /// The present state of the run, as its folder shows it.
     pub(crate) fn look(&mut self) -> Result<View, Error> {
         for line in self.tail.lines()? {
             self.line(&line);
@@ -177,13 +177,12 @@ impl RunReader {
         Ok(self.view.clone())
     }
 
-    /// The keys of finished tasks that gave scores, each time those since the
-    /// last look.
+    /// The keys of finished tasks that gave scores since the last call.
     pub(crate) fn scored(&mut self) -> Vec<String> {
         std::mem::take(&mut self.scored)
     }
 
-    /// Whether the log tells this trial's mean by this metric already.
+    /// Whether the log holds this trial's mean by this metric already.
     pub(crate) fn knows(&self, trial: &str, metric: &str) -> bool {
         self.view.scores.iter().any(|point| point.trial == trial && point.metric == metric)
     }
@@ -225,7 +224,7 @@ impl RunReader {
             }
             "trial_scored" => {
                 let Ok(point) = event.parse::<ScorePoint>() else { return };
-                // A search that is resumed goes over its steps again.
+                // A resumed search repeats its steps in the log.
                 let name = (point.trial.clone(), point.metric.clone(), point.questions, point.mean.to_bits());
                 if self.seen.insert(name) {
                     self.view.scores.push(ScorePoint { time_ms: event.time_ms, ..point });
@@ -269,7 +268,7 @@ impl View {
 struct Tail {
     path: PathBuf,
     read: u64,
-    /// A line that is not whole yet.
+    /// The last line, if it is not complete yet.
     rest: Vec<u8>,
 }
 

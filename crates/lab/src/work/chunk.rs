@@ -81,7 +81,7 @@ impl Kind for Chunk {
             let cut: Vec<_> = documents.iter().map(|document| chunker.chunk(document)).collect();
             let tasks = making.cx.experiment.engine.local.tasks;
             let each = stream::iter(cut).buffered(tasks).inspect_ok(|chunks| progress.rows(operator, chunks.len()));
-            // All of them are waited for, since they may have been paid.
+            // All calls are waited for, because they may have been paid.
             let cut: Vec<Result<Vec<rag::Chunk>, rag::Error>> = each.collect().await;
             cut.into_iter().collect::<Result<Vec<_>, _>>()?.concat()
         } else {
@@ -92,7 +92,8 @@ impl Kind for Chunk {
                         .inspect(|chunks| progress.rows(operator, chunks.len()))
                 });
                 let per_document = per_document.collect::<Result<Vec<_>, _>>();
-                // Moved and not copied: the chunks of a large book are most of its memory.
+                // The chunks are moved and not copied: those of a large book take most of
+                // its memory.
                 per_document.map(|chunks| chunks.into_iter().flatten().collect())
             })
             .await??

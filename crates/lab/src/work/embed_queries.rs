@@ -18,7 +18,7 @@ use store::Key;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct EmbedQueries {
     pub(crate) model: String,
-    /// The queries, where they are not the questions themselves.
+    /// The task that writes the queries, if they are not the questions themselves.
     pub(crate) queries: Option<TaskId>,
 }
 

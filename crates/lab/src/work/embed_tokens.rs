@@ -1,6 +1,6 @@
-//! Chunks to a vector for each of their tokens: made once for a chunk table and
-//! a model. What is done is put aside in the store meanwhile, in parts, so that
-//! whoever does the task after a kill goes on where it was, on any machine.
+//! Chunks to a vector for each of their tokens, once for a chunk table and a
+//! model. Meanwhile, finished vectors are stored in parts, so that whoever does
+//! the task after a kill, on any machine, continues from there.
 
 use super::{Keys, Kind, Made, MadeOf, Making, embed::searchable};
 use crate::{
@@ -24,8 +24,8 @@ use store::Key;
 
 /// Texts encoded between two looks at the progress table.
 const TEXTS_PER_STEP: usize = 256;
-/// Vectors are put aside so often, and whenever there are so many bytes of
-/// them: what a kill loses, and what is held in memory.
+/// Finished vectors are stored after this time, and whenever they reach this
+/// many bytes: this bounds what a kill loses, and what is in memory.
 const PUT_ASIDE_AFTER: Duration = Duration::from_secs(5);
 const PUT_ASIDE_BYTES: usize = 16 << 20;
 
@@ -82,7 +82,7 @@ impl Kind for EmbedTokens {
                 None => None,
             };
             let was_there = found.is_some();
-            // A part that is damaged is made anew, as if there were none.
+            // A damaged part is made again, as if it did not exist.
             let kept = found.and_then(|bytes| TokenBlock::from_bytes(&bytes).ok());
             let kept = kept.filter(|block| (1..=rest.len()).contains(&block.chunks()));
             let block = match kept {
@@ -92,7 +92,7 @@ impl Kind for EmbedTokens {
                 }
                 None => {
                     let block = encode(&embedder, rest, &rows).await?;
-                    // The last part is done with the whole.
+                    // The last part is stored with the complete output.
                     if let Some(part) = part.as_ref().filter(|_| block.chunks() < rest.len()) {
                         cx.store.replace(part, block.to_bytes()).await?;
                         parts.push(part.clone());
@@ -113,7 +113,7 @@ impl Kind for EmbedTokens {
     }
 }
 
-/// The token vectors of as many texts as are put aside together.
+/// The token vectors of the texts that are stored together as one part.
 async fn encode(embedder: &Embedder, texts: &[String], rows: &impl Fn(usize)) -> Result<TokenBlock, Error> {
     let started = Instant::now();
     let mut block = TokenBlock::default();
@@ -132,8 +132,8 @@ async fn encode(embedder: &Embedder, texts: &[String], rows: &impl Fn(usize)) ->
     Ok(block)
 }
 
-/// A file that is gone when it is no longer used. What a kill leaves is named
-/// as a store's own staged files are, and removed as they are.
+/// A file that is removed when it is no longer used. Its name is like those of
+/// a store's own staged files, so that what a kill leaves is removed with them.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -147,7 +147,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // It is litter at worst.
+        // If that fails, the file is litter, which `gc` removes.
         drop(std::fs::remove_file(&self.0));
     }
 }

@@ -35,12 +35,13 @@ impl Kind for IndexDense {
         MadeOf { words: "dense".to_owned(), ..MadeOf::default() }
     }
 
-    /// Writes the index shard by shard into a scratch file, which is moved into
-    /// the store where that is a folder, and else sent there.
+    /// Writes the index shard by shard into a scratch file. If the store is a
+    /// folder, the file is moved there; otherwise it is sent there.
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
         let name = making.artifact();
         let is_local = making.cx.store.local_path(&name).is_some();
-        // Where the store is elsewhere, the file is what would be fetched later.
+        // If the store is not a folder, this file is also the local copy that
+        // would be fetched later.
         let path = making.cx.scratch.join(&name);
         let path = if is_local { store::staged_path(&path) } else { path };
         if let Some(folder) = path.parent() {

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::Key;
 
-/// Parses files, which must still have the contents of these keys.
+/// Parses files whose contents must still have these keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) files: Vec<(SourceFile, Key)>,
@@ -69,7 +69,7 @@ impl Kind for Load {
     }
 }
 
-/// What became of a file, if it could be read.
+/// A file's document, or why there is none, if the file could be read.
 async fn load_file(cx: &Execution, file: &SourceFile, key: &Key) -> Result<Result<DocumentRow, Unread>, Error> {
     let limits = cx.experiment.corpus.limits.clone();
     let path = file.path.clone();

@@ -1,5 +1,6 @@
-//! The kinds of work that tasks do: a file for each, with its fields, its key,
-//! its inputs and how it is done. The same code runs under every engine.
+//! The kinds of work that tasks do: one file each, with the kind's fields, key
+//! and inputs, and the code that does it. The same code runs under every
+//! engine.
 
 mod chunk;
 mod embed;
@@ -47,16 +48,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
 
-/// What a kind of work is: each type implements it.
+/// A kind of work; each kind is a type that implements this.
 #[async_trait]
 pub(crate) trait Kind: Send + Sync {
     /// The row of the live table.
     fn operator(&self) -> Operator;
 
-    /// What it needs, each before it in the plan.
+    /// The tasks whose outputs it needs; each comes before it in the plan.
     fn inputs(&self) -> Vec<TaskId>;
 
-    /// What it is, for ever: the hash of all that decides what it makes.
+    /// Its key: the hash of everything that decides the output.
     fn key(&self, cx: &Keys<'_>) -> Key;
 
     /// How many rows it will make, where that is known.
@@ -69,17 +70,17 @@ pub(crate) trait Kind: Send + Sync {
         Format::Parquet
     }
 
-    /// Whether it is long or dear enough that two runs do it once only.
+    /// Whether it is long or expensive enough that two runs should do it only once.
     fn is_exclusive(&self) -> bool {
         true
     }
 
-    /// Whether it calls a function of the user's own.
+    /// Whether it calls a user's function.
     fn runs_function(&self) -> bool {
         false
     }
 
-    /// What it is made of, for the estimate of its time.
+    /// The component and the models that do the work, for the estimate of its time.
     fn made_of(&self) -> MadeOf<'_>;
 
     /// The models that it asks, and about how much.
@@ -91,10 +92,10 @@ pub(crate) trait Kind: Send + Sync {
     async fn make(&self, cx: &Making<'_>) -> Result<Made, Error>;
 }
 
-/// What a task is made of.
+/// The component and the models that do a task's work.
 #[derive(Debug, Default)]
 pub(crate) struct MadeOf<'a> {
-    /// What people call it.
+    /// The name that people use.
     pub(crate) words: String,
     /// The component's settings.
     pub(crate) settings: Value,
@@ -105,20 +106,20 @@ pub(crate) struct MadeOf<'a> {
 }
 
 impl<'a> MadeOf<'a> {
-    /// Of a component, and the trial's embedder.
+    /// A component, with the trial's embedder.
     fn component(component: &'a dyn Choice, embedder: Option<&'a str>) -> Self {
         let asks = component.asks(rag::Item::default()).into_iter().map(|ask| ask.model);
         let models = asks.chain(embedder.filter(|_| component.indexes().tokens)).collect();
         Self { words: component.name().to_owned(), settings: component.value(), models, evaluates: false }
     }
 
-    /// Of nothing but a model.
+    /// Only a model.
     fn model(model: &'a str) -> Self {
         Self { words: model.to_owned(), models: vec![model], ..Self::default() }
     }
 }
 
-/// What keys are made from.
+/// The data that keys are made from.
 pub(crate) struct Keys<'a> {
     pub(crate) tasks: &'a [Task],
     pub(crate) inputs: &'a Inputs<'a>,
@@ -135,16 +136,16 @@ impl Keys<'_> {
         &self.inputs.identities[model]
     }
 
-    /// The identities of the models that a component asks, and that of the
-    /// trial's embedder if it needs that.
+    /// The identities of the models that a component asks, and the identity of
+    /// the trial's embedder if the component needs it.
     fn models(&self, component: &dyn Choice, embedder: Option<&str>) -> Vec<&Identity> {
         let asks = component.asks(rag::Item::default()).into_iter().map(|ask| ask.model.to_owned());
         let embedder = embedder.filter(|_| component.embedder()).map(str::to_owned);
         asks.chain(embedder).map(|model| self.identity(&model)).collect()
     }
 
-    /// The models of a component of a kind that once could have none: without
-    /// any, its key is what it was then.
+    /// Adds the models of a component. Components of this kind once could have
+    /// no models; a component without any keeps the key that it had then.
     fn with_models(&self, builder: KeyBuilder, component: &dyn Choice, embedder: Option<&str>) -> KeyBuilder {
         match self.models(component, embedder) {
             models if models.is_empty() => builder,
@@ -157,12 +158,12 @@ fn component(builder: KeyBuilder, component: &dyn Choice) -> KeyBuilder {
     builder.field("version", &component.version()).field("config", &component.keyed())
 }
 
-/// What a task is done with.
+/// Everything that is needed to do a task.
 pub(crate) struct Making<'a> {
     pub(crate) task: &'a Task,
     /// Where its inputs are.
     pub(crate) inputs: &'a Outputs,
-    /// Whether one of them lacks something.
+    /// Whether one of them is partial.
     pub(crate) partial: bool,
     pub(crate) turn: Turn,
     pub(crate) cx: &'a Execution,
@@ -170,17 +171,17 @@ pub(crate) struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// Tells the live table of rows that were made.
+    /// Reports rows that were made to the live table.
     fn made(&self, rows: usize) {
         self.progress.rows(self.task.operator(), rows);
     }
 
-    /// Tells the live table how many rows there will be.
+    /// Reports to the live table how many rows there will be.
     fn expect(&self, rows: usize) {
         self.progress.expect(self.task.operator(), rows);
     }
 
-    /// The experiment's models, whose calls stand in line as the task does.
+    /// The experiment's models, whose calls take the task's place in the queue.
     fn models(&self) -> InTurn<'_> {
         self.cx.models().in_turn(self.turn)
     }
@@ -189,34 +190,34 @@ impl Making<'_> {
         self.cx.read(self.inputs, id).await
     }
 
-    /// The key under which parts may be kept: of inputs that lack something,
-    /// other texts would be kept under the task's key.
+    /// The key under which parts may be stored; none if an input is partial,
+    /// because the parts would then hold other texts than the key stands for.
     fn kept(&self) -> Option<&Key> {
         (!self.partial).then_some(&self.task.key)
     }
 
-    /// The name of its artifact where it is written as it is made.
+    /// The name of its artifact, for an artifact that is written while it is made.
     fn artifact(&self) -> String {
         self.cx.name(self.task, self.partial)
     }
 }
 
-/// What was made.
+/// The result of the work.
 #[derive(Default)]
 pub(crate) struct Made {
     pub(crate) content: Content,
     pub(crate) rows: usize,
     /// Rows without a result because a provider failed.
     pub(crate) errors: usize,
-    /// Rows without a result because a function of the user's own failed.
+    /// Rows without a result because a user's function failed.
     pub(crate) function_errors: usize,
     /// Files that could not be read now.
     pub(crate) unread: Vec<Unread>,
     /// Rows that an interrupted run had made.
     pub(crate) resumed: usize,
-    /// Whether parts are kept that are to be removed.
+    /// Whether there are parts to remove.
     pub(crate) has_parts: bool,
-    /// Bytes of text that were read, where that decides how long it takes.
+    /// Bytes of text that were read, if they decide how long it takes.
     pub(crate) bytes: u64,
 }
 
@@ -234,7 +235,7 @@ impl Made {
 pub(crate) enum Content {
     /// It is in the store already, under this name.
     Written(String),
-    /// It is to be written.
+    /// It is still to be written.
     Bytes(Bytes),
 }
 
@@ -255,7 +256,7 @@ fn passage_rows(question: &str, passages: Vec<Passage>) -> impl Iterator<Item = 
 
 macro_rules! works {
     ($( $Kind:ident ),+ $(,)?) => {
-        /// What a task does. Questions are given by their position in the dataset.
+        /// The work of a task. Questions are given by their position in the dataset.
         #[derive(Debug, Clone, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub(crate) enum Work {

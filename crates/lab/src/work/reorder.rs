@@ -27,7 +27,7 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// The stage's settings. Plans have no stage that does nothing.
+    /// The stage's settings. A plan has no tasks for stages that do nothing.
     fn stage(&self) -> Option<&dyn PassageStage> {
         self.pipeline.passage_stages().into_iter().find(|(axis, _)| *axis == self.axis).map(|(_, stage)| stage)
     }
@@ -106,9 +106,9 @@ impl Kind for Reorder {
                 }
             })
             .collect();
-        // What asks a model waits for several answers at once.
+        // A stage that asks a model handles several questions at once.
         let at_once = if stage.asks(rag::Item::default()).is_empty() { 1 } else { cx.experiment.engine.local.tasks };
-        // All of them are waited for, since they may have been paid.
+        // All calls are waited for, because they may have been paid.
         let made: Vec<Result<_, Error>> = stream::iter(calls).buffered(at_once).collect().await;
         let mut rows = Vec::new();
         for made in made {

@@ -30,7 +30,7 @@ pub(crate) struct Retrieve {
     /// The trial's embedder, if the retriever or the chunker needs it.
     pub(crate) embedder: Option<String>,
     pub(crate) corpus: CorpusInputs,
-    /// What is searched, where that is not the questions themselves, and its vectors.
+    /// What is searched, if it is not the questions themselves, and its vectors.
     pub(crate) written: Option<Written>,
 }
 
@@ -59,7 +59,8 @@ impl Kind for Retrieve {
         if self.written.is_some() {
             builder = builder.field("fusion", &FUSION_VERSION);
         }
-        // An embedder whose vectors are searched is in the keys of these.
+        // If the retriever searches an embedder's vectors, the embedder is in
+        // the keys of the inputs already.
         let embedder = self.embedder.as_deref().filter(|_| !self.retriever.indexes().embedder());
         cx.with_models(builder, &self.retriever, embedder).finish()
     }

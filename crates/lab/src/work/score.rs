@@ -53,7 +53,7 @@ impl Kind for Score {
         Some(self.questions.len())
     }
 
-    /// Judging is dear; any other score is made again at once.
+    /// Judging is expensive; any other score is quickly made again.
     fn is_exclusive(&self) -> bool {
         self.metric.judged()
     }

@@ -65,7 +65,7 @@ impl Kind for WriteQueries {
         };
         let calls: Vec<_> = making.cx.questions.iter().map(one).collect();
         let tasks = making.cx.experiment.engine.local.tasks;
-        // All of them are waited for, since they may have been paid.
+        // All calls are waited for, because they may have been paid.
         let written: Vec<Result<Vec<String>, Error>> = stream::iter(calls).buffered(tasks).collect().await;
         let written = written.into_iter().collect::<Result<Vec<_>, _>>()?;
         let of_question = |(question, queries): (&Question, Vec<String>)| {

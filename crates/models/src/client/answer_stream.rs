@@ -1,4 +1,4 @@
-//! An answer that is read while it is written.
+//! Reading an answer while it is written.
 
 use super::draft::{Draft, Written};
 use crate::{ChatResponse, Error};
@@ -13,28 +13,29 @@ use tokio::sync::mpsc;
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Piece {
-    /// More of it.
+    /// The next part of the text.
     Text(String),
     /// All pieces so far are void: the answer begins again.
     Restart,
 }
 
-/// Divides the growing text of an answer into pieces. Those since the last
-/// [`Piece::Restart`], together, are always the beginning of the text, and in
-/// the end all of it.
+/// Divides the growing text of an answer into pieces. Together, the pieces
+/// since the last [`Piece::Restart`] are always the beginning of the text, and
+/// in the end the whole text.
 #[derive(Debug, Clone, Default)]
 pub struct Pieces {
     shown: String,
 }
 
 impl Pieces {
-    /// What is new in the text so far. One that begins as before but is
-    /// shorter may catch up, as after a failed attempt: it has nothing new.
+    /// The pieces that are new in the text so far. A text that begins as before
+    /// but is shorter, as after a failed attempt, may still catch up: it gives
+    /// no piece.
     pub fn grow(&mut self, so_far: &str) -> Vec<Piece> {
         if self.shown.starts_with(so_far) { Vec::new() } else { self.end(so_far) }
     }
 
-    /// What is missing of the text, which is whole.
+    /// The pieces that are still missing; the text is now complete.
     pub fn end(&mut self, whole: &str) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let rest = match whole.strip_prefix(self.shown.as_str()) {
@@ -54,14 +55,15 @@ impl Pieces {
 }
 
 /// An answer while it is written: a stream of pieces, then
-/// [`AnswerStream::finish`]. It is made as it is read; dropping it ends the call,
-/// unless somebody else waits for the same answer.
+/// [`AnswerStream::finish`]. The call makes progress only while the stream is
+/// read; dropping the stream ends the call, unless another caller waits for the
+/// same answer.
 ///
-/// The pieces since the last [`Piece::Restart`], together, are the text of the
-/// response: an attempt that failed after some of it was shown is continued
-/// where the next one repeats it, and begun again where it does not. When the
-/// stream ends, the answer is in the journal. An answer that was there before
-/// is one piece. An error is the last item.
+/// Together, the pieces since the last [`Piece::Restart`] are the text of the
+/// response. If an attempt fails after a part of it was shown, the next attempt
+/// continues that part if it repeats it, and otherwise restarts. When the
+/// stream ends, the answer is in the journal. An answer from the journal is one
+/// piece. An error is the last item.
 #[must_use = "an answer is made only as it is read"]
 pub struct AnswerStream {
     work: Option<BoxFuture<'static, Result<ChatResponse, Error>>>,
@@ -72,7 +74,7 @@ pub struct AnswerStream {
 }
 
 impl AnswerStream {
-    /// An answer that this work makes for its view.
+    /// An answer that this work makes and shows in its view.
     pub(super) fn new<Fut>(work: impl FnOnce(View) -> Fut) -> Self
     where
         Fut: Future<Output = Result<ChatResponse, Error>> + Send + 'static,
@@ -82,13 +84,13 @@ impl AnswerStream {
         Self { work: Some(Box::pin(work(view))), outcome: None, pieces, gave_error: false }
     }
 
-    /// The response. Pieces that were not read yet are passed over.
+    /// The response. Pieces that were not read yet are skipped.
     ///
     /// # Errors
     /// Why there is no answer, after retries.
     pub async fn finish(mut self) -> Result<ChatResponse, Error> {
         while self.next().await.is_some() {}
-        // Nothing else ends the stream.
+        // The stream ends without a result only if the call was cancelled.
         self.outcome.unwrap_or(Err(Error::Cancelled))
     }
 }
@@ -123,7 +125,7 @@ impl fmt::Debug for AnswerStream {
     }
 }
 
-/// Where the work of an [`AnswerStream`] shows what is there.
+/// Where the work of an [`AnswerStream`] shows the text so far.
 pub(super) struct View {
     /// Written by the call, if the owner of this view begins it.
     pub(super) draft: Draft,

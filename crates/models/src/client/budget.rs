@@ -1,20 +1,20 @@
 //! Caps on what calls may cost: money, tokens, calls and time.
 //!
-//! A call reserves the most that it should cost when it has its slot, right
-//! before the request goes out, and settles what it did cost when it ends. So
-//! what is reserved is what is in flight: neither what is in the journal nor
-//! what waits for a slot takes room from others. A cap is exceeded only by
-//! calls in flight that cost more than was reserved for them; together that
-//! can never be more than what those calls cost.
+//! When a call has its slot, right before the request goes out, it reserves the
+//! most that it should cost; when it ends, it settles its real cost. So exactly
+//! the calls in flight hold reservations: answers from the journal and calls
+//! that wait for a slot take no room from others. A cap can be exceeded only by
+//! calls in flight that cost more than they reserved, and by no more than these
+//! calls cost.
 //!
-//! Near a cap, a call that would fit if those in flight turned out cheap waits
-//! for them. It keeps its slot: each call with a reservation has a slot of its
-//! own, so no two wait for each other. One that cannot fit any more fails at
-//! once. A cheaper call may still pass.
+//! Near a cap, a call waits for the calls in flight if it would fit after they
+//! turned out cheap. It keeps its slot while it waits: each call with a
+//! reservation has a slot of its own, so no two calls wait for each other. A
+//! call that can no longer fit fails at once. A cheaper call may still pass.
 //!
-//! Attempts that failed count as free, since providers do not say their cost, but
-//! every attempt counts as a call. Time runs from the making of the budget;
-//! calls in flight when it is over are not cut off.
+//! Failed attempts count as free, because providers do not state their cost,
+//! but every attempt counts as a call. Time runs from the creation of the
+//! budget; calls that are in flight when the time is over are not cut off.
 //!
 //! Processes that spend one budget each hold an allowance of it
 //! ([`Budget::shared`]).
@@ -35,7 +35,7 @@ use std::{
 use store::Key;
 use tokio::{sync::Notify, time::Instant};
 
-/// What calls may cost; what is not given has no limit.
+/// Caps on the cost of calls; a cap that is not given does not limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
@@ -45,8 +45,8 @@ pub struct Caps {
     /// Tokens read and written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
-    /// Calls, each retry counted, but not what was refused for want of a rate:
-    /// nobody pays for that.
+    /// Calls, including retries, but without attempts that were refused because
+    /// of a rate limit: these are not paid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub calls: Option<u64>,
     /// Minutes since the start, by the clock on the wall.
@@ -55,7 +55,7 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// Whether nothing is limited.
+    /// Whether there are no caps.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -75,7 +75,7 @@ impl fmt::Display for Caps {
     }
 }
 
-/// Which of the caps.
+/// One of the caps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cap {
@@ -94,7 +94,7 @@ impl Cap {
     pub fn amount(self, amount: f64) -> String {
         match self {
             Self::Usd => {
-                // What is below cents only where there is something.
+                // Digits below a cent are shown only if they are not zero.
                 let text = format!("{amount:.4}");
                 format!("${}", text.strip_suffix("00").unwrap_or(&text))
             }
@@ -118,7 +118,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// What calls cost so far; reservations are no part of it.
+/// The cost of calls so far, without reservations.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spent {
     /// US dollars.
@@ -127,13 +127,13 @@ pub struct Spent {
     pub tokens: u64,
     /// Attempts that were begun.
     pub calls: u64,
-    /// Of these, those that cost money.
+    /// Calls among these that cost money.
     pub paid_calls: u64,
     /// Minutes since the start.
     pub minutes: f64,
 }
 
-/// Money, tokens and calls: a part of a budget, or what calls cost.
+/// Money, tokens and calls: a part of a budget, or the cost of calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Amount {
     /// Money in whole millionths of a millionth of a dollar, so that sums are exact.
@@ -161,7 +161,7 @@ impl Amount {
         }
     }
 
-    /// What a call costs, apart from being one.
+    /// The cost of a call, without the count of calls.
     fn cost(usd: f64, tokens: u64) -> Self {
         Self { picodollars: picodollars(usd), tokens, calls: 0 }
     }
@@ -177,10 +177,10 @@ fn dollars(picodollars: u64) -> f64 {
     picodollars as f64 / 1e12
 }
 
-/// What happened to a budget in another process since it was last asked.
+/// What happened to a budget in another process since the last report.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetReport {
-    /// What calls cost.
+    /// The cost of calls.
     pub spent: Amount,
     /// Calls that cost money.
     pub paid_calls: u64,
@@ -188,7 +188,7 @@ pub struct BudgetReport {
     pub reached: Option<Cap>,
     /// Calls that were not made, by their keys.
     pub refused: Vec<Key>,
-    /// The same of calls that have no key.
+    /// The number of calls that were not made and have no key.
     pub refused_without_key: u64,
 }
 
@@ -213,15 +213,15 @@ struct State {
     reserved: Amount,
     paid_calls: u64,
     reached: Option<Cap>,
-    /// The calls that were not made, those of equal requests once.
+    /// The calls that were not made; equal requests count once.
     refused: HashSet<Key>,
     n_refused_without_key: u64,
-    /// What was reported of `spent` and `paid_calls`.
+    /// The amounts of `spent` and `paid_calls` that were already reported.
     reported: (Amount, u64),
     allowance: allowance::Held,
 }
 
-/// The most that a call should cost.
+/// The estimated highest cost of a call.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Estimate {
     pub(super) usd: f64,
@@ -247,9 +247,10 @@ impl Budget {
         Self::with(caps, None)
     }
 
-    /// This process' part of the budget of this name, which other processes
-    /// spend too: what is spent here comes from an allowance that the lessor
-    /// gives. All processes must give the same caps. To be made where tokio runs.
+    /// This process's part of the named budget, which other processes spend
+    /// too. What is spent here comes from an allowance that the lessor gives.
+    /// All processes must give the same caps. Must be called within a tokio
+    /// runtime.
     pub fn shared(name: String, caps: Caps, lessor: Arc<dyn Lessor>) -> Self {
         let budget = Self::with(caps, Some(AllowanceSource::new(name, lessor)));
         allowance::report_regularly(Arc::downgrade(&budget.0));
@@ -261,12 +262,12 @@ impl Budget {
         Self(Arc::new(Inner { caps, started: Instant::now(), state, settled, source }))
     }
 
-    /// What is limited.
+    /// The caps.
     pub fn caps(&self) -> Caps {
         self.0.caps
     }
 
-    /// What is left of each cap: the caps for another budget that spends the rest.
+    /// The rest of each cap: the caps for another budget that spends what is left.
     pub fn rest(&self) -> Caps {
         let (caps, spent) = (self.caps(), self.spent());
         Caps {
@@ -277,7 +278,7 @@ impl Budget {
         }
     }
 
-    /// What calls cost so far.
+    /// The cost of calls so far.
     pub fn spent(&self) -> Spent {
         let minutes = self.minutes();
         let state = self.state();
@@ -285,7 +286,7 @@ impl Budget {
         Spent { usd: dollars(picodollars), tokens, calls, paid_calls: state.paid_calls, minutes }
     }
 
-    /// What happened since this was asked the last time.
+    /// What happened since the last report.
     pub fn report(&self) -> BudgetReport {
         let mut state = self.state();
         let now = (state.spent, state.paid_calls);
@@ -299,7 +300,7 @@ impl Budget {
         }
     }
 
-    /// Adds what another process spent.
+    /// Adds the report of another process.
     pub fn merge(&self, report: BudgetReport) {
         let mut state = self.state();
         state.spent = state.spent.plus(report.spent);
@@ -320,12 +321,12 @@ impl Budget {
         state.refused.len() as u64 + state.n_refused_without_key
     }
 
-    /// Whether a reservation must say how much it is for.
+    /// Whether a reservation must state its amount.
     pub(super) fn needs_estimates(&self) -> bool {
         self.0.caps.usd.is_some() || self.0.caps.tokens.is_some()
     }
 
-    /// Notes that a call was not made because of a cap.
+    /// Records that a call was not made because of a cap.
     pub(super) fn refused(&self, key: Option<Key>) {
         let mut state = self.state();
         match key {
@@ -334,13 +335,13 @@ impl Budget {
         }
     }
 
-    /// Counts a call and reserves what it may cost; waits where others that
-    /// are in flight may yet leave room for it.
+    /// Counts a call and reserves its estimated cost. Waits if calls in flight
+    /// may still leave room for it.
     pub(super) async fn reserve(&self, estimate: Estimate) -> Result<Reservation<'_>, Error> {
         let amount = Amount::cost(estimate.usd, estimate.tokens);
         let wanted = amount.plus(ONE_CALL);
         loop {
-            // Listens before it looks, so that nothing ends in between unheard.
+            // Listens before it looks, so that no settlement in between is missed.
             let settled = self.0.settled.notified();
             let admission = match &self.0.source {
                 None => self.admit(wanted),
@@ -350,8 +351,8 @@ impl Budget {
                 Admission::Granted => return Ok(Reservation { budget: self, amount }),
                 Admission::Refused(error) => return Err(error),
                 Admission::Full if self.0.source.is_none() => settled.await,
-                // Calls of other processes may leave room too, and the
-                // authority cannot call back, so it is asked again.
+                // Calls of other processes may leave room too. The authority
+                // cannot call back, so it is asked again.
                 Admission::Full => _ = tokio::time::timeout(allowance::ASK_AGAIN, settled).await,
             }
         }
@@ -385,12 +386,12 @@ impl Inner {
 }
 
 impl State {
-    /// What is spent and what may yet be.
+    /// The amount spent, plus all reservations.
     fn claimed(&self) -> Amount {
         self.spent.plus(self.reserved)
     }
 
-    /// A call begins: it counts, and what it may cost is reserved.
+    /// A call begins: it is counted, and its cost is reserved.
     fn admit(&mut self, wanted: Amount) {
         self.spent.calls = self.spent.calls.saturating_add(wanted.calls);
         self.reserved = self.reserved.plus(Amount { calls: 0, ..wanted });
@@ -404,7 +405,7 @@ impl State {
 
 enum Admission {
     Granted,
-    /// Only what is in flight stands in the way.
+    /// It does not fit only because of calls in flight.
     Full,
     Refused(Error),
 }
@@ -414,8 +415,8 @@ enum Obstacle {
     Cap(Exhausted),
 }
 
-/// What keeps `wanted` from being spent beside what is spent and what is
-/// reserved. What cannot change comes before what can.
+/// What keeps `wanted` from being spent in addition to `spent` and `reserved`.
+/// Obstacles that cannot change come before those that can.
 fn obstacle(caps: &Caps, minutes: f64, spent: Amount, reserved: Amount, wanted: Amount) -> Option<Obstacle> {
     if let Some(limit) = caps.minutes.filter(|limit| minutes >= *limit) {
         return Some(Obstacle::Cap(Exhausted { cap: Cap::Minutes, spent: minutes, limit }));
@@ -427,7 +428,7 @@ fn obstacle(caps: &Caps, minutes: f64, spent: Amount, reserved: Amount, wanted: 
     let mut obstacle = None;
     for (cap, (spent, reserved, wanted, limit, unit)) in [(Cap::Calls, calls), (Cap::Usd, money), (Cap::Tokens, words)]
     {
-        // What costs nothing fits under any cap, also one that was exceeded.
+        // A call that costs nothing fits under any cap, even one that was exceeded.
         let Some(limit) = limit.filter(|_| wanted > 0) else { continue };
         let least = spent.saturating_add(wanted);
         if least > limit {
@@ -440,8 +441,8 @@ fn obstacle(caps: &Caps, minutes: f64, spent: Amount, reserved: Amount, wanted: 
     obstacle
 }
 
-/// Room for one call in flight. Dropped without being settled, it leaves no
-/// trace but the count of calls.
+/// Room for one call in flight. If it is dropped without being settled, only
+/// the count of calls remains.
 #[derive(Debug)]
 pub(super) struct Reservation<'a> {
     budget: &'a Budget,
@@ -449,8 +450,9 @@ pub(super) struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// The call was refused for want of a rate, so it was none. Where other
-    /// processes spend the budget too, it is reported already, and counts.
+    /// The call was refused because of a rate limit, so it does not count. If
+    /// other processes spend the budget too, the call has been reported
+    /// already, and counts.
     pub(super) fn was_refused(&self) {
         if self.budget.0.source.is_none() {
             let mut state = self.budget.state();
@@ -461,13 +463,14 @@ impl Reservation<'_> {
     /// The call ended and cost this much.
     pub(super) fn settle(mut self, usage: Usage, usd: f64) {
         let cost = Amount::cost(usd, usage.total());
-        // One lock for both, so that nobody sees the cost twice or not at all.
+        // One lock for both changes, so that nobody sees the cost twice or not at all.
         let mut state = self.budget.state();
         state.spent = state.spent.plus(cost);
         state.paid_calls += u64::from(cost.picodollars > 0);
         state.reserved = state.reserved.minus(std::mem::take(&mut self.amount));
-        // Locals go before arguments: the drop of the reservation finds the
-        // lock free, gives back nothing, and wakes the calls that wait.
+        // Local variables are dropped before arguments: when the reservation is
+        // dropped, the lock is free; it gives back nothing and wakes the
+        // waiting calls.
     }
 }
 

@@ -22,7 +22,7 @@ impl Chat {
         Self { caller, model }
     }
 
-    /// What decides the model's answers.
+    /// The identity of the model, which decides its answers.
     pub fn identity(&self) -> &Identity {
         &self.caller.identity
     }
@@ -62,9 +62,10 @@ impl Chat {
         self
     }
 
-    /// This handle, with calls that are made anew though equal ones were
+    /// This handle, with calls that are made anew even if equal calls were
     /// answered: each repeat has its own answer, which is kept like any other.
-    /// For finding out how much a model's answers vary. 0 is no repeat.
+    /// Use it to measure how much a model's answers vary. 0 is the ordinary
+    /// call.
     #[must_use]
     pub fn with_repeat(mut self, repeat: u32) -> Self {
         self.caller.repeat = repeat;
@@ -77,8 +78,8 @@ impl Chat {
     }
 
     /// Answers one request, unless an equal one was answered before. With a
-    /// schema, the text is JSON that matches it; where a remote model wrote
-    /// something else it is asked once more, and the response has the cost of
+    /// schema, the text is JSON that matches it. If a remote model wrote
+    /// something else, it is asked once more, and the response has the cost of
     /// both calls.
     ///
     /// # Errors
@@ -88,9 +89,8 @@ impl Chat {
         self.answer(request, None).await
     }
 
-    /// [`Chat::chat`], to be read while it is written. It is the same call:
-    /// answered from the journal where an equal request was answered, and the
-    /// other way round.
+    /// [`Chat::chat`], to be read while it is written. Both are the same call:
+    /// each uses the journal's answer to an equal request of the other.
     pub fn stream(&self, request: &ChatRequest) -> AnswerStream {
         let (chat, request) = (self.clone(), request.clone());
         AnswerStream::new(|mut view| async move {
@@ -104,13 +104,13 @@ impl Chat {
         let mut first = self.call(request, view).await?;
         let Err(reason) = structured::accept(request, &mut first) else { return Ok(first) };
         let mismatch = |reason, reply: &ChatResponse| structured::mismatch(&self.identity().model, reason, &reply.text);
-        // A model of this process was held to the schema, so its reply was cut.
+        // A model of this process is held to the schema, so its reply was cut off.
         if !self.caller.is_remote() {
             return Err(mismatch(reason, &first));
         }
         let again = structured::once_more(request, &first.text, &reason);
         let second = match self.call(&again, None).await {
-            // Two replies do not fit where one did: what is wrong is the reply.
+            // Both replies together do not fit the context: the error is about the first.
             Err(Error::ContextTooLong { .. }) => return Err(mismatch(reason, &first)),
             second => second?,
         };

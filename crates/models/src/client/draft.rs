@@ -1,6 +1,6 @@
 //! The text of an answer while a model writes it, for all who wait for it. An
-//! answer may take several attempts, even two at a time; the draft shows one of
-//! them.
+//! answer may take several attempts, even two at a time; the draft shows only
+//! one of them.
 
 use crate::OnPiece;
 use std::sync::{
@@ -30,7 +30,7 @@ impl Draft {
         Self { written: watch::Sender::new(Written::default()), n_attempts: Arc::default() }
     }
 
-    /// The text from now on.
+    /// Watches the text from now on.
     pub(super) fn watch(&self) -> watch::Receiver<Written> {
         self.written.subscribe()
     }
@@ -47,7 +47,7 @@ impl Draft {
 pub(super) struct Attempt(Arc<AttemptText>);
 
 impl Attempt {
-    /// What the model calls with its pieces.
+    /// The function that the model calls with its pieces.
     pub(super) fn on_piece(&self) -> OnPiece {
         let text = self.0.clone();
         Arc::new(move |piece| text.append(piece))
@@ -71,7 +71,7 @@ struct AttemptText {
 #[derive(Debug, Default)]
 struct AttemptState {
     text: String,
-    /// A model may go on writing when its attempt has ended.
+    /// Whether the attempt has ended; the model may continue to write.
     is_over: bool,
 }
 
@@ -87,7 +87,7 @@ impl AttemptText {
                 written.text.push_str(piece);
                 true
             }
-            // Two attempts side by side: one is shown.
+            // Of two attempts side by side only one is shown.
             Some(_) => false,
             None => {
                 written.text.clone_from(&state.text);

@@ -1,14 +1,14 @@
-//! The most that a call should cost, before it is made: what a budget
-//! reserves for it. Upper estimates: the answer may take all of its
-//! `max_tokens`. Prompts of remote models are counted roughly, as their
-//! tokenizers are not here.
+//! The highest cost that a call should have, before it is made: the amount that
+//! a budget reserves. These are upper estimates: the answer may take all of its
+//! `max_tokens`. Prompts of remote models are counted roughly, because their
+//! tokenizers are not available here.
 
 use super::budget::Estimate;
 use crate::{ChatModel, ChatRequest, EmbeddingModel, RerankModel, estimated_tokens};
 
-/// What an answer without a limit of its own is taken to need.
+/// The assumed length of an answer without a limit.
 const DEFAULT_OUTPUT_TOKENS: u64 = 4096;
-/// What a chat template adds to each message, and to the whole.
+/// Tokens that a chat template adds to each message, and to the whole conversation.
 const TOKENS_PER_MESSAGE: u64 = 4;
 
 pub(super) fn chat(model: &dyn ChatModel, request: &ChatRequest) -> Estimate {
@@ -32,7 +32,7 @@ pub(super) fn embedding(model: &dyn EmbeddingModel, texts: &[String]) -> Estimat
 }
 
 pub(super) fn rerank(model: &dyn RerankModel, query: &str, passages: &[String]) -> Estimate {
-    // The query is read again with each passage.
+    // Each passage is read together with the query.
     let query = estimated_tokens(query) + 4;
     let tokens = passages.iter().map(|passage| (estimated_tokens(passage) + query) as u64).sum();
     Estimate { usd: tokens as f64 * model.price() / 1e6, tokens }

@@ -31,7 +31,7 @@ struct Entry {
     written: Option<watch::Receiver<Written>>,
 }
 
-/// The calls in flight. A call runs while somebody waits for it.
+/// The calls in flight. A call runs as long as at least one caller waits for it.
 #[derive(Default)]
 pub(super) struct Flights {
     entries: Entries,

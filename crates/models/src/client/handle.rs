@@ -1,5 +1,5 @@
-//! Handles: what stages hold instead of models. Cheap to clone. That to a chat
-//! model has a file of its own.
+//! Handles, which stages hold instead of models. They are cheap to clone. The
+//! handle to a chat model is in `chat.rs`.
 
 use super::{Answer, Caller, Chat, estimate};
 use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage};
@@ -33,15 +33,15 @@ pub struct Embedder {
     model: Arc<dyn EmbeddingModel>,
 }
 
-/// What decides an embedding call.
+/// Everything that decides the vectors of an embedding call.
 #[derive(Serialize)]
 struct EmbeddingRequest<'a> {
     texts: &'a [String],
     kind: InputKind,
 }
 
-/// Vectors as the journal keeps them: exact, and a third of the size of
-/// decimal digits.
+/// Vectors in the form that the journal keeps: exact, and a third of the size
+/// of decimal digits.
 #[derive(Serialize, Deserialize)]
 struct EmbeddingResponse {
     columns: usize,
@@ -59,7 +59,7 @@ impl Embedder {
         &self.caller.identity
     }
 
-    /// The length of a vector; 0 while a remote model has not said.
+    /// The length of a vector; 0 until a remote model has sent one.
     pub fn dimensions(&self) -> usize {
         self.model.dimensions()
     }
@@ -81,7 +81,7 @@ impl Embedder {
     }
 
     /// One row per text, in order, each of length 1. Equal texts are embedded
-    /// once: corpora repeat themselves more than one thinks.
+    /// once: corpora hold more repeated texts than one expects.
     ///
     /// # Errors
     /// Why there are no vectors, after retries. Batches that were begun are
@@ -146,7 +146,7 @@ impl Embedder {
         let make = || async {
             let started = Instant::now();
             let matrices = self.model.embed_tokens(texts, kind).await?;
-            // As many rows as tokens.
+            // There are as many rows as tokens.
             let prompt_tokens = matrices.iter().map(|matrix| matrix.rows() as u64).sum();
             *made.lock().unwrap_or_else(PoisonError::into_inner) = matrices;
             let seconds = started.elapsed().as_secs_f64();
@@ -221,7 +221,7 @@ pub struct Reranker {
     model: Arc<dyn RerankModel>,
 }
 
-/// What decides a rerank call.
+/// Everything that decides the scores of a rerank call.
 #[derive(Serialize)]
 struct RerankRequest<'a> {
     query: &'a str,

@@ -1,10 +1,10 @@
-//! Limits that several processes share: each holds a lease, renewed while it
-//! has calls, of what one authority gives all of them. Budgets are shared in
-//! the same way, but by what calls cost: [`super::Allowances`].
+//! Limits that several processes share: one authority divides the limit into
+//! leases, and each process renews its lease while it has calls. Budgets are
+//! shared in the same way, but by the cost of calls: [`super::Allowances`].
 //!
-//! A [`Lessor`] brings requests to the authority; that of the Python package
-//! does so by an actor of Ray. A process whose authority is away goes
-//! on with its lease until that ends, then waits.
+//! A [`Lessor`] carries requests to the authority; the Python package does so
+//! with a Ray actor. If the authority is away, a process continues with its
+//! lease until the lease ends, and then waits.
 
 use super::{Allowance, AllowanceRequest};
 use async_trait::async_trait;
@@ -18,11 +18,11 @@ use tokio_util::task::AbortOnDropHandle;
 pub struct LeaseRequest {
     /// The limit: the key of provider, model and account.
     pub limit: String,
-    /// What is known of it.
+    /// The known settings of the limit.
     pub settings: AdaptiveSettings,
     /// The process that asks.
     pub process: u64,
-    /// What it does and needs.
+    /// What the process does and needs.
     pub report: Report,
 }
 
@@ -35,16 +35,16 @@ pub trait Lessor: Send + Sync {
     /// If the authority cannot be reached; it is asked again.
     async fn renew(&self, request: LeaseRequest) -> Result<Lease, String>;
 
-    /// Hears what is spent of a budget, and gives more of it.
+    /// Reports what was spent of a budget, and asks for more.
     ///
     /// # Errors
     /// If the authority cannot be reached; it is asked again.
     async fn allow(&self, request: AllowanceRequest) -> Result<Allowance, String>;
 }
 
-/// A limiter within this process' share of a limit, of which `settings` hold
-/// what is known at any time, and the task that renews the share until it is
-/// dropped.
+/// A limiter within this process's share of a limit, and the task that renews
+/// the share until it is dropped. `settings` always holds the present settings
+/// of the limit.
 pub(super) fn limiter(
     lessor: Arc<dyn Lessor>,
     limit: String,
@@ -62,7 +62,7 @@ pub(super) fn limiter(
     (limiter, AbortOnDropHandle::new(renewal))
 }
 
-/// Tells processes apart, also those of different machines.
+/// A number that identifies this process among all machines.
 pub(super) fn process() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let mut hasher = RandomState::new().build_hasher();

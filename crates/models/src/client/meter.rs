@@ -1,4 +1,4 @@
-//! What calls cost, readable while they are made.
+//! Counts what calls cost; it can be read while calls are made.
 
 use serde::{Deserialize, Serialize};
 use std::{
@@ -7,8 +7,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// What the calls to one model cost. Answers that were taken from the journal
-/// cost nothing and add to `from_journal` only.
+/// The cost of the calls to one model. Answers from the journal cost nothing
+/// and add to `from_journal` only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Spending {
     /// Calls that a model answered.
@@ -19,11 +19,11 @@ pub struct Spending {
     pub prompt_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
-    /// Of the tokens read, those of a prefix that was already computed.
+    /// Tokens among these that belong to a prefix which was already computed.
     pub cached_tokens: u64,
     /// In US dollars, by the configured prices.
     pub cost_usd: f64,
-    /// Attempts that the provider refused for want of room; they were made again.
+    /// Attempts that the provider refused for lack of capacity; they were repeated.
     #[serde(default)]
     pub refused: u64,
     /// The time that models took, summed over calls that may have overlapped.
@@ -50,7 +50,7 @@ impl Spending {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
 
-    /// What was spent since an earlier look.
+    /// The spending since an earlier state.
     fn since(self, earlier: Self) -> Self {
         Self {
             calls: self.calls.saturating_sub(earlier.calls),
@@ -78,12 +78,12 @@ impl Meter {
         self.models.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Of one model.
+    /// The spending of one model.
     pub fn of(&self, model: &str) -> Spending {
         self.models.lock().unwrap_or_else(PoisonError::into_inner).get(model).copied().unwrap_or_default()
     }
 
-    /// Of all models together.
+    /// The spending of all models together.
     pub fn total(&self) -> Spending {
         let mut total = Spending::default();
         for spending in self.by_model().into_values() {
@@ -92,7 +92,7 @@ impl Meter {
         total
     }
 
-    /// What was spent since this was asked the last time, for a meter elsewhere.
+    /// The spending since the last report, for a meter in another process.
     pub fn report(&self) -> BTreeMap<String, Spending> {
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.by_model();
@@ -104,7 +104,7 @@ impl Meter {
         now.into_iter().map(since).collect()
     }
 
-    /// Adds what was spent elsewhere.
+    /// Adds the spending of another process.
     pub fn merge(&self, spending: &BTreeMap<String, Spending>) {
         for (model, spent) in spending {
             self.add(model, |spending| *spending += *spent);

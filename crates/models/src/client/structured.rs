@@ -1,8 +1,9 @@
 //! Replies that must match a JSON Schema. Models in this process are held to
-//! it token by token, and many endpoints do the same; others write words
-//! around the JSON, add properties of their own or leave something out. Whatever
-//! the model, a caller gets JSON of the schema or an error: the value is found
-//! in the reply, and a remote model that did not write it is asked once more.
+//! the schema token by token, and many endpoints do the same. Other models
+//! write words around the JSON, add properties of their own or leave something
+//! out. In all cases a caller gets JSON that matches the schema, or an error:
+//! the value is searched for in the reply, and a remote model that did not
+//! write a matching value is asked once more.
 
 use crate::{ChatRequest, ChatResponse, Error, Finish, Message, schema, visible::visible};
 use serde_json::Value;
@@ -11,10 +12,10 @@ use std::borrow::Cow;
 /// How much of a reply an error shows, in characters.
 const SHOWN: usize = 200;
 
-/// Leaves only the JSON value in a response's text, where a schema asks for one.
+/// Replaces a response's text by the JSON value in it, if a schema asks for one.
 ///
 /// # Errors
-/// Why the reply does not match; it is then as it was.
+/// Why the reply does not match; the response is then unchanged.
 pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Result<(), String> {
     let Some(wanted) = &request.schema else { return Ok(()) };
     match value(wanted, &response.text) {
@@ -27,7 +28,7 @@ pub(super) fn accept(request: &ChatRequest, response: &mut ChatResponse) -> Resu
     Ok(())
 }
 
-/// The request that asks for the same again.
+/// The request that repeats the question, with the reason why the first reply did not match.
 pub(super) fn once_more(request: &ChatRequest, reply: &str, reason: &str) -> ChatRequest {
     let mut request = request.clone();
     // Some endpoints refuse a message without content.
@@ -39,7 +40,7 @@ pub(super) fn once_more(request: &ChatRequest, reply: &str, reason: &str) -> Cha
     request
 }
 
-/// What two responses cost, with the text of the second.
+/// The second response, with the cost of both.
 pub(super) fn together(first: &ChatResponse, mut second: ChatResponse) -> ChatResponse {
     second.usage += first.usage;
     second.seconds += first.seconds;
@@ -56,9 +57,10 @@ pub(super) fn mismatch(model: &str, reason: String, reply: &str) -> Error {
     Error::SchemaMismatch { model: model.to_owned(), reason, reply }
 }
 
-/// The one JSON value in a reply that matches the schema: the whole reply, or
-/// what stands between words or in a code fence. Nothing is guessed: of two
-/// values that differ neither is taken, nor is a part of one that breaks off.
+/// The one JSON value in a reply that matches the schema: the whole reply, or a
+/// value between words or in a code fence. Nothing is guessed: if two different
+/// values match, neither is taken, and a part of a value that breaks off is not
+/// taken either.
 fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
     let text = reply.trim();
     let whole = match serde_json::from_str::<Value>(text) {
@@ -86,7 +88,7 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
                 }
             }
             Some(Err(error)) if error.is_eof() => return Err("its JSON breaks off".to_owned()),
-            // What is deeper still would be read again from every bracket.
+            // A deeper value would be read again from every bracket.
             Some(Err(error)) if error.to_string().starts_with("recursion limit") => {
                 return Err("its JSON is nested too deeply".to_owned());
             }
@@ -100,8 +102,8 @@ fn value<'a>(wanted: &Value, reply: &'a str) -> Result<Cow<'a, str>, String> {
     }
 }
 
-/// A value that matches, if need be without properties that were not asked
-/// for, and its text.
+/// A value that matches the schema, and its text. If necessary, properties that
+/// were not asked for are left out.
 fn fitting<'a>(wanted: &Value, value: Value, text: &'a str) -> Result<(Value, Cow<'a, str>), String> {
     let Some(reason) = schema::mismatch(wanted, &value) else { return Ok((value, Cow::Borrowed(text))) };
     let pruned = schema::without_extras(wanted, value);

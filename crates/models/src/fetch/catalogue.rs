@@ -1,6 +1,6 @@
-//! What can be pulled by name: models and the native libraries that run them,
-//! each file with its SHA-256 and the sources that carry exactly these bytes.
-//! The data is `catalogue.toml`, compiled in.
+//! Everything that can be pulled by name: models and the native libraries that
+//! run them. Each file has its SHA-256 and the sources that hold exactly these
+//! bytes. The data is `catalogue.toml`, compiled in.
 
 use serde::{Deserialize, Serialize};
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ const TEXT: &str = include_str!("catalogue.toml");
 /// catalogue never reaches a person.
 static EMBEDDED: LazyLock<Catalogue> = LazyLock::new(|| toml::from_str(TEXT).unwrap_or_default());
 
-/// The list of what can be pulled by name.
+/// The list of everything that can be pulled by name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Catalogue {
@@ -37,17 +37,17 @@ impl Catalogue {
     }
 }
 
-/// What an entry, or a configured model, is for.
+/// The kind of an entry, or of a configured model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// Answers in words.
+    /// Writes answers.
     Chat,
     /// Maps texts to vectors.
     Embedding,
     /// Scores passages against a query.
     Rerank,
-    /// No model: a native library that runs models or reads documents.
+    /// Not a model: a native library that runs models or reads documents.
     Library,
 }
 
@@ -73,11 +73,11 @@ pub struct CatalogueEntry {
     pub kind: Kind,
     /// One sentence for a person who chooses.
     pub about: String,
-    /// Under which terms it may be used.
+    /// The terms under which it may be used.
     pub licence: Licence,
     /// What runs it: `onnx`, `llama.cpp` or `native`.
     pub runtime: String,
-    /// The length of its vectors; 0 for what makes none.
+    /// The length of its vectors; 0 if it makes none.
     #[serde(default)]
     pub dimensions: usize,
     /// Chat: the context length. Embedding and rerank: tokens beyond this are
@@ -107,13 +107,13 @@ pub(super) fn platform() -> String {
     format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
-/// Under which terms something may be used, as far as we know.
+/// The terms under which something may be used, as far as they are known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Licence {
     /// The publisher or the package states it.
     Stated(String),
-    /// Nobody states it; what is known instead.
+    /// Nobody states it; the text says what is known instead.
     Unknown(String),
 }
 
@@ -130,7 +130,7 @@ pub struct CatalogueFile {
     /// The only platform it is for, if it is not for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub platform: Option<String>,
-    /// Where it can be had, best first.
+    /// Its sources, best first.
     #[serde(rename = "source")]
     pub sources: Vec<Source>,
 }

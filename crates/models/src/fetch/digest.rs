@@ -1,5 +1,5 @@
-//! SHA-256 of files, remembered by size and time of change, so that asking
-//! for the identity of a large model costs nothing the second time.
+//! SHA-256 digests of files, remembered by size and modification time, so that
+//! the identity of a large model is computed only once.
 
 use crate::Error;
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ impl Digests {
         Ok(sha256)
     }
 
-    /// Keeps a digest that was just computed in another way.
+    /// Stores a digest that was just computed elsewhere.
     pub(super) fn know(&self, path: &Path, sha256: &str) {
         if let Ok(absolute) = std::path::absolute(path)
             && let Ok(state) = state(&absolute)
@@ -57,7 +57,7 @@ impl Digests {
         }
     }
 
-    /// A note that cannot be kept costs time, not truth; so errors are dropped.
+    /// If a note cannot be written, only time is lost, so errors are ignored.
     fn remember(&self, path: PathBuf, (bytes, changed_nanoseconds): (u64, u128), sha256: &str) {
         let note = self.note(&path);
         let known = Remembered { path, bytes, changed_nanoseconds, sha256: sha256.to_owned() };

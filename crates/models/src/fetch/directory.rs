@@ -1,4 +1,4 @@
-//! Where models and libraries lie on this disk. Looking never downloads.
+//! Where models and libraries are on this disk. Nothing here downloads.
 
 use super::{
     digest::{Digests, combined},
@@ -8,7 +8,7 @@ use super::{
 use crate::{Absence, Catalogue, CatalogueEntry, Error, Kind};
 use std::path::{Path, PathBuf};
 
-/// The extensions of files that decide what a model answers.
+/// The extensions of files that affect a model's answers.
 const MODEL_FILES: [&str; 8] = ["onnx", "onnx_data", "data", "safetensors", "gguf", "json", "txt", "model"];
 
 /// A folder of pulled models, and other folders where libraries may lie.
@@ -25,12 +25,12 @@ pub struct ModelFiles {
     pub name: String,
     /// The folder that holds the files.
     pub folder: PathBuf,
-    /// The files, sorted; for a single file also what belongs to it and lies
-    /// beside it (tokenizer, config).
+    /// The files, sorted; for a single file also the files that belong to it in
+    /// the same folder (tokenizer, config).
     pub files: Vec<PathBuf>,
     /// The SHA-256 over all files: that of the file if there is only one.
     pub sha256: String,
-    /// What the catalogue knows of it.
+    /// The model's entry in the catalogue.
     pub entry: Option<CatalogueEntry>,
 }
 
@@ -129,7 +129,7 @@ impl ModelDirectory {
                 return Ok(place.clone());
             }
             for folder in [place.clone(), place.join(library.package_folder())] {
-                // The longest name is the real file; the others are links to it.
+                // The real file has the longest name; the others are links to it.
                 let found = listed(&folder)
                     .into_iter()
                     .filter(|path| is_library(path))
@@ -142,11 +142,11 @@ impl ModelDirectory {
         Err(not_here(library.name()))
     }
 
-    /// The path of something that can be made again at any time. Its folder
-    /// exists if that is possible.
+    /// The path of a file that can be made again at any time. Its folder is
+    /// created if possible.
     pub fn cache_file(&self, name: &str) -> PathBuf {
         let folder = self.root.join("cache");
-        // Whoever writes the file hears of a folder that cannot be made.
+        // If the folder cannot be made, writing the file reports that.
         let _ = std::fs::create_dir_all(&folder);
         folder.join(name)
     }
@@ -169,7 +169,7 @@ impl ModelDirectory {
         self.root.join("hf")
     }
 
-    /// Where downloads grow until they are whole.
+    /// The folder of incomplete downloads.
     pub(super) fn parts_folder(&self) -> PathBuf {
         self.root.join("parts")
     }

@@ -1,4 +1,4 @@
-//! Downloads that can be interrupted at any byte and go on there the next time.
+//! Downloads that can be interrupted at any byte and continue there the next time.
 
 use super::digest::sha256_of;
 use crate::model::innermost;
@@ -12,13 +12,13 @@ use std::{
 };
 use tokio::{fs::OpenOptions, io::AsyncWriteExt};
 
-/// How often one download is taken up again without a word to anyone.
+/// How often an interrupted download is resumed without reporting it.
 const MAX_ATTEMPTS: u32 = 5;
 /// How long the other side may send nothing.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Why a source gave nothing, in words for a person. Holds no secret: of an
-/// address only the host is named, as the rest may carry a key.
+/// Why a source gave nothing, in words for a person. It holds no secret: only
+/// the host of an address is named, because the rest may contain a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure(pub(super) String);
 
@@ -32,11 +32,11 @@ impl Failure {
     }
 }
 
-/// What to download, and what it must be.
+/// A file to download, with its expected size and digest.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted<'a> {
     pub(super) url: &'a str,
-    /// Sent as a bearer token; never to another host than the URL's.
+    /// Sent as a bearer token, and only to the URL's host.
     pub(super) token: Option<&'a str>,
     pub(super) bytes: Option<u64>,
     pub(super) sha256: Option<&'a str>,
@@ -45,7 +45,7 @@ pub(super) struct Wanted<'a> {
 /// A page of an index or an interface.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// Where it was found in the end: relative links start from here.
+    /// Its address after all redirects; relative links start from here.
     pub(super) url: reqwest::Url,
     pub(super) is_json: bool,
     pub(super) body: String,
@@ -59,9 +59,9 @@ pub(super) struct Downloader {
 }
 
 enum Broken {
-    /// Another try may go on from here.
+    /// Another try may continue from here.
     ForNow(Failure),
-    /// It would end the same way.
+    /// Another try would end the same way.
     ForGood(Failure),
 }
 
@@ -70,7 +70,7 @@ impl Downloader {
         let client = reqwest::Client::builder()
             .connect_timeout(connect_timeout)
             .read_timeout(SILENCE)
-            // Files as they are, whatever else is compiled in.
+            // Files are downloaded as they are, even if decompression is compiled in.
             .no_gzip()
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             .build()
@@ -102,8 +102,8 @@ impl Downloader {
         Ok(Page { url, is_json, body })
     }
 
-    /// Downloads into `part`, from where an earlier try ended, and checks
-    /// what it got. A file that is not what it must be is removed.
+    /// Downloads into `part`, continuing an earlier try, and checks the result.
+    /// A file with another size or digest is removed.
     pub(super) async fn fetch(
         &self,
         wanted: Wanted<'_>,
@@ -113,7 +113,7 @@ impl Downloader {
         let resumed = length(part) > 0;
         self.fill(wanted, part, progress).await?;
         match check(wanted, part).await {
-            // What an earlier try left may be of another version of the file.
+            // The part of an earlier try may belong to another version of the file.
             Err(_) if resumed => {
                 self.fill(wanted, part, progress).await?;
                 check(wanted, part).await
@@ -157,7 +157,7 @@ impl Downloader {
         let headers: &[_] = if done > 0 { &[(header::RANGE, range.as_str())] } else { &[] };
         let response = self.send(wanted.url, wanted.token, headers).await?;
         if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
-            // What is here is no beginning of what is there.
+            // The local part is not the beginning of the remote file.
             std::fs::remove_file(part).map_err(for_good)?;
             return Err(Broken::ForNow(Failure::new("the host no longer has the file that an earlier try began")));
         }
@@ -188,7 +188,7 @@ impl Downloader {
                 }
             }
         };
-        // What came so far counts, whatever happened next.
+        // The bytes so far are kept, whatever happens next.
         file.flush().await.map_err(for_good)?;
         outcome?;
         match wanted.bytes {
@@ -261,7 +261,7 @@ fn starts_at(response: &reqwest::Response, start: u64) -> bool {
 
 async fn check(wanted: Wanted<'_>, part: &Path) -> Result<(), Failure> {
     let refused = |reason: String| {
-        // Left behind, it would be taken for a good beginning.
+        // A part that stays behind would be taken for a good beginning.
         let _ = std::fs::remove_file(part);
         Err(Failure::new(reason))
     };
@@ -277,7 +277,7 @@ async fn check(wanted: Wanted<'_>, part: &Path) -> Result<(), Failure> {
     refused(format!("its SHA-256 is {found}, not {expected}"))
 }
 
-/// The SHA-256 of a file, off the threads that wait for the network.
+/// The SHA-256 of a file, computed outside the threads that wait for the network.
 pub(super) async fn digest(path: &Path) -> Result<String, Failure> {
     let owned = path.to_owned();
     let digest = tokio::task::spawn_blocking(move || sha256_of(&owned)).await;

@@ -1,4 +1,4 @@
-//! Any Hugging Face repository: which of its files make the model.
+//! Hugging Face repositories: which of a repository's files make the model.
 
 use super::{
     download::{Downloader, Failure},
@@ -23,8 +23,8 @@ const BESIDE: [&str; 6] = [
 /// GGUF quantisations, best compromise first.
 const QUANTISATIONS: [&str; 6] = ["q4_k_m", "q5_k_m", "q4_0", "q8_0", "q6_k", "f16"];
 
-/// What was pulled from a repository. It is written last, so that a folder
-/// with a manifest is whole.
+/// The list of files that were pulled from a repository. It is written last, so
+/// a folder with a manifest is complete.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
@@ -90,7 +90,7 @@ impl Manifest {
             .map_err(|error| Failure::file(&path, &error))
     }
 
-    /// Asks the hub what the reference means now.
+    /// Asks the hub for the present meaning of the reference.
     pub(super) async fn ask(
         downloader: &Downloader,
         hub: &str,
@@ -128,7 +128,7 @@ impl Manifest {
     }
 }
 
-/// A path of the other side becomes a path on this disk.
+/// Whether a path of the repository may become a path on this disk.
 fn is_harmless(path: &str) -> bool {
     !path.contains('\\') && path.split('/').all(|step| !matches!(step, "" | "." | ".."))
 }
@@ -140,7 +140,7 @@ fn choose(present: Vec<ManifestFile>, wanted: Option<&str>) -> Result<Vec<Manife
         Some(path) => return Err(format!("has no file {path}")),
         None => weights(&present)?,
     };
-    // The values of a large ONNX model lie in a file beside it.
+    // The weights of a large ONNX model are in a second file.
     let values = [format!("{weights}_data"), format!("{weights}.data")];
     let is_part = |path: &str| {
         path == weights

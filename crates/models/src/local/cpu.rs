@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How many threads may be busy, and who holds them. Clones share the budget.
+/// How many threads may be busy. Clones share the budget.
 #[derive(Debug, Clone)]
 pub struct CpuBudget {
     cores: usize,

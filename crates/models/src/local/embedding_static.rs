@@ -74,7 +74,7 @@ impl ModelSettings for Config {
         let mut tokenizer = Tokenizer::from_file(&path).map_err(|error| Error::bad_file(&path, error))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| Error::bad_file(&path, error))?;
-        // A word that the vocabulary does not know says nothing of the text.
+        // A word that is not in the vocabulary says nothing about the text.
         let unknown = serde_json::to_value(tokenizer.get_model()).unwrap_or_default();
         let unknown = unknown["unk_token"].as_str().and_then(|token| tokenizer.token_to_id(token));
         let reader = Reader { name: self.model.clone(), max_tokens: self.limit(), table, tokenizer, unknown };
@@ -132,7 +132,7 @@ struct StaticEmbedder {
     reader: Arc<Reader>,
 }
 
-/// What reads texts, on a thread that may block.
+/// Reads texts, on a thread that may block.
 struct Reader {
     name: String,
     max_tokens: usize,
@@ -149,7 +149,7 @@ impl Reader {
         for (text, sum) in texts.iter().zip(matrix.data.chunks_exact_mut(columns.max(1))) {
             let ids = self.ids(text)?;
             usage.prompt_tokens += ids.len() as u64;
-            // Only the direction counts, so the sum serves as the mean.
+            // Only the direction counts, so the sum is as good as the mean.
             ids.into_iter().filter(|id| Some(*id) != self.unknown).for_each(|id| self.table.add(id, sum));
         }
         matrix.normalize();

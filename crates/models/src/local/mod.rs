@@ -17,7 +17,7 @@ pub(crate) use onnx::library as onnx_library;
 pub(crate) const PLACE: crate::Place = crate::Place::Here;
 
 #[cfg(test)]
-/// What tests elsewhere take from here.
+/// Helper functions that tests of other modules use.
 pub(crate) mod testing {
     pub(crate) use super::{llama::tiny::write as write_tiny_chat, onnx::small_bert::write_small_bert};
 }

@@ -1,4 +1,4 @@
-//! Chat models: what they are asked, what they answer, and the trait.
+//! Chat models: requests, answers, and the trait.
 
 use super::{Error, Model, Usage};
 use async_trait::async_trait;
@@ -86,9 +86,9 @@ impl ChatRequest {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It had said all, or met a stop text.
+    /// The answer was complete, or it met a stop text.
     Stop,
-    /// It met the token limit.
+    /// The answer met the token limit.
     Length,
     /// The provider withheld the rest.
     ContentFilter,
@@ -103,17 +103,17 @@ pub struct ChatResponse {
     pub finish: Finish,
     /// What it cost in tokens.
     pub usage: Usage,
-    /// For each of [`ChatRequest::choices`] its probability as the beginning
-    /// of the reply, normalised over the choices. Empty where none were asked
-    /// for or the model does not offer probabilities.
+    /// For each of [`ChatRequest::choices`] its probability as the beginning of
+    /// the reply, normalised over the choices. Empty if no choices were asked
+    /// for, or if the model does not offer probabilities.
     pub choices: Vec<f64>,
-    /// From request to answer, in seconds. What was taken from the journal
-    /// keeps the time of the call that was paid.
+    /// From request to answer, in seconds. An answer from the journal keeps the
+    /// time of the call that was paid.
     pub seconds: f64,
 }
 
-/// A model that answers. Calls may overlap: an in-process model decodes
-/// overlapping calls as one batch.
+/// A model that answers. Calls may overlap: an in-process model computes
+/// overlapping calls side by side.
 #[async_trait]
 pub trait ChatModel: Model {
     /// Prompt and answer together, in tokens.
@@ -126,15 +126,15 @@ pub trait ChatModel: Model {
     }
     /// Answers one request.
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error>;
-    /// Whether replies may tell the probabilities of a request's choices:
-    /// where they never do, nobody need pay for asking.
+    /// Whether replies may tell the probabilities of a request's choices. If
+    /// they never do, asking for them would be a waste of money.
     fn tells_probabilities(&self) -> bool {
         true
     }
     /// Answers one request, and hands the text out while it is written. The
-    /// response is the one that [`ChatModel::chat`] gives, and the pieces
-    /// together are its text; those of a call that failed are the beginning
-    /// of nothing. A model that cannot do so gives all of it at the end.
+    /// response is the same as that of [`ChatModel::chat`], and the pieces
+    /// together are its text; the pieces of a failed call are void. A model
+    /// that cannot stream hands all of the text out at the end.
     async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
         let response = self.chat(request).await?;
         on_piece(&response.text);

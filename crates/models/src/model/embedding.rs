@@ -4,7 +4,7 @@ use super::{Error, Matrix, Model, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-/// What a text to embed is: some models embed a query and a document differently.
+/// The kind of a text to embed: some models embed a query and a document differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputKind {
@@ -17,12 +17,12 @@ pub enum InputKind {
 /// A model that maps texts to vectors of length 1.
 #[async_trait]
 pub trait EmbeddingModel: Model {
-    /// The length of a vector; 0 while a remote model has not said.
+    /// The length of a vector; 0 until a remote model has sent one.
     fn dimensions(&self) -> usize;
     /// Tokens beyond this are cut.
     fn max_tokens(&self) -> usize;
-    /// The most texts of one call; a handle splits longer lists, so that a
-    /// batch that was paid is kept when the next one fails.
+    /// The most texts of one call. A handle splits longer lists, so that a
+    /// batch that was paid is kept if the next one fails.
     fn batch_size(&self) -> usize {
         usize::MAX
     }

@@ -1,9 +1,9 @@
-//! What can go wrong with a model, by what the caller can do about it.
+//! The errors of models, divided by what the caller can do about them.
 
 use crate::{Cap, RateHints};
 use std::{error::Error as StdError, fmt, path::Path, sync::Arc, time::Duration};
 
-/// What an error comes from: the error of a library or of the system, or a
+/// The cause of an error: the error of a library or of the system, or a
 /// sentence.
 pub type Cause = Arc<dyn StdError + Send + Sync>;
 
@@ -14,7 +14,7 @@ pub enum Error {
     /// The settings cannot work. Nothing was called.
     #[error("{0}")]
     Config(String),
-    /// A model or a library, or a file of it, is not here.
+    /// A model, a library, or one of its files is missing here.
     #[error("model `{model}` is not here{absence}")]
     NotHere {
         /// The model.
@@ -22,7 +22,7 @@ pub enum Error {
         /// What is missing.
         absence: Absence,
     },
-    /// A file that was pulled is not the one that the catalogue names.
+    /// A pulled file is not the one that the catalogue names.
     #[error("{path}: is not the pinned file")]
     NotPinned {
         /// The file.
@@ -30,7 +30,7 @@ pub enum Error {
         /// The model that it is of.
         model: String,
     },
-    /// A file is not what it should be.
+    /// A file has the wrong content.
     #[error("{path}: {cause}")]
     BadFile {
         /// The file.
@@ -64,7 +64,7 @@ pub enum Error {
         /// The limit.
         after: Duration,
     },
-    /// The endpoint sent a larger answer than it may.
+    /// The endpoint sent a larger answer than allowed.
     #[error(
         "{model} sent an answer of more than {limit} bytes, of which nothing was kept; if answers may be so large, \
          raise its `max_response_bytes`"
@@ -75,8 +75,8 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The endpoint is elsewhere, as it says. Prompts are sent to no address
-    /// that nobody named, so it is not followed.
+    /// The endpoint redirects to another address. The redirect is not followed,
+    /// because prompts are sent only to addresses that the user named.
     #[error(
         "{endpoint} redirects to {location} ({status}), which is not followed; if that is right, set `base_url` so"
     )]
@@ -101,13 +101,13 @@ pub enum Error {
         /// What the last refusal said.
         message: String,
     },
-    /// Whoever divides the budget among processes cannot be reached, so that
-    /// nothing may be spent.
+    /// The authority that divides the budget among processes cannot be reached,
+    /// so nothing may be spent.
     #[error("the budget's authority did not answer for {after:?}: {reason}; run again: nothing is paid twice")]
     BudgetUnreachable {
         /// How long it was asked.
         after: Duration,
-        /// What became of the last request.
+        /// What happened to the last request.
         reason: String,
     },
     /// The key was refused.
@@ -166,7 +166,7 @@ pub enum Error {
         /// When to come back, if it said so.
         retry_after: Option<Duration>,
     },
-    /// The request was refused and would be again.
+    /// The request was refused, and the same request would be refused again.
     #[error("{endpoint} refused the request ({status}): {message}; check `model`, `base_url`, `omit` and `extra`")]
     Refused {
         /// The endpoint.
@@ -176,7 +176,7 @@ pub enum Error {
         /// What it said.
         message: String,
     },
-    /// Prompt and answer do not fit.
+    /// Prompt and answer do not fit into the context.
     #[error(
         "{model}: {tokens} tokens do not fit its context of {limit}; lower `context_tokens`, `top_k` or `max_tokens`"
     )]
@@ -196,7 +196,7 @@ pub enum Error {
         /// What it said.
         reason: String,
     },
-    /// The answer is not what the protocol says.
+    /// The answer does not follow the protocol.
     #[error(
         "{model} sent an answer that cannot be read: {reason}; run again, and if it stays so, check what serves it"
     )]
@@ -206,9 +206,9 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-    /// The answer is read, but is not what the request's JSON Schema asks
-    /// for, also where the model was asked once more. What it wrote is in the
-    /// journal, so the same call would give the same again.
+    /// The reply could be read, but does not match the request's JSON Schema,
+    /// even after the model was asked once more. The reply is in the journal,
+    /// so the same call would give the same reply again.
     #[error(
         "{model} did not write what its JSON Schema asks for: {reason}; its reply was: {reply}; if it was cut, raise \
          the limit of its tokens, else only another model or another text can change that"
@@ -241,32 +241,32 @@ pub enum Error {
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
-    /// The journal could not keep the answer, so it was not used. It says all
-    /// that is known, as nobody walks a chain across an answer that many may
-    /// share.
+    /// The journal could not keep the answer, so the answer was not used. The
+    /// text holds everything that is known, because callers that share an
+    /// answer do not follow its chain of causes.
     #[error("the answer could not be kept: {}", in_words(.0))]
     Journal(#[source] Arc<store::Error>),
-    /// An answer cannot be brought into the form that the journal keeps, or
-    /// back from it.
+    /// An answer cannot be converted to or from the form that the journal
+    /// keeps.
     #[error("the answer could not be kept: its kept form cannot be read: {0}")]
     KeptForm(String),
 }
 
-/// What of a model is missing. In words it is the end of a sentence.
+/// The missing part of a model. Its text is the end of a sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absence {
-    /// All of it: it was not pulled.
+    /// All of it: the model was not pulled.
     NotPulled,
     /// Its path leads nowhere.
     NoSuchPath,
-    /// A file of it.
+    /// One of its files.
     Lacks {
         /// The folder.
         folder: String,
         /// What the folder does not hold.
         what: String,
     },
-    /// All of it, as it could not be pulled.
+    /// All of it: the model could not be pulled.
     NotPullable {
         /// Each source, and why it failed.
         reason: String,
@@ -300,12 +300,12 @@ impl Error {
         Self::BadFile { path: path.display().to_string(), cause: Arc::from(cause.into()) }
     }
 
-    /// No connection to this endpoint, for this reason.
+    /// The connection to this endpoint failed, for this reason.
     pub(crate) fn connection(endpoint: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Connection { endpoint: endpoint.to_owned(), cause: Arc::from(cause.into()) }
     }
 
-    /// A failure of what runs this model, for this reason.
+    /// The runtime of this model failed, for this reason.
     pub(crate) fn runtime(model: &str, cause: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         Self::Runtime { model: model.to_owned(), cause: Arc::from(cause.into()) }
     }
@@ -326,7 +326,7 @@ impl Error {
         )
     }
 
-    /// When the other side asked to be called again.
+    /// The wait that the other side asked for.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
@@ -339,8 +339,8 @@ fn shown(cap: &Cap, amount: &f64) -> String {
     cap.amount(*amount)
 }
 
-/// The cause at the bottom: with network errors, what is above it only
-/// repeats the address, which may hold a secret.
+/// The innermost cause. Of a network error, the outer causes only repeat the
+/// address, which may hold a secret.
 pub(crate) fn innermost<'a>(error: &'a (dyn StdError + 'static)) -> &'a (dyn StdError + 'static) {
     let mut cause = error;
     while let Some(next) = cause.source() {

@@ -1,4 +1,4 @@
-//! What decides a model's answers, and where they are computed.
+//! The identity of a model, which decides its answers, and where the model computes.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -6,7 +6,7 @@ use std::borrow::Cow;
 /// Where a model computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In this process: calls cost no money, and what they give is kept as
+    /// In this process: calls cost no money, and their outputs are kept as
     /// artifacts.
     Here,
     /// At an endpoint: calls leave this process, may cost money, and their
@@ -28,15 +28,15 @@ pub struct Identity {
     pub parameters: serde_json::Value,
 }
 
-/// The parameter of a chat model's identity that says how long prompt and
-/// answer may be together, in tokens.
+/// The parameter of a chat model's identity that holds the most tokens of
+/// prompt and answer together.
 pub(crate) const CONTEXT_LENGTH: &str = "context_length";
 /// The parameter that says the version of the provider's code.
 const VERSION: &str = "version";
 
 impl Identity {
-    /// With the version of the provider's code. The first version of what runs
-    /// in this process is not written: keys were made before it was.
+    /// Adds the version of the provider's code. Version 1 of a provider in this
+    /// process is not added, because keys existed before versions did.
     pub(crate) fn of_version(mut self, version: u32, place: Place) -> Self {
         if (version > 1 || place == Place::Remote)
             && let Some(parameters) = self.parameters.as_object_mut()
@@ -46,9 +46,10 @@ impl Identity {
         self
     }
 
-    /// What decides the answer to one request. An endpoint is not told for how
-    /// long a context a prompt was packed, so it answers equal prompts alike:
-    /// what was paid is found again after that setting was changed.
+    /// The part of the identity that decides the answer to one request. An
+    /// endpoint is not told for which context length a prompt was packed, so
+    /// equal prompts get equal answers: paid answers are found again after that
+    /// setting was changed.
     pub(crate) fn of_calls(&self) -> Cow<'_, Self> {
         let is_told = !self.is_remote() || self.parameters.get(CONTEXT_LENGTH).is_none();
         if is_told {
@@ -62,9 +63,9 @@ impl Identity {
     }
 
     /// Where the model computes. Identities are kept in files and compared
-    /// across versions, so this is no field of its own: what identifies a model
-    /// at an endpoint is its address, and one of this process the contents of
-    /// its files. Of a model that is configured, its settings say it.
+    /// across versions, so this is not a field of its own: a model at an
+    /// endpoint is identified by its address, a model of this process by the
+    /// contents of its files. For a configured model, its settings tell.
     pub fn place(&self) -> Place {
         match self.revision.starts_with("http://") || self.revision.starts_with("https://") {
             true => Place::Remote,

@@ -1,4 +1,4 @@
-//! How many calls an endpoint takes: told, or learned while it is used.
+//! How many calls an endpoint takes: stated by the user, or learned during use.
 
 use crate::Error;
 use executor::{AdaptiveSettings, Hedge, RateHint, RetryPolicy};
@@ -6,15 +6,15 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Calls in flight at most, where nobody says less.
+/// The most calls in flight, if no smaller number is given.
 const MAXIMUM: usize = 256;
 
-/// What is known of an endpoint's limits. What is left out is learned: from
-/// the headers of its answers, from refusals, and from how long it takes.
+/// The known limits of an endpoint. Limits that are left out are learned: from
+/// the headers of answers, from refusals, and from latencies.
 ///
-/// Whatever names one model at one endpoint with one key has one limit: where
-/// several entries of `[models]` do so and say different numbers, the smallest
-/// of each holds for all of them, that of `concurrency` too.
+/// All uses of one model at one endpoint with one key share one limit. If
+/// several entries of `[models]` state different numbers for it, the smallest
+/// of each holds for all of them, also for `concurrency`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EndpointLimits {
@@ -29,10 +29,11 @@ pub struct EndpointLimits {
     /// if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hedge: Option<f64>,
-    /// How long refusals for want of room (429, 503) may go on with nothing
-    /// getting through, in seconds; then the calls fail, to be made again by
-    /// the next run. As long as anything gets through, no call is given up
-    /// for a refusal. 300 if left out, and never less than one answer may take.
+    /// How long refusals for lack of capacity (429, 503) may continue with no
+    /// call getting through, in seconds; then the calls fail, and the next run
+    /// makes them again. As long as any call gets through, no call is given up
+    /// because of a refusal. 300 if left out, and never less than one answer
+    /// may take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refusal_timeout_seconds: Option<f64>,
 }
@@ -42,11 +43,11 @@ pub struct EndpointLimits {
 pub enum Limits {
     /// This many at once.
     Fixed(usize),
-    /// As many as it shows to take.
+    /// As many as the endpoint turns out to take.
     Learned {
-        /// At once, at most.
+        /// The most at once.
         maximum: usize,
-        /// What is known.
+        /// The known limits.
         known: EndpointLimits,
         /// How long one answer may take, in seconds.
         timeout_seconds: f64,
@@ -54,7 +55,7 @@ pub enum Limits {
 }
 
 impl EndpointLimits {
-    /// Nothing is known.
+    /// Limits without any number.
     pub(crate) const NONE: Self =
         Self { requests_per_minute: None, tokens_per_minute: None, hedge: None, refusal_timeout_seconds: None };
 
@@ -98,7 +99,7 @@ impl EndpointLimits {
         Limits::Learned { maximum: concurrency.unwrap_or(MAXIMUM).max(1), known: self, timeout_seconds }
     }
 
-    /// What holds where both hold.
+    /// The stricter of two limits, number by number.
     fn stricter(self, other: Self) -> Self {
         let least = |one: Option<f64>, other: Option<f64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -107,7 +108,7 @@ impl EndpointLimits {
         Self {
             requests_per_minute: least(self.requests_per_minute, other.requests_per_minute),
             tokens_per_minute: least(self.tokens_per_minute, other.tokens_per_minute),
-            // Each handle has its own.
+            // Each handle has its own setting for second attempts.
             hedge: self.hedge,
             refusal_timeout_seconds: self.refusal_timeout_seconds,
         }
@@ -131,8 +132,8 @@ impl Limits {
         }
     }
 
-    /// What holds where both hold: of two handles of one model, each may have
-    /// limits of its own.
+    /// The stricter of two limits: each handle of a model may have limits of
+    /// its own.
     pub(crate) fn stricter(&self, other: &Self) -> Self {
         match (*self, *other) {
             (
@@ -143,7 +144,7 @@ impl Limits {
         }
     }
 
-    /// What is said of second attempts.
+    /// The setting for second attempts.
     pub(crate) fn second_attempts(&self) -> Option<Hedge> {
         match self {
             Self::Fixed(_) => None,
@@ -151,7 +152,7 @@ impl Limits {
         }
     }
 
-    /// This policy, with what is said of refusals.
+    /// This policy, with the time limit for refusals.
     pub(crate) fn retry(&self, policy: RetryPolicy) -> RetryPolicy {
         match *self {
             Self::Fixed(_) => policy,
@@ -165,7 +166,7 @@ impl Limits {
     }
 }
 
-/// What a provider last said of its limits; `None` where it said nothing.
+/// The last announcement of a provider's limits; `None` for everything that was not announced.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RateHints {
     /// Requests per minute.
@@ -183,12 +184,12 @@ pub struct RateHints {
 }
 
 impl RateHints {
-    /// Whether nothing was said.
+    /// Whether nothing was announced.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// For a limiter: what came with the answer to a call sent then.
+    /// In the form for a limiter: hints that came with the answer to a call sent then.
     pub(crate) fn of_call(&self, sent: Instant) -> executor::RateHints {
         executor::RateHints {
             sent,

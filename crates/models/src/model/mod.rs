@@ -1,5 +1,5 @@
-//! What a model is: a trait per kind, what they take and give, what decides
-//! their answers, how many calls they take, and what can go wrong.
+//! Models: a trait for each kind, their inputs and outputs, the identities that
+//! decide their answers, their limits, and their errors.
 
 mod chat;
 mod embedding;
@@ -24,27 +24,28 @@ pub(crate) use identity::CONTEXT_LENGTH;
 
 use serde::{Deserialize, Serialize};
 
-/// What every kind of model has.
+/// The methods of models of every kind.
 pub trait Model: Send + Sync {
-    /// What decides its answers.
+    /// Its identity, which decides its answers.
     fn identity(&self) -> &Identity;
     /// How many calls it serves best at once.
     fn concurrency(&self) -> usize {
         1
     }
-    /// What the provider last said of its limits, in any answer or refusal;
-    /// nothing for a model of this process. Not part of an answer, as it must
-    /// not be kept.
+    /// The last announcement of the provider's limits, from any answer or
+    /// refusal; none for a model of this process. It is not part of an answer,
+    /// because it must not be kept.
     fn rate_hints(&self) -> Option<executor::RateHints> {
         None
     }
-    /// Whose limit its calls count against: the name of the variable that
-    /// holds the key, never the key; empty where there is none.
+    /// The account whose limit its calls count against: the name of the
+    /// variable that holds the key, never the key itself; empty if there is no
+    /// key.
     fn account(&self) -> &str {
         ""
     }
-    /// How many calls it takes: those that it serves best, unless that has
-    /// to be learned.
+    /// How many calls it takes: a fixed number, unless the number has to be
+    /// learned.
     fn limits(&self) -> Limits {
         Limits::Fixed(self.concurrency())
     }
@@ -55,15 +56,15 @@ pub trait Model: Send + Sync {
 pub struct Usage {
     /// Tokens read.
     pub prompt_tokens: u64,
-    /// Of these, taken from a shared prefix that was already computed.
+    /// Tokens among these from a shared prefix that was already computed.
     pub cached_tokens: u64,
     /// Tokens written.
     pub completion_tokens: u64,
 }
 
 impl Usage {
-    /// Tokens read and written. Counts are what a provider said, so sums of
-    /// them end at the largest number instead of overflowing.
+    /// Tokens read and written. Providers report these counts, so sums stop at
+    /// the largest number instead of overflowing.
     pub fn total(&self) -> u64 {
         self.prompt_tokens.saturating_add(self.completion_tokens)
     }
@@ -77,8 +78,8 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// A rough count for models whose tokenizer is not here: 4 Latin characters
-/// or one and a half others make a token.
+/// A rough count for models whose tokenizer is not available: a token has 4
+/// Latin characters or one and a half other characters.
 pub(crate) fn estimated_tokens(text: &str) -> usize {
     let n_ascii = text.bytes().filter(u8::is_ascii).count();
     let n_other = text.chars().filter(|c| !c.is_ascii()).count();

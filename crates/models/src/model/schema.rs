@@ -1,7 +1,7 @@
-//! Whether a JSON value is what a JSON Schema asks for. Checked are the
-//! keywords that an in-process model is constrained by, and the bounds of
-//! numbers; `format` only describes, as the standard has it, and keywords that
-//! are not in [`CHECKED`] are left to the endpoint.
+//! Checks a JSON value against a JSON Schema. It checks the keywords that an
+//! in-process model is constrained by, and the bounds of numbers. `format` only
+//! describes, as in the standard, and keywords that are not in [`CHECKED`] are
+//! left to the endpoint.
 //!
 //! Own code: the crate for it brings two dozen others, for references over
 //! the network, regular expressions and formats that no answer needs.
@@ -40,13 +40,13 @@ const DEEPEST: usize = 128;
 /// How much of a value an explanation repeats, in characters.
 const SHOWN: usize = 80;
 
-/// What a model is told that is not held to a schema by other means.
+/// The instruction for a model that is not held to a schema in another way.
 pub(crate) fn instruction(schema: &Value) -> String {
     format!("Reply with nothing but one JSON value that matches this JSON Schema:\n{schema}")
 }
 
-/// The messages of a request, with its schema in the instructions: for a model
-/// that is not held to it by other means.
+/// The messages of a request, with the schema in the instructions, for a model
+/// that is not held to it in another way.
 pub(crate) fn in_words(request: &ChatRequest) -> Vec<Message> {
     let mut messages = request.messages.clone();
     let Some(instruction) = request.schema.as_ref().map(instruction) else { return messages };
@@ -62,8 +62,8 @@ pub(crate) fn mismatch(schema: &Value, value: &Value) -> Option<String> {
     Check { root: schema }.value(schema, value, "", 0).err()
 }
 
-/// The value without properties that no part of the schema declares, where it
-/// forbids others: what nobody asked for is nobody's loss.
+/// The value without properties that no part of the schema declares, if the
+/// schema forbids others. Nobody asked for these properties.
 pub(crate) fn without_extras(schema: &Value, value: Value) -> Value {
     pruned(schema, schema, value, 0)
 }
@@ -187,7 +187,7 @@ impl Check<'_> {
     }
 }
 
-/// What can be said of a value without looking into it.
+/// The checks of a value that do not look into it.
 fn alone(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<(), String> {
     let shown = || shown(value);
     if let Some(kinds) = schema.get("type") {
@@ -228,7 +228,7 @@ fn alone(schema: &Map<String, Value>, value: &Value, at: &str) -> Result<(), Str
     }
 }
 
-/// Whole numbers are written without a fraction, as programs read them.
+/// Integers are written without a fraction, because programs read them so.
 fn is_a(value: &Value, kind: &str) -> bool {
     match kind {
         "object" => value.is_object(),

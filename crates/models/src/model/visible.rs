@@ -1,5 +1,5 @@
-//! Text of others, made fit to be shown: whatever a terminal would obey
-//! instead of showing it is spelt out.
+//! Makes text from outside safe to show: control characters that a terminal
+//! would obey are spelt out.
 
 use std::borrow::Cow;
 

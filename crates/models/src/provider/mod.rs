@@ -8,8 +8,8 @@ use std::{fmt, sync::Arc};
 
 pub use crate::model::{EndpointLimits, Limits, RateHints};
 
-/// The list of all providers, handed to another macro: the registries are
-/// made of it here, and each folder declares the modules that are its own.
+/// The list of all providers, passed on to another macro: here it makes the
+/// registries, and in each folder it declares that folder's modules.
 macro_rules! every_provider {
     ($callback:ident $($argument:ident)?) => {
         $callback! {
@@ -79,7 +79,7 @@ macro_rules! modules {
 
 pub(crate) use {every_provider, modules};
 
-/// What the list says of a provider.
+/// What the list states about a provider.
 pub(crate) trait Listed {
     /// `VERSION` of the provider's file: raised when the same settings give
     /// other answers.
@@ -88,13 +88,13 @@ pub(crate) trait Listed {
     const PLACE: Place;
 }
 
-/// What each provider's `Config` does: it says what there is to say of a
-/// model before it is built, and builds it.
+/// The trait of each provider's `Config`: it describes a model before it is
+/// built, and builds it.
 pub(crate) trait ModelSettings: Listed {
     /// The trait of the models.
     type Model: ?Sized;
 
-    /// What decides the model's answers, but for the provider's version.
+    /// The identity of the model, without the provider's version.
     ///
     /// # Errors
     /// If the settings cannot work, or the model's files are not here.
@@ -107,14 +107,14 @@ pub(crate) trait ModelSettings: Listed {
     fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error>;
 
     /// Whether the model could be used now: its files and libraries are here,
-    /// its key is set, its endpoint answers. Costs nothing.
+    /// its key is set, its endpoint answers. The check costs no money.
     ///
     /// # Errors
     /// What is missing, and what to do about it.
     async fn ready(&self, cx: &Context) -> Result<(), Error>;
 
-    /// Dollars per million tokens read and written, if the settings say so;
-    /// nothing for what runs in this process.
+    /// Dollars per million tokens read and written, if the settings state them;
+    /// none for a model in this process.
     fn prices(&self) -> Option<(f64, f64)> {
         match Self::PLACE {
             Place::Here => Some((0.0, 0.0)),
@@ -122,7 +122,7 @@ pub(crate) trait ModelSettings: Listed {
         }
     }
 
-    /// What decides the model's answers.
+    /// The identity of the model, with the provider's version.
     ///
     /// # Errors
     /// As [`ModelSettings::describe`].
@@ -130,14 +130,14 @@ pub(crate) trait ModelSettings: Listed {
         Ok(Self::versioned(self.describe(cx)?))
     }
 
-    /// A description with the provider's version.
+    /// Adds the provider's version to an identity.
     fn versioned(description: Identity) -> Identity {
         description.of_version(Self::VERSION, Self::PLACE)
     }
 }
 
-/// Declares the providers of one kind of model: a registry, and what can be
-/// said of a model before it is built.
+/// Declares the providers of one kind of model: a registry, and the methods
+/// that work before a model is built.
 macro_rules! providers {
     ($(
         $(#[$meta:meta])*
@@ -163,7 +163,7 @@ macro_rules! providers {
                 match self { $( Self::$Variant(_) => $folder::PLACE, )+ }
             }
 
-            /// What decides the model's answers. Cheap: never loads weights.
+            /// The identity of the model. Cheap: never loads weights.
             ///
             /// # Errors
             /// If the settings cannot work, or the model's files are not here.
@@ -181,7 +181,7 @@ macro_rules! providers {
             }
 
             /// Dollars per million tokens read and written, if the settings
-            /// say so; nothing for what runs in this process.
+            /// state them; none for a model in this process.
             pub fn prices(&self) -> Option<(f64, f64)> {
                 match self { $( Self::$Variant(config) => config.prices(), )+ }
             }
@@ -217,7 +217,7 @@ impl fmt::Debug for Context {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelConfig {
-    /// Answers in words.
+    /// Writes answers.
     Chat(ChatConfig),
     /// Maps texts to vectors.
     Embedding(EmbeddingConfig),
@@ -226,8 +226,9 @@ pub enum ModelConfig {
 }
 
 impl ModelConfig {
-    /// A model of this process, by its name in the catalogue or what else
-    /// `model` may be. Whether it is here is found out with all that it needs.
+    /// A model of this process, by its name in the catalogue or another value
+    /// of `model`. Whether the model is here is checked later, with everything
+    /// else that it needs.
     pub fn here(kind: Kind, model: &str) -> Option<Self> {
         let model = model.to_owned();
         Some(match kind {
@@ -242,7 +243,7 @@ impl ModelConfig {
         })
     }
 
-    /// What it is for.
+    /// Its kind.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Chat(_) => Kind::Chat,
@@ -260,7 +261,7 @@ impl ModelConfig {
         }
     }
 
-    /// What decides the model's answers. Cheap: never loads weights.
+    /// The identity of the model. Cheap: never loads weights.
     ///
     /// # Errors
     /// If the settings cannot work, or the model's files are not here.
@@ -272,7 +273,7 @@ impl ModelConfig {
         }
     }
 
-    /// Whether the model could be used now. Costs nothing.
+    /// Whether the model could be used now. The check costs no money.
     ///
     /// # Errors
     /// What is missing, and what to do about it.
@@ -284,8 +285,8 @@ impl ModelConfig {
         }
     }
 
-    /// Dollars per million tokens read and written: (0, 0) for what runs in
-    /// this process, `None` where the settings do not say.
+    /// Dollars per million tokens read and written: (0, 0) for a model in this
+    /// process, `None` if the settings do not state them.
     pub fn prices(&self) -> Option<(f64, f64)> {
         match self {
             Self::Chat(config) => config.prices(),
@@ -294,7 +295,7 @@ impl ModelConfig {
         }
     }
 
-    /// Where a price is written in an experiment file, and how: a table under
+    /// Where and how a price is written in an experiment file: a table under
     /// the model's name, and a setting in it.
     pub fn price_setting(&self) -> (String, &'static str) {
         let setting = match self {
@@ -346,7 +347,7 @@ mod tests {
         assert_eq!(prices("chat.local = { model = \"m\" }"), Some((0.0, 0.0)), "what runs here is free");
     }
 
-    /// All providers with settings that name a model which is here.
+    /// The settings of all providers, with models that are here.
     fn everyone(folder: &std::path::Path) -> Vec<ModelConfig> {
         local::testing::write_small_bert(&folder.join("embedder"), 0);
         local::testing::write_small_bert(&folder.join("reranker"), 1);

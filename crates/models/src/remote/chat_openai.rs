@@ -47,7 +47,7 @@ impl Preset for Compatible {
 const TOP_LOGPROBS: u32 = 20;
 const PATH: &str = "chat/completions";
 const SEED: &str = "seed";
-/// What requests can do without.
+/// The parameters that a request can do without.
 const OPTIONAL: [&str; 11] = [
     OLD_LIMIT,
     NEW_LIMIT,
@@ -62,7 +62,7 @@ const OPTIONAL: [&str; 11] = [
     "stream_options",
 ];
 
-/// In what a provider differs from OpenAI.
+/// The differences between a provider and OpenAI.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Differences {
     /// Its name for the seed.
@@ -72,7 +72,7 @@ pub(super) struct Differences {
     pub(super) tells_probabilities: bool,
 }
 
-/// How an answer is held to a schema.
+/// The form in which a request asks for a schema.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum SchemaForm {
     /// `{"type": "json_schema", "json_schema": {"name", "strict", "schema"}}`
@@ -88,7 +88,7 @@ impl Differences {
 /// Speaks OpenAI's protocol.
 pub(super) struct OpenAi {
     differences: Differences,
-    /// What the endpoint was found to take.
+    /// The dialect that the endpoint was found to accept.
     dialect: Mutex<Dialect>,
 }
 
@@ -130,7 +130,7 @@ impl Speaker for OpenAi {
     }
 }
 
-/// What of an answer was handed out while it came.
+/// The part of an answer that was handed out while it arrived.
 enum Told {
     Nothing,
     All,
@@ -152,7 +152,8 @@ impl OpenAi {
         Ok((model.endpoint.post(PATH, &self.body(model, request, dialect, false)).await?, Told::Nothing))
     }
 
-    /// Asks for a stream, and puts it together to the answer without one.
+    /// Asks for a stream, and puts the chunks together to the answer that would
+    /// have come without one.
     async fn streamed(
         &self,
         model: &Target<'_>,
@@ -225,7 +226,7 @@ fn reply(model: &Target<'_>, request: &ChatRequest, answer: &Value) -> Result<Re
     let choice = answer.pointer("/choices/0").ok_or_else(|| malformed("there is no `choices[0]`"))?;
     let message = choice.get("message").ok_or_else(|| malformed("there is no `choices[0].message`"))?;
     let finish = match choice.get("finish_reason").and_then(Value::as_str) {
-        // The second is Mistral's word for a full context.
+        // Mistral says `model_length` for a full context.
         Some("length" | "model_length") => Finish::Length,
         Some("content_filter") => Finish::ContentFilter,
         _ => Finish::Stop,
@@ -238,7 +239,7 @@ fn reply(model: &Target<'_>, request: &ChatRequest, answer: &Value) -> Result<Re
             return Err(model.endpoint.filtered("the provider's filter stopped the answer"));
         }
         (Some(text), _) => model.endpoint.redacted(&text),
-        // All tokens went into thinking before the first word.
+        // All tokens were used for thinking before the first word.
         (None, Finish::Length) => String::new(),
         (None, Finish::Stop) => return Err(malformed("`choices[0].message.content` is no text")),
     };

@@ -1,13 +1,13 @@
-//! What all models behind endpoints share: the settings of their endpoint, as
-//! an experiment file has them, and what a model knows of it.
+//! The common parts of all models behind endpoints: the endpoint's settings in
+//! an experiment file, and the model's connection to it.
 
 use super::http::{Endpoint, EndpointSettings, MAX_RESPONSE};
 use crate::{Error, Identity, Limits, Model, provider::Context};
 
-/// What differs between kinds of models where a file leaves it out.
+/// The defaults that differ between kinds of models.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Defaults {
-    /// Where everyone finds it; empty where everyone has an address of their own.
+    /// The address if it is the same for all users; empty if each user has another one.
     pub(super) base_url: &'static str,
     pub(super) api_key_env: Option<&'static str>,
     pub(super) timeout_seconds: f64,
@@ -19,14 +19,14 @@ impl Defaults {
         Self { base_url: "", api_key_env: None, timeout_seconds: 60.0, max_response_bytes: MAX_RESPONSE };
 }
 
-/// Declares the settings of a kind of models behind endpoints: those of the
-/// endpoint, which are written here only, and the kind's own, each with its
-/// default, at the places where they stand when the settings are written.
+/// Declares the settings of a kind of models behind endpoints: the settings of
+/// the endpoint, which are written only here, and the kind's own settings, each
+/// with its default, in the order in which they are written to a file.
 ///
-/// In a file all stand side by side. serde's `flatten` would read that too,
-/// but not beside `deny_unknown_fields`: what is misspelt would be told
-/// without its place and without the names that there are. So the shared
-/// fields are written into each struct, and serde's derive does the rest.
+/// In a file they all are in one table. serde's `flatten` could read that too,
+/// but not together with `deny_unknown_fields`: an error about a misspelt key
+/// would lack its place and the list of valid names. So the shared fields are
+/// written into each struct, and serde's derive does the rest.
 macro_rules! endpoint_settings {
     (
         $(#[$meta:meta])*
@@ -121,7 +121,7 @@ pub(super) fn check_prices(model: &str, prices: &[Option<f64>]) -> Result<(), Er
     }
 }
 
-/// A model behind an endpoint: what all have, and what its kind adds.
+/// A model behind an endpoint: the common part, and the part of its kind.
 pub(super) struct Remote<Kind> {
     identity: Identity,
     pub(super) endpoint: Endpoint,
@@ -134,9 +134,8 @@ pub(super) struct Remote<Kind> {
 impl<Kind> Remote<Kind> {
     /// A model whose endpoint can be called.
     ///
-    /// # Errors
-    /// Settings of the endpoint that cannot work, or a key that is not set;
-    /// what `kind` says.
+    /// If settings of the endpoint cannot work, a key is not set, or `kind`
+    /// fails.
     pub(super) fn new(
         identity: Identity,
         settings: &EndpointSettings<'_>,

@@ -1,5 +1,5 @@
-//! One endpoint of a provider: requests out, typed errors back, and no secret
-//! in either.
+//! One endpoint of a provider: sends requests and returns typed errors; neither
+//! holds a secret.
 
 mod redact;
 mod settings;
@@ -31,21 +31,21 @@ use std::{
 };
 use tokio::time::{Instant, timeout_at};
 
-/// The longest message of the other side that an error repeats, in characters.
+/// The longest message of the endpoint that an error repeats, in characters.
 const MAX_MESSAGE: usize = 400;
 /// Shorter secrets are not looked for in answers: they may be ordinary words.
 const MIN_SECRET: usize = 8;
-/// Of a refusal so much is read, in bytes: what it says stands at its beginning.
+/// The most bytes that are read of a refusal; its message is at the beginning.
 const MAX_REFUSAL: usize = 64 << 10;
-/// Each value of a JSON text takes memory many times its length, so it may
-/// have one for so many bytes of the limit.
+/// A JSON value takes much more memory than text, so an answer may have at most
+/// one value for this many bytes of its limit.
 const BYTES_PER_VALUE: usize = 8;
-/// No model reads or writes more tokens in one call; a larger count is none.
+/// No model reads or writes more tokens in one call; a larger count is ignored.
 const MAX_TOKENS: u64 = 10_000_000;
 
 /// An endpoint that is ready to be called.
 pub(super) struct Endpoint {
-    /// Has no limit of time for a whole answer: each request has its own.
+    /// It has no time limit for a whole answer: each request has its own.
     client: reqwest::Client,
     base: String,
     query: String,
@@ -53,10 +53,10 @@ pub(super) struct Endpoint {
     timeout: Duration,
     /// The largest answer, in bytes.
     max_response: usize,
-    /// To be removed from whatever the other side says.
+    /// Secrets that are removed from all text of the endpoint.
     secrets: Vec<String>,
-    /// What the last answer said of the limits. With calls side by side the
-    /// last word is what counts, so it belongs to the endpoint.
+    /// The last announcement of limits. Calls run side by side and the latest
+    /// announcement counts, so it belongs to the endpoint and not to a call.
     hints: Mutex<Option<executor::RateHints>>,
 }
 
@@ -67,8 +67,8 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// What sends requests, with the key and the other headers, but without a
-    /// limit of time for the whole answer.
+    /// The client that sends requests, with the key and the other headers, but
+    /// without a time limit for the whole answer.
     #[cfg(feature = "providers")]
     pub(super) fn client(&self) -> &reqwest::Client {
         &self.client
@@ -85,7 +85,7 @@ impl Endpoint {
         self.timeout
     }
 
-    /// The address of what lies under this path, which may have parameters.
+    /// The address of this path, which may have parameters.
     pub(super) fn url(&self, path: &str) -> String {
         let mark = match (self.query.is_empty(), path.contains('?')) {
             (true, _) => "",
@@ -111,7 +111,7 @@ impl Endpoint {
     /// The whole body of an answer, unless it is larger than it may be.
     async fn body(&self, mut response: reqwest::Response, started: Instant) -> Result<String, Error> {
         let mut body = Vec::new();
-        // The length that it tells saves reading it in vain.
+        // The announced length avoids reading the answer in vain.
         self.within_limit(response.content_length().unwrap_or_default(), 0)?;
         while let Some(part) = response.chunk().await.map_err(|error| self.broken(error, started))? {
             self.within_limit(part.len() as u64, body.len())?;
@@ -123,7 +123,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether so many bytes of an answer may come after these.
+    /// Whether the answer may have this many more bytes after those before.
     pub(super) fn within_limit(&self, more: u64, before: usize) -> Result<(), Error> {
         match more.saturating_add(before as u64) > self.max_response as u64 {
             true => Err(Error::TooLarge { model: self.model.clone(), limit: self.max_response }),
@@ -153,12 +153,12 @@ impl Endpoint {
         Some(self.reported(&answer.to_string(), hints))
     }
 
-    /// What the last answer that said anything told of the limits.
+    /// The last announcement of the limits.
     pub(super) fn hints(&self) -> Option<executor::RateHints> {
         *self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Remembers what an answer says, unless that to a later call was faster.
+    /// Stores the announcement of an answer, unless that of a later call came first.
     fn heard(&self, headers: &HeaderMap, sent: Instant) -> RateHints {
         let hints = rate_headers::read(headers);
         let mut last = self.hints.lock().unwrap_or_else(PoisonError::into_inner);
@@ -168,14 +168,14 @@ impl Endpoint {
         hints
     }
 
-    /// The text of an answer without secrets: in JSON one may be spelt in
-    /// another way than in a text.
+    /// The text of an answer without secrets. In JSON a secret may be spelt in
+    /// another way than in plain text.
     pub(super) fn redacted(&self, text: &str) -> String {
         let mut redactor = self.redactor();
         redactor.push(text) + &redactor.end()
     }
 
-    /// An answer as it may be kept: a gateway may send our headers back.
+    /// An answer in the form in which it may be kept: a gateway may send our headers back.
     fn without_secrets(&self, mut text: String) -> String {
         for secret in self.long_secrets() {
             if text.contains(secret) {
@@ -189,7 +189,7 @@ impl Endpoint {
         self.secrets.iter().map(String::as_str).filter(|secret| secret.len() >= MIN_SECRET)
     }
 
-    /// An answer that is not what the protocol says.
+    /// The error for an answer that does not follow the protocol.
     pub(super) fn malformed(&self, reason: impl fmt::Display) -> Error {
         Error::Malformed { model: self.model.clone(), reason: self.shown(&reason.to_string()) }
     }
@@ -209,7 +209,7 @@ impl Endpoint {
 
     async fn refusal(&self, mut response: reqwest::Response, sent: Instant) -> Error {
         let (status, headers) = (response.status(), response.headers().clone());
-        // A body that breaks off, or is slow, says less, but the status says enough.
+        // If the body breaks off or is slow, the status says enough.
         let mut body = Vec::new();
         let read = async {
             while let Ok(Some(part)) = response.chunk().await
@@ -222,7 +222,7 @@ impl Endpoint {
         self.refused(status, &headers, &String::from_utf8_lossy(&body), sent)
     }
 
-    /// What an answer with such a status means.
+    /// The error that an answer with such a status means.
     pub(super) fn refused(&self, status: StatusCode, headers: &HeaderMap, text: &str, sent: Instant) -> Error {
         let hints = self.heard(headers, sent);
         if status.is_redirection() {
@@ -236,7 +236,7 @@ impl Endpoint {
         self.classified(status.as_u16(), retry_after, hints, said)
     }
 
-    /// What an error that came under status 200 means.
+    /// The error that came with status 200.
     pub(super) fn reported(&self, text: &str, hints: RateHints) -> Error {
         let said = Said::read(text);
         self.classified(said.status(), said.retry_after(), hints, said)
@@ -260,14 +260,14 @@ impl Endpoint {
             400 | 413 | 422 if let Some((tokens, limit)) = said.context_overflow() => {
                 Error::ContextTooLong { model: self.model.clone(), tokens, limit }
             }
-            // 424 is how AWS says that the model failed.
+            // AWS sends 424 if the model failed.
             408 | 409 | 424 | 425 | 500.. => Error::Server { endpoint, status, message, retry_after },
             _ => Error::Refused { endpoint, status, message },
         }
     }
 
-    /// Text of the other side, as all errors have it: without our secrets, on
-    /// one line, nothing hidden in it, not too long.
+    /// Text of the endpoint for an error: without our secrets, on one line,
+    /// with control characters visible, not too long.
     fn shown(&self, text: &str) -> String {
         let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for secret in &self.secrets {
@@ -280,8 +280,8 @@ impl Endpoint {
     }
 }
 
-/// Why there is no connection: what the system said, which is the innermost
-/// cause. Those above it repeat the address, and are not shown.
+/// Why there is no connection: the system's message, which is the innermost
+/// cause. The causes above it repeat the address, and are not shown.
 #[derive(Debug)]
 struct Broken {
     /// What it said, as all errors show what others say.
@@ -297,18 +297,18 @@ impl fmt::Display for Broken {
 
 impl std::error::Error for Broken {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        // What had to be hidden is not shown as a cause either.
+        // A cause in which something had to be hidden is not shown either.
         Some(innermost(&self.error)).filter(|cause| cause.to_string() == self.shown)
     }
 }
 
-/// A count of tokens in an answer. One that is negative, no whole number or
-/// larger than any call can be is none.
+/// A count of tokens in an answer; none if it is negative, not an integer, or
+/// larger than any call can be.
 pub(super) fn told_tokens(answer: &Value, pointer: &str) -> Option<u64> {
     plausible_tokens(answer.pointer(pointer)?.as_u64()?)
 }
 
-/// A count of tokens, if a call can have so many.
+/// A count of tokens, if it is possible for a call.
 pub(super) fn plausible_tokens(count: u64) -> Option<u64> {
     (count <= MAX_TOKENS).then_some(count)
 }

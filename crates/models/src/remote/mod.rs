@@ -1,9 +1,8 @@
-//! Models behind endpoints: everything that speaks HTTP to one.
+//! Models behind endpoints: all code that speaks HTTP to them.
 //!
-//! `endpoint` is what all models here share; `http` sends requests and classifies what comes back, `rate_headers` reads
-//! what answers say of limits, `refusal` what refusals mean. `remote_chat` is
-//! what all chat providers share; `chat_openai` speaks OpenAI's protocol for
-//! those that have it, `translated` the others.
+//! `endpoint` is what all models here share; `http` sends requests and classifies the answers, `rate_headers` reads the
+//! limits that answers announce, `refusal` interprets refusals. `remote_chat` is what all chat providers share;
+//! `chat_openai` speaks OpenAI's protocol for those that use it, `translated` speaks the others.
 
 use crate::provider::{every_provider, modules};
 
@@ -21,7 +20,7 @@ every_provider!(modules remote);
 pub(crate) const PLACE: crate::Place = crate::Place::Remote;
 
 #[cfg(test)]
-/// What tests elsewhere take from here.
+/// Helper functions that tests of other modules use.
 pub(crate) mod testing {
     pub(crate) use super::http::tests::{Bench, context, part_by_part};
 }

@@ -1,4 +1,4 @@
-//! What the headers of an answer tell of a provider's limits: how much is
+//! Reads a provider's limits from the headers of an answer: how much is
 //! allowed, how much of it is left, and when it is full again.
 //!
 //! Read from every answer, refusals too. Sources: OpenAI's and Azure's
@@ -11,15 +11,15 @@ use reqwest::header::HeaderMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const SECONDS_PER_DAY: i64 = 86_400;
-/// The longest time that anybody is asked to wait, in seconds: a year. What is
-/// longer is as good as that, and sums of it stay in range.
+/// The longest wait, in seconds: a year. Longer waits are cut to it, so that
+/// sums stay in range.
 const LONGEST: f64 = 365.0 * 86_400.0;
 /// No limit is larger.
 const LARGEST: f64 = 1e15;
-/// Years of a date that is told by four digits.
+/// The years of a date, written with four digits.
 const YEARS: std::ops::RangeInclusive<i64> = 1970..=9999;
 
-/// What an answer's headers say.
+/// The announcement in an answer's headers.
 pub(super) fn read(headers: &HeaderMap) -> RateHints {
     let number = |names: &[&str]| names.iter().find_map(|name| count(text(headers, name)?));
     let time = |names: &[&str]| names.iter().find_map(|name| reset(headers, text(headers, name)?));
@@ -35,8 +35,8 @@ pub(super) fn read(headers: &HeaderMap) -> RateHints {
             "x-ratelimit-remaining-req-minute",
         ]),
         reset_requests: time(&["x-ratelimit-reset-requests", "anthropic-ratelimit-requests-reset"]),
-        // Where tokens read and written have limits of their own, those
-        // read are the ones that are met first.
+        // If tokens read and tokens written have separate limits, the limit on
+        // tokens read is reached first.
         limit_tokens: number(&[
             "x-ratelimit-limit-tokens",
             "anthropic-ratelimit-tokens-limit",
@@ -57,7 +57,7 @@ pub(super) fn read(headers: &HeaderMap) -> RateHints {
     }
 }
 
-/// When to come back: milliseconds, seconds, or a date.
+/// The wait that the provider asks for: milliseconds, seconds, or a date.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     if let Some(milliseconds) = text(headers, "retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
         return wait(milliseconds / 1000.0);
@@ -70,8 +70,7 @@ pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     wait(date.duration_since(now(headers)).unwrap_or_default().as_secs_f64())
 }
 
-/// A time to wait. One below zero, or no number, is none, and none is longer
-/// than a year.
+/// A wait, of at most a year; none if the number is negative or no number.
 pub(super) fn wait(seconds: f64) -> Option<Duration> {
     (seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(LONGEST)))
 }
@@ -80,7 +79,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim)
 }
 
-/// By the other side's clock where it tells its time.
+/// The time by the provider's clock, if it sends one.
 fn now(headers: &HeaderMap) -> SystemTime {
     text(headers, "date").and_then(|now| httpdate::parse_http_date(now).ok()).unwrap_or_else(SystemTime::now)
 }
@@ -147,7 +146,7 @@ fn date_time(value: &str) -> Option<f64> {
     let seconds = count(parts.next()?)?;
     let is_date = YEARS.contains(&year) && (1..=12).contains(&month) && (1..=31).contains(&day);
     let is_time = (0..24).contains(&hours) && (0..60).contains(&minutes) && seconds < 61.0;
-    // Checked before anything is computed of it.
+    // The parts are checked before anything is computed from them.
     (is_date && is_time).then(|| {
         let whole = days(year, month, day) * SECONDS_PER_DAY + hours * 3600 + minutes * 60 - offset;
         whole as f64 + seconds

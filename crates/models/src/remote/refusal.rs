@@ -1,5 +1,5 @@
-//! What a refusal of an endpoint says, in whichever of the usual envelopes and
-//! words. Sources: the error references of OpenAI, Azure, Anthropic, Google
+//! Interprets the refusal of an endpoint, in all usual forms and wordings.
+//! Sources: the error references of OpenAI, Azure, Anthropic, Google
 //! (`google.rpc.Status`), AWS, Mistral and Cohere, and what vLLM and
 //! llama.cpp's server send.
 
@@ -8,10 +8,10 @@ use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Where AWS names the error, as its body holds only the message.
+/// The header in which AWS names the error; its body holds only the message.
 const AWS_ERROR: &str = "x-amzn-errortype";
 
-/// What a refusal says.
+/// The content of a refusal.
 #[derive(Debug, Default)]
 pub(super) struct Said {
     pub(super) message: String,

@@ -1,5 +1,5 @@
-//! Chat models behind an endpoint, whoever provides it: one set of settings,
-//! whose defaults and ways each provider's file states as a [`Provider`].
+//! Chat models behind an endpoint, of any provider: one set of settings. The
+//! file of each provider states its defaults and differences as a [`Provider`].
 //!
 //! To add a provider, write `chat_<name>.rs` with a `Preset` like its
 //! neighbours', the line in the registry, and `examples/<name>.json`: the
@@ -24,27 +24,27 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, fmt, marker::PhantomData, sync::Arc};
 
-/// What a provider is, whatever the settings of a model are.
+/// The properties of a provider, whatever the settings of a model are.
 #[derive(Debug, Clone, Copy)]
 pub struct Provider {
     /// Its name in experiment files and in identities.
     pub(super) name: &'static str,
-    /// Where everyone finds it; empty where everyone has an address of their own.
+    /// The address if it is the same for all users; empty if each user has another one.
     pub(super) base_url: &'static str,
-    /// The variable that its own documentation keeps the key in.
+    /// The variable that holds the key in the provider's own documentation.
     pub(super) api_key_env: Option<&'static str>,
-    /// What most of its models read, in tokens.
+    /// The context length of most of its models, in tokens.
     pub(super) context_length: usize,
     pub(super) manner: Manner,
     pub(super) protocol: Protocol,
 }
 
-/// How a provider is spoken to.
+/// The protocol of a provider.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Protocol {
-    /// As OpenAI is, but for some differences.
+    /// OpenAI's protocol, with some differences.
     OpenAi(Differences),
-    /// In a protocol of its own, with the help of `genai`.
+    /// A protocol of its own, through `genai`.
     Translated(Translation),
 }
 
@@ -53,17 +53,17 @@ pub(super) enum Protocol {
 #[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
 pub(super) struct Translation {
     pub(super) language: Language,
-    /// Where the calls to a model go, below the base URL.
+    /// The path of a call below the base URL.
     pub(super) path: fn(&str) -> String,
-    /// The same for answers that are sent while they are written.
+    /// The path of a call whose answer is streamed.
     pub(super) stream_path: fn(&str) -> String,
-    /// Whether answers can be held to a schema; else it is asked for in words.
+    /// Whether answers can be held to a schema; otherwise the instructions ask for it.
     pub(super) takes_schema: bool,
-    /// What of `extra` can be sent.
+    /// Which settings of `extra` can be sent.
     pub(super) extra: Extra,
 }
 
-/// Whose protocol.
+/// The protocol's owner.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Language {
     Anthropic,
@@ -71,12 +71,12 @@ pub(super) enum Language {
     BedrockConverse,
 }
 
-/// What of `extra` can be sent, besides `reasoning_effort`.
+/// Which settings of `extra` can be sent, besides `reasoning_effort`.
 #[derive(Debug, Clone, Copy)]
 #[cfg_attr(not(feature = "providers"), expect(dead_code, reason = "whoever reads it is not compiled"))]
 pub(super) enum Extra {
     Nothing,
-    /// All but these, which hold what a request says.
+    /// All except these, which a request sets itself.
     AllBut(&'static [&'static str]),
 }
 
@@ -129,7 +129,7 @@ pub struct Price {
 }
 
 impl<P: Preset> Config<P> {
-    /// The settings of its endpoint, which has the provider's manner.
+    /// The settings of its endpoint, with the provider's requirements.
     pub(super) fn settings(&self) -> EndpointSettings<'_> {
         EndpointSettings { query: &self.query, manner: P::PROVIDER.manner, ..self.endpoint() }
     }
@@ -145,7 +145,7 @@ where
         if matches!(P::PROVIDER.protocol, Protocol::Translated(_)) && cfg!(not(feature = "providers")) {
             return Err(not_compiled(&self.model));
         }
-        // The last decides how much context a prompt is given.
+        // `context_length` decides how much context a prompt is given.
         let mut parameters = json!({
             "kind": "chat", "omit": self.omit, "extra": self.extra, CONTEXT_LENGTH: self.context_length,
         });
@@ -192,7 +192,7 @@ fn not_compiled(model: &str) -> Error {
     ))
 }
 
-/// Who speaks this protocol.
+/// The speaker for this protocol.
 fn speaker(protocol: Protocol, model: &Target<'_>) -> Result<Box<dyn Speaker>, Error> {
     match protocol {
         Protocol::OpenAi(differences) => Ok(Box::new(chat_openai::OpenAi::new(differences, model)?)),

@@ -1,14 +1,15 @@
 //! Providers with a protocol of their own, through the crate `genai`, which
 //! puts a request into their terms and reads their answers and streams.
 //!
-//! Everything else stays ours: `genai` gets our HTTP client, whose headers
-//! hold the key, and the whole address of the call. So it reads no variable of
-//! the environment and follows no default of its own, and what it brings back
-//! of a refusal is classified as everywhere.
+//! Everything else stays ours: `genai` gets our HTTP client, whose headers hold
+//! the key, and the complete address of the call. So it reads no environment
+//! variable and uses no default of its own, and a refusal that it returns is
+//! classified like any other.
 //!
-//! It shows the headers of refusals only, so limits that a provider tells in
-//! every answer are heard of when the first call is refused. A model's name
-//! that ends in `-low`, `-high` or another effort is read as such a wish.
+//! `genai` shows only the headers of refusals, so limits that a provider
+//! announces in every answer are seen only when the first call is refused. If a
+//! model's name ends in `-low`, `-high` or another effort, `genai` reads that
+//! as a request for this effort.
 
 mod failure;
 mod stream;
@@ -32,9 +33,9 @@ use tokio::time::{Instant, timeout};
 
 /// The one parameter that every provider has in some form.
 const EFFORT: &str = "reasoning_effort";
-/// What requests can do without.
+/// The parameters that a request can do without.
 const OPTIONAL: [&str; 5] = ["temperature", "top_p", "seed", "stop", "response_format"];
-/// What stops an answer like a filter, in words that `genai` does not know.
+/// Reasons of withheld answers that `genai` does not know.
 const WITHHELD: [&str; 2] = ["guardrail_intervened", "content_filtered"];
 
 /// Speaks the protocol of a provider.
@@ -43,8 +44,8 @@ pub(super) struct Translator {
     target: ServiceTarget,
     /// The same for streams.
     stream_target: ServiceTarget,
-    /// Whether schemas are asked for in words: the provider has nothing else,
-    /// the settings say so, or the model was found to refuse them.
+    /// Whether the instructions ask for schemas: because the provider has no
+    /// other way, the settings say so, or the model refused them.
     schema_in_words: AtomicBool,
     effort: Option<ReasoningEffort>,
     /// What of `extra` is put into the body.
@@ -74,8 +75,8 @@ impl Translator {
             _ => {}
         }
         let client = Client::builder().with_reqwest(model.endpoint.client().clone()).build();
-        // The address and the headers take the place of those that it would
-        // make up from a key, which it therefore need not have.
+        // The address and the headers replace those that `genai` would make
+        // from a key, so it needs no key.
         let target = |path: &str| {
             let url = model.endpoint.url(path);
             ServiceTarget {
@@ -156,7 +157,7 @@ impl Translator {
             return Err(error);
         }
         let Some(reason) = &answer.stop_reason else {
-            // An answer in other terms may look like an empty one.
+            // An answer in another format may look like an empty one.
             return Err(model.endpoint.malformed("it does not say why the answer ended"));
         };
         Ok(Reply {
@@ -205,7 +206,7 @@ fn counted(usage: &Usage) -> Counted {
     let rest = |part: Option<u64>| total.zip(part).map(|(total, part)| total.saturating_sub(part));
     let cached = usage.prompt_tokens_details.as_ref().and_then(|details| count(details.cached_tokens));
     Counted {
-        // Bedrock counts what came from a cache in the total only.
+        // Bedrock counts cached tokens only in the total.
         prompt: prompt.max(rest(completion)),
         cached: cached.unwrap_or_default(),
         completion: completion.or_else(|| rest(prompt)),

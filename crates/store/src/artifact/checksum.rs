@@ -1,11 +1,12 @@
-//! Checksums of objects. That of `a/b` is the name of an empty object,
+//! Checksums of objects. The checksum of `a/b` is the name of an empty object,
 //! `checksums/a/b.<BLAKE3>`, written before the object itself.
 //!
-//! So whatever moment a writer is killed in, an object without a checksum is
-//! one of an older version, and of two writers of one name, whose bytes may
-//! differ, each has noted its own: an object is intact if its own checksum is
-//! among those of its name. No bit of the object can say otherwise, and the
-//! object stays a file that other programs read.
+//! Therefore, whenever a writer is killed, an object without a checksum is one
+//! of an older version. If two writers write one name with different bytes,
+//! each has written its own checksum first: an object is intact if its checksum
+//! is among those of its name. The checksum is no part of the object, so damage
+//! to the object cannot hide itself, and other programs can read the object as
+//! a file.
 
 use super::{ArtifactStore, StoredObject, object_path};
 use crate::{Error, access::patiently, names, staged::file_error};
@@ -17,9 +18,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes from which on hashing gets a thread of its own: less takes 0.1 ms.
+/// From this many bytes on, hashing runs on a thread of its own; fewer take 0.1 ms.
 const MANY: usize = 256 << 10;
-/// A file is hashed in pieces of so many bytes.
+/// A file is hashed in pieces of this many bytes.
 const PIECE: usize = 1 << 20;
 
 /// The BLAKE3 of an object's bytes, as hexadecimal digits.
@@ -33,7 +34,7 @@ impl fmt::Display for Checksum {
 }
 
 impl Checksum {
-    /// Of bytes in memory.
+    /// The checksum of bytes in memory.
     pub(crate) async fn of(bytes: &bytes::Bytes) -> Result<Self, Error> {
         if bytes.len() < MANY {
             return Ok(Self::from(blake3::hash(bytes)));
@@ -43,7 +44,7 @@ impl Checksum {
         hashed.map_err(|error| file_error("hash", Path::new("an object"), std::io::Error::other(error)))
     }
 
-    /// Of a file, which is read piece by piece.
+    /// The checksum of a file, which is read piece by piece.
     pub(crate) async fn of_file(path: &Path) -> Result<Self, Error> {
         let file = path.to_owned();
         let hash = move || {
@@ -59,12 +60,12 @@ impl Checksum {
         hashed.and_then(|hashed| hashed).map_err(|source| file_error("read", path, source))
     }
 
-    /// The name of the object that holds it, for an object of this name.
+    /// The name of the object that holds this checksum of the object `of`.
     fn name(&self, of: &str) -> String {
         names::checksum(of, &self.0)
     }
 
-    /// The object that a checksum's object is of, and the checksum.
+    /// The object that a checksum belongs to, and the checksum.
     pub(crate) fn parse(name: &str) -> Option<(&str, Self)> {
         names::parse_checksum(name).map(|(of, digits)| (of, Self(digits.to_owned())))
     }
@@ -76,26 +77,26 @@ impl From<blake3::Hash> for Checksum {
     }
 }
 
-/// What an object's checksum says of it.
+/// The result of comparing an object with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is what was written.
     Intact,
     /// It is not.
     Damaged,
-    /// Nobody noted its checksum: an older version wrote it.
+    /// No checksum was written: the object is from an older version.
     Unknown,
 }
 
 impl ArtifactStore {
-    /// Notes the checksum of an object that is about to be written.
+    /// Writes the checksum of an object that is about to be written.
     pub(super) async fn note(&self, name: &str, checksum: &Checksum) -> Result<(), Error> {
         if !self.object(name).has_checksum() {
             return Ok(());
         }
         let noted = checksum.name(name);
         if let Some(file) = self.local_path(&noted) {
-            // The name says all, so there is nothing to flush.
+            // The name holds everything, so there is nothing to flush.
             let create = || {
                 match File::create(&file) {
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
@@ -127,7 +128,7 @@ impl ArtifactStore {
         Ok(if self.noted(name).await?.is_empty() { Verdict::Unknown } else { Verdict::Damaged })
     }
 
-    /// All checksums that were noted for a name, with their objects.
+    /// All checksums that were written for a name, with their objects.
     pub(super) async fn noted(&self, name: &str) -> Result<Vec<(StoredObject, Checksum)>, Error> {
         let folder = names::checksum_folder(name);
         let path = object_path(&folder)?;
@@ -140,7 +141,7 @@ impl ArtifactStore {
         Ok(of_name.collect())
     }
 
-    /// Forgets the checksums of a name.
+    /// Removes the checksums of a name.
     pub(super) async fn forget_checksums(&self, name: &str) -> Result<(), Error> {
         if self.object(name).has_checksum() {
             for (object, _) in self.noted(name).await? {

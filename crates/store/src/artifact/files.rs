@@ -1,4 +1,4 @@
-//! Objects as files of this machine, and on their way between stores.
+//! Objects as files of this machine, and copies between stores.
 
 use super::{
     ArtifactStore, Checked, Location, MISMATCH,
@@ -29,11 +29,11 @@ impl ArtifactStore {
         self.put_file_noted(name, file).await
     }
 
-    /// [`ArtifactStore::put_file`] of a file that nobody needs afterwards. It
-    /// is moved where the store is a folder of the same disk.
+    /// [`ArtifactStore::put_file`] of a file that the caller no longer needs.
+    /// If the store is a folder on the same disk, the file is moved.
     ///
     /// # Errors
-    /// As there.
+    /// As [`ArtifactStore::put_file`].
     pub async fn take_file(&self, name: &str, file: &Path) -> Result<bool, Error> {
         self.writable()?;
         if self.object(name).has_checksum() {
@@ -101,8 +101,8 @@ impl ArtifactStore {
         }
     }
 
-    /// Whether what was read to be copied is what was written; if that is
-    /// known, the target will know it too.
+    /// Checks that the copied content is what was written; if a checksum shows
+    /// that, it is written in the target too.
     async fn agree(&self, name: &str, checksum: &Checksum, target: &Self) -> Result<(), Error> {
         match self.judge(name, checksum).await? {
             Verdict::Intact => target.note(name, checksum).await,
@@ -159,7 +159,7 @@ impl ArtifactStore {
     /// [`ArtifactStore::local_copy`], and whether there was a checksum.
     ///
     /// # Errors
-    /// As there.
+    /// As [`ArtifactStore::local_copy`].
     pub async fn local_file(&self, name: &str, cache_dir: &Path) -> Result<Checked<PathBuf>, Error> {
         if let Some(under) = self.under.as_ref().filter(|_| !self.is_own(name)) {
             return Box::pin(under.local_file(name, cache_dir)).await;
@@ -174,7 +174,7 @@ impl ArtifactStore {
         let object = object_path(name)?;
         let path = cache_dir.join(object.as_ref());
         let cached = tokio::fs::try_exists(&path).await.map_err(|source| file_error("read", &path, source))?;
-        // The copy may be what is damaged: the object is fetched once more.
+        // The copy may be what is damaged, so the object is fetched once more.
         for fetch in [!cached, true] {
             if fetch {
                 let bytes = self.size(name).await?.ok_or_else(|| self.missing(name))?;

@@ -1,4 +1,4 @@
-//! A store's folder while it is open: whether it is still there.
+//! The open folder of a store: whether it still exists.
 
 use crate::{Error, staged::file_error};
 use std::{
@@ -11,8 +11,8 @@ use std::{
 #[derive(Debug)]
 pub(super) struct OpenFolder {
     path: PathBuf,
-    /// Kept open: it tells that the folder was removed also where another one
-    /// was made in its place.
+    /// Kept open: it shows that the folder was removed even if another one was
+    /// made in its place.
     handle: File,
 }
 

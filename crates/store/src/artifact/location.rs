@@ -32,8 +32,8 @@ impl Location {
         if !address.contains("://") && !address.starts_with("file:") {
             return Ok(Self::Folder(PathBuf::from(address)));
         }
-        // What cannot be parsed may still hold a password, so only the part
-        // before it is ever shown.
+        // An address that cannot be parsed may still hold a password, so only
+        // its scheme is shown.
         let scheme = address.split(':').next().unwrap_or_default();
         let mut url = Url::parse(address).map_err(|error| refuse(&format!("{scheme}:…"), &error.to_string()))?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -45,7 +45,7 @@ impl Location {
             let folder = url.to_file_path().map_err(|()| refuse(address, "it names no folder of this machine"))?;
             return Ok(Self::Folder(folder));
         }
-        // Found out here, before a run does any work.
+        // An unknown scheme is found here, before a run does any work.
         let known = ObjectStoreScheme::parse(&url);
         known.map_err(|_| refuse(address, "no object store has such a URL; S3's is s3://bucket/prefix"))?;
         Ok(Self::Url(url))

@@ -1,5 +1,5 @@
-//! Large objects on their way: uploaded in parts and downloaded in ranges,
-//! several at once, so that neither memory nor one connection is the limit.
+//! Transfers large objects: uploads in parts and downloads in ranges, several
+//! at once, so that neither memory nor one connection limits them.
 
 use crate::access::patiently;
 use bytes::Bytes;
@@ -11,12 +11,12 @@ use tokio::io::AsyncWriteExt;
 /// Objects larger than this go in parts.
 pub(super) const LARGE: u64 = 32 << 20;
 const PART: u64 = 8 << 20;
-/// Parts on their way at once, each of them in memory.
+/// The parts that are transferred at once, each of them in memory.
 const PARTS_AT_ONCE: usize = 8;
-/// What an object store takes is 10,000.
+/// The most parts of an upload; object stores take 10,000.
 const MOST_PARTS: u64 = 9_000;
 
-/// What is uploaded.
+/// The content to upload.
 #[derive(Debug, Clone)]
 pub(super) enum Content {
     /// Bytes in memory.
@@ -33,7 +33,7 @@ impl Content {
         }
     }
 
-    /// The bytes of a range, which must lie inside.
+    /// The bytes of a range, which must be inside the content.
     pub(super) async fn part(&self, start: u64, end: u64) -> io::Result<Bytes> {
         match self {
             Self::Memory(bytes) => Ok(bytes.slice(start as usize..end as usize)),
@@ -51,10 +51,10 @@ impl Content {
 
 /// Writes a large object. `false` if the name is taken.
 ///
-/// The store's API has no condition on the end of an upload in parts, so the
-/// name is looked at before the first part and again before the end. Two who
-/// end within that moment both write, and readers see the one or the other as
-/// a whole; under a content key both are the same bytes.
+/// The store's API cannot end an upload in parts on a condition, so the name is
+/// checked before the first part and again before the end. Two writers that end
+/// within that moment both write, and readers see one of the two objects as a
+/// whole; under a content key both have the same bytes.
 pub(super) async fn upload(
     objects: &dyn ObjectStore,
     path: &ObjectPath,
@@ -82,7 +82,7 @@ pub(super) async fn upload(
             Ok(false) => upload.finish().await.map(|_| true),
             Ok(true) => upload.abort().await.map(|()| false),
             Err(error) => {
-                // The first error tells more than one of clearing up.
+                // The first error is more useful than an error of the cleanup.
                 let _ = upload.abort().await;
                 Err(error)
             }

@@ -1,5 +1,5 @@
-//! Looking after a journal: what it holds and has saved, which entries are
-//! damaged, and taking out what is not wanted any more.
+//! Maintenance of a journal: what it holds and has saved, which entries are
+//! damaged, and removing entries.
 
 use super::{Connection, Error, Inner, Journal, JournalEntry, SELECT, intact, unsigned};
 use rusqlite::{ErrorCode, Transaction, TransactionBehavior, params};
@@ -9,8 +9,9 @@ use std::{
     sync::{PoisonError, atomic::Ordering},
 };
 
-/// Answers given from the journal between two writes of their count: a count
-/// must not make reading as slow as writing, and a lost one costs nothing.
+/// How many answers are given from the journal between two writes of their
+/// count. Counting must not make reading as slow as writing, and a lost count
+/// costs nothing.
 const REUSE_PER_WRITE: u64 = 256;
 
 /// What a journal holds.
@@ -26,7 +27,7 @@ pub struct JournalStatistics {
     pub cost_usd: f64,
     /// Answers that were given from the journal instead of being paid again.
     pub reused: u64,
-    /// What these would have cost, in US dollars.
+    /// What these answers would have cost, in US dollars.
     pub saved_usd: f64,
     /// The size of the database.
     pub bytes: u64,
@@ -67,8 +68,8 @@ pub struct DamagedEntry {
     pub reason: String,
 }
 
-/// Which intact entries to take out: those that meet every condition given,
-/// none if none is given.
+/// Which intact entries to remove: those that meet all given conditions; none
+/// if no condition is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Ended before this, in milliseconds since 1970.
@@ -85,14 +86,14 @@ impl Selection {
     }
 }
 
-/// What was, or would be, taken out.
+/// The entries that were, or would be, removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Sweep {
     /// Intact entries that were selected.
     pub selected: u64,
     /// Damaged entries.
     pub damaged: u64,
-    /// What asking for the selected ones again would cost, in US dollars.
+    /// What it would cost to ask for the selected entries again, in US dollars.
     pub cost_usd: f64,
     /// The size of the database before.
     pub bytes_before: u64,
@@ -100,7 +101,7 @@ pub struct Sweep {
     pub bytes_after: u64,
 }
 
-/// Answers given from the journal that the database does not know of yet.
+/// The count of answers given from the journal that is not in the database yet.
 #[derive(Debug, Default)]
 pub(super) struct Reuse {
     by_model: BTreeMap<String, (u64, f64)>,
@@ -113,8 +114,8 @@ impl Journal {
     /// # Errors
     /// If the database cannot be read.
     pub fn statistics(&self) -> Result<JournalStatistics, Error> {
-        // `total` sums as floating point: it cannot overflow, even over a
-        // damaged entry, and is exact up to 2^53 tokens.
+        // `total` sums in floating point: it cannot overflow, even if an entry
+        // is damaged, and is exact up to 2^53 tokens.
         let sql = "SELECT count(*), total(prompt_tokens), total(completion_tokens), total(cost_usd),
                    (SELECT total(answers) FROM reuse), (SELECT total(saved_usd) FROM reuse),
                    (SELECT count(*) FROM outbox) FROM calls";
@@ -148,7 +149,7 @@ impl Journal {
             let mut statement = connection.prepare(sql)?;
             let rows = statement.query_map([], |row| {
                 Ok(ModelStatistics {
-                    // Also of a damaged entry, whose name may be no text.
+                    // The name of a damaged entry may not be valid text.
                     model: String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned(),
                     kind: String::from_utf8_lossy(row.get_ref(1)?.as_bytes()?).into_owned(),
                     entries: unsigned(row.get(2)?),
@@ -163,9 +164,9 @@ impl Journal {
         })
     }
 
-    /// Reads every entry and names those that are not what was written. Where
-    /// the file ends too early or cannot be followed further, that is the last
-    /// one named.
+    /// Reads every entry and names those that are not what was written. If the
+    /// file ends too early or cannot be read any further, the last one named
+    /// says so.
     ///
     /// # Errors
     /// If the database cannot be read for another reason.
@@ -197,16 +198,16 @@ impl Journal {
         self.with(|connection| Ok(sweep(connection, selection)?.0))
     }
 
-    /// Takes out the selected entries and every damaged one, and gives the
-    /// space back.
+    /// Removes the selected entries and every damaged one, and gives the space
+    /// back.
     ///
     /// # Errors
     /// If the database cannot be written.
     pub fn remove(&self, selection: &Selection) -> Result<Sweep, Error> {
         self.writable()?;
         self.with(|connection| {
-            // Found and removed in one transaction: nobody can replace a
-            // damaged entry in between.
+            // Found and removed in one transaction, so that no process can
+            // replace a damaged entry in between.
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let (mut swept, rows) = sweep(&transaction, selection)?;
             delete(&transaction, &rows)?;
@@ -220,7 +221,7 @@ impl Journal {
         })
     }
 
-    /// Notes that an answer was given instead of being paid again.
+    /// Counts that an answer was given instead of being paid again.
     pub(super) fn reused(&self, entry: &JournalEntry) {
         let mut reuse = self.inner.reuse.lock().unwrap_or_else(PoisonError::into_inner);
         let (answers, saved) = reuse.by_model.entry(entry.model.clone()).or_default();
@@ -236,7 +237,7 @@ impl Journal {
 
     fn write_reuse(&self) {
         let reuse = std::mem::take(&mut *self.inner.reuse.lock().unwrap_or_else(PoisonError::into_inner));
-        // A count that cannot be written must not fail what it counts.
+        // If the count cannot be written, the answer must not fail.
         let _ = self.with(|connection| write(connection, &reuse));
     }
 }
@@ -262,7 +263,7 @@ fn write(connection: &mut Connection, reuse: &Reuse) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Counts what a selection holds, and names its rows.
+/// Counts the entries of a selection, and returns their rows.
 fn sweep(connection: &Connection, selection: &Selection) -> rusqlite::Result<(Sweep, Vec<i64>)> {
     let bytes = bytes(connection)?;
     let mut swept = Sweep { bytes_before: bytes, bytes_after: bytes, ..Sweep::default() };

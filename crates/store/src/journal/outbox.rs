@@ -1,13 +1,13 @@
-//! The outbox of a journal: entries that a shared store does not have yet.
-//! They are noted in the same transaction that keeps them, so that `kill -9`
-//! cannot come between.
+//! The outbox of a journal: entries that a shared store does not have yet. An
+//! entry and its place in the outbox are written in one transaction, so `kill
+//! -9` cannot separate them.
 
 use super::{Journal, JournalEntry, Stored, stored, unsigned, write};
 use crate::{Error, Key};
 use rusqlite::{Connection, TransactionBehavior};
 
 impl Journal {
-    /// Keeps a call, and notes that it has to be sent.
+    /// Stores a call, and puts it into the outbox.
     pub(super) fn put_to_send(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
         self.insert(key, entry, |connection, key| {
             connection.prepare_cached("INSERT OR IGNORE INTO outbox VALUES (?1)")?.execute([key.bytes()])?;
@@ -15,13 +15,12 @@ impl Journal {
         })
     }
 
-    /// Notes that an entry was sent.
+    /// Takes an entry out of the outbox, because it was sent.
     pub(super) fn sent(&self, key: &Key) -> Result<(), Error> {
         self.with(|connection| delete(connection, key))
     }
 
-    /// Takes the entry that the store has instead of ours, which has nothing
-    /// left to be sent then.
+    /// Replaces our entry by the store's. Nothing is left to be sent then.
     pub(super) fn adopt(&self, key: &Key, entry: &JournalEntry) -> Result<(), Error> {
         self.with(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -31,8 +30,8 @@ impl Journal {
         })
     }
 
-    /// Entries to be sent, at most so many, after a key. One that is damaged
-    /// or was taken out has nothing to send and is forgotten.
+    /// Entries to be sent, at most this many, after a key. Entries that are
+    /// damaged or were removed are taken out of the outbox.
     pub(super) fn to_send(&self, after: Option<Key>, at_most: u64) -> Result<Vec<(Key, JournalEntry)>, Error> {
         self.with(|connection| {
             let mut found = Vec::new();

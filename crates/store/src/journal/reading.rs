@@ -1,5 +1,5 @@
-//! A journal that is only read: no lock, no log and no other file is made, so
-//! it may lie in a folder that cannot be written to.
+//! A journal that is only read: no lock, no log and no other file is created,
+//! so the journal may be in a folder that cannot be written to.
 
 use super::{CREATE, CREATE_OUTBOX, CREATE_REUSE, Inner, Journal, SCHEMA, journal_error, salvage};
 use crate::Error;
@@ -7,19 +7,19 @@ use rusqlite::{Connection, OpenFlags};
 use std::path::Path;
 
 impl Journal {
-    /// Opens a journal that nothing is written to: every attempt is
+    /// Opens a journal only to read: every attempt to write is
     /// [`Error::ReadOnly`].
     ///
-    /// A journal that nobody has open is read without a lock. If somebody
-    /// begins to write meanwhile, a read may fail; what it finds is compared
-    /// with its checksum, so it is never wrong.
+    /// If no process has the journal open, it is read without a lock. If a
+    /// process begins to write meanwhile, a read may fail; each entry is
+    /// compared with its checksum, so a result is never wrong.
     ///
     /// # Errors
     /// If the file is not there, is no journal, was written by a newer version
     /// of this program, or has a log that cannot be read without writing.
     pub fn open_to_read(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        // That of a salvage that was killed is the journal.
+        // If a salvage was killed, its replacement is the journal.
         let replacement = salvage::replacement(path);
         let file = if replacement.exists() { &replacement } else { path };
         let beside = |suffix: &str| {
@@ -55,7 +55,7 @@ fn address(path: &Path, in_use: bool) -> String {
 }
 
 /// Returns the version of the schema. Tables that an older or empty journal
-/// lacks are made in memory.
+/// lacks are created in memory.
 fn prepare(connection: &Connection) -> rusqlite::Result<i64> {
     connection.busy_timeout(super::BUSY)?;
     let found = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;

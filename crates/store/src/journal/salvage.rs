@@ -1,16 +1,16 @@
-//! A journal whose file is damaged: a new one is built of what can still be
-//! read, and takes its place.
+//! Salvages a journal whose file is damaged: builds a new journal of everything
+//! that can still be read, and puts it in place of the old one.
 //!
-//! A kill at any moment loses nothing, since at each moment there is a file
-//! from which all can be had:
+//! A kill at any moment loses nothing, because there is always one file that
+//! holds everything:
 //!
-//! 1. `journal.salvaging#…` is built. Until it is complete, the damaged file
-//!    is untouched.
-//! 2. It becomes `journal.replacement`. From then on that is the journal: who
-//!    opens the journal next does the rest first.
-//! 3. The damaged file gets a second name, `journal.damaged-1`, and its log
-//!    goes with it.
-//! 4. `journal.replacement` becomes `journal.db`, in one step.
+//! 1. `journal.salvaging#…` is built. Until it is complete, the damaged file is
+//!    untouched.
+//! 2. It is renamed to `journal.replacement`. From then on that file is the
+//!    journal: the next process that opens the journal finishes the salvage first.
+//! 3. The damaged file gets a second name, `journal.damaged-1`, and its
+//!    write-ahead log moves with it.
+//! 4. `journal.replacement` is renamed to `journal.db`, in one step.
 //!
 //! No file that holds entries is ever deleted.
 
@@ -29,22 +29,22 @@ use std::{
 
 /// How long to wait for another process that closes the journal.
 const CLOSING: Duration = Duration::from_secs(2);
-/// What earlier versions called a journal that they had built, or were building.
+/// The name that earlier versions gave to a journal that they had built, or were building.
 const OF_EARLIER_VERSIONS: &str = "salvaged";
 
-/// What could be saved of a damaged journal.
+/// The result of a salvage.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Salvage {
     /// Entries that are intact, and in the new journal.
     pub kept: u64,
-    /// How many of them still have to be sent to a shared store. All of them,
-    /// where the list of those could not be read.
+    /// How many of them still have to be sent to a shared store; all of them,
+    /// if the list of unsent entries could not be read.
     pub unsent: u64,
-    /// Where the damaged file lies now.
+    /// The present path of the damaged file.
     pub damaged_file: PathBuf,
 }
 
-/// The moments in which a salvage may be killed.
+/// The steps between which a salvage may be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Building,
@@ -56,18 +56,19 @@ pub(super) enum Step {
     Replaced,
 }
 
-/// Told at each step; an error ends the work there, as a kill would.
+/// Called at each step; an error ends the work there, as a kill would.
 pub(super) type Watch<'a> = &'a mut dyn FnMut(Step) -> Result<(), Error>;
 
 impl Journal {
-    /// Builds a journal of all entries of a damaged one that are intact, with
-    /// those that still have to be sent, and puts it in its place. The damaged
-    /// file stays beside it.
+    /// Builds a journal of all intact entries of a damaged one, including those
+    /// that still have to be sent, and puts it in place. The damaged file stays
+    /// beside it.
     ///
     /// # Errors
-    /// [`Error::JournalInUse`] if somebody has the journal open. If the file
-    /// cannot be opened, or the new one cannot be written; then everything is
-    /// still there, and the next call goes on.
+    /// [`Error::JournalInUse`] if another process has the journal open. An
+    /// error of a file if the damaged journal cannot be opened, or the new one
+    /// cannot be written; then everything is still there, and the next call
+    /// continues.
     pub fn salvage(path: impl AsRef<Path>) -> Result<Salvage, Error> {
         salvage(path.as_ref(), &mut |_| Ok(()))
     }
@@ -75,7 +76,7 @@ impl Journal {
 
 pub(super) fn salvage(path: &Path, watch: Watch<'_>) -> Result<Salvage, Error> {
     let _lock = lock(path)?;
-    // One that was begun before: what it built is complete.
+    // A salvage was begun before: the journal that it built is complete.
     if let Some(damaged_file) = finish(path, watch)? {
         let journal = Journal::open_file(path)?;
         let statistics = journal.statistics()?;
@@ -92,14 +93,13 @@ pub(super) fn salvage(path: &Path, watch: Watch<'_>) -> Result<Salvage, Error> {
     Ok(Salvage { kept, unsent, damaged_file: aside.unwrap_or_else(|| path.to_owned()) })
 }
 
-/// The journal that is to take the place of a damaged one.
+/// The path of the journal that replaces a damaged one.
 pub(super) fn replacement(path: &Path) -> PathBuf {
     path.with_extension("replacement")
 }
 
-/// Does what is left of a salvage whose new journal is complete. Returns where
-/// the damaged file lies then; none if there is nothing to do. Whoever calls it
-/// holds the lock.
+/// Finishes a salvage whose new journal is complete. Returns the path of the
+/// damaged file; none if there was nothing to do. The caller holds the lock.
 pub(super) fn finish(path: &Path, watch: Watch<'_>) -> Result<Option<PathBuf>, Error> {
     let replacement = replacement(path);
     if !replacement.exists() {
@@ -111,7 +111,7 @@ pub(super) fn finish(path: &Path, watch: Watch<'_>) -> Result<Option<PathBuf>, E
         second_name(path, &aside).map_err(failed)?;
     }
     watch(Step::Linked)?;
-    // SQLite would apply it to whatever file has the name.
+    // SQLite would apply this log to whatever file has the name.
     rename_if_there(&with_suffix(path, "-wal"), &with_suffix(&aside, "-wal")).map_err(failed)?;
     watch(Step::LogMoved)?;
     remove_if_there(&with_suffix(path, "-shm")).map_err(failed)?;
@@ -123,7 +123,7 @@ pub(super) fn finish(path: &Path, watch: Watch<'_>) -> Result<Option<PathBuf>, E
 }
 
 /// Takes over what earlier versions left when they were killed: a journal that
-/// they had built and not put into its place. Whoever calls it holds the lock.
+/// they had built but not put in place. The caller holds the lock.
 pub(super) fn take_over(journal: &Journal) -> Result<(), Error> {
     let path = journal.path();
     let left = path.with_extension(OF_EARLIER_VERSIONS);
@@ -144,7 +144,7 @@ pub(super) fn take_over(journal: &Journal) -> Result<(), Error> {
     remove_if_there(&with_suffix(&left, "-shm")).map_err(failed)
 }
 
-/// Builds a whole journal in a file of its own. Returns how many entries it
+/// Builds a complete journal in a file of its own. Returns how many entries it
 /// has, and how many of them have to be sent.
 fn build(path: &Path, building: &Path, watch: Watch<'_>) -> Result<(u64, u64), Error> {
     let damaged = open_damaged(path)?;
@@ -168,7 +168,7 @@ fn build(path: &Path, building: &Path, watch: Watch<'_>) -> Result<(u64, u64), E
     Ok((statistics.entries, statistics.unsent))
 }
 
-/// Opens a file as far as that goes, for this process alone, and so that
+/// Opens as much of a file as is readable, for this process alone, and so that
 /// closing it changes nothing.
 fn open_damaged(path: &Path) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -177,11 +177,11 @@ fn open_damaged(path: &Path) -> Result<Connection, Error> {
         connection.busy_timeout(CLOSING)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
-        // Else SQLite refuses all of a file that is shorter than it says.
+        // Otherwise SQLite refuses the whole file if it is shorter than its header says.
         connection.pragma_update(None, "writable_schema", true)?;
         match connection.query_row("SELECT count(*) FROM sqlite_master", [], |_| Ok(())) {
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Err(error),
-            // What else is wrong shows when it is read.
+            // Any other damage shows when the file is read.
             _ => Ok(connection),
         }
     };
@@ -191,10 +191,10 @@ fn open_damaged(path: &Path) -> Result<Connection, Error> {
     })
 }
 
-/// Copies what is intact and not there yet, what has to be sent, and what was saved.
+/// Copies the intact entries that are not there yet, the outbox, and the counts of saved answers.
 fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
     let mut kept = Vec::new();
-    // From both ends, each as far as it goes: damage is mostly one place.
+    // From both ends, each as far as it goes, because damage is mostly in one place.
     for order in ["ASC", "DESC"] {
         let sql = format!("{SELECT} ORDER BY rowid {order}");
         let Ok(mut statement) = from.prepare(&sql) else { continue };
@@ -211,14 +211,14 @@ fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
     let listed = outbox(from);
     let mut note = to.prepare("INSERT OR IGNORE INTO outbox VALUES (?1)")?;
     for key in kept {
-        // Where the list cannot be read, everything is sent: what a store has
-        // already is only looked at.
+        // If the list cannot be read, everything is sent: for an entry that a
+        // store has already, it is only looked up.
         if listed.as_ref().is_none_or(|listed| listed.contains(&key.bytes()[..])) {
             note.execute([key.bytes()])?;
         }
     }
     drop(note);
-    // Numbers for people: as far as they can be read.
+    // These numbers are only for people: as many as can be read.
     if let Ok(mut statement) = from.prepare("SELECT model, answers, saved_usd FROM reuse")
         && let Ok(mut rows) = statement.query([])
     {
@@ -232,11 +232,11 @@ fn copy(from: &Connection, to: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// The keys of entries that have to be sent; none if they cannot be told.
+/// The keys of entries that have to be sent; none if they cannot be read.
 fn outbox(connection: &Connection) -> Option<BTreeSet<Vec<u8>>> {
     let table = "SELECT count(*) FROM sqlite_master WHERE name = 'outbox'";
     if connection.query_row(table, [], |row| row.get::<_, i64>(0)).ok()? == 0 {
-        // A journal of a version that had none.
+        // A journal of a version without an outbox.
         return Some(BTreeSet::new());
     }
     let (mut keys, mut is_whole) = (BTreeSet::new(), false);
@@ -257,21 +257,21 @@ fn outbox(connection: &Connection) -> Option<BTreeSet<Vec<u8>>> {
     is_whole.then_some(keys)
 }
 
-/// Where a damaged file goes: beside it, under the first number that is free,
-/// or that it has already.
+/// The new path of a damaged file: beside it, with the first number that is
+/// free or that the file has already.
 fn place_aside(path: &Path) -> PathBuf {
     let places = (1..).map(|i: u32| path.with_extension(format!("damaged-{i}")));
     let free = |aside: &PathBuf| is_same(path, aside) || (!aside.exists() && !with_suffix(aside, "-wal").exists());
     places.into_iter().find(free).unwrap_or_else(|| path.with_extension("damaged"))
 }
 
-/// Whether two names are of one file.
+/// Whether two paths lead to one file.
 fn is_same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| std::fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino())).ok();
     identity(one).is_some_and(|one| identity(other) == Some(one))
 }
 
-/// A second name for a file, or a copy where the disk knows no second names.
+/// A second name for a file, or a copy if the disk has no hard links.
 fn second_name(path: &Path, name: &Path) -> io::Result<()> {
     if std::fs::hard_link(path, name).is_ok() {
         return Ok(());
@@ -303,7 +303,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     if_there(std::fs::remove_file(path))
 }
 
-/// So that a power cut undoes no step that a later one relies on.
+/// Flushes the folder, so that a power cut undoes no step that a later step relies on.
 fn flush_folder(path: &Path) -> Result<(), Error> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let flushed = File::open(folder).and_then(|folder| folder.sync_all());

@@ -1,16 +1,16 @@
-//! A journal that several machines share: the local file, and a tier of it in
-//! an object store, one object for each call. Use it where the store of an
-//! experiment is an object store; alone, the local file is enough.
+//! A journal that several machines share: the local file, and one object for
+//! each call in an object store. Use it if the experiment's store is an object
+//! store; otherwise the local file is enough.
 //!
-//! A call that is not in the file is looked for at `journal/<ab>/<hex>.json`
-//! and kept in the file. A call that was made is in the file, then in the
-//! store, before anyone sees its answer. Where two machines made the same call
-//! at once, the answer that the store has first is everyone's.
+//! A call that is not in the file is looked up at `journal/<ab>/<hex>.json` and
+//! copied into the file. A new call is written into the file and then into the
+//! store before anyone sees its answer. If two machines made the same call at
+//! once, both use the answer that reached the store first.
 //!
-//! If the store cannot be reached after its retries, the call does not fail,
-//! as it is paid: its entry waits in the file's outbox for the next one that
-//! gets through, or for [`SharedJournal::flush`]. A lookup does fail then:
-//! going on would mean paying for what may be there.
+//! If the store cannot be reached after its retries, a paid call does not fail:
+//! its entry waits in the outbox of the file, until a later entry gets through
+//! or [`SharedJournal::flush`] is called. A lookup does fail then: to continue
+//! could mean paying for an answer that is there.
 
 use super::{DamagedEntry, Journal, JournalEntry, Stored, hex, signed, unsigned};
 use crate::{ArtifactStore, Error, Key, names};
@@ -26,12 +26,12 @@ use std::{
 
 /// Raise this when the object's fields change.
 const VERSION: u32 = 1;
-/// After a failure, how long entries go to the outbox without a try: each try
-/// waits for as long as the store is patient.
+/// After a failure, entries go to the outbox without a try for this time,
+/// because each try waits until the store's patience ends.
 const REST: Duration = Duration::from_secs(30);
-/// Entries of the outbox that go along with a later one.
+/// How many entries of the outbox are sent with a later entry.
 const SENT_ALONG: u64 = 32;
-/// Entries on their way at once.
+/// Entries that are transferred at once.
 pub(super) const AT_ONCE: usize = 16;
 
 /// A journal, shared by machines if it has a store. Clones share everything.
@@ -39,8 +39,8 @@ pub(super) const AT_ONCE: usize = 16;
 pub struct SharedJournal {
     local: Arc<Journal>,
     remote: Option<Arc<Remote>>,
-    /// A journal that is read where the local one has nothing. Then nothing is
-    /// sent either.
+    /// A journal that is only read, if the local one lacks an entry. If there
+    /// is one, nothing is sent.
     under: Option<Arc<Journal>>,
     reading: bool,
 }
@@ -48,11 +48,11 @@ pub struct SharedJournal {
 #[derive(Debug)]
 struct Remote {
     store: ArtifactStore,
-    /// Damaged objects met.
+    /// The number of damaged objects that were met.
     damaged: AtomicU64,
-    /// What went wrong last, and until when nothing is sent.
+    /// The last failure, and until when nothing is sent.
     failed: Mutex<Option<(String, Instant)>>,
-    /// Held by whoever empties the outbox.
+    /// Held by the task that empties the outbox.
     sending: tokio::sync::Mutex<()>,
 }
 
@@ -63,16 +63,16 @@ impl From<Arc<Journal>> for SharedJournal {
 }
 
 impl SharedJournal {
-    /// A journal with a tier in a store.
+    /// A journal that is shared through a store.
     pub fn new(local: Arc<Journal>, store: ArtifactStore) -> Self {
         let (damaged, failed, sending) = (AtomicU64::new(0), Mutex::default(), tokio::sync::Mutex::default());
         let remote = Some(Arc::new(Remote { store, damaged, failed, sending }));
         Self { local, remote, under: None, reading: false }
     }
 
-    /// This journal to be read: what is kept goes into a file of the caller's,
-    /// what was kept is found in `kept` and, where there is one, in the store.
-    /// Nothing is written to either.
+    /// A journal that is only read: new entries go into `scratch`, a file of
+    /// the caller's; old entries are found in `kept` and, if given, in the
+    /// store. Nothing is written to either of the two.
     pub fn to_read(scratch: Arc<Journal>, kept: Option<Journal>, store: Option<ArtifactStore>) -> Self {
         let shared = store.map_or_else(|| Self::from(scratch.clone()), |store| Self::new(scratch.clone(), store));
         Self { under: kept.map(Arc::new), reading: true, ..shared }
@@ -83,8 +83,8 @@ impl SharedJournal {
         &self.local
     }
 
-    /// The entry of a call, if it was made before, here or elsewhere. A
-    /// damaged one counts as absent.
+    /// The entry of a call, if it was made before, on this machine or another.
+    /// A damaged entry counts as absent.
     ///
     /// # Errors
     /// If the file or the store cannot be read.
@@ -113,8 +113,8 @@ impl SharedJournal {
         Ok(Some(entry))
     }
 
-    /// Keeps a call. If another machine's answer to the same call was first,
-    /// that is kept, and returned to be used instead.
+    /// Stores a call. If another machine's answer to the same call came first,
+    /// that answer is stored, and returned to be used instead.
     ///
     /// # Errors
     /// If the file cannot be written. A store that cannot be reached is no
@@ -135,7 +135,7 @@ impl SharedJournal {
         match self.send(&remote, key, &entry).await {
             Ok(first) => {
                 if let Ok(_sending) = remote.sending.try_lock() {
-                    // The entry is in the store: what else waits may fail.
+                    // The entry is in the store; sending the rest of the outbox may fail.
                     let _ = self.send_outbox(&remote, SENT_ALONG).await;
                 }
                 first
@@ -147,7 +147,7 @@ impl SharedJournal {
         }
     }
 
-    /// Sends what waits in the outbox. Returns how many entries still do.
+    /// Sends the entries of the outbox. Returns how many are still unsent.
     ///
     /// # Errors
     /// If the file or the store fails; what was not sent stays.
@@ -170,7 +170,7 @@ impl SharedJournal {
         self.remote.as_ref().map_or(Ok(0), |_| self.local.n_to_send())
     }
 
-    /// Why the last entry that was not sent was not.
+    /// Why the last unsent entry could not be sent.
     pub fn problem(&self) -> Option<String> {
         let failed = self.remote.as_ref()?.failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.as_ref().map(|(problem, _)| problem.clone())
@@ -181,7 +181,7 @@ impl SharedJournal {
         self.local.n_damaged() + self.remote.as_ref().map_or(0, |remote| remote.damaged.load(Ordering::Relaxed))
     }
 
-    /// Sends an entry. Where the store has another one, that is taken over.
+    /// Sends an entry. If the store has another entry for the call, that is adopted.
     async fn send(&self, remote: &Remote, key: Key, entry: &JournalEntry) -> Result<Option<JournalEntry>, Error> {
         let name = names::call(&key);
         let bytes = encode(&key, entry)?;
@@ -190,7 +190,7 @@ impl SharedJournal {
             return Ok(None);
         }
         match remote.get(&key).await? {
-            // Our own, whose arrival was not confirmed, or an equal one.
+            // Our own entry, whose arrival was not confirmed, or an equal one.
             Some(first) if first.response == entry.response => {
                 self.on_disk(move |journal| journal.sent(&key)).await?;
                 Ok(None)
@@ -200,7 +200,7 @@ impl SharedJournal {
                 self.on_disk(move |journal| journal.adopt(&key, &adopted)).await?;
                 Ok(Some(first))
             }
-            // What is there is damaged: nobody uses it.
+            // The store's object is damaged, so nobody uses it.
             None => {
                 remote.store.replace(&name, bytes).await?;
                 self.on_disk(move |journal| journal.sent(&key)).await?;
@@ -220,15 +220,15 @@ impl SharedJournal {
                 .map(|(key, entry)| async move { self.send(remote, key, &entry).await })
                 .buffer_unordered(AT_ONCE);
             while let Some(sent) = sends.next().await {
-                // Another machine's answer is in the file now; ours was used.
+                // Another machine's answer was adopted, although ours was already used.
                 sent?;
             }
         }
         Ok(())
     }
 
-    /// Work on the file, off the threads that wait for the network. Once
-    /// begun, it ends even if nobody waits for it any more.
+    /// Runs work on the file outside the threads that wait for the network.
+    /// Work that has begun is finished even if nobody waits for it.
     async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Journal) -> Result<T, Error> + Send + 'static,

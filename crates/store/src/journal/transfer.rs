@@ -1,6 +1,7 @@
-//! Model calls on their way from one store to another. A folder has them in its
-//! journal file, an object store has an object for each; a copy brings them
-//! from either to either, so that nothing is paid anew where a store has gone.
+//! Copies model calls from one store to another. A folder has them in its
+//! journal file, an object store has an object for each; they can be copied
+//! from either kind to either, so that nothing is paid anew after a store has
+//! moved.
 
 use super::{
     DamagedEntry, Journal, JournalEntry, Stored,
@@ -13,10 +14,10 @@ use rusqlite::TransactionBehavior;
 use serde::{Serialize, Serializer};
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
-/// Calls taken along at once.
+/// Calls that are copied at once.
 const BATCH: usize = 256;
 
-/// What became of calls.
+/// The result of copying calls.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct CopiedCalls {
     /// Written.
@@ -25,8 +26,8 @@ pub struct CopiedCalls {
     pub there: u64,
     /// Damaged, and therefore not copied.
     pub damaged: u64,
-    /// Why those of a journal file were not copied, or not all: the file cannot
-    /// be read or written there.
+    /// Why the calls of a journal file were not, or not all, copied: the file
+    /// cannot be read or written.
     #[serde(serialize_with = "in_words")]
     pub problem: Option<Arc<Error>>,
 }
@@ -35,14 +36,14 @@ fn in_words<S: Serializer>(problem: &Option<Arc<Error>>, serializer: S) -> Resul
     problem.as_ref().map(|error| crate::error_chain(&**error)).serialize(serializer)
 }
 
-/// Copies the calls that are not there yet: those of the journal file if
-/// `from` is a folder that has one, and those of objects with these keys.
-/// Objects go to an object store as they are, so they are asked for only where
-/// `to` is a folder.
+/// Copies the calls that the target lacks: those of the journal file if `from`
+/// is a folder that has one, and those of the objects with these keys. Between
+/// object stores, the objects are copied as they are elsewhere, so keys are
+/// needed only if `to` is a folder.
 ///
-/// # Errors
-/// If an object store fails; what was copied stays. A journal file that fails
-/// is the [`CopiedCalls::problem`], as artifacts are worth a copy without it.
+/// If an object store fails; what was copied stays. A failure of a journal file
+/// becomes the [`CopiedCalls::problem`], because artifacts are worth copying
+/// without it.
 pub(crate) async fn copy_calls(
     from: &ArtifactStore,
     objects: &[Key],
@@ -85,7 +86,7 @@ impl CopiedCalls {
                 after = Some(last);
             }
         }
-        // What the target's file has need not be fetched.
+        // Calls that the target's file has need not be fetched.
         let kept = match &target {
             Some(journal) if !objects.is_empty() => on_disk(journal, Journal::keys).await?,
             _ => BTreeSet::new(),
@@ -139,8 +140,8 @@ impl Journal {
     /// The name of the file in a store's folder.
     pub const FILE: &str = "journal.db";
 
-    /// At most so many calls after a key, in the order of keys, and the key to
-    /// go on from; none at the end.
+    /// At most this many calls after a key, in the order of keys, and the key
+    /// to continue from; none at the end.
     fn page(&self, after: Option<Key>, at_most: usize) -> Result<Page, Error> {
         self.with(|connection| {
             let mut statement = connection.prepare("SELECT key FROM calls WHERE key > ?1 ORDER BY key LIMIT ?2")?;
@@ -171,8 +172,8 @@ impl Journal {
         })
     }
 
-    /// Keeps the calls that are not there yet, all of them or none. Returns how
-    /// many were not.
+    /// Stores the calls that are not there yet, all of them or none. Returns
+    /// how many were new.
     fn put_all(&self, calls: &[(Key, JournalEntry)]) -> Result<u64, Error> {
         self.writable()?;
         self.with(|connection| {

@@ -1,11 +1,12 @@
-//! Claims: the artifacts that runs use which go on now. A claim is a folder
-//! `leases/<id>/` (the name is older than the word): an object that is written
-//! again each minute, and lists of artifacts. A run claims what it uses before
-//! it looks whether that is there, and nobody removes what is claimed.
+//! Claims: the artifacts that running runs use. A claim is a folder
+//! `leases/<id>/` (the folder was named before the word changed): an object
+//! that is written again each minute, and lists of artifacts. A run claims
+//! artifacts before it looks whether they are there, and nobody removes claimed
+//! artifacts.
 //!
 //! A run and a removal cannot miss each other. A run writes its list, then
-//! looks for a removal that has begun, and waits for its end; a removal writes
-//! that it begins, then reads the lists. Whichever comes second sees the other.
+//! looks for a removal that has begun, and waits for its end. A removal writes
+//! a mark, then reads the lists. Whichever comes second sees the other.
 
 use crate::{
     ArtifactStore, Error,
@@ -22,16 +23,16 @@ use tokio::task::AbortHandle;
 
 /// How often a run renews its claim.
 const REFRESH: Duration = Duration::from_secs(60);
-/// A run that has not renewed its claim for so long is dead. The clock of
-/// whoever removes must be right to a few minutes.
+/// A run that has not renewed its claim for this time counts as dead. The clock
+/// of the machine that removes must be right to a few minutes.
 pub const CLAIM_LIFETIME: Duration = Duration::from_secs(600);
 /// How often a removal renews its mark.
 const REMOVAL_REFRESH: Duration = Duration::from_secs(5);
-/// One that has not done so for so long is dead, by the clock of the run that
-/// waits for it.
+/// A removal that has not renewed its mark for this time counts as dead, by the
+/// clock of the run that waits for it.
 const REMOVAL_LIFETIME: Duration = Duration::from_secs(20);
-/// How often a run that waits looks for the end of a removal: an object store
-/// tells nobody that an object is gone.
+/// How often a waiting run checks whether a removal has ended: an object store
+/// sends no notice when an object is gone.
 const LOOK: Duration = Duration::from_millis(200);
 
 const ALIVE: &str = "alive.json";
@@ -66,16 +67,16 @@ impl Claim {
         let refresher = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(REFRESH).await;
-                // A store that is away now may be there the next time.
+                // If the store does not answer now, it may the next time.
                 let _ = renewed.replace(&name, "").await;
             }
         });
         Ok(Self { store: store.clone(), id, lists: AtomicU64::new(0), refresher: refresher.abort_handle() })
     }
 
-    /// Adds artifacts of a run, whether they are there or not, and its partial
-    /// outputs. Once this returns, a removal leaves them, so what is found
-    /// afterwards may be used.
+    /// Adds artifacts of a run, whether they exist or not, and its partial
+    /// outputs. Once this returns, no removal touches them, so artifacts that
+    /// are found afterwards may be used.
     ///
     /// # Errors
     /// If the store fails.
@@ -88,7 +89,7 @@ impl Claim {
         wait_for_removals(&self.store).await
     }
 
-    /// How many others claim artifacts of this store now, or did within
+    /// How many other runs claim artifacts of this store now, or did within
     /// [`CLAIM_LIFETIME`] and were killed.
     ///
     /// # Errors
@@ -104,7 +105,7 @@ impl Claim {
     /// Ends the claim.
     ///
     /// # Errors
-    /// If it cannot be removed; it ends by itself later then.
+    /// If it cannot be removed; it expires later then.
     pub async fn end(self) -> Result<(), Error> {
         self.refresher.abort();
         for name in self.store.list(&format!("{FOLDER}/{}", self.id)).await? {
@@ -120,7 +121,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         self.refresher.abort();
-        // Where that takes no waiting; else it ends by itself.
+        // Only if that takes no waiting; otherwise the claim expires by itself.
         if let Some(folder) = self.store.local_path(&format!("{FOLDER}/{}", self.id))
             && !self.store.is_reading()
         {
@@ -129,14 +130,14 @@ impl Drop for Claim {
     }
 }
 
-/// What runs claim that go on now.
+/// What running runs claim.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Claimed {
     /// The runs.
     pub(super) runs: BTreeSet<String>,
     /// The artifacts.
     pub(super) artifacts: BTreeSet<String>,
-    /// Objects of claims that ended without saying so.
+    /// Objects of claims whose runs died.
     pub(super) dead: Vec<String>,
 }
 
@@ -158,7 +159,7 @@ pub(super) async fn claimed(store: &ArtifactStore) -> Result<Claimed, Error> {
             continue;
         }
         for name in objects {
-            // It may have ended meanwhile.
+            // The claim may have ended meanwhile.
             let Some(bytes) = store.get(&name).await?.filter(|_| !name.ends_with(ALIVE)) else { continue };
             let damaged = |error: serde_json::Error| {
                 Error::damaged(&name, format_args!("{error}; nobody can tell what the run needs that wrote it"))
@@ -171,13 +172,13 @@ pub(super) async fn claimed(store: &ArtifactStore) -> Result<Claimed, Error> {
     Ok(claimed)
 }
 
-/// When a claim that is not dead was renewed at the earliest, in milliseconds
-/// since 1970.
+/// The earliest time, in milliseconds since 1970, at which a living claim can
+/// have been renewed.
 fn alive_since() -> i64 {
     now_ms().saturating_sub(i64::try_from(CLAIM_LIFETIME.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A removal that has begun: who wants to use artifacts waits for its end.
+/// A removal that has begun: runs that want to use artifacts wait for its end.
 pub(super) struct Removal {
     store: ArtifactStore,
     name: String,
@@ -213,8 +214,8 @@ impl Drop for Removal {
     }
 }
 
-/// Waits until no removal goes on. One whose object does not change any more
-/// is dead; so the clocks of two machines are never compared.
+/// Waits until no removal is running. A removal whose object no longer changes
+/// is dead, so the clocks of two machines are never compared.
 async fn wait_for_removals(store: &ArtifactStore) -> Result<(), Error> {
     let mut seen: BTreeMap<String, (Vec<u8>, Instant)> = BTreeMap::new();
     loop {

@@ -1,6 +1,6 @@
-//! Copies a store: from a folder to an object store, back, or between two of
-//! a kind, with the model calls. Nothing is overwritten, so a copy that was interrupted goes on
-//! where it was, and two stores can be put together.
+//! Copies a store: from a folder to an object store, back, or between two of a kind, with the
+//! model calls. Nothing is overwritten, so an interrupted copy can continue, and two stores can
+//! be merged.
 
 use super::{AT_ONCE, Amount, DamagedObject};
 use crate::{ArtifactStore, CopiedCalls, Error, Key, StoredObject, journal::copy_calls, names::Object};
@@ -8,43 +8,43 @@ use futures::{StreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeMap, path::Path};
 
-/// What was copied.
+/// The result of a copy.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Copied {
-    /// What was written.
+    /// Objects that were written.
     pub written: Amount,
-    /// What was there already.
+    /// Objects that were there already.
     pub there: Amount,
-    /// What is there with another size, and was left as it is.
+    /// Objects that exist in the target with another size; they were left as they are.
     pub different: Vec<String>,
-    /// What is not what was written, and was not copied; with the reason.
+    /// Objects that are damaged and were not copied, with the reason.
     pub damaged: Vec<DamagedObject>,
-    /// Model calls that went out of or into the journal file of a folder.
-    /// Between object stores they are among the objects.
+    /// Model calls that were copied out of or into the journal file of a
+    /// folder. Between object stores they are among the objects.
     pub calls: CopiedCalls,
-    /// What belongs to the machine of a folder: scratch files, and the journal
-    /// file, of which the calls are copied. It stays.
+    /// Files that belong to the machine of a folder and stay there: scratch
+    /// files, and the journal file itself, whose calls are copied.
     pub of_the_machine: u64,
 }
 
 impl Copied {
-    /// Whether everything is there now.
+    /// Whether everything is in the target now.
     pub fn is_whole(&self) -> bool {
         self.different.is_empty() && self.damaged.is_empty() && self.calls.damaged == 0 && self.calls.problem.is_none()
     }
 }
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CopyProgress {
-    /// What is there now.
+    /// The amount that is in the target now.
     pub done: Amount,
-    /// What there is to copy.
+    /// The amount to copy.
     pub all: Amount,
 }
 
-/// Copies what is not there yet. `scratch` is a folder for large objects on
-/// their way from one object store to another.
+/// Copies the objects that the target lacks. `scratch` is a folder for large
+/// objects on their way from one object store to another.
 ///
 /// # Errors
 /// If a store fails; what was copied stays.
@@ -71,7 +71,7 @@ pub async fn copy(
     let calls: Vec<Key> = calls.iter().filter_map(|object| key(&object.name)).collect();
     let mut copied = Copied { of_the_machine: of_the_machine as u64, ..Copied::default() };
     let mut progress = CopyProgress { all: Amount::of(&objects), ..CopyProgress::default() };
-    // A run's results and its pointer come last: who finds them finds the rest.
+    // A run's results and its pointer come last, so that whoever finds them finds the rest.
     let (last, first): (Vec<_>, Vec<_>) = objects.iter().partition(|object| from.object(&object.name).is_of_run());
     for (objects, is_last) in [(first, false), (last, true)] {
         if is_last {
@@ -95,7 +95,7 @@ pub async fn copy(
         on_progress(progress);
         let copies = missing.into_iter().map(|object| async move {
             let copied = match from.copy_to(&object.name, to, scratch).await {
-                // The rest is worth a copy without it.
+                // The other objects are worth copying without it.
                 Err(Error::Damaged { path, reason, fate }) => {
                     Err(DamagedObject { name: path, reason: format!("{reason}{fate}") })
                 }

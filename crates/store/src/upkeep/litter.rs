@@ -1,7 +1,7 @@
-//! What nobody needs any more: partial outputs, what killed writers left
-//! behind, what was damaged and set aside, and artifacts that no run to be
-//! kept refers to. What runs that go on now use is never litter, however old
-//! it is; see [`super::Claim`].
+//! Litter, which nobody needs any more: partial outputs, files that killed
+//! writers left, damaged objects that were set aside, and artifacts that no
+//! kept run refers to. Objects that running runs use are never litter, however
+//! old they are; see [`super::Claim`].
 
 use super::{
     AT_ONCE, Amount, Finished,
@@ -16,38 +16,38 @@ use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf, time::UNIX_EPOCH};
 
-/// What somebody still wants.
+/// The objects that are still wanted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Everything written since, in milliseconds since 1970.
+    /// Every object written since this time, in milliseconds since 1970.
     pub since_unix_ms: i64,
-    /// Whether artifacts that no run to be kept refers to are litter too.
+    /// Whether artifacts that no kept run refers to are litter too.
     pub only_used: bool,
-    /// The runs to be kept; all, if none is named.
+    /// The runs to keep; all if none is named.
     pub runs: Vec<String>,
-    /// Artifacts to be kept whatever refers to them.
+    /// Artifacts to keep in any case.
     pub artifacts: BTreeSet<String>,
 }
 
-/// What nobody needs.
+/// The objects that nobody needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Litter {
-    /// Outputs that lack something.
+    /// Partial outputs.
     #[serde(serialize_with = "names")]
     pub partial: Vec<StoredObject>,
-    /// Files that killed writers left, in a store that is a folder.
+    /// Files that killed writers left, if the store is a folder.
     pub staged: Vec<PathBuf>,
-    /// Artifacts that no run to be kept refers to.
+    /// Artifacts that no kept run refers to.
     #[serde(serialize_with = "names")]
     pub unused: Vec<StoredObject>,
-    /// What was damaged and set aside.
+    /// Damaged objects that were set aside.
     #[serde(serialize_with = "names")]
     pub damaged: Vec<StoredObject>,
-    /// Checksums of objects that are not there any more, and claims of runs
-    /// that were killed.
+    /// Checksums of objects that no longer exist, and claims of runs that were
+    /// killed.
     #[serde(serialize_with = "names")]
     pub leftovers: Vec<StoredObject>,
-    /// All of it.
+    /// The amount of all litter.
     pub all: Amount,
     /// The finished runs that were looked at, and when they finished.
     #[serde(skip)]
@@ -64,13 +64,13 @@ fn names<S: serde::Serializer>(objects: &[StoredObject], serializer: S) -> Resul
     serializer.collect_seq(objects.iter().map(|object| &object.name))
 }
 
-/// Looks for what nobody needs.
+/// Looks for litter.
 ///
 /// # Errors
-/// If the store fails; a run to be kept is not there; or it has no list of
-/// its artifacts, so that nobody can tell what it needs.
+/// If the store fails, a run to keep does not exist, or a run to keep has no
+/// list of its artifacts, so that it is unknown what it needs.
 pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Error> {
-    // First: a run that ends from here on is among the claims or the finished ones.
+    // Claims are read first: a run that ends from here on is among the claims or the finished runs.
     let claimed = claimed(store).await?;
     let objects = store.objects("").await?;
     let old = |object: &&StoredObject| object.modified_unix_ms < wanted.since_unix_ms;
@@ -86,7 +86,7 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
             .filter(|object| !holds(&object.name))
             .cloned()
             .collect(),
-        // A run that goes on now may be writing them.
+        // A running run may be writing them.
         staged: if claimed.runs.is_empty() { staged(store, wanted.since_unix_ms)? } else { Vec::new() },
         damaged: of(|object| *object == Object::SetAside).cloned().collect(),
         leftovers: of(|object| matches!(object, Object::Checksum | Object::Claim)).filter(orphaned).cloned().collect(),
@@ -108,14 +108,14 @@ pub async fn litter(store: &ArtifactStore, wanted: &Wanted) -> Result<Litter, Er
 }
 
 impl Claimed {
-    /// Whether a run that goes on uses an object.
+    /// Whether a running run uses an object.
     fn holds(&self, name: &str, layout: &dyn Layout) -> bool {
         if let Some((of, _)) = Checksum::parse(name) {
             return self.holds(of, layout);
         }
         let is_of_run = match Object::of(name, layout) {
             Object::Kept(Kind::Partial { run: Some(run) } | Kind::Run { run, .. }) => self.runs.contains(&run),
-            // Parts of a task that is not finished, whichever run does it.
+            // Any run may use the parts of an unfinished task.
             Object::Kept(Kind::Partial { run: None }) => !self.runs.is_empty(),
             _ => false,
         };
@@ -123,16 +123,16 @@ impl Claimed {
     }
 }
 
-/// Removes it, but for what a run that has begun since uses, and tells how far
-/// that is. Runs that begin meanwhile wait for the end.
+/// Removes the litter, except objects that runs have claimed since, and reports
+/// the progress. Runs that begin meanwhile wait for the end.
 ///
 /// # Errors
-/// If something cannot be removed; what comes after it is still there then.
+/// If something cannot be removed; the objects after it are then still there.
 pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl FnMut(u64)) -> Result<(), Error> {
     let removal = Removal::begin(store).await?;
     let mut claimed = claimed(store).await?;
     if !litter.unused.is_empty() {
-        // Runs that began and ended since somebody looked claim nothing any more.
+        // Runs that began and ended since the litter was listed claim nothing any more.
         let ended = finished(store, &store.objects(store.layout().runs()).await?).await?;
         let is_new = |run: &Finished| !litter.finished.contains(&(run.run.clone(), run.finished_unix_ms));
         claimed.artifacts.extend(ended.into_iter().filter(is_new).filter_map(|run| run.artifacts).flatten());
@@ -157,7 +157,7 @@ pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl F
     removal.end().await
 }
 
-/// The artifacts that runs to be kept refer to.
+/// The artifacts that kept runs refer to.
 fn used(finished: Vec<Finished>, wanted: &Wanted) -> Result<BTreeSet<String>, Error> {
     if let Some(run) = wanted.runs.iter().find(|run| !finished.iter().any(|finished| finished.run == **run)) {
         return Err(Error::NoSuchRun { run: run.clone() });
@@ -170,7 +170,7 @@ fn used(finished: Vec<Finished>, wanted: &Wanted) -> Result<BTreeSet<String>, Er
     Ok(used)
 }
 
-/// What writers that were killed left in a folder: `name#number`.
+/// Files that killed writers left in a folder: `name#token`.
 fn staged(store: &ArtifactStore, before_unix_ms: i64) -> Result<Vec<PathBuf>, Error> {
     let Location::Folder(root) = store.location() else { return Ok(Vec::new()) };
     let (mut found, mut folders) = (Vec::new(), vec![root.clone()]);

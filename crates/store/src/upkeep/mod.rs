@@ -1,7 +1,6 @@
-//! Looking after a store as a whole: what is in it, whether it is intact, what
-//! nobody needs, and copying it elsewhere. It goes by checksums and by what the
-//! store's [`Layout`](crate::Layout) says of names; what the bytes mean is not
-//! known here.
+//! Maintenance of a whole store: what it holds, whether it is intact, what
+//! nobody needs, and copying it. This code uses checksums and the store's
+//! [`Layout`](crate::Layout); it does not know what the bytes mean.
 
 mod claim;
 mod copy;
@@ -21,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Requests at once.
 const AT_ONCE: usize = 16;
 
-/// The artifacts that a run's results come from: what the file
-/// [`RunFile::Artifacts`] of a run holds.
+/// The artifacts that a run's results come from: the content of a run's file
+/// [`RunFile::Artifacts`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunArtifacts {
     /// The format of this structure.
@@ -38,7 +37,7 @@ impl RunArtifacts {
     }
 }
 
-/// So many objects of so many bytes.
+/// A number of objects, and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
     /// Objects.
@@ -61,7 +60,7 @@ impl Amount {
     }
 }
 
-/// What is in a store.
+/// The content of a store.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Inventory {
     /// Everything.
@@ -72,7 +71,7 @@ pub struct Inventory {
     pub runs: Vec<RunInventory>,
 }
 
-/// What a run holds.
+/// The objects of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunInventory {
     /// The run's id.
@@ -81,8 +80,8 @@ pub struct RunInventory {
     pub finished_unix_ms: i64,
     /// Its own files.
     pub files: Amount,
-    /// The artifacts that its results come from, shared with other runs or
-    /// not; none if it has no list of them.
+    /// The artifacts that its results come from, including those shared with
+    /// other runs; none if it has no list of them.
     pub artifacts: Option<Amount>,
     /// How many of these are not in the store.
     pub missing: u64,

@@ -1,6 +1,6 @@
-//! Reads every object of a store and tells which are not what was written:
-//! each is compared with its checksum. Outputs of earlier versions, which have
-//! none, are shown to the store's layout, which may know their formats.
+//! Reads every object of a store and compares it with its checksum. Outputs of
+//! earlier versions have no checksum; the store's layout checks them if it
+//! knows their formats.
 
 use super::{AT_ONCE, Amount};
 use crate::{
@@ -17,32 +17,32 @@ use std::collections::BTreeMap;
 /// Larger JSON files are not held in memory.
 const LARGEST_JSON: u64 = 256 << 20;
 
-/// What reading everything found.
+/// The result of reading everything.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Verified {
-    /// What was read.
+    /// The objects that were read.
     pub read: Amount,
-    /// What of it has no checksum, since an earlier version wrote it: it was
-    /// looked at as far as its format tells.
+    /// Objects among these without a checksum, because an earlier version wrote
+    /// them: they were checked as far as their format allows.
     pub without_checksum: Amount,
-    /// What is not what was written.
+    /// The damaged objects.
     pub damaged: Vec<DamagedObject>,
-    /// What was set aside, now or before, and is kept below `damaged/`.
+    /// Objects that were set aside, now or before, and are below `damaged/`.
     pub set_aside: Amount,
 }
 
-/// An object that is not what was written.
+/// A damaged object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DamagedObject {
     /// Its name.
     pub name: String,
-    /// What is wrong with it, and what becomes of it.
+    /// What is wrong with it, and what was done with it.
     pub reason: String,
 }
 
-/// Reads everything that is not of one machine, and tells how far it is. An
-/// output of a task that is damaged is set aside if `set_aside` says so and the
-/// store was not opened to be read.
+/// Reads all objects that do not belong to one machine only, and reports the
+/// progress. A damaged output of a task is set aside if `set_aside` is true and
+/// the store was not opened only to read.
 ///
 /// # Errors
 /// If the store cannot be listed or read.
@@ -95,7 +95,7 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
         }
         _ => false,
     };
-    // Formats are known elsewhere, which takes the whole object.
+    // Checking a format takes the whole object.
     let is_old = known.is_empty() && what.is_output();
     let (mut hasher, mut length, mut text) = (blake3::Hasher::new(), 0u64, Vec::new());
     let mut look = |piece: &[u8]| {
@@ -106,7 +106,7 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
         }
     };
     if !store.scan(&object.name, &mut look).await? {
-        // A run that goes on may replace or remove what is its own.
+        // A running run may replace or remove its own objects.
         let is_gone =
             matches!(what, Object::Kept(Kind::Artifact { .. })).then(|| "it was removed meanwhile".to_owned());
         return Ok(is_gone);
@@ -116,7 +116,7 @@ async fn problem(store: &ArtifactStore, object: &StoredObject, known: &[Checksum
         if known.contains(&checksum) {
             return Ok(None);
         }
-        // It may have been replaced since it was listed.
+        // The object may have been replaced since it was listed.
         let mut hasher = blake3::Hasher::new();
         if !store.scan(&object.name, |piece| _ = hasher.update(piece)).await? {
             return Ok(None);

@@ -1,5 +1,5 @@
-//! Handing tasks out: what waits goes to workers that have room, as units, and
-//! to others where a worker died.
+//! Hands tasks out: waiting tasks go as units to workers that have room, and
+//! the tasks of a worker that died go to others.
 
 use super::{Queued, Shared, State, WorkerState};
 use crate::{
@@ -15,11 +15,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So long all of the first workers are waited for: each begins by sending the
-/// paid answers that were left on its node when a store was away, and who asks
-/// a model before may pay for one of them again.
+/// How long the first workers wait for each other. Each worker begins by
+/// sending the paid answers that stayed on its node while a store was away; a
+/// worker that asks a model before that may pay for one of them again.
 const ALL_OPEN: Duration = Duration::from_secs(10);
-/// A task whose workers died so often is given up: it may be what kills them.
+/// After this many dead workers a task is given up: the task may be what kills them.
 const DEATHS: usize = 4;
 
 impl Shared {
@@ -126,7 +126,7 @@ impl Shared {
             worker.asked = true;
             let (shared, id) = (self.clone(), worker.id);
             tokio::spawn(async move {
-                // Whoever does not tell is asked again: its units say what became of it.
+                // A worker that does not answer is asked again. Its units tell what became of it.
                 let look = shared.cluster.look(id).await.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
                 let mut state = shared.state();
                 if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
@@ -149,7 +149,7 @@ impl Shared {
         }
     }
 
-    /// Tasks go to the front of their queue: they have waited long enough.
+    /// Puts tasks at the front of their queue: they have waited long enough.
     fn again(&self, operator: Operator, tasks: Vec<Queued>, reason: &str, deaths: usize) {
         let mut state = self.state();
         for mut task in tasks.into_iter().rev() {
@@ -169,7 +169,7 @@ impl Shared {
 /// Ends tasks that will not be done.
 pub(super) fn refuse(tasks: impl IntoIterator<Item = Queued>, reason: &str) {
     for task in tasks {
-        // Who was cancelled does not listen any more.
+        // A cancelled receiver no longer listens.
         let _ = task.done.send(Err(Error::Remote(reason.to_owned())));
     }
 }

@@ -15,19 +15,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A worker of a stage without work for so long is ended, if it may be.
+/// A stage's worker that has been idle this long is ended, unless it is one of the minimum.
 const IDLE: Duration = Duration::from_secs(30);
-/// After so many failed starts in a row a node is left alone for a while.
+/// After this many failed starts in a row a node is left alone for a while.
 const FAILED_STARTS: u32 = 3;
 const LEFT_ALONE: Duration = Duration::from_secs(60);
 /// How long a run waits without any worker before its tasks fail.
 const WITHOUT_WORKERS: Duration = Duration::from_secs(180);
 /// How long a stage's tasks wait for a worker with its resources: a cloud needs
-/// minutes to bring a machine.
+/// minutes to start a machine.
 const WITHOUT_STAGE: Duration = Duration::from_secs(900);
-/// When people are told of it.
+/// When people are told of that wait.
 const TELL: Duration = Duration::from_secs(20);
-/// Tasks that compute wait for so long before another node is asked for.
+/// How long tasks that compute wait before another node is requested.
 const GROW_AFTER: Duration = Duration::from_secs(if cfg!(test) { 0 } else { 10 });
 
 /// A worker that is to be started.
@@ -108,9 +108,9 @@ impl Shared {
         }
     }
 
-    /// What a node's worker takes of its CPUs. One is left to others where there
-    /// are several, such as the tasks of Ray Data, and as many as the largest
-    /// stage wants: if that is the whole node, its worker takes none.
+    /// The CPUs of a node that its worker takes. If the node has several, one
+    /// is left to others, such as the tasks of Ray Data, and as many as the
+    /// largest stage needs. If that is the whole node, its worker takes none.
     fn share(&self, node: &ClusterNode) -> f64 {
         let wanted = self.stages().map(|(_, stage)| stage.cpus).fold(1.0, f64::max);
         if node.cpus > wanted {
@@ -122,9 +122,10 @@ impl Shared {
         }
     }
 
-    /// Starts a worker on no node in particular while tasks that compute have
-    /// been waiting, so that a cluster which can grow does; one node after the
-    /// other. Where it cannot, the worker is given up with the waiting tasks.
+    /// Starts a worker without naming a node while tasks that compute wait, so
+    /// that a cluster which can grow adds a node; one node at a time. If the
+    /// cluster cannot grow, the worker is given up when the tasks no longer
+    /// wait.
     fn grow(&self, state: &mut State, nodes: &[ClusterNode], now: Instant) -> Option<Starting> {
         let waits = |(operator, queue): (&Operator, &VecDeque<_>)| {
             !queue.is_empty() && !operator.waits() && self.stage(*operator).is_none()
@@ -139,7 +140,7 @@ impl Shared {
             return None;
         }
         let node = nodes.iter().max_by(|a, b| a.cpus.total_cmp(&b.cpus))?;
-        // More than any node has left, or it would go to one that has a worker.
+        // More CPUs than any node has left; otherwise the worker would go to a node that has one.
         let (share, left) = (self.share(node), node.cpus - self.share(node));
         let cpus = if share > left { share } else { node.cpus };
         let worker = self.worker(state, None, None, cores(node), Resources { cpus, ..Resources::default() });
@@ -147,7 +148,7 @@ impl Shared {
         Some(worker)
     }
 
-    /// Ends the wait for a node that nobody needs any more.
+    /// Stops waiting for a node that is no longer needed.
     pub(super) async fn stop_growing(&self) {
         let waiting = {
             let mut state = self.state();
@@ -200,7 +201,7 @@ impl Shared {
                 *starts = Starts::default();
                 if let Some(worker) = state.workers.iter_mut().find(|worker| worker.id == id) {
                     worker.ready = true;
-                    // Where a worker of a stage is makes no difference.
+                    // The node of a stage's worker does not matter.
                     if worker.stage.is_none() && worker.node.is_none() {
                         let name = place.clone();
                         worker.node = Some(ClusterNode { id: place, name, cpus: worker.cores as f64 });
@@ -216,7 +217,7 @@ impl Shared {
                 let on = node.as_ref().map_or(String::new(), |node| format!(" on {}", node.name));
                 let reason = format!("a worker did not start{on}: {reason}");
                 state.trouble = Some(reason.clone());
-                // What is refused will be refused again; nobody need wait for that.
+                // If a worker refuses, it will refuse again, so nobody waits for it.
                 let alone = !state.workers.iter().any(|worker| worker.ready || worker.id != id);
                 if matches!(error, CallError::Failed(_)) && alone {
                     state.fail_all(&reason);
@@ -228,7 +229,7 @@ impl Shared {
         self.room.notify_one();
     }
 
-    /// Ends the wait of tasks for which there have been no workers for long.
+    /// Fails tasks that have had no workers for too long.
     fn give_up(&self, state: &mut State, now: Instant) {
         for (operator, stage) in self.stages() {
             let waits = state.queues.get(&operator).is_some_and(|queue| !queue.is_empty());

@@ -1,6 +1,7 @@
-//! What MLflow is told of a run and of its trials, so that its compare page
-//! and its parallel coordinates work: the same parameters for every trial,
-//! each of one type; finite numbers only; names that it takes.
+//! The content of an MLflow run and of its trials, in a form in which MLflow's
+//! compare page and its parallel coordinates work: the same parameters for
+//! every trial, each of one type; only finite numbers; only names that MLflow
+//! accepts.
 
 use super::files::{self, File};
 use crate::{
@@ -12,23 +13,23 @@ use crate::{
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The tags by which runs are found again.
+/// The tags by which runs are found.
 pub(super) const RUN: &str = "reverie.run";
 pub(super) const TRIAL: &str = "reverie.trial";
-/// Which files are there, and their digests.
+/// The tag that lists the files of a run and their digests.
 pub(super) const FILES: &str = "reverie.files";
 
 const LONGEST_KEY: usize = 200;
-/// Older servers take no more.
+/// Older servers accept no longer parameter.
 const LONGEST_PARAM: usize = 500;
 const LONGEST_TAG: usize = 5000;
-/// Trials in the note of a run.
+/// The most trials in the note of a run.
 const NOTED: usize = 20;
 
-/// By step, a value and when it was known.
+/// By step, a value and its time.
 type Points = BTreeMap<i64, (f64, i64)>;
 
-/// What one MLflow run should be.
+/// The wanted state of one MLflow run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
     pub(super) name: String,
@@ -36,18 +37,18 @@ pub(super) struct Wanted {
     pub(super) start_ms: i64,
     pub(super) status: &'static str,
     pub(super) end_ms: Option<i64>,
-    /// Of the tags, those by which it is found again.
+    /// The tags by which the run is found.
     pub(super) names: BTreeMap<String, String>,
     pub(super) params: BTreeMap<String, String>,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) metrics: BTreeMap<String, Points>,
     pub(super) inputs: Vec<Value>,
     pub(super) files: Vec<File>,
-    /// Whether all is known, so that tags which are not here are no longer true.
+    /// Whether everything is known; tags that are not in this state are then outdated.
     pub(super) complete: bool,
 }
 
-/// A text or a number as text; nothing as the empty text.
+/// A text, or a number as text; null becomes the empty text.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -56,7 +57,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// A key that MLflow takes: `recall@10` becomes `recall_at_10`.
+/// A key that MLflow accepts: `recall@10` becomes `recall_at_10`.
 pub(super) fn legal(key: &str) -> String {
     let fits = |c: char| if c.is_alphanumeric() || "_-. :/".contains(c) { c } else { '_' };
     key.replace('@', "_at_").chars().map(fits).take(LONGEST_KEY).collect()
@@ -106,7 +107,7 @@ impl Wanted {
         self.tags.insert(key.to_owned(), value.chars().take(LONGEST_TAG).collect());
     }
 
-    /// A value that is no finite number is none.
+    /// Adds a value, unless it is not a finite number.
     fn point(&mut self, key: &str, step: i64, value: impl Into<Option<f64>>, time_ms: i64) {
         if let Some(value) = value.into().filter(|value: &f64| value.is_finite()) {
             // The sum of nothing is -0, which comes back as 0.
@@ -115,7 +116,7 @@ impl Wanted {
     }
 }
 
-/// The run for the whole.
+/// The state of the run for the whole experiment.
 pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<&str>) -> Wanted {
     let mut wanted = Wanted::new(view, view.run.clone(), tags, user);
     let experiment = &view.experiment;
@@ -158,7 +159,7 @@ pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<
     wanted.named()
 }
 
-/// The trials of which something is known.
+/// The trials about which something is known.
 pub(super) fn shown_trials(view: &View) -> impl Iterator<Item = &Trial> {
     view.trials.iter().filter(|trial| {
         let found = view.results.as_ref().is_some_and(|results| results.trial(&trial.id).is_ok());
@@ -166,7 +167,7 @@ pub(super) fn shown_trials(view: &View) -> impl Iterator<Item = &Trial> {
     })
 }
 
-/// The run for one trial, below the parent with this id.
+/// The state of one trial's run, below the parent with this id.
 pub(super) fn trial(
     view: &View,
     trial: &Trial,
@@ -190,7 +191,7 @@ pub(super) fn trial(
     wanted.named()
 }
 
-/// What was found of the trial of this rank, counted from 0.
+/// Adds the results of the trial of this rank, counted from 0.
 fn found_of(wanted: &mut Wanted, results: &Results, board: &Board, rank: usize) {
     let (time, found, row) = (results.time_ms, &results.trials[rank], &board.rows[rank]);
     for (metric, summary) in &found.metrics {
@@ -231,7 +232,7 @@ fn found_of(wanted: &mut Wanted, results: &Results, board: &Board, rank: usize) 
     wanted.tag("mlflow.loggedArtifacts", &files::tables(&wanted.files));
 }
 
-/// What tells a trial from the others, in a few words.
+/// The differences between a trial and the others, in a few words.
 fn pipeline(trial: &Trial, trials: &[Trial]) -> String {
     let told = board::varying(trials).into_iter().filter_map(|axis| trial.labels.get(axis));
     told.map(String::as_str).collect::<Vec<_>>().join(" · ")
@@ -269,7 +270,7 @@ fn settings(trial: &Trial) -> BTreeMap<String, Value> {
     settings
 }
 
-/// The golden questions and the corpus: what a run was made from.
+/// The golden questions and the corpus, as MLflow's inputs.
 fn inputs(view: &View) -> Vec<Value> {
     let name = |data: &DataVersion, fallback: &str| {
         let last = data.source.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
@@ -308,7 +309,7 @@ fn inputs(view: &View) -> Vec<Value> {
     golden.into_iter().chain(corpus).collect()
 }
 
-/// What a person reads on the run's page.
+/// The note that people read on the run's page.
 fn note(view: &View, board: &Board) -> String {
     let mut lines: Vec<String> = board.verdict.iter().map(|sentence| format!("{sentence}.")).collect();
     let told = |id: &String| view.trials.iter().find(|trial| trial.id == *id);

@@ -1,5 +1,5 @@
-//! A small client of MLflow's REST API. It repeats nothing by itself: who
-//! calls it looks at what is there and tries again.
+//! A small client of MLflow's REST API. It repeats no call by itself: its
+//! caller looks at what is on the server and tries again.
 
 use super::super::Failure;
 use super::{
@@ -15,8 +15,8 @@ use std::time::Duration;
 const API: &str = "api/2.0/mlflow";
 const PROXY: &str = "api/2.0/mlflow-artifacts/artifacts";
 const CONNECT: Duration = Duration::from_secs(3);
-/// For a call, with a server that is slow: creating a run that we gave up on
-/// would make another one.
+/// The time limit of a call. It is long, because a slow server may still create
+/// a run after we gave up, and the next try would create another one.
 const CALL: Duration = Duration::from_secs(60);
 const UPLOAD: Duration = Duration::from_secs(300);
 const RUNS_PER_PAGE: usize = 1000;
@@ -53,7 +53,7 @@ impl Server {
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT)
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
-            // A redirect would carry results to a host that nobody named.
+            // A redirect would carry results to a host that the user did not name.
             .redirect(reqwest::redirect::Policy::none())
             .no_gzip()
             .build()
@@ -65,7 +65,7 @@ impl Server {
         &self.address
     }
 
-    /// Calls a function that changes something.
+    /// Calls a function of the API that changes something.
     pub(super) async fn post(&self, function: &str, body: &Value) -> Result<Value, Failure> {
         let request = self.client.post(format!("{}/{API}/{function}", self.address)).json(body);
         self.send(function, request.timeout(CALL)).await
@@ -120,7 +120,7 @@ impl Server {
         })
     }
 
-    /// The id of the experiment with this name, which is made if need be.
+    /// The id of the experiment with this name, which is created if necessary.
     pub(super) async fn experiment(&self, name: &str) -> Result<String, Failure> {
         let id = |found: &Value| content::text(&found["experiment_id"]);
         let looked = self.get("experiments/get-by-name", "experiment_name", name).await;
@@ -134,11 +134,12 @@ impl Server {
                 Ok(id(&found["experiment"]))
             }
             Err(Failure::Refused(reason)) if reason.contains("RESOURCE_DOES_NOT_EXIST") => {
-                // Of MLflow's kinds the one whose pages compare runs in tables and charts.
+                // Of MLflow's kinds of experiments, this one has pages that compare runs
+                // in tables and charts.
                 let tags = json!([{ "key": "mlflow.experimentKind", "value": "custom_model_development" }]);
                 match self.post("experiments/create", &json!({ "name": name, "tags": tags })).await {
                     Ok(made) => Ok(id(&made)),
-                    // Another process was faster.
+                    // Another process created it in the meantime.
                     Err(Failure::Refused(reason)) if reason.contains("RESOURCE_ALREADY_EXISTS") => {
                         Ok(id(&self.get("experiments/get-by-name", "experiment_name", name).await?["experiment"]))
                     }
@@ -149,7 +150,7 @@ impl Server {
         }
     }
 
-    /// The runs of an experiment that a filter lets through.
+    /// The runs of an experiment that match a filter.
     pub(super) async fn runs(&self, experiment: &str, filter: &str) -> Result<Vec<Current>, Failure> {
         let mut runs = Vec::new();
         let mut page = String::new();
@@ -170,7 +171,7 @@ impl Server {
         }
     }
 
-    /// Creates a run with nothing but what it is found by again.
+    /// Creates a run with only the tags by which it is found.
     pub(super) async fn create(&self, experiment: &str, wanted: &Wanted) -> Result<Current, Failure> {
         let tags = wanted.names.iter().map(|(key, value)| json!({ "key": key, "value": value }));
         let body = json!({
@@ -200,14 +201,14 @@ impl Secret {
 pub(super) struct Address(String);
 
 impl Address {
-    /// From a run's `artifact_uri`, or why files cannot be sent there.
+    /// The address that a run's `artifact_uri` leads to, or why files cannot be sent there.
     pub(super) fn of(artifacts: &str, server: &str) -> Result<Self, String> {
         let Some(place) = artifacts.strip_prefix("mlflow-artifacts:") else {
             return Err(format!(
                 "no files are there: the experiment keeps them in {artifacts}, which only a program beside it can write; use an MLflow experiment of a server that passes them on (`mlflow server --artifacts-destination …`)"
             ));
         };
-        // Three slashes, or one: the server that we talk to. Two: another one.
+        // Three slashes, or one: the server of the tracker. Two slashes: another server.
         let (host, path) = match place.strip_prefix("//").filter(|rest| !rest.starts_with('/')) {
             Some(rest) => {
                 let (host, path) = rest.split_once('/').unwrap_or((rest, ""));

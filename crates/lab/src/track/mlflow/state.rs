@@ -7,7 +7,7 @@ use super::{
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most that a server takes in one batch.
+/// The most that a server accepts in one batch.
 const PARAMS_AT_ONCE: usize = 100;
 const TAGS_AT_ONCE: usize = 100;
 const METRICS_AT_ONCE: usize = 800;
@@ -36,7 +36,7 @@ pub(super) struct Current {
     metrics: BTreeMap<String, (i64, f64)>,
     /// Name and digest of its datasets.
     inputs: BTreeSet<(String, String)>,
-    /// Why it cannot have files.
+    /// Why files cannot be sent to it.
     pub(super) lacks: Option<String>,
 }
 
@@ -68,13 +68,13 @@ impl Current {
         }
     }
 
-    /// Whether it was only created.
+    /// Whether it was created but holds nothing yet.
     pub(super) fn is_empty(&self) -> bool {
         self.params.is_empty() && self.metrics.is_empty()
     }
 
-    /// What it lacks, in batches that a server takes. A parameter that is
-    /// there stays as it is: MLflow never changes one.
+    /// What it lacks, in batches that a server accepts. A parameter that is
+    /// there stays as it is: MLflow never changes a parameter.
     pub(super) fn missing(&self, wanted: &Wanted) -> Vec<Value> {
         let entry = |(key, value): (&String, &String)| json!({ "key": key, "value": value });
         let params: Vec<Value> =
@@ -102,7 +102,7 @@ impl Current {
         }
     }
 
-    /// Steps are sent in order, so all up to the last one are there.
+    /// Steps are sent in order, so all steps up to the last one are there.
     fn lacks_point(&self, key: &str, step: i64, value: f64) -> bool {
         match self.metrics.get(key) {
             None => true,
@@ -111,7 +111,7 @@ impl Current {
         }
     }
 
-    /// Tags of ours that are no longer true.
+    /// Our tags that are no longer true.
     pub(super) fn outdated(&self, wanted: &Wanted) -> Vec<String> {
         let ours = self.tags.keys().filter(|key| wanted.complete && key.starts_with("reverie.") && *key != FILES);
         ours.filter(|key| !wanted.tags.contains_key(*key)).cloned().collect()
@@ -136,7 +136,7 @@ impl Current {
         !wanted.files.is_empty() && self.lacks.is_none()
     }
 
-    /// Notes that the server took everything.
+    /// Records that the server accepted everything.
     pub(super) fn took(&mut self, wanted: &Wanted) {
         for key in self.outdated(wanted) {
             self.tags.remove(&key);

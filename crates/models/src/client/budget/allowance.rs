@@ -1,18 +1,18 @@
 //! A budget that several processes spend: one authority ([`Allowances`])
-//! divides it, and each process spends no more than it holds.
+//! divides it, and each process spends no more than its allowance.
 //!
-//! A process asks when its next call does not fit into what it holds, and is
-//! given a little more than that call, so that not every call asks. Where the
-//! authority does not answer, the call gives its slot back and asks again
-//! later, for two minutes. What a process does not need it gives back, at once
-//! where others want it. Nothing is spent that was not given, so the caps hold
-//! over all processes as they hold in one: only calls in flight that cost more
-//! than was reserved exceed them.
+//! A process asks when its next call does not fit into its allowance, and gets
+//! a little more than that call needs, so that not every call has to ask. If
+//! the authority does not answer, the call gives its slot back and asks again
+//! later, for two minutes. A process gives back what it does not need; at once
+//! if others want it. Processes spend only what they were given, so the caps
+//! hold over all processes as they do in one: only calls in flight that cost
+//! more than they reserved can exceed them.
 //!
-//! A process that is not heard of any more may have spent all that it held;
-//! that counts as spent. An authority that was started anew knows only what
-//! living processes report to it, which they do every few seconds; it should
-//! give nothing before that.
+//! A process that no longer reports may have spent its whole allowance, so all
+//! of it counts as spent. An authority that was restarted knows only what
+//! living processes report, which they do every few seconds; before that it
+//! should give nothing.
 
 use super::{Admission, Amount, Cap, Caps, Inner, Obstacle, State, obstacle};
 use crate::{
@@ -27,52 +27,52 @@ use std::{
 };
 use tokio::time::{Instant, timeout};
 
-/// After which time a call asks again that has no room while calls of other
-/// processes are in flight.
+/// If a call has no room while calls of other processes are in flight, it asks
+/// again after this time.
 pub(super) const ASK_AGAIN: Duration = Duration::from_millis(250);
-/// How often a process that makes calls reports what it spent. Allowance that
-/// was not used for so long is given back.
+/// How often a process that makes calls reports its spending. Allowance that
+/// was not used for this time is given back.
 const BEAT: Duration = Duration::from_millis(500);
 /// How often a process without calls reports that it is alive.
 const ALIVE: Duration = Duration::from_secs(2);
 /// How long a request may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 const SILENCE: &str = "it did not answer a request";
-/// A process that has not reported for so long may have spent all that it held.
+/// A process that has not reported for this time may have spent its whole allowance.
 const SILENT: Duration = Duration::from_secs(10);
-/// For how long after a process had to wait the others are asked to give back
+/// After a process had to wait, the others are asked for this time to give back
 /// what they do not need.
 const CONTENDED: Duration = Duration::from_secs(3);
-/// A process is given so many times what it asks for, but no more than its
-/// part of a fraction of what is left.
+/// A process gets this many times the amount that it asks for, but no more than
+/// its part of a fraction of what is left.
 const AHEAD: u64 = 16;
 const FRACTION: u64 = 8;
 
 /// Reports what a process spends and holds, and may ask for more.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AllowanceRequest {
-    /// Which budget.
+    /// The budget's name.
     pub budget: String,
     /// Its caps.
     pub caps: Caps,
     /// The process that asks.
     pub process: u64,
-    /// What its calls cost so far.
+    /// The cost of its calls so far.
     pub spent: Amount,
-    /// All that it holds: what it has spent, and what it may still spend.
+    /// Its whole allowance: the part that it has spent, and the part that it may still spend.
     pub held: Amount,
-    /// What it wants beside.
+    /// How much more it wants.
     pub wanted: Option<Amount>,
 }
 
-/// What a process may spend.
+/// The authority's answer: how much a process may spend.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// Beside what it held when it asked. Nothing, where it must wait for others.
+    /// The amount in addition to what it held when it asked; nothing if it must wait for others.
     pub more: Amount,
-    /// The cap that keeps what it wanted from ever being spent.
+    /// The cap because of which it can never spend what it wanted.
     pub exhausted: Option<Exhausted>,
-    /// Others wait for what this process does not need.
+    /// Whether others wait for what this process does not need.
     pub contended: bool,
     /// When the budget's time is over.
     pub ends_in: Option<Duration>,
@@ -81,9 +81,9 @@ pub struct Allowance {
 /// A cap that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Exhausted {
-    /// Which.
+    /// The cap's kind.
     pub cap: Cap,
-    /// What was spent, in its unit.
+    /// The amount spent, in the cap's unit.
     pub spent: f64,
     /// The cap.
     pub limit: f64,
@@ -111,7 +111,7 @@ impl Allowances {
         Self { caps, started: now, holders: BTreeMap::new(), contended_until: None }
     }
 
-    /// Hears a process and gives it more, if it wants that and there is some.
+    /// Takes a process's report, and gives it more if it wants more and there is some.
     pub fn ask(&mut self, request: &AllowanceRequest, now: Instant) -> Allowance {
         let AllowanceRequest { spent, held, .. } = *request;
         self.holders.insert(request.process, Holder { spent, held: held.with(spent, u64::max), heard: now });
@@ -137,19 +137,19 @@ impl Allowances {
         allowance
     }
 
-    /// When it was asked last.
+    /// When it was last asked.
     pub fn asked(&self) -> Option<Instant> {
         self.holders.values().map(|holder| holder.heard).max()
     }
 
-    /// What all have spent, and what they hold.
+    /// What all processes have spent, and what they hold.
     fn totals(&self, now: Instant) -> (Amount, Amount) {
         let sum = |of: &dyn Fn(&Holder) -> Amount| self.holders.values().map(of).fold(Amount::default(), Amount::plus);
         let silent = |holder: &Holder| now.duration_since(holder.heard) > SILENT;
         (sum(&|holder| if silent(holder) { holder.held } else { holder.spent }), sum(&|holder| holder.held))
     }
 
-    /// What is wanted, and some more where there is plenty.
+    /// The wanted amount, and some more if plenty is left.
     fn ahead(&self, held: Amount, wanted: Amount) -> Amount {
         let shares = FRACTION * self.holders.len().max(1) as u64;
         let more = |wanted: u64, held: u64, limit: Option<u64>| {
@@ -164,16 +164,16 @@ impl Allowances {
     }
 }
 
-/// Where a process' allowance comes from.
+/// The source of a process's allowance.
 pub(super) struct AllowanceSource {
     name: String,
     process: u64,
     lessor: Arc<dyn Lessor>,
-    /// One request after the other, so that both sides know what is held.
+    /// Only one request at a time, so that both sides agree on what is held.
     asking: tokio::sync::Mutex<()>,
 }
 
-/// What a process holds.
+/// A process's allowance.
 #[derive(Debug, Default)]
 pub(super) struct Held {
     share: Amount,
@@ -186,7 +186,7 @@ impl AllowanceSource {
         Self { name, process: lease::process(), lessor, asking: tokio::sync::Mutex::default() }
     }
 
-    /// Takes a call's share from what is held, or asks for more first.
+    /// Takes a call's amount from the allowance, or asks for more first.
     pub(super) async fn admit(&self, budget: &Inner, wanted: Amount) -> Admission {
         loop {
             if budget.state().take(&budget.caps, wanted) {
@@ -195,12 +195,12 @@ impl AllowanceSource {
             let _turn = self.asking.lock().await;
             let request = {
                 let mut state = budget.state();
-                // The request before this one may have brought enough for two.
+                // The previous request may have brought enough for this call too.
                 if state.take(&budget.caps, wanted) {
                     return Admission::Granted;
                 }
                 let claimed = state.claimed();
-                // What was spent beyond what was held cannot be undone.
+                // Spending beyond the allowance cannot be undone.
                 state.allowance.share = state.allowance.share.with(claimed, u64::max);
                 let missing = claimed.plus(wanted).minus(state.allowance.share);
                 self.request(budget, &state, Some(missing))
@@ -237,7 +237,7 @@ impl AllowanceSource {
 }
 
 impl State {
-    /// Whether the call fits into what is held; then it begins.
+    /// If the call fits into the allowance, begins it. Returns whether it did.
     fn take(&mut self, caps: &Caps, wanted: Amount) -> bool {
         if self.allowance.ends.is_some_and(|ends| Instant::now() >= ends) {
             return false;
@@ -246,7 +246,7 @@ impl State {
         let fits = |capped: bool, claimed: u64, wanted: u64, held: u64| {
             !capped || wanted == 0 || claimed.saturating_add(wanted) <= held
         };
-        // The first answer of the authority says when time is over.
+        // The end of the time is known from the first answer of the authority.
         let known = caps.minutes.is_none() || self.allowance.ends.is_some();
         let all = known
             && fits(caps.usd.is_some(), claimed.picodollars, wanted.picodollars, held.picodollars)
@@ -266,8 +266,8 @@ impl State {
     }
 }
 
-/// Reports what is spent, gives back what is not needed, and says that the
-/// process is alive.
+/// Reports spending, gives back what is not needed, and shows that the process
+/// is alive.
 pub(super) fn report_regularly(budget: Weak<Inner>) {
     tokio::spawn(async move {
         let mut before = Amount::default();
@@ -291,7 +291,7 @@ pub(super) fn report_regularly(budget: Weak<Inner>) {
                 }
                 source.request(&budget, &state, None)
             };
-            // An authority that cannot be reached now gets the next report.
+            // If the authority cannot be reached now, it gets the next report.
             if let Ok(Ok(allowance)) = timeout(PATIENCE, source.lessor.allow(request)).await {
                 budget.state().hold(&allowance);
                 reported = Instant::now();

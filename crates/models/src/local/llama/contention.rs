@@ -1,11 +1,11 @@
-//! Whether other programs want the same cores. llama.cpp's threads wait for
-//! each other by spinning, hundreds of times per token: with one core taken
-//! away, two threads decode ten times slower than one thread alone (measured:
-//! 54 tokens/s alone, 2 beside a compiler, and 28 with one thread).
+//! Detects whether other programs use the same cores. llama.cpp's threads wait
+//! for each other by spinning, hundreds of times per token: if one core is
+//! taken away, two threads decode ten times slower than one thread alone
+//! (measured: 54 tokens/s alone, 2 beside a compiler, and 28 with one thread).
 
 use std::time::{Duration, Instant};
 
-/// Tells from how long the owning thread was ready to run and was not let.
+/// Measures how long the owning thread was ready to run and had to wait.
 #[derive(Debug)]
 pub(super) struct Contention {
     seen: Option<Times>,
@@ -22,7 +22,7 @@ struct Times {
 
 /// Long enough to be no accident, short enough to lose little.
 const WINDOW: Duration = Duration::from_millis(300);
-/// The share of a window spent waiting that means "somebody else is here".
+/// If the thread waited for this share of a window, another program is using the cores.
 const CROWDED: f64 = 0.15;
 const FIRST_PATIENCE: Duration = Duration::from_secs(10);
 const LONGEST_PATIENCE: Duration = Duration::from_secs(160);
@@ -32,8 +32,8 @@ impl Contention {
         Self { seen: None, crowded_since: None, patience: FIRST_PATIENCE }
     }
 
-    /// To be asked before each step, on the thread that computes. Where the
-    /// system does not tell (anything but Linux) nobody else is there.
+    /// Must be called before each step, on the thread that computes. If the
+    /// system does not tell (anything but Linux), no other program is assumed.
     pub(super) fn crowded(&mut self) -> bool {
         times().is_some_and(|now| self.judge(now, Instant::now()))
     }
@@ -47,9 +47,9 @@ impl Contention {
             let waited = waiting.as_secs_f64() > CROWDED * (running + waiting).as_secs_f64();
             match self.crowded_since {
                 None if waited => self.crowded_since = Some(clock),
-                // One thread beside one other program waits for nothing, so
-                // the only way to learn whether the core is free is to try;
-                // each failure makes the next try rarer.
+                // One thread beside one other program never waits, so the only
+                // way to learn whether the core is free is to try; each failure
+                // makes the next try rarer.
                 Some(since) if !waited && clock.duration_since(since) >= self.patience => {
                     self.crowded_since = None;
                     self.patience = (self.patience * 2).min(LONGEST_PATIENCE);

@@ -28,7 +28,7 @@ use std::{
 };
 use tokio::{runtime::Runtime, sync::oneshot};
 
-/// What an engine is started with.
+/// The settings of an engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// The model's name, for errors.
@@ -68,7 +68,7 @@ pub(crate) struct Job {
     pub(crate) vocabulary: Arc<Vocabulary>,
 }
 
-/// What is asked for.
+/// The kind of result that a job asks for.
 #[derive(Debug)]
 pub(crate) enum Goal {
     /// The probabilities of groups of tokens as the first token of the answer.
@@ -86,7 +86,7 @@ pub(crate) struct Writing {
     pub(crate) writer: Writer,
     /// How many tokens it may have, at least 1.
     pub(crate) limit: usize,
-    /// Who reads it while it is written.
+    /// The reader of the answer while it is written.
     pub(crate) reader: Option<Reader>,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Debug for Reader {
     }
 }
 
-/// What came of a job.
+/// The result of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     /// The answer.
@@ -117,7 +117,7 @@ pub(crate) struct Outcome {
     pub(crate) finish: Option<Finish>,
     /// One probability per choice.
     pub(crate) choices: Vec<f64>,
-    /// How many tokens of the prompt were there already.
+    /// How many tokens of the prompt had been computed before.
     pub(crate) cached: usize,
     /// How many tokens were written.
     pub(crate) written: usize,
@@ -132,7 +132,7 @@ pub(crate) struct Engine {
 /// Where an outcome goes; closed when nobody waits for it any more.
 pub(super) type Reply = oneshot::Sender<Result<Outcome, Error>>;
 
-/// What the threads share.
+/// The state that the threads share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) settings: Settings,
@@ -148,11 +148,11 @@ impl Engine {
     pub(crate) fn start(settings: Settings) -> Result<Self, Error> {
         let queue = Queue::new(settings.workers());
         let shared = Arc::new(Shared { settings, queue, load: Load::default(), weights: Mutex::new(None) });
-        // Made first, so that the threads end if one of them cannot be started.
+        // The engine is made first, so that the threads end if one of them cannot be started.
         let engine = Self { shared: shared.clone() };
         for thread in 0..shared.settings.workers() {
             let failed = |error: std::io::Error| shared.failure(format!("no thread could be started: {error}"));
-            // Without drivers this is only a place to wait for cores in.
+            // Without drivers, this runtime is only used to wait for cores.
             let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
             let shared = shared.clone();
             let work = move || {
@@ -179,8 +179,8 @@ impl Drop for Engine {
     }
 }
 
-/// Says that a thread has ended, also when it panicked: a caller must not
-/// wait for an answer that cannot come.
+/// Reports that a thread has ended, even after a panic, so that no caller waits
+/// for an answer that cannot come.
 struct Leaves<'a>(&'a Shared);
 
 impl Drop for Leaves<'_> {
@@ -196,14 +196,14 @@ pub(super) fn ids(tokens: &[LlamaToken]) -> Vec<i32> {
 impl Shared {
     /// What one thread does.
     fn work(&self, thread: usize, runtime: &Runtime) {
-        // A failure to load is the answer to a job, and the next job tries again.
+        // If loading fails, the job gets the error, and the next job tries again.
         while let Some((job, reply)) = self.queue.next(thread, Vec::new(), || ()) {
             if reply.is_closed() {
                 continue;
             }
             match self.weights() {
                 Ok(model) => return self.work_with(&model, thread, runtime, (job, reply)),
-                // The caller may be gone, and then nobody needs to know.
+                // The caller may be gone; then nobody needs the error.
                 Err(error) => drop(reply.send(Err(error))),
             }
         }

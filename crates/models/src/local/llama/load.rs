@@ -1,4 +1,4 @@
-//! How many calls there are at present: one alone gets all cores.
+//! Counts the calls at present: a single call gets all cores.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -17,8 +17,8 @@ struct State {
     single_since: Option<Instant>,
 }
 
-/// Between an answer and the next question of the same caller a second call
-/// is alone, which is not worth a change.
+/// Between an answer and the next question of the same caller, another call is
+/// alone for a moment; this is not worth a change.
 const SETTLED: Duration = Duration::from_millis(300);
 
 impl Load {

@@ -43,8 +43,9 @@ impl<T> Queue<T> {
             return;
         }
         let shared = |idle: &Idle<T>| idle.prompts.iter().map(|held| shared_prefix(held, prompt)).max().unwrap_or(0);
-        // Of several the last, which was idle for the shortest time: calls
-        // one after the other then meet the same thread, and what it holds.
+        // Of several threads, the one that was idle for the shortest time is
+        // taken, so that calls one after the other meet the same thread and its
+        // prompts.
         match state.idle.iter_mut().filter(|idle| idle.job.is_none()).max_by_key(|idle| shared(idle)) {
             Some(idle) => idle.job = Some(job),
             None => state.jobs.push_back(job),
@@ -54,8 +55,9 @@ impl<T> Queue<T> {
     }
 
     /// The next job for a thread that holds these prompts; `None` once the
-    /// queue is closed. `answer` is called as soon as the thread is known to
-    /// be free: who hears the answer and asks again then meets this thread.
+    /// queue is closed. `answer` is called as soon as the thread is known to be
+    /// free, so that a caller who gets the answer and asks again meets this
+    /// thread.
     pub(super) fn next(&self, thread: usize, prompts: Vec<Vec<i32>>, answer: impl FnOnce()) -> Option<T> {
         let mut state = self.lock();
         if let Some(job) = state.jobs.pop_front() {

@@ -1,6 +1,7 @@
 //! Chooses the next token: greedy or by chance, within a grammar if there is
-//! one. llama.cpp's own sampling call is not used, since its grammar throws a
-//! C++ exception, which would end the process, where this one says `None`.
+//! one. llama.cpp's own sampling call is not used: where this sampler returns
+//! `None`, llama.cpp's grammar throws a C++ exception, which would end the
+//! process.
 
 use crate::{ChatRequest, Error};
 use llama_cpp_2::{
@@ -17,8 +18,8 @@ pub(crate) struct Sampler {
     chance: Option<LlamaSampler>,
 }
 
-/// How many of the most probable tokens are tried against a grammar before
-/// the whole vocabulary is, which takes a hundred times as long.
+/// How many of the most probable tokens are tried against a grammar before the
+/// whole vocabulary is tried, which takes a hundred times as long.
 const SHORTLIST: usize = 64;
 
 impl Sampler {

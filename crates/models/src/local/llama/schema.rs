@@ -1,6 +1,6 @@
-//! From a JSON Schema to a grammar. llama.cpp ignores what it cannot express,
-//! or says so on stderr; here every keyword that would not be kept is an
-//! error before anything runs.
+//! Converts a JSON Schema to a grammar. llama.cpp ignores keywords that it
+//! cannot express, or reports them on stderr; here every keyword that would be
+//! ignored is an error before anything runs.
 
 use crate::Error;
 use llama_cpp_2::json_schema_to_grammar;
@@ -19,7 +19,7 @@ pub(crate) fn grammar(schema: &Value) -> Result<String, Error> {
 const NEUTRAL: &[&str] =
     &["$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated", "strict", "name"];
 
-/// The keywords that constrain each type and are kept.
+/// The keywords that constrain each type and are enforced.
 fn keywords_of(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "object" => &["properties", "required", "additionalProperties"],
@@ -40,8 +40,8 @@ fn check(schema: &Value, path: &str) -> Result<(), Error> {
     for definitions in ["$defs", "definitions"] {
         each_value(object, definitions, path)?;
     }
-    // llama.cpp looks at the first of these alone, and passes over all
-    // keywords beside it.
+    // llama.cpp looks only at the first of these, and ignores all keywords
+    // beside it.
     for whole in ["$ref", "oneOf", "anyOf", "const", "enum", "allOf"] {
         if let Some(value) = object.get(whole) {
             only(object, &[whole, "type"], path)?;

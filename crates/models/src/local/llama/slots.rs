@@ -2,7 +2,7 @@
 //! shares the longest prefix with it. Plain bookkeeping: the engine carries
 //! out what is decided here.
 
-/// Where a request goes, and what it takes over.
+/// Where a request is computed, and which tokens it reuses.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// Keep the first `reuse` tokens of `slot` and drop the rest.
@@ -25,7 +25,7 @@ struct Slot {
     used: u64,
 }
 
-/// A difference that is not worth a copy.
+/// A difference that is too small to be worth a copy.
 const NEGLIGIBLE: usize = 32;
 
 impl Slots {
@@ -38,7 +38,7 @@ impl Slots {
         self.slots.iter().map(|slot| slot.tokens.clone()).collect()
     }
 
-    /// Where a request goes whose prompt may reuse at most these tokens.
+    /// The place for a request whose prompt may reuse at most these tokens.
     pub(super) fn place(&self, wanted: &[i32]) -> Place {
         let shared = |slot: usize| shared_prefix(&self.slots[slot].tokens, wanted);
         let all = 0..self.slots.len();
@@ -47,8 +47,8 @@ impl Slots {
         let lost = self.slots[source].tokens.len() - reuse;
         let oldest = all.filter(|&slot| slot != source).min_by_key(|&slot| self.slots[slot].used);
         match oldest {
-            // The rest of the source is worth keeping only if something
-            // else, used longer ago, can make room.
+            // The rest of the source is worth keeping only if another slot,
+            // used longer ago, can make room.
             Some(slot) if reuse > NEGLIGIBLE && lost > NEGLIGIBLE => Place::Copy { slot, source, reuse },
             Some(slot) if reuse <= NEGLIGIBLE && self.slots[slot].used < self.slots[source].used => {
                 Place::Continue { slot, reuse: shared(slot) }

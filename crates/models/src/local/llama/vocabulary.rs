@@ -50,7 +50,7 @@ impl Vocabulary {
         Ok(Self { template: model.chat_template(None).ok(), control, trained_context, model })
     }
 
-    /// The model, for what needs its vocabulary. It has no weights.
+    /// The model without weights, for code that needs its vocabulary.
     pub(crate) fn model(&self) -> &LlamaModel {
         &self.model
     }
@@ -142,7 +142,7 @@ impl Vocabulary {
             .flat_map(|text| [text.clone(), format!(" {text}")])
             .filter_map(|text| {
                 let tokens = self.vocab().tokenize(text.as_bytes(), false, false);
-                // A space that is a token of its own begins anything.
+                // A token that is only a space can begin any choice.
                 let pieces = tokens.iter().map(|token| (token.0, self.vocab().token_to_piece(*token, false, None)));
                 pieces.into_iter().find(|(_, piece)| piece.iter().any(|byte| *byte != b' ')).map(|(id, _)| id)
             })

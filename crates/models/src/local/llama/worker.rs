@@ -35,7 +35,7 @@ pub(super) struct Worker<'a> {
     context: LlamaContext<'a>,
     batch: LlamaBatch<'static>,
     slots: Slots,
-    /// A copied sequence holds nothing until the next step carries it out.
+    /// Whether a copied sequence waits for the next step, which carries the copy out.
     copying: bool,
     threads: usize,
     contention: Contention,
@@ -71,7 +71,7 @@ impl<'a> Worker<'a> {
             Place::Continue { slot, reuse } => (slot, self.keep(slot, whole_grains(reuse))),
             Place::Copy { slot, source, reuse } => (slot, self.copy(source, slot, whole_grains(reuse))),
         };
-        // What is computed is not known to be whole until all of it is.
+        // Until all of the prompt is computed, the slot counts as empty.
         self.slots.clear(slot);
         let outcome = self.read(slot, &job.prompt, cached, reply).and_then(|row| match job.goal {
             Goal::Choices(groups) => Ok(Outcome {
@@ -80,8 +80,9 @@ impl<'a> Worker<'a> {
             }),
             Goal::Text(writing) => self.write(slot, prompt.len(), *writing, row, reply),
         });
-        // What was written, and what was left over from a grain, was computed
-        // in another way than the same tokens would be in a longer prompt.
+        // Written tokens, and the rest after the last whole grain, were
+        // computed in another way than the same tokens in a longer prompt would
+        // be.
         let whole = whole_grains(prompt.len());
         if outcome.is_ok() && self.keep(slot, whole) == whole {
             self.slots.hold(slot, prompt[..whole].to_vec());
@@ -128,7 +129,7 @@ impl<'a> Worker<'a> {
         let mut written = 0;
         let finish = loop {
             let logits = self.context.get_logits_ith(row);
-            // A grammar that allows nothing more leaves an answer that is cut off.
+            // If the grammar allows no further token, the answer is cut off.
             let Some(token) = writing.sampler.choose(logits) else { break Finish::Length };
             if self.model.vocab().is_eog(token) {
                 break Finish::Stop;
@@ -159,8 +160,8 @@ impl<'a> Worker<'a> {
         self.batch.add(token, position as i32, &[slot as i32], logits).map_err(|error| self.shared.failure(error))
     }
 
-    /// Computes the batch, on cores that nobody else of this process uses
-    /// meanwhile, unless nobody waits for it any more.
+    /// Computes the batch, on cores that no other part of this process uses
+    /// meanwhile, unless nobody waits for the result any more.
     fn decode(&mut self, slot: usize, reply: &Reply) -> Result<(), Error> {
         if reply.is_closed() {
             return Err(Error::Cancelled);
@@ -189,7 +190,7 @@ impl<'a> Worker<'a> {
         if self.model.is_recurrent() || self.model.is_hybrid() {
             return 0;
         }
-        // Sequences with their own memory can only be copied whole.
+        // Sequences with their own memory can only be copied as a whole.
         match self.context.kv_cache_seq_cp(source as i32, slot as i32, None, None) {
             Ok(()) => {
                 self.copying = true;
@@ -205,8 +206,9 @@ impl<'a> Worker<'a> {
         self.slots.clear(slot);
     }
 
-    /// Changes the number of threads when calls or other programs come or
-    /// go. A context cannot change it, so a new one takes everything over.
+    /// Changes the number of threads when calls or other programs come or go. A
+    /// context cannot change its number of threads, so a new context takes
+    /// everything over.
     fn adapt(&mut self, current: usize) {
         let crowded = self.contention.crowded();
         let threads = if crowded { 1 } else { self.shared.threads_for_a_call() };

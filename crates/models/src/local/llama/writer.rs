@@ -34,11 +34,11 @@ impl Writer {
         met.is_some()
     }
 
-    /// What is known of the answer and was not handed out before: whole
-    /// characters, none of which may still become a stop text.
+    /// The text that is known and was not handed out before: whole characters,
+    /// none of which may still become a part of a stop text.
     pub(crate) fn ready(&mut self) -> String {
         let end = self.bytes.len() - self.beginning_of_stop();
-        // Nothing is taken back, so what was handed out stays in front of it.
+        // Text that was handed out is never taken back.
         let open = &self.bytes[self.given..end.max(self.given)];
         // The first bytes of a character that is not whole yet.
         let last = open.utf8_chunks().last().map(|chunk| chunk.invalid()).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Writer {
         (1..=longest).rev().find(may_become_stop).unwrap_or(0)
     }
 
-    /// The answer, and where in it begins what was not handed out. A
+    /// The answer, and where in it the text begins that was not handed out. A
     /// character that the token limit cut in half is left out.
     pub(crate) fn finish(mut self) -> (String, usize) {
         if let Err(error) = std::str::from_utf8(&self.bytes)

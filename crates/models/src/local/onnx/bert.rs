@@ -138,7 +138,7 @@ impl<'a> Bert<'a> {
         let &[_, hidden] = weights.shape(&words) else { return Err(format!("`{words}` is no matrix")) };
         let holds_layer = |i: &usize| weights.holds(&format!("{prefix}encoder.layer.{i}.output.dense.weight"));
         let n_layers = (0..).take_while(holds_layer).count();
-        // Without a config: MiniLM has heads of 32, the others heads of 64.
+        // Without a config: MiniLM has heads of 32, the other models heads of 64.
         let n_heads =
             config["num_attention_heads"].as_u64().map_or(hidden / if hidden == 384 { 32 } else { 64 }, |n| n as usize);
         if n_layers == 0 || n_heads == 0 || !hidden.is_multiple_of(n_heads) {

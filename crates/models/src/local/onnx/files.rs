@@ -1,5 +1,5 @@
-//! From a model's files to one ONNX file that can be run: the one that is
-//! there, or one converted from the weights and kept beside the pulled models.
+//! Finds one ONNX file that can be run among a model's files, or converts the
+//! weights to one, which is kept beside the pulled models.
 
 use super::{
     bert::{self, CONVERTER, Head, Precision},
@@ -26,7 +26,7 @@ pub enum Quantization {
     None,
 }
 
-/// What a component asks for.
+/// The settings of a component that runs such a model.
 pub(crate) struct Settings<'a> {
     pub(crate) model: &'a str,
     pub(crate) kind: Kind,
@@ -35,7 +35,7 @@ pub(crate) struct Settings<'a> {
     pub(crate) max_tokens: Option<usize>,
 }
 
-/// A model whose files are here, and what will be run.
+/// A model whose files are here, and the file that will be run.
 #[derive(Debug)]
 pub(crate) struct Located {
     pub(crate) files: ModelFiles,
@@ -113,7 +113,7 @@ impl Settings<'_> {
         let known =
             || files.entry.as_ref().map(|entry| entry.max_tokens).or_else(published).or(positions).unwrap_or(512);
         let limit = self.max_tokens.unwrap_or_else(known);
-        // Below this, a text has no room beside the special tokens.
+        // With a lower limit, a text has no room beside the special tokens.
         if limit < 8 {
             return Err(Error::Config(format!("max_tokens = {limit}: must be at least 8")));
         }

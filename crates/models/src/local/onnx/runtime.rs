@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// More sessions than this make large machines no faster, only fuller.
+/// With more sessions than this, large machines are no faster and only use more memory.
 const MOST_SESSIONS: usize = 4;
 
 /// The process has one environment, which lives as long as the process: ONNX
@@ -33,7 +33,7 @@ pub(crate) fn ready(directory: &ModelDirectory) -> Result<(), Error> {
     library(directory).map(|_| ())
 }
 
-/// Loads the library, unless it is.
+/// Loads the library, unless it is loaded already.
 pub(crate) fn library(directory: &ModelDirectory) -> Result<Environment, Error> {
     environment(&directory.library(Library::OnnxRuntime)?)
 }
@@ -52,8 +52,8 @@ fn environment(library: &Path) -> Result<Environment, Error> {
     Ok(environment)
 }
 
-/// What a batch gives: the tensor that was asked for, still in the runtime's
-/// memory, because copying it costs more than pooling it.
+/// The output of a batch: the requested tensor, still in the runtime's memory,
+/// because copying it costs more than pooling it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Output<'a> {
     pub(crate) shape: Vec<usize>,
@@ -81,7 +81,7 @@ struct Shared {
     idle: Mutex<Vec<Session>>,
 }
 
-/// One input of the model, and what it is fed with.
+/// One input of the model, and its role.
 #[derive(Debug, Clone)]
 struct Input {
     name: String,
@@ -98,8 +98,8 @@ enum Role {
 }
 
 impl SessionPool {
-    /// Loads a model file. Of its outputs the first float tensor is read whose
-    /// number of dimensions is in `ranks`, trying these in order.
+    /// Loads a model file. It reads the first float output whose number of
+    /// dimensions is in `ranks`; the ranks are tried in order.
     pub(crate) fn open(
         directory: &ModelDirectory,
         cpu: &CpuBudget,
@@ -157,7 +157,7 @@ impl SessionPool {
         .await
     }
 
-    /// Work on one core that is no inference, such as making tokens.
+    /// Runs other work than inference on one core, such as tokenisation.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
@@ -245,8 +245,8 @@ impl Input {
 }
 
 /// The output to read, and the length of its vectors if that is fixed.
-/// Exporters leave all kinds of outputs in a graph; what they are called is no
-/// guide, how many dimensions they have is.
+/// Exporters leave all kinds of outputs in a graph; their names are no guide,
+/// but their numbers of dimensions are.
 fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, Option<usize>), String> {
     let shape_of = |outlet: &Outlet| match outlet.dtype() {
         ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } => Some(shape.to_vec()),

@@ -5,7 +5,7 @@ use super::{super::http::Redactor, content};
 use crate::OnPiece;
 use serde_json::{Value, json};
 
-/// What has come of a streamed answer.
+/// The chunks of a streamed answer that have arrived.
 pub(super) struct Chunks<'a> {
     on_piece: &'a OnPiece,
     /// A secret may be spread over chunks.
@@ -61,13 +61,13 @@ impl<'a> Chunks<'a> {
         !self.text.is_empty()
     }
 
-    /// Whether the answer said why it ends: then it is whole, whatever becomes
-    /// of its stream.
+    /// Whether the answer has stated why it ends: then it is complete, whatever
+    /// happens to its stream.
     pub(super) fn is_finished(&self) -> bool {
         self.finish.is_some()
     }
 
-    /// The answer, with the rest of its text handed out.
+    /// The complete answer; hands out the rest of its text.
     pub(super) fn whole(mut self) -> Value {
         let redactor = std::mem::take(&mut self.redactor);
         self.say(&redactor.end());

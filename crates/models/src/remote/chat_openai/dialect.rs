@@ -1,7 +1,7 @@
-//! What an endpoint does not take: what the settings leave out, and what it was
-//! found to refuse. Servers that speak OpenAI's protocol differ in its newer parts, and say so only by refusing; the
-//! refusal is free, so the same request is sent at once in other words, and
-//! the next ones begin with them.
+//! The parts of the protocol that an endpoint does not accept: those that the settings leave out, and those that the
+//! endpoint refused. Servers that speak OpenAI's protocol differ in its newer parts, and show that only by refusing.
+//! A refusal is free, so the same request is sent again at once in another form, and later requests begin with that
+//! form.
 
 use crate::{ChatRequest, Message, Role, remote::refusal::refuses_schema, schema};
 use serde_json::{Map, Value, json};
@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 pub(super) const OLD_LIMIT: &str = "max_tokens";
 pub(super) const NEW_LIMIT: &str = "max_completion_tokens";
 
-/// The words in which an endpoint is spoken to.
+/// The form of requests to an endpoint.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Dialect {
-    /// The newer name of the limit is wanted.
+    /// The endpoint wants the newer name of the token limit.
     pub(super) new_limit: bool,
     /// The parameter that asks for the counts of a stream is refused.
     pub(super) no_stream_options: bool,
@@ -22,19 +22,19 @@ pub(super) struct Dialect {
     pub(super) no_schema: bool,
 }
 
-/// What a refusal teaches.
+/// A lesson from a refusal.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Lesson {
     /// How to ask again.
     pub(super) dialect: Dialect,
-    /// Whether it holds for other requests too.
+    /// Whether it also holds for other requests.
     pub(super) lasts: bool,
 }
 
 impl Dialect {
     /// How to ask again after a request in this dialect was refused with this
-    /// message; nothing if it was refused for another reason. A lesson is
-    /// learned once, so asking again comes to an end.
+    /// message; none if it was refused for another reason. A lesson is learned
+    /// only once, so asking again comes to an end.
     pub(super) fn after(self, message: &str, request: &ChatRequest, streams: bool) -> Option<Lesson> {
         let has = |words: &str| message.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == words);
         let learned = |dialect| Some(Lesson { dialect, lasts: true });
@@ -56,7 +56,7 @@ impl Dialect {
         None
     }
 
-    /// All that either knows.
+    /// The lessons of both dialects.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             new_limit: self.new_limit || other.new_limit,
@@ -66,7 +66,7 @@ impl Dialect {
         }
     }
 
-    /// The messages of a request, with its schema where it must stand there.
+    /// The messages of a request, with its schema if the schema must be in them.
     pub(super) fn messages(self, request: &ChatRequest) -> Vec<Value> {
         let messages = if self.no_schema { schema::in_words(request) } else { request.messages.clone() };
         let written = |message: &Message| {
@@ -80,7 +80,7 @@ impl Dialect {
         messages.iter().map(written).collect()
     }
 
-    /// Adds what asks for a stream.
+    /// Adds the parameters that ask for a stream.
     pub(super) fn ask_for_stream(self, body: &mut Map<String, Value>) {
         body.insert("stream".to_owned(), json!(true));
         if !self.no_stream_options {

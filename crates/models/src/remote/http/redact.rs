@@ -1,11 +1,12 @@
-//! Takes secrets out of text that comes in pieces: a gateway may send our
+//! Removes secrets from text that arrives in pieces: a gateway may send our
 //! headers back, and cut them anywhere.
 
-/// What stands in the place of a secret.
+/// The replacement of a secret.
 pub(super) const REDACTED: &str = "[redacted]";
 
-/// Text on its way, without secrets. What may be the beginning of a secret is
-/// held back until it is known to be none, so never more than the longest.
+/// A text that arrives in pieces, without secrets. Text that may be the
+/// beginning of a secret is held back until it is known not to be one; this is
+/// never more than the longest secret.
 #[derive(Debug, Default)]
 pub(crate) struct Redactor {
     /// The longest first: one may hold another.
@@ -19,14 +20,14 @@ impl Redactor {
         Self { secrets, held: String::new() }
     }
 
-    /// Takes a piece, and gives what is known to hold no secret. However the
-    /// text is cut, all that is given is the same.
+    /// Takes a piece, and returns the text that is known to hold no secret.
+    /// However the text is cut, the returned text is the same in all.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         self.held.push_str(piece);
         self.release(false)
     }
 
-    /// What is left at the end of the text.
+    /// The rest, at the end of the text.
     pub(crate) fn end(mut self) -> String {
         self.release(true)
     }

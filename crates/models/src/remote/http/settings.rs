@@ -11,7 +11,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
-/// A header's value that begins so is the name of a variable.
+/// The value of a header that begins like this is the name of a variable.
 const FROM_ENVIRONMENT: &str = "env:";
 /// Headers whose value is a secret, so that it may not stand in a file.
 const SECRET_HEADERS: [&str; 6] =
@@ -21,11 +21,11 @@ const SECRET_PARAMETERS: [&str; 5] = ["key", "api_key", "api-key", "access_token
 /// In seconds.
 const YEAR: f64 = 365.0 * 86_400.0;
 const NO_QUERY: &BTreeMap<String, String> = &BTreeMap::new();
-/// The largest answer, where nothing else is said: 16 MiB.
+/// The largest answer if the settings do not say: 16 MiB.
 pub(crate) const MAX_RESPONSE: usize = 16 << 20;
 /// Headers of an answer; the HTTP client bounds their length, 400 kB in all.
 const MAX_HEADERS: usize = 100;
-/// How long `ready` waits for a sign of life.
+/// How long `ready` waits for an answer.
 const PROBE: Duration = Duration::from_secs(10);
 
 /// The part of a remote model's settings that is about its endpoint.
@@ -47,7 +47,7 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) manner: Manner,
 }
 
-/// What a provider's endpoints want, whatever the settings are.
+/// The requirements of a provider's endpoints, whatever the settings are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Manner {
     /// What a base URL looks like, for whoever left it out.
@@ -56,7 +56,7 @@ pub(crate) struct Manner {
     pub(crate) key_header: Option<&'static str>,
     /// Headers of every request.
     pub(crate) headers: &'static [(&'static str, &'static str)],
-    /// How to find out at no cost whether it answers and takes the key.
+    /// A free request that shows whether the endpoint answers and accepts the key.
     pub(crate) probe: Probe,
 }
 
@@ -65,8 +65,9 @@ pub(crate) struct Manner {
 pub(crate) enum Probe {
     /// Asks for the list of models.
     Models,
-    /// Sends what is no conversation to this path of a model, for endpoints
-    /// that list nothing: they look at the key first, and then refuse it.
+    /// Sends a body that is not a conversation to this path of a model, for
+    /// endpoints without a list of models: they check the key first, and then
+    /// refuse the body.
     Nonsense(fn(&str) -> String),
 }
 
@@ -76,7 +77,7 @@ impl Manner {
 }
 
 impl EndpointSettings<'_> {
-    /// The settings of nobody's endpoint, to be completed.
+    /// Empty settings, to be completed.
     pub(crate) const PLAIN: EndpointSettings<'static> = EndpointSettings {
         model: "",
         base_url: "",
@@ -91,7 +92,7 @@ impl EndpointSettings<'_> {
         manner: Manner::OPENAI,
     };
 
-    /// The base URL in its one spelling: what an identity shows.
+    /// The base URL in its normal form, as an identity shows it.
     pub(crate) fn base(&self) -> Result<String, Error> {
         if self.model.trim().is_empty() {
             return Err(Error::Config(
@@ -131,7 +132,7 @@ impl EndpointSettings<'_> {
         for (name, value) in self.manner.headers {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
-        // An empty name is how a default is unset: the endpoint wants no key.
+        // An empty name turns a default off: the endpoint wants no key.
         if let Some(variable) = self.api_key_env.filter(|variable| !variable.is_empty()) {
             let key = self.secret(cx, variable, &mut secrets)?;
             let (header, value) = match self.manner.key_header {
@@ -162,10 +163,10 @@ impl EndpointSettings<'_> {
             .default_headers(headers)
             .connect_timeout(connect_timeout)
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
-            // A redirect would carry prompts to a host that nobody named.
+            // A redirect would carry prompts to a host that the user did not name.
             .redirect(reqwest::redirect::Policy::none())
             .http1_max_headers(MAX_HEADERS)
-            // Answers as they are, whatever else is compiled in.
+            // Answers are read as they are, even if decompression is compiled in.
             .no_gzip()
             .build()
             .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
@@ -189,8 +190,8 @@ impl EndpointSettings<'_> {
         if response.status().is_success() {
             return Ok(());
         }
-        // Not every server lists its models, so any answer is a sign of life
-        // but one about the key, the account or the server's own health.
+        // Not every server lists its models, so any answer shows that it works,
+        // except one about the key, the account or the server's own health.
         match endpoint.refusal(response, started).await {
             error @ (Error::Authentication { .. } | Error::QuotaExhausted { .. }) => Err(error),
             error @ Error::Server { status: 500.., .. } => Err(error),
@@ -215,7 +216,7 @@ impl EndpointSettings<'_> {
     }
 
     fn duration(&self, name: &str, seconds: f64) -> Result<Duration, Error> {
-        // A time limit of more than a year is none, and sums of it overflow.
+        // A time limit of more than a year means none; sums of longer ones overflow.
         let duration = Duration::try_from_secs_f64(seconds.min(YEAR)).ok().filter(|duration| !duration.is_zero());
         duration
             .ok_or_else(|| Error::Config(format!("{}: `{name}` must be above 0 seconds, not {seconds}", self.model)))

@@ -6,10 +6,10 @@
 //! events", on how an event stream is interpreted. `id` and `retry` are about
 //! coming back to a stream, which no provider offers for answers.
 
-/// More bytes than this are no event of an answer.
+/// An event with more bytes than this cannot be part of an answer.
 const MOST: usize = 16 << 20;
 
-/// The mark that a file or stream may begin with.
+/// The mark that a stream may begin with.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// One event.
@@ -73,7 +73,7 @@ impl Parser {
         if line.is_empty() {
             return self.event();
         }
-        // A line is whole, so no character of it is cut in half.
+        // The line is complete, so no character of it is cut in half.
         let line = String::from_utf8_lossy(line);
         let (field, value) = line.split_once(':').unwrap_or((&line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);

@@ -1,9 +1,9 @@
 //! Answers that an endpoint sends piece by piece, as server-sent events.
 //!
-//! A whole answer may take `timeout_seconds`. A streamed one shows that it
-//! goes on, so there it is the longest silence, before the first event and
-//! between two; in all it may take [`PATIENCE`] times as long. Its events
-//! together are no larger than a whole answer may be.
+//! A complete answer may take `timeout_seconds`. A streamed answer shows that
+//! it makes progress, so there this is the longest silence before the first
+//! event and between two events; in all the answer may take [`PATIENCE`] times
+//! as long. All its events together may be no larger than a complete answer.
 
 use super::{
     Endpoint,
@@ -16,22 +16,22 @@ use serde_json::Value;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How many times the longest silence a streamed answer may take in all.
+/// A streamed answer may take this many times the longest silence.
 const PATIENCE: u32 = 10;
 /// What OpenAI's protocol has at the end.
 const DONE: &str = "[DONE]";
 
-/// How a request for a stream ended. Whether that was the end of the answer
-/// is for the protocol to say.
+/// How a stream ended. The protocol decides whether that was also the end of
+/// the answer.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// There was no stream: the server sent its answer as one.
+    /// The server sent a complete answer instead of a stream.
     Whole(Value),
-    /// The server said that this was all.
+    /// The server said that this was the end.
     Done,
-    /// The server closed the stream without a word.
+    /// The server closed the stream without saying so.
     Closed,
-    /// The connection broke, or nothing came any more.
+    /// The connection broke, or nothing arrived any more.
     Broken(Error),
 }
 
@@ -64,7 +64,7 @@ impl Endpoint {
         }
         let mut parser = Parser::default();
         let mut received = 0;
-        // Comments keep a connection open, but are no progress.
+        // Comments keep a connection open, but do not count as progress.
         let mut last = Instant::now();
         loop {
             let events = match timeout_at(last + self.timeout, response.chunk()).await {
@@ -109,12 +109,12 @@ impl Endpoint {
         self.timeout.saturating_mul(PATIENCE)
     }
 
-    /// Nothing came for as long as an answer may take.
+    /// The error if nothing arrived for as long as an answer may take.
     pub(crate) fn silent(&self) -> Error {
         Error::Timeout { model: self.model.clone(), after: self.timeout }
     }
 
-    /// The answer ended before its end: the next attempt may go better.
+    /// The error if an answer stopped too early: the next attempt may succeed.
     pub(crate) fn broken_off(&self) -> Error {
         Error::connection(&self.base, "the answer broke off in the middle")
     }
@@ -125,7 +125,7 @@ impl Endpoint {
     }
 }
 
-/// What has begun was not refused: it must not be asked in other words.
+/// An answer that has begun was not refused, so it must not be asked for in another form.
 pub(crate) fn after_the_beginning(error: Error) -> Error {
     match error {
         Error::Refused { endpoint, status, message } => Error::Server { endpoint, status, message, retry_after: None },

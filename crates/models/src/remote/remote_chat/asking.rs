@@ -1,5 +1,5 @@
-//! A chat model behind an endpoint, once its settings are read: what it is
-//! asked, whoever speaks its protocol, and how its tokens are counted.
+//! A chat model behind an endpoint, after its settings were read: asks requests
+//! in the model's protocol, and counts their tokens.
 
 use crate::{
     ChatModel, ChatRequest, ChatResponse, Error, Finish, OnPiece, Usage, estimated_tokens,
@@ -9,21 +9,21 @@ use async_trait::async_trait;
 use serde_json::{Map, Value};
 use std::time::Instant;
 
-/// A way to put a request to a model and to understand what comes back.
+/// Sends requests to a model in one protocol, and reads the answers.
 #[async_trait]
 pub(crate) trait Speaker: Send + Sync {
-    /// Asks once. Where somebody listens, the text of the reply was handed
-    /// out, piece by piece if the endpoint sends it so.
+    /// Asks once. If `on_piece` is given, the text of the reply is handed out:
+    /// in pieces if the endpoint streams it.
     async fn ask(&self, model: &Target<'_>, request: &ChatRequest, on_piece: Option<&OnPiece>) -> Result<Reply, Error>;
 
     /// See [`ChatModel::tells_probabilities`].
     fn tells_probabilities(&self, model: &Target<'_>) -> bool;
 }
 
-/// The longest text of an answer, in bytes: twice what any model writes.
+/// The longest text of an answer, in bytes: twice as much as any model writes.
 const MAX_TEXT: usize = 1 << 20;
 
-/// What a speaker speaks to.
+/// The model that a speaker asks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) endpoint: &'a Endpoint,
@@ -31,7 +31,7 @@ pub(crate) struct Target<'a> {
     pub(crate) extra: &'a Map<String, Value>,
 }
 
-/// What a model said.
+/// A model's reply.
 pub(crate) struct Reply {
     /// Without our secrets.
     pub(crate) text: String,
@@ -45,7 +45,7 @@ pub(crate) struct Reply {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counted {
     pub(crate) prompt: Option<u64>,
-    /// Of these, taken from a cache.
+    /// Tokens among these that were taken from a cache.
     pub(crate) cached: u64,
     pub(crate) completion: Option<u64>,
 }
@@ -61,11 +61,11 @@ impl Target<'_> {
         self.omit.iter().any(|omitted| omitted == parameter)
     }
 
-    /// Whether all that the settings leave out can be left out: a misspelt
-    /// name would be sent all the same, and without a word.
+    /// Checks that all parameters that the settings omit can be omitted: a
+    /// misspelt name would have no effect.
     ///
     /// # Errors
-    /// The first that cannot, and those that can.
+    /// Names the first parameter that cannot be omitted, and those that can.
     pub(crate) fn omits_only(&self, known: &[&str]) -> Result<(), Error> {
         match self.omit.iter().find(|name| !known.contains(&name.as_str())) {
             Some(name) => {
@@ -77,7 +77,7 @@ impl Target<'_> {
     }
 }
 
-/// What a chat model adds to its endpoint.
+/// The part of a chat model that its endpoint does not have.
 pub(super) struct Chat {
     pub(super) speaker: Box<dyn Speaker>,
     pub(super) omit: Vec<String>,
@@ -140,7 +140,7 @@ impl Remote<Chat> {
             let reason = format!("its text has {} bytes, more than any model writes", text.len());
             return Err(self.endpoint.malformed(reason));
         }
-        // A server that counts nothing is counted for, so that a budget of
+        // If a server counts no tokens, they are estimated, so that a budget of
         // tokens or money still holds.
         let usage = Usage {
             prompt_tokens: usage.prompt.unwrap_or_else(|| prompt_tokens(request) as u64),

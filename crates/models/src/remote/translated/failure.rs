@@ -1,5 +1,5 @@
-//! What the errors of `genai` mean: it wraps what the endpoint said, or what
-//! became of the connection.
+//! Interprets the errors of `genai`, which wrap the endpoint's message or a
+//! failure of the connection.
 
 use crate::{Error, RateHints, remote::remote_chat::Target};
 use genai::webc::Error as Web;
@@ -28,12 +28,12 @@ pub(super) fn of_a_call(model: &Target<'_>, error: genai::Error, sent: Instant) 
             }
             blocked(model, &response_body).unwrap_or_else(|| endpoint.malformed(cause))
         }
-        // The rest is about requests that cannot be put into the provider's terms.
+        // The other errors are about requests that the provider's protocol cannot express.
         other => Error::Config(format!("{}: {other}", model.name())),
     }
 }
 
-/// Why a stream ended before its end; `last` is what came last.
+/// Why a stream stopped too early; `last` is its last event.
 pub(super) fn of_a_stream(model: &Target<'_>, error: genai::Error, last: &str, sent: Instant) -> Error {
     let endpoint = &model.endpoint;
     match error {
@@ -65,7 +65,7 @@ pub(super) fn of_a_stream(model: &Target<'_>, error: genai::Error, last: &str, s
     }
 }
 
-/// How Gemini says that it does not look at a prompt.
+/// The error if Gemini refuses to read a prompt.
 fn blocked(model: &Target<'_>, body: &Value) -> Option<Error> {
     let reason = body.pointer("/promptFeedback/blockReason")?.as_str()?;
     Some(model.endpoint.filtered(&format!("the prompt was blocked: {reason}")))

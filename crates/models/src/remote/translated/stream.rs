@@ -1,5 +1,5 @@
-//! Answers that are sent while they are written. `genai` reads the events;
-//! how long they may take, and when an answer is whole, is as for every
+//! Streamed answers through `genai`, which reads the events. The rules for how
+//! long they may take, and when an answer is complete, are those of every
 //! endpoint.
 
 use super::{
@@ -15,7 +15,7 @@ use genai::chat::ChatStreamEvent;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::{Instant, timeout_at};
 
-/// The text that came so far.
+/// The text that has arrived so far.
 struct Heard<'a> {
     text: String,
     on_piece: &'a OnPiece,
@@ -66,7 +66,7 @@ impl Translator {
         let stream = self.client.exec_chat_stream(self.stream_target.clone(), asked, Some(&options)).await;
         let mut stream = stream.map_err(|error| failure::of_a_call(model, error, sent))?.stream;
         let mut redactor = endpoint.redactor();
-        // Signs of life keep a connection open, but are no progress.
+        // Signs of life keep a connection open, but do not count as progress.
         let mut last = sent;
         loop {
             let deadline = (last + endpoint.timeout()).min(sent + endpoint.patience());
@@ -81,7 +81,7 @@ impl Translator {
                     heard.take(&redactor.push(&chunk.content));
                 }
                 ChatStreamEvent::End(end) => {
-                    // Without a reason the connection ended, not the answer.
+                    // Without a reason, the connection ended and not the answer.
                     let reason = end.captured_stop_reason.ok_or_else(|| endpoint.broken_off())?;
                     let finish = finish(model, &reason)?;
                     heard.take(&redactor.end());
