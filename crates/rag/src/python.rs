@@ -123,7 +123,7 @@ pub const UNKEYED: &[&str] = &["timeout_seconds"];
 /// Checks a time limit.
 ///
 /// # Errors
-/// If the time is not positive and finite.
+/// If the limit is not above 0, or is longer than a million seconds.
 pub fn check_timeout(seconds: f64) -> Result<(), String> {
     match seconds > 0.0 && seconds <= 1e6 {
         true => Ok(()),
@@ -148,6 +148,7 @@ pub struct Script<'a> {
 
 impl Script<'_> {
     /// The parameters of the function, in the order of `known`.
+    ///
     /// # Errors
     /// If there is no source, no such function, or a parameter that is not known.
     pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, String> {

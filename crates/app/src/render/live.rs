@@ -1,5 +1,6 @@
 //! The live tables on standard error: operators, and below them the models
 //! that are called.
+//!
 //! On a terminal the tables are redrawn in place. Elsewhere (a log, CI) they
 //! become lines: few enough that logs stay short, and at the end one for each
 //! model.
