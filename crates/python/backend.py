@@ -25,7 +25,7 @@ import maturin
 from maturin import *  # noqa: F403: the hooks of PEP 517 and PEP 660
 
 SOURCES = Path("crates/python/python")
-# Instructions that not every machine has; llama.cpp is told so, since its build may have been told otherwise before.
+# Instructions that not every machine has. They are set to OFF for llama.cpp, because `make` may have set them to ON.
 INSTRUCTIONS = ("GGML_AVX512", "GGML_AVX512_VNNI", "GGML_AVX512_VBMI", "GGML_AVX512_BF16")
 
 
@@ -36,7 +36,7 @@ def portable(environment: MutableMapping[str, str]) -> None:
     for name in [name for name in environment if name.startswith("GGML_")]:
         del environment[name]
     environment.update((name, "OFF") for name in INSTRUCTIONS)
-    # Not the folder of `cargo build`, for other flags build llama.cpp anew each time.
+    # A folder of its own: with other flags in the folder of `cargo build`, llama.cpp would be built anew each time.
     environment["CARGO_TARGET_DIR"] = str(Path(environment.get("CARGO_TARGET_DIR", "target")) / "portable")
 
 

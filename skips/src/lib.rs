@@ -1,10 +1,10 @@
-//! How a test says that it did nothing, because a server, a library or a model
-//! is not there: it prints why, and writes it down for the end of `make test`.
-//! `cargo xtask skips` counts and names what was written.
+//! Lets a test report that it was skipped because a server, a library or a
+//! model is not there: it prints the reason, and writes it to a file for the
+//! end of `make test`. `cargo xtask skips` counts and names the skipped tests.
 
 use std::{fs::OpenOptions, io::Write};
 
-/// Tells why the calling test ends without having tested anything. Where
+/// Reports why the calling test ends without having tested anything. If
 /// `REVERIE_TEST_SKIPS` names a file, a line with the test and the reason is
 /// appended to it.
 ///

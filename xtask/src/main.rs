@@ -1,5 +1,5 @@
-//! `cargo xtask tidy`: checks of the invariants that the compiler cannot make.
-//! `cargo xtask skips FILE`: counts and names the tests that did nothing.
+//! `cargo xtask tidy`: checks invariants that the compiler cannot check. `cargo
+//! xtask skips FILE`: counts and names the skipped tests.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +24,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("xtask", &[]),
 ];
 
-/// Words that only the crates which face people may use, and why.
+/// Words that only the crates `app` and `python` may use, and why.
 const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[
     ("println!", "only `app` prints"),
     ("eprintln!", "only `app` prints"),
@@ -34,27 +34,27 @@ const BANNED_IN_LIBRARIES: &[(&str, &str)] = &[
     ("process::exit", "only `app` ends the process"),
 ];
 
-/// Names of a store, which are built and read in one file only. The store's
-/// own names are constants of `crates/store/src/names.rs`.
+/// Names in a store, which only one file may build and read. The store's own
+/// names are constants of `crates/store/src/names.rs`.
 const NAMES: &[&str] =
     &["\"artifacts/", "\"partial/", "\"questions/{", "\"runs/{", "join(\"runs\")", "join(\"artifacts\")"];
 const LAYOUT: &str = "crates/lab/src/layout.rs";
 
-/// Crates that do not know how people call them: which command mends an error
-/// is said by `crates/app/src/advice.rs`.
+/// Crates that do not know by which command people call them:
+/// `crates/app/src/advice.rs` adds the command that mends an error.
 const WITHOUT_COMMANDS: &[&str] =
     &["crates/executor/", "crates/store/", "crates/models/", "crates/rag/", "crates/eval/"];
 
-/// Why a test may be skipped where tests decide whether a change is good; any
-/// other reason is a fault of the machine or of its set-up.
+/// The reasons for which a test may be skipped in CI; any other reason is a
+/// fault of the machine or of its setup.
 const ALLOWED_SKIPS: &[&str] = &[
-    // Weights of up to 1 GB.
+    // Their weights are up to 1 GB.
     "REVERIE_TEST_MODELS is not set",
-    // It is the system's, and nothing here installs into the system.
+    // PostgreSQL comes from the system, and nothing here installs into the system.
     "PostgreSQL is neither in",
 ];
 
-/// Words that nothing committed may hold.
+/// Words that no committed file may hold.
 const BANNED_EVERYWHERE: &[(&str, &str)] = &[
     ("pypi.org", "ask the package tool for its index instead of naming a registry's host"),
     ("pythonhosted", "ask the package tool for its index instead of naming a registry's host"),
@@ -99,7 +99,7 @@ fn direction(root: &Path, complaints: &mut Vec<String>) {
     }
 }
 
-/// Names the tests that did nothing; in CI an unexpected one is a failure.
+/// Names the skipped tests; in CI an unexpected one is a failure.
 fn skips(file: Option<&str>, complaints: &mut Vec<String>) {
     let text = file.and_then(|file| fs::read_to_string(file).ok()).unwrap_or_default();
     let mut lines: Vec<&str> = text.lines().collect();
@@ -124,8 +124,8 @@ fn tracked(root: &Path, pattern: &str) -> Vec<PathBuf> {
     text.lines().map(|line| root.join(line)).filter(|path| path.is_file()).collect()
 }
 
-/// Every Rust file says what it is for; libraries keep to themselves; nothing
-/// names what it must not.
+/// Checks the files: every Rust file says what it is for, libraries do not
+/// print or read the environment, and no file holds a banned word.
 fn files(root: &Path, complaints: &mut Vec<String>) {
     for path in tracked(root, "*") {
         let Ok(text) = fs::read_to_string(&path) else { continue };
@@ -159,7 +159,8 @@ fn files(root: &Path, complaints: &mut Vec<String>) {
     }
 }
 
-/// What stands in one file stands in no other; comments may speak of it.
+/// Checks that names of a store are built in one file only, and that libraries
+/// name no commands; comments may do both.
 fn places(name: &str, code: &str, complaints: &mut Vec<String>) {
     let lines = || code.lines().filter(|line| !line.trim_start().starts_with("//"));
     for word in NAMES.iter().filter(|word| name != LAYOUT && lines().any(|line| line.contains(**word))) {

@@ -1,6 +1,6 @@
-//! What to do about an error, in commands. Libraries say what happened and
-//! where; how people call them is known here. Whoever puts an error into words
-//! adds what is said here, also where the words are kept for later.
+//! Advice about errors, as commands. Libraries say what happened and where;
+//! only this crate knows by which command people call them. The advice is added
+//! wherever an error is put into words, even if the words are stored for later.
 
 use eval::dataset::UnwritableFile;
 use models::Absence;
@@ -10,7 +10,7 @@ use store::Fate;
 
 const START: &str = "start one with `reverie run`";
 
-/// Has errors told with what to do about them, from here on.
+/// From here on, errors are shown together with advice.
 pub fn give() {
     store::set_advice(advice);
 }
@@ -26,7 +26,7 @@ fn advice(error: &(dyn Error + 'static)) -> Option<String> {
     None
 }
 
-/// About one error, whatever caused it.
+/// The advice about one error, without its causes.
 fn about(error: &(dyn Error + 'static)) -> Option<String> {
     if let Some(error) = error.downcast_ref() {
         return about_lab(error);
@@ -54,7 +54,7 @@ fn about(error: &(dyn Error + 'static)) -> Option<String> {
 
 fn about_lab(error: &lab::Error) -> Option<String> {
     match error {
-        // These are shown as what they hold.
+        // These variants show the error inside them.
         lab::Error::Store(error) => about_store(error),
         lab::Error::Model(error) => about_models(error),
         lab::Error::Stage(rag::Error::Model(error)) => about_models(error),

@@ -1,5 +1,5 @@
-//! What the process' surroundings say: where models are, which variables are
-//! set, whether somebody is watching.
+//! The environment of the process: the folder of models, variables, and whether
+//! a person watches standard error.
 
 use lab::{Choice, Experiment, Progress, ScoringSpec, Session, Setup, SpecError};
 use models::{ModelDirectory, PullOptions};
@@ -46,17 +46,17 @@ pub fn pull_options() -> PullOptions {
     PullOptions { hub_token: variable("HF_TOKEN"), ..PullOptions::default() }
 }
 
-/// The interpreter of functions whose settings name none: that of the active
-/// virtual environment, else the first `python3` of the path.
+/// The interpreter for functions whose settings name none: that of the active
+/// virtual environment, otherwise the first `python3` in the path.
 fn interpreter() -> String {
     let active = variable("VIRTUAL_ENV").map(|folder| Path::new(&folder).join("bin").join("python"));
     active.filter(|path| path.exists()).map_or_else(|| "python3".to_owned(), |path| path.display().to_string())
 }
 
-/// What libraries are given instead of an environment.
+/// The setup that libraries get instead of an environment.
 pub fn setup(cancel: CancellationToken) -> Setup {
     crate::advice::give();
-    // A Python program has set its own already.
+    // A Python program has set its own interpreter already.
     rag::python::set_interpreter(interpreter());
     Setup {
         directory: model_directory(),
@@ -73,8 +73,8 @@ pub fn setup(cancel: CancellationToken) -> Setup {
     }
 }
 
-/// How object stores are reached: variables such as `AWS_ACCESS_KEY_ID`, and
-/// what they leave open from the profile that the AWS tools share.
+/// Options for object stores: variables such as `AWS_ACCESS_KEY_ID`; missing
+/// ones are taken from the profile that the AWS tools share.
 pub fn store_options() -> Vec<(String, String)> {
     let mut options = store::environment_options(env::vars());
     let home = || env::var_os("HOME").map(PathBuf::from);
@@ -85,7 +85,7 @@ pub fn store_options() -> Vec<(String, String)> {
     let profile = variable("AWS_PROFILE").unwrap_or_else(|| "default".to_owned());
     let credentials = text("AWS_SHARED_CREDENTIALS_FILE", "credentials");
     let profile = store::profile_options(&profile, &credentials, &text("AWS_CONFIG_FILE", "config"));
-    // A key, its secret and its token come from one place.
+    // A key, its secret and its token must come from one source.
     let is_key = |name: &str| ["aws_access_key_id", "aws_secret_access_key", "aws_session_token"].contains(&name);
     let has_key = options.iter().any(|(name, _)| is_key(name));
     let has_endpoint = options.iter().any(|(name, _)| name.starts_with("aws_endpoint"));
@@ -104,7 +104,7 @@ pub fn open(path: &Path, setup: Setup) -> Result<Session, Failure> {
     Ok(Session::open(read(path)?, setup)?)
 }
 
-/// A session and the folder that it needs for as long as it lives.
+/// A session, and the folder that it needs as long as it lives.
 pub struct Opened {
     session: Session,
     _scratch: Option<Scratch>,
@@ -118,7 +118,7 @@ impl Deref for Opened {
     }
 }
 
-/// A folder of this process alone, removed at its end.
+/// A folder of this process only, removed at its end.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -133,19 +133,19 @@ impl Drop for Scratch {
     }
 }
 
-/// Reads an experiment file, and opens its store for a verb that only shows
-/// what is there: a folder is not written to.
+/// Reads an experiment file, and opens its store for a command that only shows
+/// something: a store in a folder is not written to.
 pub fn open_to_read(path: &Path, setup: Setup) -> Result<Opened, Failure> {
     let experiment = read(path)?;
-    // What comes from an object store is kept beside the experiment.
+    // Objects from an object store are cached beside the experiment.
     if experiment.store.contains("://") {
         return open_or_read(path, setup);
     }
     reading(experiment, setup)
 }
 
-/// Reads an experiment file, and opens its store; only to be read, where it
-/// cannot be written to.
+/// Reads an experiment file, and opens its store; if the store cannot be
+/// written to, only to read.
 pub fn open_or_read(path: &Path, setup: Setup) -> Result<Opened, Failure> {
     match Session::open(read(path)?, setup.clone()) {
         Err(lab::Error::Store(store::Error::File { source, .. }) | lab::Error::File { source, .. })
@@ -172,7 +172,7 @@ pub fn read(path: &Path) -> Result<Experiment, Failure> {
         .map_err(|errors| mistakes(path, &errors, "experiment file; nothing was run"))
 }
 
-/// Reads what to score answers by: a file, and what is chosen instead.
+/// Reads the settings for scoring answers: a file, and the choices that replace parts of it.
 pub fn read_scoring(path: Option<&Path>, choice: &Choice) -> Result<ScoringSpec, Failure> {
     let Some(path) = path else {
         return ScoringSpec::parse("", ".", choice).map_err(|errors| {
@@ -202,7 +202,7 @@ fn mistakes(path: &Path, errors: &[SpecError], end: &str) -> Failure {
     Failure::usage(format!("{shown}\n{count} mistake{} in the {end}", if count == 1 { "" } else { "s" }))
 }
 
-/// Reads a file with a JSON object on each line; every faulty line is told.
+/// Reads a file with one JSON object in each line; reports every faulty line.
 pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     let (mut rows, mut faults) = (Vec::new(), Vec::new());
@@ -215,7 +215,7 @@ pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
     if faults.is_empty() { Ok(rows) } else { Err(Failure::usage(faults.join("\n"))) }
 }
 
-/// Whether somebody watches standard error.
+/// Whether a person watches standard error.
 pub fn watched() -> bool {
     std::io::stderr().is_terminal()
 }

@@ -10,10 +10,10 @@ use std::{collections::BTreeMap, time::Duration};
 /// A request that took longer than this has failed; packages take longer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 const UPLOAD: Duration = Duration::from_secs(600);
-/// So often a request is made again where the head could not be reached.
+/// How often a request is repeated if the head cannot be reached.
 const TRIES: u32 = 6;
 
-/// So often, and after such a pause, a cluster is asked that cannot take jobs yet.
+/// How often, and after which pause, a cluster is asked again that cannot take jobs yet.
 const AGENT_TRIES: u32 = 30;
 const AGENT_PAUSE: Duration = Duration::from_secs(2);
 
@@ -25,7 +25,7 @@ pub struct Jobs {
     token: Option<String>,
 }
 
-/// What the cluster says of a job.
+/// The cluster's state of a job.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Job {
     /// `PENDING`, `RUNNING`, `STOPPED`, `SUCCEEDED` or `FAILED`.
@@ -33,7 +33,7 @@ pub struct Job {
     /// What happened, for people.
     #[serde(default)]
     pub message: Option<String>,
-    /// What the program ended with.
+    /// The exit code of the program.
     #[serde(default)]
     pub driver_exit_code: Option<i32>,
 }
@@ -45,9 +45,9 @@ impl Job {
     }
 }
 
-/// What is to run.
+/// A job to submit.
 pub struct Submission {
-    /// Its name; none had it before.
+    /// Its name, which no other job had.
     pub id: String,
     /// The command line.
     pub entrypoint: String,
@@ -108,7 +108,7 @@ impl Jobs {
                 break;
             }
             let reason = self.refusal("submit the job", response).await;
-            // It was started, and only the answer got lost: nobody else has this name.
+            // The job was started and only the answer was lost: no other job has this name.
             if reason.contains("already exists") {
                 break;
             }
@@ -165,7 +165,7 @@ impl Jobs {
         if response.status().is_success() { Ok(response) } else { Err(self.refusal(what, response).await) }
     }
 
-    /// Sends, and sends again where the head is away or overloaded.
+    /// Sends a request, and repeats it if the head is away or overloaded.
     async fn send(&self, what: &str, request: impl Fn() -> RequestBuilder) -> Result<reqwest::Response, String> {
         let mut pause = Duration::from_millis(500);
         for attempt in 1.. {

@@ -1,7 +1,7 @@
-//! All that a person touches: the command line `reverie`. It alone prints,
-//! reads the environment and ends the process. The binary and the Python
-//! package call the same [`main`]; [`library`] is for Python programs that do
-//! without a command line.
+//! The part of Reverie that people use: the command line `reverie`. Only this
+//! crate prints, reads the environment and ends the process. The binary and the
+//! Python package call the same [`main`]; [`library`] is for Python programs
+//! that do not use the command line.
 
 #![expect(unreachable_pub, reason = "in a program, `pub` marks what a module offers to the others")]
 

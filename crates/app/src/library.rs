@@ -1,19 +1,19 @@
-//! What a program that is no command line does with an experiment: the same
-//! things in the same way, with values instead of prints.
+//! What a program can do with an experiment without the command line: the same
+//! actions, which return values instead of printing.
 
 use crate::{render, report::write_report};
 use lab::{Error, Prepared, Results, Session, layout::RunFile, track::Tracking};
 use tokio_util::sync::CancellationToken;
 
-/// Runs an experiment that was prepared to its end: results, report, and
-/// everything that belongs to a run in the store. Trackers show it as far as
-/// they have come; [`Tracking::finish`] waits for the rest.
+/// Runs a prepared experiment to its end: results, report, and all files of a
+/// run in the store. Trackers may still be behind; [`Tracking::finish`] waits
+/// for them.
 pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Tracking) {
-    // What failed in an earlier run of this process is tried anew.
+    // Functions that failed in an earlier run of this process are tried again.
     rag::python::forgive();
     let mut tracking = session.track(prepared);
     let results = ran(session, prepared).await;
-    // The report is a part of what trackers show.
+    // Trackers show the report too.
     tracking.stop();
     (results, tracking)
 }
@@ -33,7 +33,7 @@ pub fn report(results: &Results) -> Result<String, serde_json::Error> {
     render::report(results)
 }
 
-/// A page with nothing but the report's plot, and no question or passage in it.
+/// A page with only the report's plot; it holds no question and no passage.
 ///
 /// # Errors
 /// If the results cannot be written as JSON.
@@ -41,12 +41,12 @@ pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
     render::plot(results)
 }
 
-/// What functions of the user's own failed at, for people; none where nothing did.
+/// The failures of user functions as a text for people; none if there are none.
 pub fn function_failures(results: &Results) -> Option<String> {
     render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
 }
 
-/// What a session of this process is given, with these choices.
+/// The setup of a session of this process, with these choices.
 pub fn setup(
     connect: Option<lab::Connect>,
     budget_usd: Option<f64>,

@@ -14,9 +14,9 @@ pub enum Place {
     Job(RayEngineSpec),
 }
 
-/// Puts a choice of engine and address into an experiment, and tells where it
-/// runs. Left out, the experiment's own engine and address count; an address
-/// implies `ray`.
+/// Puts a choice of engine and address into an experiment, and returns where
+/// the experiment runs. Without a choice, the experiment's own engine and
+/// address count. An address implies `ray`.
 ///
 /// # Errors
 /// If there is no such engine, or the choice contradicts itself.

@@ -105,7 +105,7 @@ pub struct ScoreResults {
     pub partial: Option<String>,
     /// Scores that are missing because a provider failed.
     pub provider_errors: usize,
-    /// Scores that are missing because a function of the user's own failed.
+    /// Scores that are missing because a user's function failed.
     pub function_errors: usize,
     /// Entries of the journal that were damaged, so that their calls were
     /// made again.

@@ -90,7 +90,7 @@ pub(crate) struct Output {
     pub rows: usize,
     /// Rows without a result because a provider failed.
     pub errors: usize,
-    /// Rows without a result because a function of the user's own failed.
+    /// Rows without a result because a user's function failed.
     #[serde(default)]
     pub function_errors: usize,
     /// Whether rows are missing, here or in an input. Such an output must not

@@ -1,6 +1,6 @@
-//! Arrow batches as pandas, Polars and others make them of what our stages
-//! gave: with other types for the same texts and numbers, without the flags of
-//! what may be missing, and without columns that are not needed.
+//! Reads Arrow batches that pandas, Polars and other programs made from batches
+//! of our stages. They use other types for the same texts and numbers, lose the
+//! flags of nullable columns, and may lack columns that are not needed.
 
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Float32Array, RecordBatch, RecordBatchReader, StringArray, UInt8Array,
@@ -42,8 +42,8 @@ impl<'py> FromPyObject<'_, 'py> for Given {
     }
 }
 
-/// The batch with exactly these columns. One that is missing is made by
-/// `fill`, or is empty where its values may be missing.
+/// The batch with exactly these columns. A missing column is made by `fill`, or
+/// is empty if its values may be missing.
 pub(crate) fn with_columns(
     batch: &RecordBatch,
     schema: &Arc<Schema>,
@@ -165,8 +165,8 @@ fn converted(name: &str, array: &ArrayRef, to: &DataType) -> PyResult<ArrayRef> 
     })
 }
 
-/// Numbers as those of another type. pandas writes whole numbers as floats
-/// where some are missing.
+/// Numbers as numbers of another type. pandas writes integers as floats if some
+/// are missing.
 fn fitting<To: ArrowPrimitiveType>(
     name: &str,
     array: &ArrayRef,
@@ -180,7 +180,7 @@ where
     fn real<T: ArrowPrimitiveType<Native: Into<f64>>>(array: &ArrayRef) -> Vec<Option<i128>> {
         let number = |number: T::Native| {
             let number: f64 = number.into();
-            // What has a part behind the point fits nowhere, as -1 does not.
+            // A number with a fraction does not fit any integer type.
             if number.is_nan() { None } else { Some(if number.fract() == 0.0 { number as i128 } else { -1 }) }
         };
         array.as_primitive::<T>().iter().map(|value| value.and_then(number)).collect()

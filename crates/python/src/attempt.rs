@@ -1,14 +1,14 @@
 //! One attempt at a task, as an awaitable that steps the user's coroutine.
 //!
-//! It does three things that a plain `await` in the worker would not:
+//! It does three things that a plain `await` in the worker would not do:
 //! - the coroutine runs in its own copy of the context, as in a task of its
 //!   own, so that context variables set for one input are not seen by the next;
 //! - a result goes straight to the scheduler, without a step through Python;
 //! - attempts that never wait give way to the event loop now and then, so that
 //!   a signal is heard.
 //!
-//! Awaiting it gives `None` when the result was kept and `False` when it was
-//! not wanted any more, and raises what the coroutine raises.
+//! Awaiting it gives `None` if the result was kept, and `False` if the result
+//! was no longer wanted. It raises what the coroutine raises.
 
 use crate::{run::Scheduler, scheduler::Worker};
 use pyo3::{
@@ -33,7 +33,7 @@ enum State {
     /// Not yet begun.
     Fresh(Py<PyAny>),
     Running(Running),
-    /// Over, and letting the loop do something else first.
+    /// Over; the event loop may do something else first.
     GivingWay(bool),
     Over,
 }
@@ -72,7 +72,7 @@ impl Attempt {
         Ok(Running { run, coroutine: iterator, step, waited: false })
     }
 
-    /// Goes on until the coroutine waits (what it waits for) or ends (none).
+    /// Continues until the coroutine waits (returns what it waits for) or ends (returns none).
     fn advance(&mut self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let running = match std::mem::replace(&mut self.state, State::Over) {
             State::Fresh(payload) => self.begin(py, payload)?,

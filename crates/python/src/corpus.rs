@@ -1,5 +1,5 @@
-//! The files of a corpus for Ray Data: listed once, cut into the blocks that an
-//! engine would make of them, and read where a block's task runs.
+//! The files of a corpus for Ray Data: listed once, divided into the same
+//! blocks as by an engine, and read where a block's task runs.
 
 use crate::{arrow::wrong, process::check, remote::runtime, settings};
 use arrow_array::{ArrayRef, BinaryArray, RecordBatch, StringArray};
@@ -33,7 +33,7 @@ impl Corpus {
         limits: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let limits: Limits = settings::read("limits", settings::table(limits)?)?;
-        // Workers have working folders of their own.
+        // Workers have other working folders.
         let source = match source.contains("://") {
             true => source,
             false => std::path::absolute(&source).map_err(wrong)?.display().to_string(),

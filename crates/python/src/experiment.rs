@@ -1,4 +1,4 @@
-//! Experiments and pipelines for Python programs. What comes out is JSON; the
+//! Experiments and pipelines for Python programs. They return JSON; the
 //! package's `experiment.py` makes tables and pages of it.
 
 use crate::{
@@ -22,7 +22,7 @@ use std::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// How often Python is asked whether Ctrl-C was pressed, and told how it goes.
+/// How often Python is asked whether Ctrl-C was pressed, and is told the progress.
 const TICK: Duration = Duration::from_millis(250);
 /// How long work may take to end after Ctrl-C.
 const GRACE: Duration = Duration::from_secs(3);
@@ -53,8 +53,8 @@ pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
-/// Does work with the GIL released. Ctrl-C cancels it, and is raised when what
-/// was begun has ended.
+/// Runs work with the GIL released. Ctrl-C cancels the work, and is raised when
+/// calls that have begun are finished.
 fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
     py: Python<'_>,
     cancel: &CancellationToken,
@@ -70,7 +70,7 @@ fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
                     ended = &mut work => return ended,
                     () = tokio::time::sleep(TICK) => {}
                 }
-                // Who does not hear of the end is left behind.
+                // Work that does not end within the grace time is left behind.
                 if raised.as_ref().is_some_and(|(_, at)| at.elapsed() > GRACE) {
                     return Err(Error::Interrupted);
                 }
@@ -188,7 +188,7 @@ impl Experiment {
         })?;
         for note in notes {
             let note = CString::new(note.replace('\0', " "))?;
-            // Where warnings are errors, this one is printed: the run is complete.
+            // If warnings are errors, this one is printed, because the run is complete.
             if let Err(raised) = PyErr::warn(py, &py.get_type::<PyUserWarning>(), &note, 2) {
                 raised.write_unraisable(py, None);
             }
@@ -210,7 +210,7 @@ impl Experiment {
     /// else the first of its leaderboard.
     #[pyo3(signature = (trial=None))]
     fn pipeline(&self, py: Python<'_>, trial: Option<String>) -> PyResult<Pipeline> {
-        // A question is answered here, wherever the experiment ran.
+        // A question is answered in this process, wherever the experiment ran.
         let mut experiment = self.experiment.clone();
         experiment.engine.ray = None;
         let (session, cancel) = Self { experiment }.session(None, None, Progress::default())?;

@@ -11,11 +11,11 @@
 //! - `arrow` (feature `python`): batches as other programs make them.
 //! - `experiment`, `results`, `stages`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
 //!   stages for Python programs.
-//! - `settings` (feature `python`): dictionaries and objects of classes as settings; [`mistakes`]: how what is wrong
-//!   with them is told.
+//! - `settings` (feature `python`): dictionaries and objects of classes as settings; [`mistakes`]: error messages
+//!   about them.
 //!
-//! Executors run no event loop of their own: the user's `asyncio` loop does,
-//! and their code is called by it, holds no thread, and never waits.
+//! Executors run no event loop of their own: the user's `asyncio` loop calls
+//! their code, which holds no thread and never waits.
 
 pub mod aimd;
 pub mod mistakes;

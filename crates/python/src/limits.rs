@@ -1,6 +1,7 @@
-//! What the workers of a cluster share: one [`Authority`] for the limits of
-//! each provider, model and account, and one of [`Allowances`] for the budget
-//! of each run, in one actor; and the workers' way to it.
+//! The limits that the workers of a cluster share. One actor holds an
+//! [`Authority`] for each provider, model and account, and an [`Allowances`]
+//! for the budget of each run. The workers' connection to the actor is here
+//! too.
 
 use async_trait::async_trait;
 use executor::{Authority, Lease};
@@ -17,13 +18,13 @@ use tokio::time::Instant;
 /// How long a lease holds: a dead worker's share is free after that.
 const VALID: Duration = Duration::from_secs(3);
 
-/// A budget that nobody asked for in so long belongs to a run that is over.
+/// If nobody asked for a budget for this long, its run is over.
 const OVER: Duration = Duration::from_secs(3600);
 
 /// All limits of a cluster, for the actor that divides them.
 #[pyclass(module = "reverie._core", frozen)]
 pub(crate) struct Limits {
-    /// Until then nothing is given: leases from before a restart may be in use.
+    /// Until then nothing is granted, because leases from before a restart may be in use.
     closed_until: Instant,
     authorities: Mutex<BTreeMap<String, Authority>>,
     budgets: Mutex<BTreeMap<String, Allowances>>,
@@ -60,7 +61,7 @@ impl Limits {
         let refuse = |error: serde_json::Error| PyValueError::new_err(error.to_string());
         let request: AllowanceRequest = serde_json::from_str(request).map_err(refuse)?;
         let now = Instant::now();
-        // What was spent before a restart is told by those who spent it.
+        // Workers report what they spent before a restart.
         let request = AllowanceRequest { wanted: request.wanted.filter(|_| now >= self.closed_until), ..request };
         let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
         budgets.retain(|_, budget| budget.asked().is_none_or(|asked| now.duration_since(asked) < OVER));
@@ -76,7 +77,7 @@ impl Limits {
     }
 }
 
-/// Asks the actor by a Python object whose methods take and give JSON.
+/// Asks the actor through a Python object whose methods take and return JSON.
 pub(crate) struct PythonLessor {
     object: Arc<Py<PyAny>>,
 }

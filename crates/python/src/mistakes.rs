@@ -1,16 +1,17 @@
-//! Mistakes in an experiment that was a dictionary. They are found in the TOML
-//! that says the same, which nobody wrote: what they name is the key.
+//! Mistakes in an experiment that was a dictionary. They are found in TOML with
+//! the same content, which the user did not write, so the messages name keys
+//! instead of lines.
 
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
 };
 
-/// What a list in the place of one value is told.
+/// Added to the message about a list where one value belongs.
 const SWEEP: &str = "; a setting has one value: to compare several, list the component once for each";
 
-/// A mistake at a line and column of the text, counted from 1, with the key
-/// that stands there in the place of the table that the message begins with.
+/// A mistake at a line and column of the text, counted from 1. The message
+/// begins with a table; the result names the key at that place instead.
 pub fn named(text: &str, line: usize, column: usize, message: &str) -> String {
     let more = if message.contains("invalid type: sequence") { SWEEP } else { "" };
     let is_place = |place: &str| place.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
@@ -29,7 +30,7 @@ fn byte(text: &str, line: usize, column: usize) -> Option<usize> {
     Some(start + within)
 }
 
-/// The key at a byte of a text; nothing where there is none.
+/// The key at a byte of a text; empty if there is none.
 fn key_at(text: &str, at: usize) -> String {
     let (table, _) = DeTable::parse_recoverable(text);
     let mut best = (0, String::new());

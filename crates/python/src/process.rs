@@ -1,5 +1,5 @@
-//! What the package knows of the process that it is in: its interpreter, where
-//! its standard error goes, and whether it was forked.
+//! Facts about the package's own process: its interpreter, its standard error,
+//! and whether it was forked.
 
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::sync::{
@@ -10,10 +10,10 @@ use std::sync::{
 /// The process that used the package first; 0 before that.
 static FIRST: AtomicU32 = AtomicU32::new(0);
 
-/// Has functions of the user's own run by this interpreter, and what they
-/// print shown where this program's errors are: in a notebook below the cell.
+/// Sets this interpreter for user functions, and shows what they print on this
+/// program's standard error: in a notebook, below the cell.
 pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
-    // An interpreter within another program has none.
+    // An interpreter that is embedded in another program has none.
     if let Ok(program) = py.import("sys")?.getattr("executable")?.extract::<String>()
         && !program.is_empty()
     {
@@ -21,7 +21,7 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     }
     rag::python::set_sink(Arc::new(|printed| {
         let line = format!("{printed}\n");
-        // An interpreter on its way out, or a closed stream, shows nothing more.
+        // If the interpreter is ending or the stream is closed, nothing more is shown.
         let _ = Python::try_attach(|py| {
             let stream = py.import("sys")?.getattr("stderr")?;
             stream.call_method1("write", (line,))?;
@@ -31,11 +31,11 @@ pub(crate) fn prepare(py: Python<'_>) -> PyResult<()> {
     Ok(())
 }
 
-/// To be asked before anything that needs threads of this package.
+/// Must be called before anything that needs threads of this package.
 ///
 /// # Errors
-/// If this process was forked from one that had them: they are not here, and
-/// whoever waited for them would wait for ever.
+/// If this process was forked from one that had started these threads: a fork
+/// does not have them, and would wait for them for ever.
 pub(crate) fn check() -> PyResult<()> {
     let here = std::process::id();
     match FIRST.compare_exchange(0, here, Ordering::SeqCst, Ordering::SeqCst) {

@@ -1,6 +1,6 @@
-//! The engine of a Ray cluster, as far as it is Rust: what the driver hands to
-//! Ray, what a worker does, and the limits that workers share. Ray itself is
-//! Python's: `reverie/ray/_cluster.py` starts actors and passes bytes.
+//! The Rust part of the Ray engine: what the driver hands to Ray, what a worker
+//! does, and the limits that workers share. Python talks to Ray:
+//! `reverie/ray/_cluster.py` starts actors and passes bytes.
 
 use async_trait::async_trait;
 use lab::{
@@ -27,7 +27,7 @@ impl PythonCluster {
         })
     }
 
-    /// Calls a method with a callback as its last argument, and waits for that.
+    /// Calls a method with a callback as its last argument, and waits for the callback.
     async fn ask<A>(&self, method: &'static str, arguments: A) -> Result<Vec<u8>, CallError>
     where
         A: for<'py> FnOnce(Python<'py>, Py<Done>) -> PyResult<Py<pyo3::types::PyTuple>> + Send + 'static,
@@ -89,7 +89,7 @@ impl Cluster for PythonCluster {
 
     async fn stop(&self, worker: WorkerId) {
         let object = self.object.clone();
-        // Whoever cannot be ended is gone already.
+        // A worker that cannot be ended is gone already.
         let stopped = tokio::task::spawn_blocking(move || {
             Python::attach(|py| object.call_method1(py, "stop", (worker,)).map(drop))
         });
@@ -120,7 +120,7 @@ impl Done {
     }
 }
 
-/// The threads that everything here runs on.
+/// The threads that all code of this module runs on.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     crate::process::check()?;
@@ -170,7 +170,7 @@ impl RayWorker {
         let worker = self.worker.clone();
         runtime()?.spawn(async move {
             let reply = worker.run(&unit).await;
-            // The interpreter may be on its way out: then nobody waits.
+            // The interpreter may be ending; then nobody waits.
             let told = tokio::task::spawn_blocking(move || {
                 Python::attach(|py| match reply {
                     Ok(reply) => done.call1(py, (PyBytes::new(py, &reply), py.None())).map(drop),

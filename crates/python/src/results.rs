@@ -1,5 +1,5 @@
-//! What a run found, for Python programs: read once, and asked as often as
-//! they like. The package's `results.py` makes tables and pages of it.
+//! Results of a run for Python programs: parsed once, and asked any number of
+//! times. The package's `results.py` makes tables and pages of them.
 
 use crate::{
     experiment::{error, json},

@@ -22,17 +22,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Attempts that end without ever waiting may keep the event loop from
-/// everything else for so long.
+/// The longest time for which attempts that never wait may keep the event loop
+/// from other work.
 const BUSY_MICROSECONDS: u64 = 1000;
 
-/// Who says how many attempts may run.
+/// What decides how many attempts may run.
 enum Control {
-    /// Nobody: as many as the concurrency.
+    /// Nothing: as many as the concurrency.
     Nobody,
-    /// Our own rule, without a detour through Python.
+    /// Our own rule, called without Python.
     Own(Py<Windows>),
-    /// Somebody else's object.
+    /// A controller object of the user.
     Other(Py<PyAny>),
 }
 
@@ -72,13 +72,13 @@ impl Scheduler {
         Ok(match self.control(py) {
             Control::Nobody => usize::MAX,
             Control::Own(windows) => windows.get().active(),
-            // Cuts off what is behind the point, and what does not fit.
+            // Cuts off the fraction, and values that do not fit.
             Control::Other(other) => other.getattr(py, intern!(py, "target_concurrency"))?.extract::<f64>(py)? as usize,
         })
     }
 
-    /// A controller that raises is reported and otherwise ignored: no result
-    /// is lost over it.
+    /// If a controller raises, that is reported and otherwise ignored, so that
+    /// no result is lost.
     fn tell(&self, py: Python<'_>, other: &Py<PyAny>, method: &Bound<'_, pyo3::types::PyString>, latency: Option<f64>) {
         let told = match latency {
             Some(latency) => other.call_method1(py, method, (latency,)),
@@ -132,7 +132,7 @@ impl Scheduler {
         self.copy_context.call0(py)
     }
 
-    /// Keeps a result. Says whether it was wanted.
+    /// Keeps a result. Returns whether it was wanted.
     pub(crate) fn complete(&self, py: Python<'_>, worker: Worker, value: Py<PyAny>) -> PyResult<bool> {
         let now = self.now();
         let completed = self.core().complete(worker, now);
@@ -142,13 +142,13 @@ impl Scheduler {
         Ok(true)
     }
 
-    /// An attempt waits, so the event loop goes on to something else.
+    /// An attempt waits, so the event loop continues with something else.
     pub(crate) fn waits(&self) {
         self.busy_microseconds.store(0, Ordering::Relaxed);
     }
 
-    /// An attempt that began at this time has ended without ever waiting.
-    /// Says whether it is time to let the event loop do something else.
+    /// An attempt that began at this time has ended without waiting. Returns
+    /// whether the event loop should do something else now.
     pub(crate) fn should_give_way(&self, began: Instant) -> bool {
         let spent = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
         let busy_microseconds = self.busy_microseconds.load(Ordering::Relaxed).saturating_add(spent);

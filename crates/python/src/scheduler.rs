@@ -1,14 +1,14 @@
-//! Which task is next, and what becomes of it when an attempt at it ends: the
-//! rules of a run, without a clock, a thread or an event loop.
+//! Decides which task is next, and what happens to a task when an attempt at it
+//! ends: the rules of a run, without a clock, a thread or an event loop.
 //!
 //! A run has workers, at most as many as the concurrency target. A worker is
-//! *hired*, then *claims* a task, *begins* an attempt, reports its end, and
-//! claims again; a claim without a task lets it go. An attempt that must end
-//! before its time is *cut*: its worker is told, and has the attempt until it
-//! reports or is let go.
+//! *hired*, *claims* a task, *begins* an attempt, reports its end, and claims
+//! again; if there is no task to claim, it is let go. An attempt that must end
+//! early is *cut*: its worker is told, and keeps the attempt until it reports
+//! or is let go.
 //!
-//! Tasks that failed go before fresh ones; of those, the ones with more
-//! attempts first, then the ones that came first.
+//! Failed tasks go before fresh ones. Of the failed tasks, those with more
+//! attempts go first, then those that came first.
 
 use std::{
     cmp::{Ordering, Reverse},
@@ -19,7 +19,7 @@ use std::{
 /// Names a worker. Never used twice in a run.
 pub type Worker = u64;
 
-/// What holds for a whole run.
+/// The settings of a whole run.
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// The most attempts at once; 0 counts as 1.
@@ -41,7 +41,7 @@ pub struct Task<P> {
     pub payload: P,
 }
 
-/// What a worker is to do.
+/// What a worker should do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Claim<P> {
     /// Try this task again.
@@ -51,7 +51,7 @@ pub enum Claim<P> {
     Fresh(usize),
 }
 
-/// Why an attempt must end before its time.
+/// Why an attempt must end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cut {
     /// It took too long.
@@ -71,7 +71,7 @@ pub struct Verdict {
     pub again: bool,
 }
 
-/// Where a task stands. Numbered as Python numbers them.
+/// The state of a task, with the numbers that Python uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Status {
     /// No attempt had a result or was the last one.
@@ -85,14 +85,14 @@ pub enum Status {
     Failed,
 }
 
-/// How a task went.
+/// The record of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record<E> {
     /// Where it stands.
     pub status: Status,
     /// The time spent in attempts that had a result or failed.
     pub spent: Duration,
-    /// What the failed attempts said, in order.
+    /// The errors of the failed attempts, in order.
     pub errors: Vec<E>,
 }
 
@@ -140,7 +140,7 @@ impl<P> Ord for Waiting<P> {
 }
 
 /// The state of a run. `P` is an input, `E` an error; times are counted from
-/// any one moment. What it holds grows with the concurrency, save the records.
+/// any one moment. Its size grows with the concurrency, except for the records.
 #[derive(Debug)]
 pub struct Scheduler<P, E> {
     rules: Rules,
@@ -156,7 +156,7 @@ pub struct Scheduler<P, E> {
 }
 
 impl<P, E> Scheduler<P, E> {
-    /// A run over so many inputs, or over as many as there will be.
+    /// A run over this many inputs; without a number, over as many as there will be.
     pub fn new(rules: Rules, length: Option<usize>) -> Self {
         Self {
             rules,
@@ -186,8 +186,8 @@ impl<P, E> Scheduler<P, E> {
         self.waiting.len().saturating_add(fresh)
     }
 
-    /// Whether there is work for one more worker than were hired, were the
-    /// target high enough.
+    /// Whether there is work for one more worker, if the target were high
+    /// enough.
     pub fn wanting(&self) -> bool {
         !self.stopped && self.claimable() > self.workers.len() - self.in_flight.len()
     }
@@ -207,7 +207,7 @@ impl<P, E> Scheduler<P, E> {
         Some(self.hired)
     }
 
-    /// What the worker is to do. Where there is nothing, or there are more
+    /// What the worker should do. If there is nothing to do, or there are more
     /// workers than the target, it is let go.
     pub fn claim(&mut self, worker: Worker, target: usize) -> Option<Claim<P>> {
         let stays = !self.stopped && self.workers.contains(&worker) && self.workers.len() <= self.limit(target);
@@ -227,8 +227,8 @@ impl<P, E> Scheduler<P, E> {
         self.exhausted = true;
     }
 
-    /// The worker's attempt begins. If the run was stopped or the worker let
-    /// go while it fetched its input, the task waits for somebody else.
+    /// The worker's attempt begins. If the run was stopped, or the worker was
+    /// let go while it fetched its input, the task waits for another worker.
     pub fn begin(&mut self, worker: Worker, task: Task<P>, now: Duration) -> bool {
         if task.index >= self.records.len() {
             self.records.resize_with(task.index + 1, Record::default);
@@ -242,9 +242,9 @@ impl<P, E> Scheduler<P, E> {
         true
     }
 
-    /// The worker's attempt has a result: says of which input, and how long
-    /// it took. `None` if the attempt was cut, so that its result is not
-    /// wanted any more.
+    /// The worker's attempt has a result. Returns the input's place and the
+    /// duration; `None` if the attempt was cut, so that its result is no longer
+    /// wanted.
     pub fn complete(&mut self, worker: Worker, now: Duration) -> Option<(usize, Duration)> {
         if self.in_flight.get(&worker)?.cut.is_some() {
             return None;
@@ -288,13 +288,13 @@ impl<P, E> Scheduler<P, E> {
         self.in_flight.get(&worker).map(|attempt| attempt.cut)
     }
 
-    /// The worker leaves. An attempt that it still has leaves no trace.
+    /// Lets the worker go. An attempt that it still has is forgotten.
     pub fn let_go(&mut self, worker: Worker) {
         self.workers.remove(&worker);
         self.in_flight.remove(&worker);
     }
 
-    /// Cuts the attempts that take too long, and names their workers.
+    /// Cuts the attempts that take too long, and returns their workers.
     pub fn overdue(&mut self, now: Duration) -> Vec<Worker> {
         let timeout = self.rules.timeout;
         self.cut(Cut::TimedOut, |attempt| attempt.cut.is_none() && now.saturating_sub(attempt.started) >= timeout)
@@ -307,7 +307,7 @@ impl<P, E> Scheduler<P, E> {
         self.rules.timeout.saturating_sub(now.saturating_sub(earliest.unwrap_or(now)))
     }
 
-    /// Nothing begins from now on. Cuts all attempts, and names their workers.
+    /// Nothing begins from now on. Cuts all attempts, and returns their workers.
     pub fn stop(&mut self) -> Vec<Worker> {
         self.stopped = true;
         self.cut(Cut::Stopped, |attempt| attempt.cut != Some(Cut::Stopped))
@@ -329,8 +329,8 @@ impl<P, E> Scheduler<P, E> {
         self.workers.is_empty() && (self.stopped || self.claimable() == 0)
     }
 
-    /// How the tasks went, in the order of the inputs. Afterwards there are
-    /// none.
+    /// The records of the tasks, in the order of the inputs. Afterwards there
+    /// are none.
     pub fn take_records(&mut self) -> Vec<Record<E>> {
         self.waiting.clear();
         std::mem::take(&mut self.records)

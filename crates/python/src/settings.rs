@@ -1,7 +1,7 @@
-//! Settings as Python programs give them: dictionaries, names of components,
-//! objects of classes such as `reverie.chunker.Sentence`, functions that were
-//! decorated, paths, numbers of NumPy. Here, and nowhere else, they become
-//! what Rust reads settings from.
+//! Settings in the forms that Python programs use: dictionaries, names of
+//! components, objects of classes such as `reverie.chunker.Sentence`, decorated
+//! functions, paths, NumPy numbers. Only this module converts them to the
+//! values that Rust reads settings from.
 
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -11,14 +11,14 @@ use pyo3::{
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value, json};
 
-/// Settings that hold themselves would go on for ever.
+/// Settings that contain themselves would never end.
 const DEEPEST: usize = 64;
 
-/// What a Python object says. In a dictionary, `None` is the same as leaving a
-/// setting out.
+/// The value of a Python object. In a dictionary, `None` is the same as leaving
+/// a setting out.
 ///
 /// # Errors
-/// `ValueError` with the place of what cannot be a setting.
+/// `ValueError` with the place of a value that cannot be a setting.
 pub(crate) fn value(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     convert(object, "", 0)
 }
@@ -34,13 +34,13 @@ pub(crate) fn embedder(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     named(object, |name| json!({ "embedding": { "local": { "model": name } } }))
 }
 
-/// The same for a table of settings, which are all as they are by default
-/// where there is none.
+/// The same for a table of settings; without one, all settings have their
+/// defaults.
 pub(crate) fn table(object: Option<&Bound<'_, PyAny>>) -> PyResult<Value> {
     object.map_or_else(|| Ok(json!({})), |object| named(object, |text| text.into()))
 }
 
-/// What an object says, or a name. A text that is JSON is read.
+/// The value of an object, or of a name. A text that is JSON is parsed.
 fn named(object: &Bound<'_, PyAny>, made: impl FnOnce(&str) -> Value) -> PyResult<Value> {
     let Ok(text) = object.cast::<PyString>() else { return value(object) };
     let text = text.to_str()?;
@@ -51,12 +51,12 @@ fn parse(text: &str) -> PyResult<Value> {
     serde_json::from_str(text).map_err(|error| PyValueError::new_err(format!("{text}: {error}")))
 }
 
-/// Settings of a type, out of what Python gave for `what`.
+/// Settings of a type, from the value that Python gave for `what`.
 pub(crate) fn read<T: DeserializeOwned>(what: &str, value: Value) -> PyResult<T> {
     serde_json::from_value(value).map_err(|error| PyValueError::new_err(format!("{what}: {error}")))
 }
 
-/// Settings of components as a text, the same for equal ones: for Python's own
+/// Settings of components as a text, equal for equal settings: for Python's own
 /// caches and for other processes.
 #[pyfunction]
 pub(crate) fn settings(object: &Bound<'_, PyAny>) -> PyResult<String> {

@@ -1,6 +1,6 @@
 //! Stages as functions from Arrow batch to Arrow batch, for Ray Data and
-//! notebooks. Batches cross the border by the Arrow C data interface, without
-//! a copy; the GIL is released while a stage works.
+//! notebooks. Batches pass between Rust and Python through the Arrow C data
+//! interface without a copy; the GIL is released while a stage works.
 
 use crate::{
     arrow::{Given, bytes, texts, truths, vectors, with_columns, wrong},
@@ -32,8 +32,8 @@ fn failed(error: &(dyn std::error::Error + 'static)) -> PyErr {
     PyRuntimeError::new_err(lab::error_chain(error))
 }
 
-/// Documents of a batch: what `Parser.parse` gives, or texts with their paths
-/// from anywhere.
+/// The documents of a batch: the output of `Parser.parse`, or texts with their
+/// paths from anywhere.
 fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
     let rows = batch.num_rows();
     let same = |text: &str| Arc::new(StringArray::from(vec![text; rows])) as ArrayRef;
@@ -44,7 +44,7 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
         "rejected" => Some(same("null")),
         _ => None,
     })?;
-    // A document is known by its content; texts from elsewhere have no file.
+    // A document is identified by its content; texts from elsewhere have no file.
     let keyed = {
         let (content, text) = (column_of(&batch, "content"), column_of(&batch, "text"));
         let key = |i: usize| match content.is_null(i) {

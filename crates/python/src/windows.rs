@@ -15,8 +15,8 @@ pub(crate) struct Windows {
     windows: Mutex<aimd::Windows>,
 }
 
-/// Seconds as Python gives them: below zero or not a number is none, and more
-/// than can be counted is for ever.
+/// Seconds as Python gives them: negative values and NaN become zero, values
+/// that are too large become the longest duration.
 fn duration(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.max(0.0)).unwrap_or(Duration::MAX)
 }

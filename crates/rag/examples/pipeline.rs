@@ -1,5 +1,5 @@
-//! Chunks, indexes, retrieves and makes context, as other programs ask: what
-//! the product does, without its files.
+//! Chunks, indexes, retrieves and makes context on request of another program:
+//! the steps of the product, without its files.
 //!
 //! Reads one JSON object per line and answers with one line each; `fidelity`
 //! in `benches` compares the answers with LlamaIndex's. The requests:
@@ -9,7 +9,7 @@
 //! - `{"retrieve": {"retriever": {"hybrid": {}}, "queries": [{"text": "…", "vector": […]}]}}`
 //! - `{"context": {"hits": [[{"row": 3, "score": 0.5}, …], …]}}`
 //!
-//! Each builds on those before. An answer of `{"error": "…"}` ends nothing.
+//! Each request builds on the earlier ones. After an answer `{"error": "…"}` the program continues.
 
 use models::Matrix;
 use rag::{
@@ -56,7 +56,7 @@ enum Answer<'a> {
     Error(String),
 }
 
-/// What earlier requests left.
+/// The state that earlier requests left.
 #[derive(Default)]
 struct Pipeline {
     chunker: Option<Box<dyn Chunker>>,

@@ -1,6 +1,6 @@
-//! What the rest of the system may know of a component: not its name, but what
-//! it needs. Plan, keys, estimates, checks of the experiment file and the
-//! context that a component is built from all follow from this.
+//! What the rest of the system knows about a component: not its name, but its
+//! needs. Plan, keys, estimates, checks of the experiment file, and the context
+//! that a component is built from follow from these needs.
 
 use crate::Error;
 use models::{Chat, Embedder, Kind, Reranker};
@@ -10,8 +10,8 @@ use store::registry::Read;
 /// Tokens of the instructions around a question and its passages, for estimates.
 pub const INSTRUCTION_TOKENS: u64 = 200;
 
-/// The size of what a component is given, for estimates: a question with what
-/// was found for it, or a shard of documents.
+/// The size of a component's input, for estimates: a question with its
+/// passages, or a shard of documents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Item {
     /// Tokens of the question, or of the documents' texts.
@@ -37,7 +37,7 @@ pub struct Ask<'a> {
     pub completion_tokens: u64,
 }
 
-/// Which indexes a component looks at.
+/// The indexes that a component looks at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Indexes {
     /// Query and chunk vectors.
@@ -49,25 +49,25 @@ pub struct Indexes {
 }
 
 impl Indexes {
-    /// What either of two components looks at.
+    /// The indexes that either of two components looks at.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let Self { dense, bm25, tokens } = other;
         Self { dense: self.dense || dense, bm25: self.bm25 || bm25, tokens: self.tokens || tokens }
     }
 
-    /// Whether any of them is made by the trial's embedder.
+    /// Whether one of them is made with the trial's embedder.
     pub fn embedder(self) -> bool {
         self.dense || self.tokens
     }
 }
 
-/// What a component's settings say of what it needs. Each `Config` implements
-/// it; the defaults are those of a component that needs nothing.
+/// What a component's settings say about its needs. Each `Config` implements
+/// this; the defaults are those of a component that needs nothing.
 pub trait Component: Send + Sync {
-    /// The models that it asks by name, and how much for one item at most. The
-    /// models are the same for every item, in the same order: they are part of
-    /// keys.
+    /// The models that it asks by name, and the most that it asks of them for
+    /// one item. The models are the same for every item, in the same order,
+    /// because they are part of keys.
     fn asks(&self, _: Item) -> Vec<Ask<'_>> {
         Vec::new()
     }
@@ -82,27 +82,27 @@ pub trait Component: Send + Sync {
         self.indexes().embedder()
     }
 
-    /// Whether it calls a function of the user's own.
+    /// Whether it calls a user's function.
     fn runs_function(&self) -> bool {
         false
     }
 
-    /// Whether it leaves everything as it is, so that there is nothing to do.
+    /// Whether it changes nothing, so that there is nothing to do.
     fn is_nothing(&self) -> bool {
         false
     }
 
-    /// Settings that change nothing of what it gives: they are no part of keys.
+    /// Settings that do not affect its output; they are not part of keys.
     fn unkeyed(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Reads the files that the settings name, so that what they hold is part
-    /// of them from here on, and of every key. `read` is given each path as it
-    /// is written.
+    /// Reads the files that the settings name. Their contents are part of the
+    /// settings from then on, and of every key. `read` gets each path as the
+    /// settings write it.
     ///
     /// # Errors
-    /// What `read` says, or what is wrong with a file.
+    /// The error of `read`, or what is wrong with a file.
     fn read_files(&mut self, _: Read<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -119,7 +119,7 @@ pub trait Choice: Component {
     /// Name and settings, as they are written in a file.
     fn value(&self) -> Value;
 
-    /// Name and settings, without those that change nothing of what it gives.
+    /// Name and settings, without settings that do not affect the output.
     fn keyed(&self) -> Value {
         let mut value = self.value();
         if let Some(settings) = value.get_mut(self.name()).and_then(Value::as_object_mut) {
@@ -156,7 +156,7 @@ pub trait Models: Send + Sync {
     fn reranker(&self, name: &str) -> Result<Reranker, Error>;
 }
 
-/// What components are built from. Without models, settings can be checked.
+/// The parts that components are built from. Without models, settings can still be checked.
 #[derive(Clone, Copy, Default)]
 pub struct Context<'a> {
     /// All models of the experiment.
@@ -196,7 +196,7 @@ impl Context<'_> {
 }
 
 /// Declares the components of one stage: the registry of [`store::registry!`],
-/// and what can be told of each from its settings.
+/// and `Component` for its enum.
 macro_rules! components {
     (
         $(#[$meta:meta])*
@@ -234,7 +234,7 @@ macro_rules! components {
         }
 
         impl $Enum {
-            /// The component that does nothing, as it comes, if there is one.
+            /// The component that does nothing, with its default settings, if there is one.
             #[allow(dead_code, reason = "there are stages that cannot be left out")]
             pub(crate) fn nothing() -> Option<Self> {
                 Self::defaults().into_iter().find(|component| $crate::Component::is_nothing(component))

@@ -1,6 +1,6 @@
 //! The stages of a RAG pipeline, `load → chunk → embed → index → query →
-//! retrieve → rerank → generate`, and the data that flows between them. It
-//! knows nothing of metrics or experiments.
+//! retrieve → rerank → generate`, and the data that flows between them. This
+//! crate knows nothing of metrics or experiments.
 //!
 //! A stage is a folder and one line in the table below; a component (a
 //! chunker, a retriever, …) is one file in the folder and one line in its
@@ -60,7 +60,7 @@ pub enum Error {
         /// What happened.
         reason: String,
     },
-    /// A function of the user's own failed.
+    /// A user's function failed.
     #[error("{component}{}: {failure}", subject.as_ref().map(|subject| format!(": {subject}")).unwrap_or_default())]
     Function {
         /// The component.

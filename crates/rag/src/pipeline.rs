@@ -1,6 +1,6 @@
-//! One pipeline: a question becomes queries, hits, passages and an answer.
-//! Whoever answers questions calls this and nothing else; tasks of a run that
-//! answer many questions at once call the same steps.
+//! One pipeline: turns a question into queries, hits, passages and an answer.
+//! Queries call all of it; tasks, which handle many questions at once, call its
+//! steps.
 
 use crate::{
     Answer, ChunkTable, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
@@ -15,10 +15,10 @@ use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
 use models::{Embedder, InputKind, Matrix, Message, Piece, Pieces};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The constant of reciprocal rank fusion, where a question has several queries.
+/// The constant of reciprocal rank fusion, used if a question has several queries.
 const FUSION_K: u32 = 60;
-/// Raise when hits of several queries are joined in another way: part of the
-/// keys of retrievals that join.
+/// Raise when hits of several queries are joined in another way. It is part of
+/// the keys of retrievals that join hits.
 pub const FUSION_VERSION: u32 = 1;
 
 /// Everything that can be searched, opened and shared.
@@ -42,23 +42,23 @@ impl OpenCorpus {
     }
 }
 
-/// What happens while a question is answered.
+/// An event while a question is answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// What was found, best first; citation `[1]` is the first. Comes once,
-    /// before anything of the answer.
+    /// The passages, best first; citation `[1]` is the first. Comes once,
+    /// before any part of the answer.
     Found(Vec<Passage>),
-    /// A piece of the answer's text. Those since the last [`Piece::Restart`],
-    /// together, are all of the text when the answer comes.
+    /// A piece of the answer's text. When the answer comes, the pieces since
+    /// the last [`Piece::Restart`] are together the whole text.
     Piece(Piece),
-    /// The answer. Comes last, and not where the pipeline has no generator.
+    /// The answer. Comes last; never if the pipeline has no generator.
     Answered(Answer),
 }
 
-/// The stages of one pipeline, and what they search.
+/// The stages of one pipeline, and the corpus that they search.
 pub struct Pipeline {
     corpus: OpenCorpus,
-    /// Makes vectors of queries, where something compares them.
+    /// Makes the vectors of queries, if a stage compares them.
     embedder: Option<Embedder>,
     chunker: Arc<dyn Chunker>,
     query: Box<dyn QueryWriter>,
@@ -88,14 +88,14 @@ impl Pipeline {
         })
     }
 
-    /// What is found for a question, best first.
+    /// The passages for a question, best first.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
         let mut texts = self.query.write(question, history).await?;
         let n_queries = texts.len();
-        // What comes after retrieval compares with the question itself.
+        // Later stages compare passages with the question itself.
         let at = texts.iter().position(|text| text == question).unwrap_or_else(|| {
             texts.push(question.to_owned());
             n_queries
@@ -106,7 +106,7 @@ impl Pipeline {
         };
         let (corpus, chunker, retriever) = (self.corpus.clone(), self.chunker.clone(), self.retriever.clone());
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
-        // A search computes, and a function of the user's own may take its time.
+        // A search computes, and a user's function may take long.
         let found = tokio::task::spawn_blocking(move || {
             let queries: Vec<Query<'_>> =
                 (0..).zip(&texts[..n_queries]).map(|(i, text)| query(text, &vectors, i)).collect();
@@ -125,8 +125,8 @@ impl Pipeline {
         Ok(passages)
     }
 
-    /// What is found for a question, and the answer, if the pipeline has a
-    /// generator: the same as [`Pipeline::answer`] gives, in one piece.
+    /// The passages for a question, and the answer if the pipeline has a
+    /// generator: the result of [`Pipeline::answer`] as a whole.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
@@ -143,8 +143,8 @@ impl Pipeline {
         Ok((passages, answer))
     }
 
-    /// Answers a question; `history` is what was said before it, oldest first.
-    /// The stream ends after an error. Nothing happens unless it is polled.
+    /// Answers a question; `history` holds the earlier messages, oldest first.
+    /// The stream ends after an error, and does nothing unless it is polled.
     pub fn answer<'a>(
         &'a self,
         question: &'a str,
@@ -152,7 +152,7 @@ impl Pipeline {
     ) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
         let (sender, events) = mpsc::unbounded();
         let work = async move {
-            // Whoever no longer listens is told nothing.
+            // If nobody listens any more, the event is dropped.
             let tell = |event: Result<Event, Error>| drop(sender.unbounded_send(event));
             if let Err(error) = self.run(question, history, &|event| tell(Ok(event))).await {
                 tell(Err(error));
@@ -180,8 +180,8 @@ fn query<'a>(text: &'a str, vectors: &'a Option<Matrix>, row: usize) -> Query<'a
     Query { text, embedding: vectors.as_ref().map(|matrix| matrix.row(row)), tokens: None }
 }
 
-/// The passages of questions, each searched by one query or more, whose hits
-/// are joined by reciprocal rank fusion.
+/// The passages of questions. Each question is searched with one query or
+/// several; the hits of several are joined by reciprocal rank fusion.
 ///
 /// # Errors
 /// If the retriever fails.
@@ -196,7 +196,7 @@ pub async fn find(
     Ok(joined.map(|hits| chunker.context(hits, corpus.table)).collect())
 }
 
-/// One list of hits, as long as the longest.
+/// Joins the lists into one, as long as the longest.
 fn join(mut lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     match lists.len() {
         0 | 1 => lists.pop().unwrap_or_default(),
@@ -209,7 +209,7 @@ fn join(mut lists: Vec<Vec<Hit>>) -> Vec<Hit> {
     }
 }
 
-/// The answer of a generator, with its text in pieces as it is written.
+/// The answer of a generator; its text is passed on in pieces while it is written.
 async fn written(
     generator: &dyn Generator,
     question: &str,

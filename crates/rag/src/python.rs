@@ -1,17 +1,19 @@
-//! Functions of the user's own in Python, as stages and metrics use them.
+//! Runs the user's Python functions for stages and metrics.
 //!
-//! A function's source is part of the settings that name it, so keys change
-//! when it does; modules that it imports are not looked at. One process of the
-//! interpreter is started at the first call and serves all that use the same
-//! function, in every task of this process; calls go to it as lines of JSON,
-//! one after the other. One that ended meanwhile is started anew. The function
-//! used longest ago loses its process when there are more than a few.
+//! The source of a function is part of the settings that name it, so keys
+//! change with the source; modules that it imports do not count. The first call
+//! starts one interpreter process for the function. This process serves all
+//! uses of the function in this program; calls are lines of JSON, one after the
+//! other. If the process has ended, the next call starts a new one. If there
+//! are more than a few processes, the function used longest ago loses its
+//! process.
 //!
-//! The interpreter is that of [`set_interpreter`] unless settings name another.
-//! A call that takes longer than its limit (`timeout_seconds`) is ended with
-//! its process and all that it started; after three in a row the function is
-//! not called for ten times its limit, ten minutes at most, so that hundreds of
-//! questions do not wait for it one after the other. No process outlives this one.
+//! The interpreter is that of [`set_interpreter`] unless the settings name
+//! another one. If a call takes longer than its limit (`timeout_seconds`), its
+//! process is ended with everything that it started. After three such calls in
+//! a row the function is not called for ten times its limit, ten minutes at
+//! most, so that hundreds of questions do not wait for it one after the other.
+//! No process outlives this program.
 
 mod component;
 mod failure;
@@ -31,17 +33,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a call of a function may take, in seconds, unless settings say
-/// something else. It covers whatever a function loads when it is called first.
+/// How long a call of a function may take, in seconds, unless the settings say
+/// something else. The first call includes what the function loads.
 pub const TIMEOUT_SECONDS: f64 = 300.0;
 
-/// The functions whose processes wait for the next task, that used last first.
+/// The functions whose processes wait for the next call; the one used last comes first.
 static PROCESSES: Mutex<Vec<(Setup, Process)>> = Mutex::new(Vec::new());
-/// So many, whatever a notebook tries in a day.
+/// The most processes that are kept, however many functions a notebook tries.
 const KEPT: usize = 8;
-/// After so many calls in a row that ran out of time, a function is left alone.
+/// After this many calls in a row that ran out of time, a function is not called for a while.
 const STRIKES: u32 = 3;
-/// For so many times its limit, and no longer than that.
+/// The length of that time as a multiple of the function's limit, and its maximum.
 const LEFT_ALONE: u32 = 10;
 const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 
@@ -53,7 +55,7 @@ static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 pub struct Printed<'a> {
     /// The function's name.
     pub function: &'a str,
-    /// Whom it works for, such as `t01, t03`.
+    /// The trials that it works for, such as `t01, t03`.
     pub caller: Option<&'a str>,
     /// The line, without its end.
     pub text: &'a str,
@@ -69,11 +71,11 @@ impl fmt::Display for Printed<'_> {
     }
 }
 
-/// Where lines go that functions print.
+/// Receives the lines that functions print.
 pub type Sink = Arc<dyn Fn(&Printed<'_>) + Send + Sync>;
 
-/// Sets where lines go that functions print from now on. Without it they go
-/// to standard error as they are.
+/// Sets the receiver of the lines that functions print from now on. Without
+/// one, the lines go to standard error unchanged.
 pub fn set_sink(sink: Sink) {
     *SINK.lock().unwrap_or_else(PoisonError::into_inner) = Some(sink);
 }
@@ -82,8 +84,8 @@ fn sink() -> Option<Sink> {
     SINK.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// Sets the program that runs functions whose settings name none. Whoever
-/// sets it first is right; without it that is `python3`.
+/// Sets the program that runs functions whose settings name none. Only the
+/// first call counts; without one the program is `python3`.
 pub fn set_interpreter(program: String) {
     let _ = INTERPRETER.set(program);
 }
@@ -93,16 +95,16 @@ fn interpreter(named: Option<&str>) -> &str {
 }
 
 tokio::task_local! {
-    /// Whom functions work for that are called from here.
+    /// The trials for which functions are called from here.
     static CALLER: Arc<str>;
 }
 
-/// Whom functions work for that are called from here, if that is known.
+/// The trials for which functions are called from here, if they are known.
 pub fn caller() -> Option<Arc<str>> {
     CALLER.try_with(Arc::clone).ok()
 }
 
-/// Does work in which functions know whom they work for.
+/// Runs work in which functions know the trials that they work for.
 pub async fn on_behalf_of<T>(caller: Option<Arc<str>>, work: impl Future<Output = T>) -> T {
     match caller {
         Some(caller) => CALLER.scope(caller, work).await,
@@ -118,14 +120,13 @@ pub fn computing_for<T>(caller: &Option<Arc<str>>, work: impl FnOnce() -> T) -> 
     }
 }
 
-/// Settings of every function of the user's own that change nothing of what it
-/// gives.
+/// Settings of all user functions that do not affect their output.
 pub const UNKEYED: &[&str] = &["timeout_seconds"];
 
 /// Checks a time limit.
 ///
 /// # Errors
-/// If it is no time that can pass.
+/// If the limit is not above 0, or is longer than a million seconds.
 pub fn check_timeout(seconds: f64) -> Result<(), String> {
     match seconds > 0.0 && seconds <= 1e6 {
         true => Ok(()),
@@ -133,12 +134,12 @@ pub fn check_timeout(seconds: f64) -> Result<(), String> {
     }
 }
 
-/// Which function, as settings name it.
+/// A function, as settings name it.
 #[derive(Debug, Clone, Copy)]
 pub struct Script<'a> {
     /// The file that it is from, for messages; may be empty.
     pub file: &'a str,
-    /// What the file holds.
+    /// The content of the file.
     pub source: &'a str,
     /// The function's name.
     pub function: &'a str,
@@ -149,10 +150,10 @@ pub struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// What the function names of what it may be given, in the order of that.
+    /// The parameters of the function, in the order of `known`.
     ///
     /// # Errors
-    /// If there is no source, no such function, or it names something else.
+    /// If there is no source, no such function, or a parameter that is not known.
     pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, String> {
         if self.source.trim().is_empty() {
             return Err(match self.file {
@@ -177,8 +178,8 @@ impl Script<'_> {
     }
 }
 
-/// The parameters of a function, from behind its opening bracket: what commas
-/// part that stand in no bracket, no text and no comment.
+/// The parameters of a function, from behind its opening bracket: split at
+/// commas that are in no bracket, string or comment.
 fn split(source: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let mut depth = 0;
@@ -202,11 +203,11 @@ fn split(source: &str) -> Vec<String> {
     parts
 }
 
-/// Puts what a file holds into settings, unless they hold it already: those
-/// of a resolved experiment do.
+/// Puts the content of a file into settings, unless it is there already, as in
+/// a resolved experiment.
 ///
 /// # Errors
-/// What `read` says.
+/// The error of `read`.
 pub fn load(file: &str, source: &mut String, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
     if !file.is_empty() && source.is_empty() {
         *source = read(file)?;
@@ -214,7 +215,7 @@ pub fn load(file: &str, source: &mut String, read: &dyn Fn(&str) -> Result<Strin
     Ok(())
 }
 
-/// What makes a process: those with the same are one.
+/// What identifies a process: functions with an equal setup share one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Setup {
     interpreter: String,
@@ -226,19 +227,19 @@ struct Setup {
 /// The interpreter of a function.
 type Process = Arc<Turns>;
 
-/// Calls go to an interpreter one after the other.
+/// Sends calls to an interpreter one after the other.
 #[derive(Default)]
 struct Turns {
-    /// Who waits here keeps no thread from others.
+    /// Waiting here blocks no thread.
     turn: tokio::sync::Mutex<()>,
     state: Mutex<State>,
     strikes: Mutex<Strikes>,
 }
 
-/// What is known of an interpreter.
+/// The state of an interpreter.
 #[derive(Default)]
 enum State {
-    /// Before the first call, and after it ended.
+    /// Not started, or ended.
     #[default]
     None,
     /// The function can be called.
@@ -247,14 +248,14 @@ enum State {
     Broken(Told),
 }
 
-/// Calls that ran out of time, in a row.
+/// The calls that ran out of time, in a row.
 #[derive(Default)]
 struct Strikes {
     count: u32,
     left_alone_until: Option<Instant>,
 }
 
-/// A failure, but for whose it is.
+/// A failure, without the name of its function.
 #[derive(Debug, Clone)]
 struct Told {
     kind: FailureKind,
@@ -272,12 +273,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A new run tries everything anew: functions that were left alone, and those
-/// whose source could not be run, since a missing package may be there now.
+/// Lets a new run try everything again: functions that were not called for a
+/// while, and functions whose source could not be run, because a missing
+/// package may be installed now.
 pub fn forgive() {
     for (_, process) in lock(&PROCESSES).iter() {
         *lock(&process.strikes) = Strikes::default();
-        // Who holds it is calling it, so it is not broken.
+        // If another thread holds the process, it is calling it, so it is not broken.
         if let Ok(mut state) = process.state.try_lock()
             && matches!(*state, State::Broken(_))
         {
@@ -302,11 +304,11 @@ impl fmt::Debug for Function {
 }
 
 impl Function {
-    /// A function that is given some of what is `known`, as a `stage` such as
-    /// `chunker`. Nothing is started yet.
+    /// A function that takes some of the `known` arguments, for a `stage` such
+    /// as `chunker`. Nothing is started yet.
     ///
     /// # Errors
-    /// Those of [`Script::parameters`] and [`check_timeout`].
+    /// The errors of [`Script::parameters`] and [`check_timeout`].
     pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, String> {
         let parameters = script.parameters(known)?;
         check_timeout(script.timeout_seconds)?;
@@ -320,12 +322,12 @@ impl Function {
         Ok(Self { stage, process: process(&setup), setup, parameters, limit })
     }
 
-    /// What it wants to be given.
+    /// The names of its parameters.
     pub fn parameters(&self) -> &[&'static str] {
         &self.parameters
     }
 
-    /// The failure that what it returned cannot be used.
+    /// The failure for a returned value that cannot be used.
     pub fn returned(&self, message: String) -> Box<Failure> {
         self.failure(Told::new(FailureKind::Returned, message))
     }
@@ -337,10 +339,10 @@ impl Function {
         Box::new(Failure { stage, function, file, kind, message, traceback })
     }
 
-    /// Calls it with named arguments, on a thread for what blocks.
+    /// Calls it with named arguments, on a thread for blocking work.
     ///
     /// # Errors
-    /// Those of [`Function::call`].
+    /// The errors of [`Function::call`].
     pub async fn call_beside(self: &Arc<Self>, arguments: Value) -> Result<Value, Box<Failure>> {
         let (function, caller) = (self.clone(), caller());
         let _turn = self.process.turn.lock().await;
@@ -348,12 +350,11 @@ impl Function {
         called.map_err(|error| self.failure(Told::new(FailureKind::Ended, error.to_string())))?
     }
 
-    /// Calls it with named arguments, and waits: to be called where that is
-    /// allowed.
+    /// Calls it with named arguments, and blocks until it returns.
     ///
     /// # Errors
-    /// What it raised, that it took too long, or that the interpreter cannot
-    /// be started or ended.
+    /// What it raised, that it took too long, or that the interpreter cannot be
+    /// started or has ended.
     pub fn call(&self, arguments: &Value) -> Result<Value, Box<Failure>> {
         self.called(arguments, caller()).map_err(|told| self.failure(told))
     }
@@ -361,7 +362,7 @@ impl Function {
     fn called(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Told> {
         let mut state = lock(&self.process.state);
         self.left_alone()?;
-        // One that ended since its last call is no reason to fail.
+        // A process that has ended since its last call is replaced.
         let mut running = match std::mem::take(&mut *state) {
             State::Running(running) if running.lives() => running,
             State::Broken(told) => {
@@ -376,7 +377,7 @@ impl Function {
         };
         let mut reply = match running.ask(arguments, caller.clone(), self.limit) {
             Asked::Reply(reply) => reply,
-            // One that answered out of turn is not asked again.
+            // A process that answered out of turn is not used again.
             Asked::Ended(reason) => return Err(Told::new(FailureKind::Ended, reason)),
             Asked::TimedOut => return Err(self.strike(caller.as_deref(), "did not return")),
         };
@@ -404,7 +405,7 @@ impl Function {
         }
     }
 
-    /// Whether it may be called, or has to be left alone for a while.
+    /// Whether it may be called, or must not be called for a while.
     fn left_alone(&self) -> Result<(), Told> {
         let mut strikes = lock(&self.process.strikes);
         let Some(until) = strikes.left_alone_until else { return Ok(()) };
@@ -438,7 +439,7 @@ fn seconds(limit: Duration) -> String {
     format!("{} s", limit.as_secs_f64())
 }
 
-/// What was raised, if something was.
+/// The exception of a reply, if there is one.
 fn raised(reply: &mut Map<String, Value>) -> Option<Told> {
     let error = reply.get("error")?.as_str()?.to_owned();
     let message = match reply.get("line").and_then(Value::as_u64) {
@@ -458,7 +459,7 @@ fn process(setup: &Setup) -> Process {
     };
     let process = entry.1.clone();
     processes.insert(0, entry);
-    // Functions that still use one keep it.
+    // Functions that still use a process keep it.
     processes.truncate(KEPT);
     process
 }

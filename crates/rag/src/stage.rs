@@ -1,6 +1,6 @@
-//! The table of stages: the axes of the search space, in the order in which
-//! a document and a question go through them. Experiment file, plan, boards
-//! and trackers read it; nothing else lists the stages.
+//! The table of stages: the axes of the search space, in the order in which a
+//! document and a question pass through them. The experiment file, plan, boards
+//! and trackers use it; no other place lists the stages.
 
 use crate::{
     Axis, Choice, Context, Error, Passage, PipelineConfig,
@@ -12,7 +12,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt;
 
-/// What goes from stage to stage.
+/// The data that passes from stage to stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Data {
     /// Texts of files.
@@ -37,7 +37,7 @@ pub trait PassageStep: Send + Sync {
     /// The passages, best first.
     ///
     /// # Errors
-    /// If a model fails, or an index is missing that the settings name.
+    /// If a model fails, or an index that the settings name is missing.
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error>;
 }
 
@@ -50,28 +50,28 @@ pub trait PassageStage: Choice {
     fn step(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error>;
 }
 
-/// One value of an axis, as lists of the experiment file hold it.
+/// A value of an axis, as the lists of the experiment file hold it.
 pub trait Listed: Choice + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static {
-    /// Whether a string in the list names it with its settings as they come.
+    /// Whether a string in the list means the component with its default settings.
     const HAS_SETTINGS: bool = true;
 
-    /// The value where the file does not list the axis, if there may be none.
+    /// The value if the file does not list the axis; none if the axis must be listed.
     fn unlisted() -> Option<Self> {
         None
     }
 
-    /// The same as a stage between retrieval and answer.
+    /// The same value as a stage between retrieval and answer, if it is one.
     fn passages(&self) -> Option<&dyn PassageStage> {
         None
     }
 }
 
-/// What a pipeline has of an axis: a value, or none where it is optional.
+/// The value of an axis in a pipeline; none if the axis is optional.
 pub trait Field: Sized {
     /// What the list of the axis holds.
     type Value: Listed;
 
-    /// The values among which the list of an axis lets choose.
+    /// All values to choose from, if these are listed.
     fn all(listed: &[Self::Value]) -> Vec<Self>;
 
     /// The value, if there is one.
@@ -162,8 +162,8 @@ macro_rules! stages {
         }
 
         impl Space {
-            /// Reads the list of each axis. One that the file does not have
-            /// and that has a value then is filled in.
+            /// Reads the list of each axis. If the file lacks a list and the
+            /// axis has a default value, that is used.
             pub fn read(reader: &mut impl ReadSpace) -> Self {
                 Self { $( $axis: {
                     let listed = reader.read(Axis::$Axis);
@@ -204,7 +204,7 @@ macro_rules! stages {
         }
 
         impl<'de> Deserialize<'de> for PipelineConfig {
-            // By hand: what was written before there was an axis lacks it.
+            // By hand, because older files lack newer axes.
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let mut fields = serde_json::Map::deserialize(deserializer)?;
                 Ok(Self {
@@ -231,8 +231,8 @@ macro_rules! stages {
 }
 pub(crate) use stages;
 
-/// A field of a pipeline's settings as it was written, or as it is where it
-/// was left out.
+/// A field of a pipeline's settings as it was written, or its default if it was
+/// left out.
 pub(crate) fn field<T: Field + DeserializeOwned, E: serde::de::Error>(
     written: Option<Value>,
     axis: &'static str,
@@ -250,14 +250,14 @@ impl PipelineConfig {
     }
 
     /// The models that it names, without its embedder, and how much one
-    /// question asks of each.
+    /// question asks of each model.
     pub fn asks(&self, item: Item) -> Vec<crate::component::Ask<'_>> {
         let others = self.values().filter(|(axis, _)| *axis != Axis::Embedder);
         others.flat_map(|(_, value)| value.asks(item)).collect()
     }
 
-    /// The same with an embedder only where something needs it: BM25 alone
-    /// would run once for each embedder for nothing.
+    /// The same pipeline, with an embedder only if something needs it:
+    /// otherwise a trial with BM25 alone would run once for each embedder.
     pub(crate) fn normal(mut self) -> Self {
         if !self.values().any(|(_, value)| value.embedder()) {
             self.embedder = None;
@@ -272,7 +272,7 @@ mod tests {
     use crate::{Space, chunk, generate, query, rerank, retrieve};
     use serde_json::json;
 
-    /// Every component of every stage, as it comes.
+    /// Every component of every stage, with its default settings.
     fn components() -> Vec<Box<dyn Choice>> {
         fn boxed<T: Choice + 'static>(all: Vec<T>) -> impl Iterator<Item = Box<dyn Choice>> {
             all.into_iter().map(|one| Box::new(one) as Box<dyn Choice>)

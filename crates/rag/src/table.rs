@@ -1,4 +1,4 @@
-//! All chunks of a corpus, in a fixed order: what retrieval looks rows up in.
+//! All chunks of a corpus, in a fixed order; retrieval looks up its rows here.
 
 use crate::types::{Chunk, Hit, Passage, Span};
 

@@ -31,7 +31,7 @@ impl Span {
     }
 }
 
-/// What a file really is, whatever its name says.
+/// The real format of a file, whatever its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -49,8 +49,8 @@ pub enum Format {
     Text,
 }
 
-/// A page that the file itself has: of a PDF, between the breaks that a word
-/// processor drew, or between the page marks of an e-book.
+/// A page of the file itself: a page of a PDF, the text between page breaks of
+/// a word processor, or between page marks of an e-book.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Page {
     /// Of a PDF or an office file: counted from 1. Of an e-book: the number
@@ -60,16 +60,15 @@ pub struct Page {
     pub span: Span,
 }
 
-/// Where a part of a document begins, as the file says: a heading, a line of a
-/// table of contents, a bookmark.
+/// The beginning of a part of a document, as the file states it: a heading, a
+/// line of a table of contents, a bookmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heading {
     /// The first byte of the part, its title included.
     pub start: usize,
-    /// How deep it stands, from 1. It ends the parts before it that stand as
-    /// deep or deeper.
+    /// Its level, from 1. It ends earlier parts of the same or a deeper level.
     pub level: u32,
-    /// Its title; empty where a part ends and the next one's begin is not known.
+    /// Its title; empty if a part ends but the beginning of the next part is not known.
     pub title: String,
 }
 
@@ -135,8 +134,9 @@ pub struct Chunk {
     pub page: Option<u32>,
     /// The document's title.
     pub book: Option<String>,
-    /// The headings above its text, outermost first, joined by ` > `. Where it
-    /// holds text of several sections, the last part names them: `A > B; C`.
+    /// The headings above its text, outermost first, joined by ` > `. If it
+    /// holds text of several sections, the last part names all of them: `A > B;
+    /// C`.
     pub heading: Option<String>,
 }
 
@@ -170,7 +170,7 @@ pub struct Passage {
     pub rows: Vec<u32>,
 }
 
-/// What a generator said.
+/// The answer of a generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The text, with citations such as `[1]`.

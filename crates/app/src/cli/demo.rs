@@ -59,18 +59,18 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     Ok(run::exit_code(&results))
 }
 
-/// Beside the demo's files: which of them it wrote, by name and digest.
+/// The file beside the demo's files that lists which of them the demo wrote, by name and digest.
 const RECORD: &str = ".reverie-demo.json";
 
-/// Files of the demo that are as it wrote them.
+/// The demo's files that are unchanged since the demo wrote them.
 type Own = BTreeMap<String, String>;
 
 fn digest(bytes: &[u8]) -> String {
     ::store::Key::of_bytes(bytes).hex()
 }
 
-/// Refuses a folder with files that the demo would replace and that somebody
-/// else wrote or changed; tells what it wrote there itself.
+/// Refuses a folder if the demo would replace files there that somebody else
+/// wrote or changed. Returns the files that the demo wrote itself.
 fn refuse_to_replace(folder: &Path, files: &[(&str, &str)]) -> Result<Own, Failure> {
     let record = std::fs::read(folder.join(RECORD)).ok();
     let own: Own = record.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
@@ -89,7 +89,7 @@ fn refuse_to_replace(folder: &Path, files: &[(&str, &str)]) -> Result<Own, Failu
     )))
 }
 
-/// Writes the demo's files, and that they are its own.
+/// Writes the demo's files, and records that they are its own.
 fn write(folder: &Path, files: &[(&str, &str)], mut own: Own) -> Result<(), Failure> {
     for (name, text) in files {
         own.insert((*name).to_owned(), digest(text.as_bytes()));
@@ -127,7 +127,7 @@ fn fetch(cx: &Context, corpus: &Path) -> Result<(), Failure> {
     if missing.is_empty() {
         return Ok(());
     }
-    // A folder of its own: it is removed with all that is in it.
+    // A folder of its own, because it is removed with everything in it.
     let work = corpus.with_file_name(format!(".packages-{}", store::unique_token()));
     std::fs::create_dir(&work).map_err(|error| Failure::work(format!("{}: {error}", work.display())))?;
     let fetched = unpack(cx, corpus, &work, &missing);

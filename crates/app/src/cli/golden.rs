@@ -283,12 +283,12 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     } else {
         cx.print(render::golden(&golden.manifest, &paths));
     }
-    // Fewer than asked for is a result, but not the one that was asked for.
+    // Fewer questions than asked for are a result, but not a complete one.
     let is_whole = golden.generated.dataset.questions.len() >= spec.options.size && corpus.unread.is_empty();
     Ok(if is_whole { 0 } else { 3 })
 }
 
-/// What the file says, and what the command line says instead.
+/// The options of the file, replaced by those of the command line.
 fn specification(session: &Session, arguments: &GenerateArguments) -> Result<GenerateSpec, Failure> {
     let written = session.experiment.dataset.as_ref().and_then(|dataset| dataset.generate.clone());
     let model = arguments.model.clone().or_else(|| written.as_ref().map(|spec| spec.model.clone()));
@@ -324,7 +324,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     let corpus = session.corpus().await?;
     tell_unread(cx, &corpus);
     let lost = corpus.anchor(&mut opened.dataset).await?;
-    // Where a lost quote stood is all that is known of it.
+    // The old place is all that is known about a lost quote.
     for (now, before) in opened.dataset.questions.iter_mut().zip(&before.questions) {
         for (now, before) in now.evidence.iter_mut().zip(&before.evidence) {
             if now.span.is_none() {
@@ -397,18 +397,18 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, force: bo
     Ok(0)
 }
 
-/// Reads a dataset; all its faults are told.
+/// Reads a dataset; reports all its mistakes.
 pub fn read(path: &Path) -> Result<Dataset, Failure> {
     Ok(open(path)?.dataset)
 }
 
-/// Reads a dataset to change it, or to tell of its columns.
+/// Reads a dataset in order to change it or to report its columns.
 pub fn open(path: &Path) -> Result<DatasetFile, Failure> {
     Ok(open_to_change(path)?.0)
 }
 
-/// The same, and the key of what was read: who writes the file later finds out
-/// by that whether somebody else did meanwhile.
+/// The same, with the key of the content: a later write compares it to notice
+/// whether another program changed the file meanwhile.
 fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
     if path.to_string_lossy().contains("://") {
         let reason = "only runs read questions from an object store: copy the file here first";
@@ -422,21 +422,21 @@ fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
     Ok((read?, Key::of_bytes(&bytes)))
 }
 
-/// The key of what a file holds now.
+/// The key of a file's present content.
 fn key_of(path: &Path) -> Result<Key, Failure> {
     let bytes = std::fs::read(path).map_err(|error| Failure::work(format!("{}: {error}", path.display())))?;
     Ok(Key::of_bytes(&bytes))
 }
 
-/// Writes what was changed back into the file that it was read from.
+/// Writes changed questions back into the file that they were read from.
 fn write(path: &Path, opened: &DatasetFile) -> Result<(), Failure> {
     let bytes = opened.to_bytes().map_err(|error| Failure::work(lab::error_chain(&error)))?;
     lab::write_whole(path, &bytes)?;
     Ok(())
 }
 
-/// Writes a file of its own; one that came to be in the meantime stays, unless
-/// it was to be replaced.
+/// Writes a new file. If a file has appeared there in the meantime, it stays,
+/// unless it was to be replaced.
 fn put(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     if force { lab::write_whole(path, bytes) } else { lab::write_new(path, bytes) }?;
     Ok(())
@@ -461,7 +461,7 @@ fn tell_unread(cx: &Context, corpus: &lab::LoadedCorpus) {
     }
 }
 
-/// What a file of questions is written as, by its name.
+/// The format in which a file of questions is written, by its name.
 fn writable_format(path: &Path) -> Result<Format, Failure> {
     match Format::of_name(&path.to_string_lossy()) {
         Some(format @ (Format::Jsonl | Format::Csv)) => Ok(format),
@@ -482,7 +482,7 @@ fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A word by its name in files.
+/// A value of an enum, by its name in files.
 fn named<T: DeserializeOwned + Clone + Send + Sync + 'static>(text: &str) -> Result<T, String> {
     serde_json::from_value(json!(text)).map_err(|error| error.to_string())
 }

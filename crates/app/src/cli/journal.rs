@@ -163,7 +163,7 @@ fn gc(cx: &Context, path: &Path, selection: &Selection, yes: bool) -> Result<u8,
     Ok(0)
 }
 
-/// For a file that SQLite cannot follow any more.
+/// For a file that SQLite can no longer read.
 fn salvage(cx: &Context, path: &Path, yes: bool) -> Result<u8, Failure> {
     if !yes {
         return Err(Failure::work(format!(

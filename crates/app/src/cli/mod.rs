@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 /// The exit code of a run that its budget ended.
 pub const BUDGET_REACHED: u8 = 4;
-/// The exit code where a function of the user's own failed.
+/// The exit code if a user's function failed.
 pub const FUNCTION_FAILED: u8 = 5;
 
 const EXIT_CODES: &str = "Exit codes:
@@ -106,7 +106,7 @@ impl Failure {
         Self { message: message.to_string(), code: 1 }
     }
 
-    /// Nothing was done, because what was asked for has mistakes.
+    /// Nothing was done, because the arguments or files have mistakes.
     pub fn usage(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
     }
@@ -160,8 +160,8 @@ impl Context {
         lab::Setup { connect: self.connect.clone(), ..environment::setup(self.cancel.clone()) }
     }
 
-    /// Prints a result. What documents, models and servers put into it cannot
-    /// speak to the terminal.
+    /// Prints a result. Control characters in text of documents, models and
+    /// servers are made visible.
     pub fn print(&self, text: impl Display) {
         self.write(&render::visible(&text.to_string()));
     }
@@ -176,18 +176,18 @@ impl Context {
     fn write(&self, result: &str) {
         match &self.marked {
             Some(marked) => marked.print(&format!("{result}\n")),
-            // A closed pipe (`reverie leaderboard | head`) is no error of ours.
+            // A closed pipe (`reverie leaderboard | head`) is not an error.
             None => drop(writeln!(std::io::stdout(), "{result}")),
         }
     }
 
-    /// Gives this command so long to end by itself after Ctrl-C; a second one
-    /// ends it at once.
+    /// Gives this command this long to end by itself after Ctrl-C; a second
+    /// Ctrl-C ends it at once.
     pub fn may_take_to_end(&self, time: Duration) {
         GRACE.store(u64::try_from(time.as_millis()).unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    /// Tells how it goes.
+    /// Reports progress or a remark on standard error.
     pub fn note(&self, text: impl Display) {
         let _ = writeln!(std::io::stderr(), "{}", render::visible(&text.to_string()));
     }
@@ -198,10 +198,11 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// How long a command may take to end after Ctrl-C, in milliseconds.
 static GRACE: AtomicU64 = AtomicU64::new(1500);
 
-/// Runs a command line, the program's name first, and returns the code to
-/// exit with. A command line with mistakes, `--help` and a second Ctrl-C end
-/// the process. Threads of in-process models may still be computing something
-/// nobody waits for: the process should end at once.
+/// Runs a command line, with the program's name first, and returns the exit
+/// code. A command line with mistakes, `--help` and a second Ctrl-C end the
+/// process. When this returns, the caller should end the process at once:
+/// threads of in-process models may still compute something that nobody waits
+/// for.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::Connect>) -> u8 {
     let arguments = Arguments::parse_from(arguments);
     crate::advice::give();
@@ -226,7 +227,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
                     leave(130);
                 }
                 cancel.cancel();
-                // What computes cannot be stopped midway; finished work is kept already.
+                // A computation cannot be stopped midway; finished work is already stored.
                 tokio::spawn(async {
                     tokio::time::sleep(Duration::from_millis(GRACE.load(Ordering::SeqCst))).await;
                     leave(130);

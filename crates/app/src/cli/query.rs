@@ -31,7 +31,7 @@ pub struct Arguments {
     experiment: PathBuf,
 }
 
-/// An answer, and what changed since the run that it comes from.
+/// An answer, and what has changed since the run of its trial.
 #[derive(Serialize)]
 struct Told {
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         cx.note("note: the store cannot be written to: this answer is not kept, and is paid again the next time");
     }
     let record = session.record().await?;
-    // A pipe gets the answer when it is whole: what was printed cannot be taken back.
+    // A pipe gets the answer when it is complete, because printed text cannot be taken back.
     let live = (!cx.json && io::stdout().is_terminal()).then(|| LiveAnswer::new(io::stdout()));
     let answered = ask(cx, &session, &record, &arguments.question, arguments.trial.as_deref(), live.as_ref()).await?;
     if !cx.json && live.is_some() {
@@ -70,8 +70,8 @@ pub async fn answer(cx: &Context, session: &lab::Session, question: &str) -> Res
     ask(cx, session, &record, question, None, None).await
 }
 
-/// Answers with the given trial of a run, else with the one that answers for
-/// it; live, if there is somebody to see it.
+/// Answers with the given trial of a run, or with the run's answering trial.
+/// The answer is shown live on a terminal.
 async fn ask(
     cx: &Context,
     session: &lab::Session,

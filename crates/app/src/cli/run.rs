@@ -47,7 +47,7 @@ pub struct EngineChoice {
     address: Option<String>,
 }
 
-/// An amount of money that a cap can be.
+/// Parses an amount of money for a cap.
 pub fn dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim_start_matches('$').parse().ok().filter(|usd: &f64| usd.is_finite() && *usd >= 0.0);
     amount.ok_or_else(|| format!("`{text}` is no amount of dollars: write a number that is not below 0, such as 2.50"))
@@ -89,14 +89,14 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
 
 /// A run that came to its end.
 pub struct Ran {
-    /// What it ran in.
+    /// The session of the run.
     pub session: Session,
-    /// What it found.
+    /// Its results.
     pub results: Results,
     /// The report's page.
     pub report: PathBuf,
-    /// What trackers still do for it: nobody waits for them before the results
-    /// are shown.
+    /// The trackers at work; nobody waits for them before the results are
+    /// shown.
     pub tracking: Tracking,
 }
 
@@ -115,7 +115,7 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
             return Err(error.into());
         }
     };
-    // What is silently left out is told before anything is spent on the rest.
+    // Files and columns that are left out are reported before anything is spent.
     table.stop().await;
     for line in render::inputs(&prepared) {
         cx.note(line);
@@ -135,16 +135,16 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
     }
 }
 
-/// Waits for trackers, and tells what they lack.
+/// Waits for trackers, and reports what their servers lack.
 pub async fn tell(cx: &Context, tracking: Tracking) {
     for note in tracking.finish().await {
         cx.note(format_args!("note: {note}"));
     }
 }
 
-/// 3 where results are missing because something failed or a file could not be
-/// read, 4 where the budget was reached, 5 where a function of the user's own failed: running again
-/// does not mend that.
+/// The exit code: 3 if results are missing because something failed or a file
+/// could not be read; 4 if the budget was reached; 5 if a user's function
+/// failed, which running again does not repair.
 pub fn exit_code(results: &Results) -> u8 {
     if results.partial.is_some() {
         return BUDGET_REACHED;

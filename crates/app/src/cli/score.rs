@@ -118,7 +118,7 @@ enum Table {
     Csv,
 }
 
-/// Told by the name, before anything is paid.
+/// The format is known from the name, before anything is paid.
 fn table_kind(path: &Path) -> Result<Table, Failure> {
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("jsonl") => Ok(Table::Jsonl),
@@ -135,7 +135,7 @@ fn numbers(score: &Score) -> Value {
     }
 }
 
-/// The results as JSON, without verdicts and transcripts: those fill screens.
+/// The results as JSON, without verdicts and transcripts, which would fill screens.
 fn without_detail(results: &ScoreResults) -> Value {
     let mut value = json!(results);
     let rows = results.rows.iter().map(|row| {

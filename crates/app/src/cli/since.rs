@@ -1,10 +1,10 @@
-//! What changed since the run that a verb speaks of.
+//! Reports what has changed since the run that a command shows.
 
 use super::Context;
 use lab::{RunRecord, Session};
 
-/// Tells on standard error what is no longer as it was in the run, a line for
-/// each thing. Nothing of it has a part in what is shown.
+/// Prints on standard error what has changed since the run, one line for each
+/// change. The changes do not affect what the command shows.
 pub async fn tell(cx: &Context, session: &Session, record: &RunRecord) -> Vec<String> {
     let lines = session.changed_since(record).await;
     for line in &lines {

@@ -24,13 +24,13 @@ use std::{
 use store::Key;
 use zip::{CompressionMethod, DateTime, ZipWriter, write::SimpleFileOptions};
 
-/// How often job and log are looked at.
+/// How often the job and its log are read.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long a stopped job may take to end.
 const STOP: Duration = Duration::from_secs(20);
-/// How long a cluster may take to answer that it has taken a job.
+/// How long a cluster may take to confirm a job.
 const SUBMISSION: Duration = Duration::from_secs(60);
-/// A cluster that has not answered for so long is given up; the job is not.
+/// If a cluster has not answered for this long, following the job is given up; the job continues.
 const SILENCE: Duration = Duration::from_secs(300);
 /// The experiment's name in the job's folder.
 const EXPERIMENT: &str = "experiment.toml";
@@ -68,8 +68,8 @@ pub async fn run(
         environment,
         metadata: BTreeMap::from([("reverie.experiment".to_owned(), experiment.name.clone())]),
     };
-    // A job that is left behind would go on, and pay: it may have been taken
-    // before its answer is here.
+    // A job that is left behind would continue and cost money. It may have been
+    // accepted before the cluster's answer arrived here.
     cx.may_take_to_end(STOP + SUBMISSION + LOOK * 10);
     jobs.submit(&submission).await.map_err(Failure::work)?;
     cx.note(format_args!("job {id} at {}", ray.address));
@@ -77,7 +77,7 @@ pub async fn run(
     match (job.status.as_str(), job.driver_exit_code) {
         ("SUCCEEDED", _) => Ok(0),
         ("STOPPED", _) => Err(lab::Error::Interrupted.into()),
-        // The job is this same program: its codes mean the same.
+        // The job runs this same program, so its exit codes mean the same.
         (_, Some(code @ 2..=5)) => Ok(u8::try_from(code).unwrap_or(1)),
         _ => Err(Failure::work(format!("the job failed: {}", job.message.unwrap_or_default()))),
     }
@@ -110,7 +110,7 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
             }
         };
         silent = None;
-        // Half a line waits for its end.
+        // An incomplete line waits for its end.
         let end = if job.is_over() { log.len() } else { log.rfind('\n').map_or(0, |at| at + 1) };
         if let Some(new) = log.get(shown..end).filter(|new| !new.is_empty()) {
             for said in reader.read(new) {
@@ -147,8 +147,8 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
     }
 }
 
-/// The experiment file and its golden questions, as an archive that is the
-/// same for the same content.
+/// The experiment file and its golden questions as an archive; equal content
+/// gives equal archives.
 fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
     let far = |address: &str| address.contains("://") || Path::new(address).is_absolute();
     let mut mistakes = Vec::new();
@@ -192,8 +192,8 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
     Ok(archive.finish().map_err(Failure::work)?.into_inner())
 }
 
-/// The wheel under a name that holds its content's hash, as a build tag, so
-/// that a cluster never takes an older one for it.
+/// The wheel under a name with its content's hash as a build tag, so that a
+/// cluster never uses an older wheel instead.
 fn wheel(experiment: &Experiment, ray: &RayEngineSpec) -> Result<Option<(String, Vec<u8>)>, Failure> {
     let Some(path) = &ray.wheel else { return Ok(None) };
     let path = experiment.path(path);

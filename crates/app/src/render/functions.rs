@@ -1,14 +1,14 @@
-//! Functions of the user's own that failed, for their author.
+//! Failures of user functions, for their author.
 
 use super::count;
 use lab::{FunctionFailure, ScoreResults};
 use std::fmt::Write;
 
-/// So many different failures are shown.
+/// The most different failures that are shown.
 const SHOWN: usize = 5;
 
-/// What failed, each failure once, with whom it concerns and its traceback;
-/// none where nothing did.
+/// Each different failure once, with the trials that it concerns and its
+/// traceback; none if nothing failed.
 pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
     let mut kinds: Vec<Vec<&FunctionFailure>> = Vec::new();
     let key = |told: &FunctionFailure| (told.label.clone(), told.failure.kind, told.failure.message.clone());
@@ -47,7 +47,7 @@ pub fn function_failures(failures: &[&FunctionFailure]) -> Option<String> {
     (!text.is_empty()).then(|| text.trim_start().to_owned())
 }
 
-/// The same of answers that were scored.
+/// The same for answers that were scored.
 pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
     let failures = results.function_failures();
     function_failures(&failures.iter().collect::<Vec<_>>())

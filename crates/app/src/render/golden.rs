@@ -1,5 +1,5 @@
-//! Golden questions in the terminal: what they cost, what became of them, what
-//! is in them.
+//! Golden questions in the terminal: their cost, the result of generating them,
+//! and the content of a dataset.
 
 use super::visible_line;
 use eval::{

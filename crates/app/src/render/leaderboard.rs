@@ -87,7 +87,7 @@ fn value(summary: &Summary) -> String {
     }
 }
 
-/// A note, with what its reader can do here.
+/// A note, with advice for a reader of the terminal.
 fn line(note: &Note, is_first: bool) -> String {
     let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
     match note.about {

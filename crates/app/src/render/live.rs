@@ -1,8 +1,9 @@
 //! The live tables on standard error: operators, and below them the models
 //! that are called.
 //!
-//! On a terminal they are redrawn in place; elsewhere (a log, CI) lines are
-//! written, few enough that logs stay short, and one for each model at the end.
+//! On a terminal the tables are redrawn in place. Elsewhere (a log, CI) they
+//! become lines: few enough that logs stay short, and at the end one for each
+//! model.
 
 use super::{
     count,
@@ -59,11 +60,11 @@ impl LiveTable {
 struct Drawer {
     terminal: bool,
     started: Instant,
-    /// Lines drawn last time, to be drawn over.
+    /// The number of lines drawn last time, which are drawn over.
     lines: usize,
-    /// What a log was told already.
+    /// The lines that were written to a log already.
     told: ProgressLines,
-    /// Trackers that were told to be behind.
+    /// The trackers that were already reported to be behind.
     behind: BTreeSet<String>,
 }
 
@@ -80,7 +81,7 @@ impl Drawer {
             if self.lines > 0 {
                 let _ = write!(text, "\x1b[{}A", self.lines);
             }
-            // A line that is too long is cut: wrapped, it could not be drawn over.
+            // A line that is too long is cut off: a wrapped line could not be drawn over.
             text.push_str("\x1b[?7l");
             let mut lines = self.table(operators, models);
             lines.extend(behind.iter().map(|(tracker, reason)| behind_line(tracker, reason)));
@@ -101,7 +102,7 @@ impl Drawer {
             self.behind.retain(|tracker| behind.contains_key(tracker));
             for model in models.iter().filter(|_| last) {
                 let _ = write!(text, "{}: {} answered", model.name, count(model.answered as usize));
-                // A model in this process refuses nothing.
+                // A model in this process never refuses a call.
                 if model.refused_share > 0.0 {
                     let _ = write!(text, ", {:.1} % refused", 100.0 * model.refused_share);
                 }

@@ -7,8 +7,8 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Prints pieces as they come. What is printed last is the answer: where it
-/// begins again, so does the text, below a line that says so.
+/// Prints pieces as they come. The text that is printed last is the answer: if
+/// the answer begins again, its text does too, below a line that says so.
 pub struct LiveAnswer<W> {
     out: Mutex<Page<W>>,
 }
@@ -33,7 +33,7 @@ impl<W: Write> LiveAnswer<W> {
         }
     }
 
-    /// There is no more: an error is to stand on its own line.
+    /// Ends the text, so that an error begins on its own line.
     pub fn break_off(&self) {
         let begun = self.out.lock().unwrap_or_else(PoisonError::into_inner).begun;
         if begun {
@@ -43,7 +43,7 @@ impl<W: Write> LiveAnswer<W> {
 
     fn write(&self, text: &str, begun: bool) {
         let mut page = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        // A closed terminal is no error of ours.
+        // A closed terminal is not an error.
         let _ = page.out.write_all(visible(text).as_bytes()).and_then(|()| page.out.flush());
         page.begun = begun;
     }

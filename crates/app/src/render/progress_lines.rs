@@ -1,6 +1,6 @@
-//! Progress where nobody can see a table drawn anew: a log, a pipe, CI. A line
-//! when an operator begins, one every ten seconds while it goes on, and one
-//! when it ends.
+//! Progress for places where a table cannot be redrawn: a log, a pipe, CI.
+//! There is a line when an operator begins, one every ten seconds while it
+//! runs, and one when it ends.
 
 use super::{count, live::short};
 use lab::{Operator, OperatorProgress, OperatorStatus};
@@ -10,31 +10,31 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the line that an operator begins waits for the number of its rows.
+/// How long the first line of an operator waits until the number of its rows is known.
 const KNOWN_AFTER: Duration = Duration::from_secs(1);
-/// How often an operator that goes on is told of.
+/// How often a running operator gets a line.
 const EVERY: Duration = Duration::from_secs(10);
 
-/// What was told of each operator.
+/// What was already written about each operator.
 #[derive(Default)]
 pub struct ProgressLines {
     told: BTreeMap<Operator, Told>,
-    /// Whom an operator was told to wait for.
+    /// The other run for which an operator was reported to wait.
     held: BTreeMap<Operator, String>,
 }
 
 #[derive(Clone, Copy)]
 enum Told {
-    /// Nothing: since this time it is known that it begins.
+    /// Nothing; it is known since this time that the operator has begun.
     Nothing(Instant),
-    /// It begins, or that it goes on: at this time.
+    /// That it began or continues; at this time.
     Going(Instant),
-    /// It ended, with so many tasks.
+    /// That it ended, with this many tasks.
     Ended(usize),
 }
 
 impl ProgressLines {
-    /// The lines to write now; `seconds` is how long the run takes already.
+    /// The lines to write now; `seconds` is the duration of the run so far.
     pub fn next(&mut self, operators: &[OperatorProgress], seconds: f64, now: Instant) -> String {
         let mut text = String::new();
         for operator in operators {

@@ -1,10 +1,10 @@
-//! Text that came from a document, a model or a server, made safe for a
-//! terminal: what would move the cursor, change the title, hide or reorder
-//! words is shown as what it is (`\x1b`, `\u{202e}`).
+//! Makes text of documents, models and servers safe for a terminal: characters
+//! that would move the cursor, change the title, or hide or reorder words are
+//! shown as escapes (`\x1b`, `\u{202e}`).
 //!
-//! Everything that a command prints passes here, so that no renderer can
-//! forget it; each character is judged alone, so that a text that comes in
-//! pieces needs no memory.
+//! Everything that a command prints passes through here, so that no renderer
+//! can forget it. Each character is judged alone, so a text that arrives in
+//! pieces needs no state.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -19,10 +19,10 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     with(text, is_hidden)
 }
 
-/// JSON with what a terminal would obey in its escapes: the same JSON.
+/// JSON in which characters that a terminal would obey are escaped; it is still the same JSON.
 pub fn visible_json(text: &str) -> Cow<'_, str> {
-    // Characters below a space are escaped by then, but for the line ends that
-    // JSON itself is laid out with.
+    // JSON has already escaped characters below a space, except the line ends
+    // of its own layout.
     let obeyed = |character: char| is_hidden(character) && !matches!(character, '\n' | '\t');
     if !text.contains(obeyed) {
         return Cow::Borrowed(text);
@@ -56,9 +56,9 @@ fn with(text: &str, is_shown: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a terminal obeys a character instead of showing it: C0 and C1
-/// controls, separators of lines and paragraphs, and what turns the direction
-/// of the text around it.
+/// Whether a terminal would obey a character instead of showing it: C0 and C1
+/// controls, separators of lines and paragraphs, and marks that change the
+/// direction of text.
 fn is_hidden(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub struct NoAnswer {
     /// What happened, for people.
     pub reason: String,
-    /// The function of the user's own that failed, if that is why.
+    /// The user's function that failed, if that is why.
     pub function: Option<Box<Failure>>,
 }
 

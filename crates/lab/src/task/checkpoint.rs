@@ -4,8 +4,8 @@
 //!
 //! A part is an object `partial/parts/<task>/<from>-<to>-<digest>.parquet`:
 //! the vectors of the texts from `from` to before `to`. It is written once and
-//! When the task's artifact is there, its parts are removed; parts of killed
-//! processes are removed by `reverie store gc`.
+//! never changes. When the task's artifact is there, its parts are removed;
+//! parts of killed processes are removed by `reverie store gc`.
 
 use super::Execution;
 use crate::{

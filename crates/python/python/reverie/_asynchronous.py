@@ -1,9 +1,9 @@
 """Drives one run of an `AsyncExecutor` in the caller's event loop.
 
-The scheduler (`reverie._core`) decides; this starts and cancels the tasks that it asks for. A worker is an asyncio task
-that makes one attempt after another. Everything is done when something happens: an attempt ends, the earliest
-deadline passes, a signal arrives. The one exception is a concurrency controller that is not ours: it cannot tell that
-its target changed, so it is asked again after its own `inactive_check_interval`, as long as something waits.
+The scheduler (`reverie._core`) decides; this module starts and cancels the tasks that the scheduler asks for. A worker
+is an asyncio task that makes one attempt after another. The module acts only on events: an attempt ends, the earliest
+deadline passes, a signal arrives. The one exception is a concurrency controller of the user: it cannot report that its
+target changed, so it is asked again after its own `inactive_check_interval`, as long as something waits.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class Run:
         self._bar = progress_bar(length, bar_format)
 
     def obey(self, controller: Any, recheck_seconds: float | None) -> None:
-        """Changes who says how many attempts may run, and how often to ask."""
+        """Sets the controller that decides how many attempts may run, and how often it is asked."""
         self._scheduler.obey(controller)
         self._recheck_seconds = recheck_seconds
         if self._deadline is not None:
             self._fill()
 
     async def finish(self) -> None:
-        """Returns when every input has its end, or the run was stopped."""
+        """Returns when every input is done, or the run was stopped."""
         try:
             self._watch()
             self._fill()
@@ -111,7 +111,7 @@ class Run:
     def _fill(self) -> None:
         """Starts as many workers as there is room for."""
         while (worker := self._scheduler.hire()) is not None:
-            # Under an eager task factory the worker may have left already when its task is known.
+            # With an eager task factory, the worker may have left before its task is known.
             self._tasks[worker] = None
             task = self._loop.create_task(self._work(worker))
             if worker in self._tasks:
@@ -150,7 +150,7 @@ class Run:
                 raise
 
     def _ended(self, worker: int, error: BaseException | None) -> bool:
-        """An attempt ended without a result that is wanted. Says whether its worker goes on.
+        """Handles an attempt that ended without a wanted result. Returns whether its worker continues.
 
         It does not after a cancellation: a task that was cancelled cannot be told from one that still is.
         """
@@ -194,10 +194,10 @@ class Run:
         if self._scheduler.finished() and not self._done.done():
             self._done.set_result(None)
 
-    # Ends before their time.
+    # Attempts that end early.
 
     def _watch(self) -> None:
-        """Cuts the attempts that are overdue, and comes back at the next deadline."""
+        """Cuts the attempts that are overdue, and runs again at the next deadline."""
         for worker in self._scheduler.overdue():
             self._cut(worker)
         seconds = max(self._scheduler.next_deadline(), 0.001)
@@ -211,7 +211,7 @@ class Run:
             self._graces[worker] = self._loop.call_later(CLEANUP_SECONDS, self._guard, self._abandon, worker)
 
     def _abandon(self, worker: int) -> None:
-        """Goes on without waiting for an attempt that does not heed its cancellation."""
+        """Continues without waiting for an attempt that ignores its cancellation."""
         if worker not in self._tasks:
             return
         give_up(self._tasks[worker])
@@ -229,7 +229,7 @@ class Run:
                 raise
 
     def _crash(self, error: BaseException) -> None:
-        """Ends the run with an error that is not an attempt's."""
+        """Ends the run with an error that does not come from an attempt."""
         if isinstance(error, StopIteration):
             cause, error = error, RuntimeError("StopIteration was raised where nothing iterates")
             error.__cause__ = cause

@@ -22,7 +22,7 @@ def main() -> None:
 
     # Python's own handler would only note the signal while Rust works.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    # Results go to standard output, and Ray prints there what it thinks of its nodes.
+    # Standard output is for results, but Ray prints messages about its nodes there.
     sys.stdout = sys.stderr
     code = _core.main(["reverie", *sys.argv[1:]], _connect)
     ray = sys.modules.get("ray")

@@ -1,4 +1,4 @@
-"""What a run says of each input."""
+"""What a run reports about each input."""
 
 from __future__ import annotations
 

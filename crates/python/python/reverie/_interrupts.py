@@ -1,4 +1,4 @@
-"""Who hears of a signal, and the handler that was there before.
+"""Passes signals to the runs, and puts the earlier handler back.
 
 Runs may overlap, so there is one handler per signal for all of them. It is installed for the first run and removed
 after the last one; a run that ends early neither silences the others nor leaves its own handler behind.
@@ -34,7 +34,7 @@ def _handle(signum: int, frame: Any) -> None:
         with suppress(RuntimeError):  # The signal came while something else was being written.
             say("Interrupted: what is running is cancelled, and what is done will be returned. Again: stop at once.")
     elif watch.received > 2:
-        # Something blocks, so that nobody could react to the second one.
+        # Something blocks, so nobody could react to the second signal.
         raise KeyboardInterrupt
     for listener in list(watch.listeners):
         listener(watch.received)

@@ -1,4 +1,4 @@
-"""How a run is doing: a table in a notebook that is drawn anew, a line on a terminal, a line now and then in a log."""
+"""Shows the progress of a run: a table in a notebook, one line on a terminal, a line now and then in a log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reverie.tables import html_table
 
 
 def watcher(progress: bool | Callable[[dict[str, Any]], Any] | None) -> Watcher | None:
-    """Who looks at a run: nobody for `False`; by default a notebook, a terminal, or whoever reads the log."""
+    """What shows a run's progress: nothing for `False`; by default a notebook's table, a terminal's line, or a log."""
     if callable(progress):
         return Watcher(progress)
     if progress is False:
@@ -30,7 +30,7 @@ def _in_notebook() -> bool:
 
 
 class Watcher:
-    """Hands on what is told."""
+    """Passes the progress on to a function."""
 
     def __init__(self, tell: Callable[[dict[str, Any]], Any]) -> None:
         self._tell = tell
@@ -39,7 +39,7 @@ class Watcher:
         self._tell(json.loads(text))
 
     def end(self, finished: bool) -> None:
-        """There is nothing more to come: the run is finished, or was ended."""
+        """Called when no more progress will come: the run has finished, or was ended."""
 
 
 class Notebook(Watcher):
@@ -60,7 +60,7 @@ class Notebook(Watcher):
             self._handle.update(page)
 
     def end(self, finished: bool) -> None:
-        # What was drawn last is of a moment before the end.
+        # The last table was drawn a moment before the end.
         if finished and self._handle is not None:
             from IPython.display import HTML
 

@@ -1,4 +1,4 @@
-"""A coroutine run to its end in an event loop of its own, which nothing that it leaves behind can hold.
+"""Runs a coroutine to its end in an event loop of its own, which ends even if tasks or threads are left behind.
 
 `asyncio.run` waits without limit for tasks that ignore their cancellation and for threads that never return.
 """
@@ -18,7 +18,7 @@ _given_up: set[asyncio.Task[Any]] = set()
 
 
 def give_up(task: asyncio.Task[Any] | None) -> None:
-    """Owns a task that ignores its cancellation until it ends by itself: without an owner it could vanish midway."""
+    """Keeps a task that ignores its cancellation until it ends: without a reference it could vanish midway."""
     if task is None:
         return
     if not task.done():

@@ -1,4 +1,4 @@
-"""What the classes of components with their settings share: those of `reverie.chunkers`, `reverie.metrics` and so on."""
+"""The base classes of components with settings, such as those of `reverie.chunkers` and `reverie.metrics`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Part:
     def setting(self) -> dict[str, Any]:
         """What stands for it in an experiment's dictionary: the settings that are not as they are by default."""
         values = ((field, getattr(self, field.name)) for field in fields(self))
-        # `lambda` is no name in Python: such a setting has `_` behind it.
+        # `lambda` cannot be a name in Python, so such a setting has `_` at its end.
         return {field.name.removesuffix("_"): value for field, value in values if not _equal(value, field.default)}
 
 

@@ -95,7 +95,7 @@ class Pipeline:
                 future.set_exception(error)
 
         def done(answered: str | None, error: BaseException | None) -> None:
-            # Whoever closed the loop does not wait any more.
+            # If the loop is closed, nobody waits any more.
             if not loop.is_closed():
                 loop.call_soon_threadsafe(end, answered, error)
 

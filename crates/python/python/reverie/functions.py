@@ -361,7 +361,7 @@ def _source(function: Callable[..., Any], kind: str) -> str:
         )
     node = ast.parse(source).body[0]
     lines = source.splitlines()[node.lineno - 1 :]
-    # Annotations may name what is not there.
+    # Annotations may name things that do not exist there.
     return "\n".join(["from __future__ import annotations", "", *lines, ""])
 
 

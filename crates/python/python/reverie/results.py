@@ -18,7 +18,7 @@ _TABLE = (("axis",), ("objective",), ("metric",), ("test", "seconds", "tokens", 
 _SUMMARY = ("mean", "low", "high", "n_scored")
 _SUFFIXES = {"": "", "mean": "", "low": "_low", "high": "_high", "n_scored": "_scored"}
 _JUDGES = ("judge", "untried_judge")
-# What a run did and cost is told in other places.
+# What a run did and cost is shown elsewhere.
 _NOT_SAID = (*_JUDGES, "work", "spending", "budget", "journal")
 
 
@@ -208,7 +208,7 @@ class Results:
         return lines
 
     def _shown(self) -> tuple[list[str], list[list[tuple[str, bool]]]]:
-        """The leaderboard as a person wants it: columns that tell something, intervals below means."""
+        """The leaderboard for people: only columns on which trials differ, with intervals below means."""
         columns = [column for column in self._board["columns"] if column["shown"]]
         names = ["", "trial", *(column["title"] + "*" * column["judged"] for column in columns)]
         rows = []
@@ -314,7 +314,7 @@ def _cells(board: dict[str, Any], row: dict[str, Any]) -> Iterator[tuple[dict[st
 
 
 def _part(cell: Any, part: str) -> Any:
-    """A part of the mean of scores; of any other cell, all of it."""
+    """A part of a mean of scores; any other cell as a whole."""
     return cell.get(part) if isinstance(cell, dict) else cell if part in ("", "mean") else None
 
 
@@ -332,6 +332,6 @@ def _told(column: dict[str, Any], cell: Any) -> str:
 
 
 def _sentence(text: str, subject: str | None = None) -> str:
-    """What is said, as a sentence; a name that it begins with stays as it is."""
+    """The text as a sentence; a name at its beginning keeps its case."""
     is_name = subject is not None and text.startswith(subject)
     return f"{text}." if is_name else f"{text[0].upper()}{text[1:]}."

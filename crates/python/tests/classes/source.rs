@@ -1,23 +1,23 @@
-//! Python's classes for components with their settings, as the text of a
-//! module for each kind: from the schema of the kind's registry (names, types,
-//! defaults, what the settings' comments say) and the head of each component's
-//! file (what it is for).
+//! Writes Python's classes for components with their settings: the text of one
+//! module for each kind. It reads the schema of the kind's registry (names,
+//! types, defaults and comments of settings) and the `//!` docs of each
+//! component's file (what the component is for).
 
 use serde_json::Value;
 use std::{collections::BTreeSet, fmt::Write as _, path::Path};
 
 /// The longest line.
 const WIDTH: usize = 120;
-/// Words that cannot name a class or a setting in Python; what is named so has `_` behind it.
+/// Words that cannot name a class or a setting in Python; such a name gets `_` at its end.
 const RESERVED: &[&str] = &["None", "True", "False", "lambda", "from", "in", "is", "class", "global", "with", "as"];
 
 /// A kind of component, as Python sees it.
 pub(crate) struct Kind {
     /// The module with its classes.
     pub(crate) module: &'static str,
-    /// What `reverie` has for it: the decorator, of which the classes are attributes.
+    /// The name in `reverie`: the decorator, which has the classes as attributes.
     pub(crate) name: &'static str,
-    /// Where its components are, seen from `crates`.
+    /// The folder of its components, below `crates`.
     pub(crate) folder: &'static str,
     /// The schema of its registry.
     pub(crate) schema: Value,
@@ -70,17 +70,17 @@ pub(crate) fn module(kind: &Kind, crates: &Path, command: &str) -> Result<String
     Ok(text)
 }
 
-/// What a component is for: the first two paragraphs of its file's head.
+/// What a component is for: the first two paragraphs of its file's `//!` docs.
 fn head(path: &Path) -> Result<String, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim).collect::<Vec<_>>();
     let said = lines.split(|line| line.is_empty()).filter(|paragraph| !paragraph.is_empty());
     let paragraph = |lines: &[&str]| {
-        // Where it is from, and what is other there, is for readers of the source.
+        // Sources and differences are for readers of the Rust source.
         let is_origin = |line: &&&str| line.starts_with("Source") || line.starts_with("Difference");
         let text = lines.iter().take_while(|line| !is_origin(line)).copied().collect::<Vec<_>>().join(" ");
         let text = text.split(" Source: ").next().unwrap_or_default().to_owned();
-        // What a colon led to is not shown.
+        // The list after a colon is left out, so the colon becomes a full stop.
         text.strip_suffix(':').map_or_else(|| text.clone(), |text| format!("{text}."))
     };
     Ok(said.take(2).map(paragraph).filter(|said| !said.is_empty()).collect::<Vec<_>>().join("\n\n"))
@@ -121,8 +121,8 @@ impl<'a> Writer<'a> {
         schema
     }
 
-    /// A model without a name is none: what names one has no default, and
-    /// neither have settings that hold such a one.
+    /// A model without a name is not valid: a setting that names a model has no
+    /// default, and neither have settings that contain one.
     fn must_be_given(&self, key: &str, field: &Value, default: &Value) -> bool {
         let parts = reference(field).map(|name| &self.definitions[name]["properties"]);
         let mut parts = parts.and_then(Value::as_object).into_iter().flatten();
@@ -130,8 +130,8 @@ impl<'a> Writer<'a> {
             || parts.any(|(key, part)| default.get(key).is_some_and(|default| self.must_be_given(key, part, default)))
     }
 
-    /// Writes a class, after those that its settings are of. One that stands
-    /// for a choice has the name that a file says it by.
+    /// Writes a class, after the classes of its settings. A class that is one
+    /// of several choices carries the name that a file uses for it.
     fn class(&mut self, name: &str, tag: Option<&str>, said: &str, schema: &'a Value) {
         if !self.written.insert(name.to_owned()) {
             return;
@@ -142,12 +142,12 @@ impl<'a> Writer<'a> {
             let default = field.get("default").filter(|default| !self.must_be_given(key, field, default));
             let default = match default {
                 Some(default) => Some(self.value(field, default)),
-                // What is not written where it is none has none as its default.
+                // A setting that is not written if it is none has `None` as its default.
                 None => kind.ends_with(" | None").then(|| "None".to_owned()),
             };
             fields.push((unreserved(key), kind, default, field["description"].as_str().unwrap_or_default()));
         }
-        // One that must be given stands first, as Python's editors show them.
+        // Settings that must be given come first, as Python requires.
         fields.sort_by_key(|(_, _, default, _)| default.is_some());
         let (base, out) = (if tag.is_some() { "Component" } else { "Part" }, &mut self.classes);
         let _ = write!(out, "\n\n@dataclass(frozen=True, kw_only=True)\nclass {name}({base}):\n");
@@ -210,8 +210,8 @@ impl<'a> Writer<'a> {
         format!("tuple[{}]", items.join(", "))
     }
 
-    /// The type of something that has a name: a choice of words, of classes,
-    /// or one class. A table says the same everywhere.
+    /// The type of something with a name: a choice of words, a choice of
+    /// classes, or one class. A table is the same everywhere.
     fn named(&mut self, name: &str, schema: &'a Value) -> String {
         let Some(choices) = schema["oneOf"].as_array() else {
             self.class(name, None, schema["description"].as_str().unwrap_or_default(), schema);
@@ -244,7 +244,7 @@ impl<'a> Writer<'a> {
             Value::Null => "None".to_owned(),
             Value::Bool(true) => "True".to_owned(),
             Value::Bool(false) => "False".to_owned(),
-            // A number of 32 bits is not the one of 64 that is nearest to it.
+            // A 32-bit number is not the 64-bit number nearest to it.
             Value::Number(number) if schema["format"] == "float" => {
                 format!("{:?}", number.as_f64().unwrap_or_default() as f32)
             }
@@ -269,7 +269,7 @@ impl<'a> Writer<'a> {
         self.made(&class_name(tag), reference(inner).map_or(inner, |name| &self.definitions[name]), content)
     }
 
-    /// An object of a class, with what is not the class's own default.
+    /// A call of a class, with the settings that differ from the class's own defaults.
     fn made(&self, class: &str, schema: &Value, value: &Value) -> String {
         let other = value.as_object().into_iter().flatten().filter_map(|(key, value)| {
             let field = &schema["properties"][key];

@@ -22,7 +22,7 @@ const B: f64 = 0.75;
 const MAGIC: [u8; 8] = *b"RVBM25\0\n";
 const FORMAT: u32 = 1;
 const CHECKSUM: usize = 32;
-/// So many texts are cut into terms by one task.
+/// How many texts one task cuts into terms.
 const TASK_TEXTS: usize = 512;
 
 /// The words of texts in a fixed order: entry `i` is the `i`-th searchable chunk.
@@ -36,7 +36,7 @@ pub struct Bm25Index {
     entries: Vec<u32>,
     /// How often they hold it.
     counts: Vec<u32>,
-    /// What the term adds to the entry's score: all of BM25 but the query.
+    /// What the term adds to the entry's score: all of BM25 except the part of the query.
     weights: Vec<f32>,
     /// The number of terms of each entry.
     lengths: Vec<u32>,

@@ -10,7 +10,7 @@
 //!
 //! with `‖r‖` kept for every row. Every entry whose score could reach the
 //! `k`-th best is then scored on its exact row, so the result is that of the
-//! plain scan, bit by bit: nothing is approximate but the way.
+//! plain scan, bit by bit: only the way to the result is approximate.
 //!
 //! A number is `(v − 15.5) · scale` with `v` in 0..32 and a scale for each row,
 //! and is kept as four high bits and one low bit in two planes. Rows are
@@ -34,7 +34,7 @@ const GROUP_BYTES: usize = HIGH_BYTES + GROUP / 8;
 const MIDDLE: f32 = 15.5;
 /// The greatest absolute value of a number of the query.
 const QUERY_MAX: f32 = 127.0;
-/// A task scores so many rows.
+/// How many rows a task scores.
 const TASK_ROWS: usize = 1024;
 
 /// Rows in five bits per number, and how far each is from its exact row.
@@ -46,12 +46,12 @@ pub(super) struct Coarse {
     rows: Vec<Row>,
     /// The greatest length of a row, exact or coarse.
     longest: f64,
-    /// Bounds that nobody reads any more: new memory for each query would cost
-    /// a page fault for every thousand of them.
+    /// Bounds that are no longer read: new memory for each query would cost a
+    /// page fault for every thousand of them.
     spare: Mutex<Vec<f32>>,
 }
 
-/// What a row's bits do not say.
+/// The facts about a row that its bits do not hold.
 #[derive(Debug, Clone, Copy, Default)]
 struct Row {
     scale: f32,
@@ -59,12 +59,12 @@ struct Row {
     residual: f32,
 }
 
-/// Entries that could be among the best, and the first guess at them.
+/// Entries that could be among the best, and the most likely of them.
 #[derive(Debug)]
 pub(super) struct Bounds {
     /// An upper bound of each entry's score.
     pub(super) upper: Vec<f32>,
-    /// Those that look best.
+    /// The entries that look best.
     pub(super) likely: Vec<u32>,
 }
 

@@ -31,14 +31,14 @@ use std::{
 /// A task of the search holds about this many bytes of rows: half of a small
 /// second-level cache, so that they are still there for the next queries.
 const TASK_BYTES: usize = 512 << 10;
-/// So many queries are scored against a task's rows before the next so many.
+/// How many queries are scored against a task's rows before the next group of queries.
 const QUERY_BLOCK: usize = 64;
 /// Below this size the rows stay in the caches, and a copy would not help.
 const COARSE_BYTES: usize = 64 << 20;
 /// Making the copy takes as long as about four scans, so an index that is
-/// opened for one question does without.
+/// opened for one question works without it.
 const COARSE_AFTER: usize = 4;
-/// With more candidates than one in so many, reading all rows in order is faster.
+/// If more than one in this many entries are candidates, reading all rows in order is faster.
 const CANDIDATES: usize = 8;
 
 /// Vectors in a fixed order: entry `i` belongs to the `i`-th searchable chunk.
@@ -206,16 +206,16 @@ impl DenseIndex {
         Ok(entries.iter().map(|&entry| self.score(entry, &query)).collect())
     }
 
-    /// The coarse copy, made when it begins to pay. Whoever asks while it is
-    /// being made searches without it: waiting here inside of a rayon task
-    /// could wait for the very thread that makes it.
+    /// The coarse copy, which is made when it begins to pay off. A search that
+    /// comes while the copy is being made runs without it: waiting here inside
+    /// a rayon task could wait for the very thread that makes the copy.
     fn coarse(&self) -> Option<&Coarse> {
         let bytes = self.len() * self.header.columns() * size_of::<f32>();
         if bytes < COARSE_BYTES || !Coarse::is_fast_here() {
             return None;
         }
         if self.asked.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER {
-            // Without memory for a copy, the plain scan goes on.
+            // If there is no memory for a copy, the plain scan is used.
             if let Ok(coarse) = Coarse::new(self.data(), self.header.columns()) {
                 drop(self.coarse.set(coarse));
             }
@@ -223,8 +223,8 @@ impl DenseIndex {
         self.coarse.get()
     }
 
-    /// The same as the plain scan, unless there is no point in it: too many
-    /// rows could be among the best.
+    /// The same result as the plain scan; none if the copy does not help,
+    /// because too many rows could be among the best.
     fn search_coarse(&self, coarse: &Coarse, query: &[f32], k: usize) -> Option<Vec<(u32, f32)>> {
         let bounds = coarse.bounds(query, k);
         // The k-th best score is at least the worst of any k exact scores.

@@ -16,7 +16,7 @@ const MAGIC: [u8; 8] = *b"RVDENSE\n";
 const FORMAT: u32 = 1;
 /// The length of the header.
 pub(super) const HEADER_BYTES: usize = 64;
-/// So many rows are converted at once when they are written.
+/// How many rows are converted at once when they are written.
 const ROWS_AT_ONCE: usize = 256;
 
 /// What stands before the rows.
@@ -48,8 +48,8 @@ impl DenseWriter {
     pub fn create(path: &Path, dimensions: usize) -> Result<Self, Error> {
         let origin = path.display().to_string();
         let header = Header::new(dimensions, &origin)?;
-        // Two writers of the same index do not meet, on whatever machines;
-        // whoever finishes last wins, with the same content.
+        // Two writers of the same index never use the same name, on any
+        // machines; the one that finishes last wins, with the same content.
         let partial = store::staged_path(path);
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&partial).map_err(|error| bad(&origin, error))?);
         file.write_all(&[0; HEADER_BYTES]).map_err(|error| bad(&origin, error))?;
@@ -105,7 +105,7 @@ impl DenseWriter {
             file.seek(SeekFrom::Start(0))?;
             file.write_all(&self.header.bytes())?;
             file.flush()?;
-            // Else a power cut could leave a complete header over missing rows.
+            // Otherwise a power cut could leave a complete header over missing rows.
             file.get_ref().sync_data()?;
             std::fs::rename(&self.partial, &self.path)
         };
@@ -115,8 +115,8 @@ impl DenseWriter {
 
 impl Drop for DenseWriter {
     fn drop(&mut self) {
-        // After a rename there is nothing left to remove, and a partial file
-        // that cannot be removed harms nobody.
+        // After the rename there is nothing left to remove, and a partial file
+        // that cannot be removed does no harm.
         drop(std::fs::remove_file(&self.partial));
     }
 }

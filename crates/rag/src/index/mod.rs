@@ -1,4 +1,4 @@
-//! `index`: what retrievers search.
+//! `index`: the indexes that retrievers search.
 
 mod bm25;
 mod coarse;

@@ -26,7 +26,7 @@ const MAGIC: [u8; 8] = *b"RVTOKEN\n";
 const FORMAT: u32 = 1;
 /// The length of the header.
 pub(super) const HEADER_BYTES: usize = 64;
-/// What stands at the end for each chunk.
+/// The bytes at the end of the file for each chunk.
 pub(super) const CHUNK_BYTES: usize = 4 + CHECK_BYTES;
 const CHECK_BYTES: usize = 8;
 /// A vector's largest number is stored as this.
@@ -104,7 +104,7 @@ pub(super) fn chunks(trailer: &[u8]) -> impl Iterator<Item = (u32, [u8; CHECK_BY
     })
 }
 
-/// What a chunk's vectors are checked by.
+/// The check of a chunk's vectors.
 pub(super) fn check(vectors: &[u8]) -> [u8; CHECK_BYTES] {
     let mut check = [0; CHECK_BYTES];
     check.copy_from_slice(&blake3::hash(vectors).as_bytes()[..CHECK_BYTES]);
@@ -195,13 +195,13 @@ pub struct TokenWriter {
     path: PathBuf,
     file: BufWriter<File>,
     hasher: blake3::Hasher,
-    /// What was written, without the vectors.
+    /// Everything that was written, without the vectors.
     written: TokenBlock,
 }
 
 impl TokenWriter {
-    /// Begins a file. It is a token index once it is finished: whoever wants
-    /// it to appear whole gives it its name then.
+    /// Begins a file. The file is a token index once it is finished; a caller
+    /// that wants it to appear complete gives it its name then.
     ///
     /// # Errors
     /// If it cannot be created.
@@ -249,8 +249,8 @@ impl TokenWriter {
     }
 }
 
-/// The dimensions after a vector of `new` dimensions comes to those of `known`;
-/// 0 is not known yet.
+/// The dimensions of a file with `known` dimensions and a vector of `new` ones;
+/// 0 means that they are not known yet.
 fn fitting(known: u32, new: usize, origin: &str) -> Result<u32, Error> {
     let fits = u32::try_from(new).ok().filter(|new| *new as usize <= WORD_COLUMNS);
     let new =
@@ -274,7 +274,7 @@ pub(super) struct Words {
     pub(super) columns: usize,
     /// Whole words of `columns` values.
     pub(super) values: Vec<i16>,
-    /// What the values of each word are multiples of.
+    /// The factor of each word's values.
     pub(super) scales: Vec<f32>,
 }
 
@@ -291,7 +291,7 @@ impl Words {
     }
 }
 
-/// What makes the largest number of a vector `limit`; 0 for one of zeros.
+/// The scale with which the largest number of a vector becomes `limit`; 0 for a vector of zeros.
 fn scale(row: &[f32], limit: f32, origin: &str) -> Result<f32, Error> {
     if !row.iter().all(|value| value.is_finite()) {
         return Err(bad(origin, "a vector holds a number that is not finite"));

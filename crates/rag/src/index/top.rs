@@ -3,8 +3,8 @@
 
 use std::{cmp::Ordering, collections::BinaryHeap};
 
-/// An entry and its score; the greatest is the worst, so that a heap shows
-/// what to replace next.
+/// An entry and its score, in reversed order: the worst entry is the greatest,
+/// so that a heap shows which entry to replace next.
 #[derive(Debug, Clone, Copy)]
 struct Worst {
     entry: u32,
@@ -31,7 +31,7 @@ impl PartialEq for Worst {
 
 impl Eq for Worst {}
 
-/// Keeps the best `k` entries that it is shown, in whatever order they come.
+/// Keeps the best `k` of the entries that it is given, in any order.
 #[derive(Debug, Clone)]
 pub(super) struct Top {
     k: usize,
@@ -44,7 +44,7 @@ impl Top {
         Self { k, heap: BinaryHeap::new() }
     }
 
-    /// Scores below this are refused; those equal to it only get in with a
+    /// Scores below this are refused; equal scores are taken only with a
     /// smaller entry.
     pub(super) fn threshold(&self) -> f32 {
         match self.heap.peek() {
@@ -54,7 +54,7 @@ impl Top {
         }
     }
 
-    /// Shows an entry. What is not a number is never kept.
+    /// Takes an entry into account. A score that is NaN is never kept.
     pub(super) fn push(&mut self, entry: u32, score: f32) {
         if score.is_nan() || self.k == 0 {
             return;
@@ -70,7 +70,7 @@ impl Top {
         }
     }
 
-    /// Shows everything that another one kept.
+    /// Takes all entries of another `Top` into account.
     pub(super) fn merge(mut self, other: Self) -> Self {
         for kept in other.heap {
             self.push(kept.entry, kept.score);

@@ -1,14 +1,15 @@
 //! `load::archive`: reads the parts of a ZIP archive without trusting it. The
-//! sizes that it declares are checked before anything is unpacked, the bytes
-//! that really come out are counted against the same limits, the whole of them
-//! and the ratio of each part, and an archive inside the archive is only bytes.
+//! declared sizes are checked before anything is unpacked. The bytes that
+//! really come out are counted against the same limits: the sum of all parts
+//! and the ratio of each part. An archive inside the archive is treated as
+//! plain bytes.
 
 use super::{Limits, LoadError};
 use std::io::{Cursor, Read};
 use zip::ZipArchive;
 use zip::result::ZipError;
 
-/// An archive in memory, with what it may still unpack to.
+/// An archive in memory, and how much it may still unpack to.
 pub(super) struct Archive<'a> {
     zip: ZipArchive<Cursor<&'a [u8]>>,
     /// The bytes of the archive itself.
@@ -60,7 +61,7 @@ impl<'a> Archive<'a> {
         if entry.size() > by_ratio {
             return Err(expands(entry.size()));
         }
-        // The declared size is only a hint here: at most 1 MiB is taken on trust.
+        // The declared size is only a hint here: at most 1 MiB is reserved.
         let mut bytes = Vec::with_capacity(entry.size().min(1 << 20) as usize);
         let read = entry.take(self.left.min(by_ratio) + 1).read_to_end(&mut bytes);
         if bytes.len() as u64 > by_ratio {

@@ -1,8 +1,8 @@
 //! `load::bookmarks`: a PDF's bookmarks as the headings of its text. A bookmark
-//! points to a page, mostly to a height on it; its title is looked for in the
-//! page's text, since PDFium's text does not tell heights. Where it is not
-//! found, nothing is claimed that the file does not say: from that page on the
-//! part before counts as ended, and the new one as begun on the next page.
+//! points to a page, mostly to a height on it. PDFium's text has no heights, so
+//! the bookmark's title is searched for in the page's text. If it is not found,
+//! the previous part ends at that page, and the new part begins on the next
+//! page: nothing is claimed that the file does not say.
 
 use super::headings::clipped;
 use crate::types::{Heading, Page};
@@ -10,9 +10,9 @@ use pdfium_render::prelude::{PdfBookmark, PdfDestinationViewSettings, PdfDocumen
 
 /// The most bookmarks that are looked at: a file can hold millions, or a circle.
 const MOST: usize = 20_000;
-/// So many bytes of text are searched for their titles: books take a thousandth.
+/// How many bytes of text are searched for titles: books need a thousandth of it.
 const MOST_SEARCHED: usize = 256 << 20;
-/// Deeper bookmarks say nothing that anybody cites.
+/// Deeper bookmarks are not worth citing.
 const DEEPEST: u32 = 8;
 
 /// A bookmark that points into the document.
@@ -22,7 +22,7 @@ pub(super) struct Bookmark {
     level: u32,
     /// From 1.
     page: u32,
-    /// Whether it means the page as a whole, and so its top.
+    /// Whether it points to the page as a whole, and so to its top.
     is_top: bool,
 }
 
@@ -52,7 +52,7 @@ fn one(bookmark: &PdfBookmark<'_>, level: u32) -> Option<Bookmark> {
     (!title.is_empty()).then_some(Bookmark { title, level, page, is_top })
 }
 
-/// Where the parts begin that bookmarks name.
+/// The headings: where the parts begin that bookmarks name.
 pub(super) fn headings(bookmarks: &[Bookmark], text: &str, pages: &[Page]) -> Vec<Heading> {
     let mut headings: Vec<Heading> = Vec::new();
     // On a page, titles come in the order of the bookmarks.

@@ -1,7 +1,7 @@
 //! `load::docx`: a word-processor file as Markdown: headings by style, lists
 //! (`- `, whatever their numbering), tables, footnotes at the end. Pages are
-//! those that the word processor drew when it last saved the file; files that
-//! never were drawn have none.
+//! those that the word processor laid out when it last saved the file; files
+//! that were never laid out have none.
 
 use super::archive::Archive;
 use super::docx_body::Body;
@@ -28,7 +28,7 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
     let document = xml::decode(&archive.require(&main)?);
     let mut parsed = Body::new(&styles, &notes, limits).read(&document)?;
     if let Some(bytes) = archive.read("docProps/core.xml")? {
-        // Damaged metadata is no reason to lose the text.
+        // Damaged metadata must not cost the text.
         let (title, author) = core_properties(&xml::decode(&bytes), limits).unwrap_or_default();
         parsed.title = title.or(parsed.title);
         parsed.author = author;
@@ -36,7 +36,7 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
     Ok(parsed)
 }
 
-/// The part that holds the text. Its name is free; nearly all use the usual one.
+/// The part that holds the text. Its name is not fixed, but nearly all files use the usual one.
 fn main_part(archive: &mut Archive<'_>, limits: &Limits) -> Result<String, LoadError> {
     const USUAL: &str = "word/document.xml";
     let Some(bytes) = archive.read("_rels/.rels")? else { return Ok(USUAL.to_owned()) };
@@ -117,7 +117,7 @@ impl Styles {
         level.is_some_and(|level| level.parse::<u8>().is_ok())
     }
 
-    /// A style and those that it is based on. Styles in a circle end it.
+    /// A style and the styles that it is based on. A circle of styles ends the chain.
     fn chain(&self, id: &str) -> impl Iterator<Item = &Style> {
         let parent = |style: &&Style| self.by_id.get(style.based_on.as_deref()?);
         std::iter::successors(self.by_id.get(id), parent).take(16)
@@ -143,7 +143,7 @@ impl Notes {
                     match xml::local(&start) {
                         name if name == kind => {
                             self.add(kind, id.take(), &mut note);
-                            // Those with a type are the lines that are drawn above notes.
+                            // Notes with a type are only the lines that are drawn above notes.
                             let is_text = xml::attribute(&start, "type").is_none();
                             id = xml::attribute(&start, "id").filter(|_| is_text).map(|id| id.into_owned());
                         }

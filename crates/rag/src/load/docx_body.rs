@@ -24,8 +24,8 @@ pub(super) struct Body<'d> {
     breaks: Vec<usize>,
     /// Breaks inside a table, which take effect at its end.
     table_breaks: usize,
-    /// Whether nothing was written since the last break. A break that was
-    /// asked for is followed by the mark that it was drawn; they are one.
+    /// Whether nothing was written since the last break. A page break that the
+    /// author set is followed by the mark of the layout; both are one break.
     page_is_new: bool,
     headings: Vec<Heading>,
     /// Notes that were referred to, and their numbers.

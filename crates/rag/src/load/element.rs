@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-/// What may surround the content and is left out.
+/// The kinds of elements around the content that are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Boilerplate {
     /// A book's part is content, but for what calls itself navigation.

@@ -3,11 +3,11 @@
 use super::sniff;
 use glob::{MatchOptions, Pattern};
 
-/// Letters match in either case, and `*` stays within a folder (`**` does not).
+/// Letter case does not matter, and `*` stays within a folder (`**` does not).
 const MATCHING: MatchOptions =
     MatchOptions { case_sensitive: false, require_literal_separator: true, require_literal_leading_dot: false };
 
-/// What a person asked for.
+/// The patterns of the user.
 #[derive(Debug, Clone)]
 pub(super) struct Filter {
     include: Vec<Pattern>,
@@ -15,8 +15,8 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Understands patterns. One without `/` matches names in any folder; one
-    /// that ends in `/` everything below.
+    /// Parses patterns. A pattern without `/` matches names in any folder; a
+    /// pattern that ends in `/` matches everything below that folder.
     pub(super) fn parse(include: &[String], exclude: &[String]) -> Result<Self, String> {
         let all = |texts: &[String]| texts.iter().map(|text| pattern(text)).collect::<Result<Vec<_>, _>>();
         Ok(Self { include: all(include)?, exclude: all(exclude)? })
@@ -29,7 +29,7 @@ impl Filter {
             true => pattern.matches_with(path, MATCHING),
             false => pattern.matches_with(path.rsplit('/').next().unwrap_or(path), MATCHING),
         };
-        // Hidden files are the tools' own, not the person's.
+        // Hidden files belong to tools, not to the user.
         let is_hidden = path.split('/').any(|part| part.starts_with('.'));
         let is_in_address = address.is_none_or(|pattern| pattern.matches_with(path, MATCHING));
         let is_known = || sniff::extension(path).as_deref().and_then(sniff::by_extension).is_some();

@@ -1,6 +1,6 @@
 //! `load::headings`: where the parts of a document begin. A table of contents
-//! and the headings of the text often say the same: then a part is named once,
-//! by the longer of both; where they differ, both names count.
+//! and the headings of the text often name the same part: then the part gets
+//! the longer name of the two. If the names differ, both count.
 
 use super::TITLE_CHARACTERS;
 use crate::types::Heading;
@@ -13,9 +13,9 @@ pub(super) struct Contents {
     pub(super) title: String,
 }
 
-/// Puts both together. `depth` is the level of the last line of the table of
-/// contents before this text, and of the last one in it afterwards: headings of
-/// the text stand below it.
+/// Merges both. `depth` is the level of the last line of the table of contents
+/// before this text, and afterwards of the last one in it; headings of the text
+/// are placed below it.
 pub(super) fn merged(text: &str, mut contents: Vec<Contents>, headings: Vec<Heading>, depth: &mut u32) -> Vec<Heading> {
     contents.sort_by_key(|entry| entry.start);
     let mut contents = contents.into_iter().peekable();
@@ -38,7 +38,7 @@ pub(super) fn merged(text: &str, mut contents: Vec<Contents>, headings: Vec<Head
         }
         look_between(&mut open, heading.start, line_end(text, heading.start));
         match open.iter().find(|&&i| say_the_same(&all[i].title, &heading.title)) {
-            // Of the two, the one with the number.
+            // Of two equal titles, the one with the number is kept.
             Some(&i) if heading.title.len() > all[i].title.len() => all[i].title = heading.title,
             Some(_) => {}
             None => all.push(Heading { level: heading.level.saturating_add(*depth), ..heading }),
@@ -51,7 +51,7 @@ pub(super) fn merged(text: &str, mut contents: Vec<Contents>, headings: Vec<Head
     all
 }
 
-/// A title that is not longer than titles may be, on one line.
+/// A title on one line, cut to the longest allowed title.
 pub(super) fn clipped(title: String) -> String {
     match title.char_indices().nth(TITLE_CHARACTERS) {
         Some((end, _)) => format!("{}…", title[..end].trim_end()),
@@ -64,8 +64,8 @@ fn line_end(text: &str, at: usize) -> usize {
     text.get(at..).and_then(|rest| rest.find('\n')).map_or(text.len(), |length| at + length)
 }
 
-/// Whether two titles have the same words, but for a number or a word such as
-/// `Chapter` in front of one of them.
+/// Whether two titles have the same words, except for a number or a word such
+/// as `Chapter` at the beginning of one of them.
 fn say_the_same(one: &str, other: &str) -> bool {
     let words = |title: &str| -> Vec<String> {
         let words = title.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());

@@ -22,7 +22,7 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
         markdown = write(document.root_element(), Boilerplate::Page)?;
     }
     if markdown.text.is_empty() {
-        // A page that is nothing but navigation is still better read than lost.
+        // A page that is only navigation is better read than lost.
         markdown = write(document.root_element(), Boilerplate::Book)?;
     }
     let Markdown { text, headings, .. } = markdown;
@@ -38,7 +38,7 @@ pub(super) fn to_markdown(html: &str, wanted: &HashSet<String>, limits: &Limits)
     write(document.root_element(), Writer::new(Boilerplate::Book, wanted, limits))
 }
 
-/// Walks a tree without recursion: its depth is not ours to choose.
+/// Walks a tree without recursion, because a file decides how deep the tree is.
 fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Result<Markdown, LoadError> {
     let mut node = *root;
     loop {

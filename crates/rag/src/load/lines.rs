@@ -1,10 +1,10 @@
-//! `load::lines`: what PDFium gives for a page becomes text: line ends are
-//! `\n`, words that were broken at a line end are whole again, ligatures are
+//! `load::lines`: turns PDFium's output for a page into text: line ends become
+//! `\n`, words that were broken at a line end are joined, ligatures become
 //! letters.
 //!
-//! Whether the hyphen of a broken word belongs to it (`Build-Depends`) or not
-//! (`installa-tion`) is not written in a PDF. The rest of the document tells:
-//! the spelling that it uses elsewhere wins.
+//! A PDF does not say whether the hyphen of a broken word belongs to it
+//! (`Build-Depends`) or not (`installa-tion`). The rest of the document
+//! decides: the spelling that it uses elsewhere wins.
 
 use std::collections::HashMap;
 
@@ -28,7 +28,7 @@ impl Vocabulary {
                 for word in [format!("{left}{right}"), format!("{left}-{right}")] {
                     counts.entry(word.to_lowercase()).or_default();
                 }
-                // The halves of a broken word are no evidence that they are words.
+                // The halves of a broken word are no evidence for the halves as words.
                 for half in [left, right] {
                     *counts.entry(half.to_lowercase()).or_default() -= 1;
                 }
@@ -89,7 +89,7 @@ pub(super) fn push_clean(output: &mut String, page: &str, vocabulary: &Vocabular
                 }
                 output.push('-');
             }
-            // It marks where a word may be broken, and so where it was.
+            // The mark shows where a word may be broken, so here the word was broken.
             SOFT_HYPHEN => {
                 rest = after.trim_start_matches(is_line_end);
                 continue;
@@ -105,8 +105,8 @@ pub(super) fn push_clean(output: &mut String, page: &str, vocabulary: &Vocabular
     }
 }
 
-/// The two halves of a word that is broken between `before` and `after`. Next
-/// to a plain hyphen they must be in lower case, with a line end between.
+/// The two halves of a word that is broken between `before` and `after`. With a
+/// plain hyphen, both must be in lower case with a line end between them.
 fn broken_word<'t>(before: &'t str, after: &'t str, mark: &str) -> Option<(&'t str, &'t str)> {
     let next = after.trim_start_matches(is_line_end);
     let is_plain = mark == "-";

@@ -1,5 +1,5 @@
-//! `load::markdown`: Markdown is kept as it stands, so that a span is also a
-//! place in the source; title, author and headings are read from it.
+//! `load::markdown`: Markdown is kept unchanged, so that a span is also a place
+//! in the source; title, author and headings are read from it.
 
 use super::headings::clipped;
 use super::{LoadError, Parsed, text};
@@ -20,7 +20,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
 /// The headings of a Markdown text that stand in no list, quote or code.
 pub(crate) fn headings(text: &str) -> Vec<Heading> {
     let mut found: Vec<Heading> = Vec::new();
-    // Front matter between two rules would read as a heading with an underline.
+    // A parser would read front matter between two rules as an underlined heading.
     let begin = match split_front_matter(text) {
         ("", _) => 0,
         (_, body) => text.len() - body.len(),

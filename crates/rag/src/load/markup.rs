@@ -1,5 +1,6 @@
-//! `load::markup`: elements and text go in, Markdown comes out. HTML (from a
-//! tree) and XHTML (from a stream) share it, so that every format reads alike.
+//! `load::markup`: a writer that takes elements and text and produces Markdown.
+//! HTML (from a tree) and XHTML (from a stream) share it, so that all formats
+//! look alike.
 //!
 //! Headings, lists, tables, quotes and code blocks become Markdown. Marks
 //! inside a line (bold, links, inline code) are dropped and nothing is
@@ -32,12 +33,12 @@ pub(super) struct Writer<'w> {
     boilerplate: Boilerplate,
     wanted: &'w HashSet<String>,
     limits: &'w Limits,
-    /// More was written than may be: the rest is left out, and all is refused.
+    /// Whether more was written than allowed: the rest is left out, and everything is refused.
     is_over: bool,
-    /// A page's mark was opened that does not name its page: its text does.
+    /// Whether a page's mark was opened that does not name its page; its text then does.
     break_is_unnamed: bool,
-    /// Headings in cells of the outermost table: they are found again when it
-    /// is written.
+    /// Headings in cells of the outermost table; their places are found when
+    /// the table is written.
     cell_headings: Vec<Heading>,
     output: Output,
     frames: Vec<Frame>,
@@ -52,7 +53,7 @@ pub(super) struct Writer<'w> {
     done: Markdown,
 }
 
-/// Text being written, and what is owed before its next word.
+/// Text being written, and the white space or marks that must precede its next word.
 #[derive(Default)]
 struct Output {
     text: String,
@@ -62,7 +63,7 @@ struct Output {
     space: bool,
     /// What each line begins with: indents of lists and marks of quotes.
     prefix: String,
-    /// A list's or heading's mark, and how much of the prefix stands before it.
+    /// The mark of a list item or heading, and the length of the prefix before it.
     mark: Option<(usize, String)>,
 }
 
@@ -189,7 +190,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Every line repeats the marks of the lists and quotes around it, and
-    /// tables are padded, so a small file could become a huge text.
+    /// tables are padded, so a small file could become a very long text.
     fn check_size(&mut self) {
         let waiting: usize = self.waiting.iter().map(|output| output.text.len()).sum();
         let tables: usize = self.tables.iter().map(Table::size).sum();
@@ -207,7 +208,7 @@ impl<'w> Writer<'w> {
     }
 
     fn note_break<'e>(&mut self, attribute: &impl Fn(&str) -> Option<Cow<'e, str>>) {
-        // In a tree the name has its prefix, in a stream it has none.
+        // In a tree the name has its prefix; in a stream it does not.
         let kind = attribute("epub:type").or_else(|| attribute("type"));
         let is_break = kind.is_some_and(|kind| kind.split_whitespace().any(|one| one == "pagebreak"))
             || attribute("role").is_some_and(|role| role.split_whitespace().any(|one| one == "doc-pagebreak"));
@@ -345,8 +346,8 @@ impl<'w> Writer<'w> {
         Frame::Item { prefix }
     }
 
-    /// The next text is at least this many line ends away; inside a heading,
-    /// which must stay one line, a space away.
+    /// The next text begins at least this many line ends later; inside a
+    /// heading, which must stay on one line, after a space.
     fn separate(&mut self, newlines: usize) {
         if self.headings > 0 {
             self.output.space = true;
@@ -384,7 +385,7 @@ impl<'w> Writer<'w> {
         let heading = Heading { start, level, title: clipped(title.to_owned()) };
         let in_quote = self.output.prefix.contains('>');
         match self.waiting.is_empty() {
-            // What is quoted are another text's headings.
+            // Headings in a quote belong to another text.
             true if in_quote => {}
             true => self.done.headings.push(heading),
             false => self.cell_headings.push(heading),
@@ -484,7 +485,7 @@ impl Output {
     fn line(&mut self, line: &str) {
         self.newlines = self.newlines.max(1);
         if line.is_empty() {
-            // An owed blank line is written with the next text; this one is content.
+            // A pending blank line is written with the next text; this one is content.
             self.begin();
             self.text.truncate(self.text.trim_end_matches(' ').len());
         } else {
@@ -494,7 +495,7 @@ impl Output {
         self.newlines = 1;
     }
 
-    /// Pays what is owed: line ends, the prefix, a mark, a space.
+    /// Writes what is pending: line ends, the prefix, a mark, a space.
     fn begin(&mut self) {
         let at_start = self.text.is_empty();
         if at_start || self.newlines > 0 || self.mark.is_some() {

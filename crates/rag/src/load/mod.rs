@@ -36,8 +36,8 @@ use serde::{Deserialize, Serialize};
 /// Raise when any parser's output changes: part of every task key.
 pub const VERSION: u32 = 2;
 
-/// Up to here nothing counts as expansion: small files of one repeated word are
-/// no bombs.
+/// Below this size nothing counts as expansion: a small file of one repeated
+/// word is not a bomb.
 const ALWAYS_ALLOWED: u64 = 16 << 20;
 
 /// The longest title that is kept, in characters: every chunk below it repeats it.
@@ -56,8 +56,8 @@ pub struct Limits {
     /// The most bytes of text that a file may hold. Default 256 MiB.
     pub text_bytes: u64,
     /// How many times its packed size a part of an archive may unpack to, and
-    /// how many times the file's size its text may be; what is under 16 MiB may
-    /// always. Default 100.
+    /// how many times the file's size its text may be; up to 16 MiB are always
+    /// allowed. Default 100.
     pub expansion: u32,
     /// The deepest nesting of elements in HTML or XML. Default 256.
     pub nesting: u32,
@@ -77,12 +77,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The most that may come out of so many bytes, by their ratio alone.
+    /// The most bytes that the ratio alone allows for this many bytes.
     fn most_out_of(&self, bytes: u64) -> u64 {
         bytes.saturating_mul(u64::from(self.expansion)).max(ALWAYS_ALLOWED)
     }
 
-    /// These limits for one file: its text may have so many bytes.
+    /// These limits for one file, with the limit for its text.
     fn for_file(&self, bytes: usize) -> Self {
         Self { text_bytes: self.text_bytes.min(self.most_out_of(bytes as u64)), ..self.clone() }
     }
@@ -100,7 +100,7 @@ impl Limits {
     }
 }
 
-/// Why a file gave no document. The rest of the corpus goes on.
+/// Why a file gave no document. Other files are still read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -108,7 +108,7 @@ pub enum LoadError {
     /// Not a format that is read here.
     #[error("unknown format: {0}")]
     UnknownFormat(String),
-    /// The content is not what the name says, and is nothing that can be read.
+    /// The content is not what the name says, and cannot be read.
     #[error("named {named} but {found}")]
     Mislabelled {
         /// What the name says.
@@ -128,7 +128,7 @@ pub enum LoadError {
     /// A limit was met.
     #[error("over a limit: {0}")]
     OverLimit(String),
-    /// A name or a link that leads to no file.
+    /// The name, or the link's target, is no readable file.
     #[error("cannot be read: {0}")]
     Unreadable(String),
     /// A symbolic link that leaves the corpus.
@@ -156,11 +156,11 @@ pub struct Rejected {
     pub reason: LoadError,
 }
 
-/// Parses one file's bytes. The format is taken from the bytes, with the name
-/// as a hint between formats that look alike (plain text, Markdown). A PDF, an
-/// e-book or an office file under another's name is parsed as what it is; text
-/// or HTML that is named as one of these is [`LoadError::Mislabelled`]: it is
-/// what a failed download leaves behind.
+/// Parses one file's bytes. The bytes decide the format; the name only helps
+/// between formats that look alike (plain text, Markdown). A PDF, an e-book or
+/// an office file with another extension is parsed as what it is. Text or HTML
+/// that is named as one of these is [`LoadError::Mislabelled`]: failed
+/// downloads leave such files behind.
 ///
 /// # Errors
 /// Typed reasons; a panic in a parser is caught and reported as `Broken`.
@@ -195,8 +195,8 @@ struct Parsed {
     headings: Vec<Heading>,
 }
 
-/// Parses by the format that the bytes have. Parsers work on what strangers
-/// wrote: a panic in one of them is a fault of that file alone.
+/// Parses by the format of the bytes. A panic in a parser concerns only this
+/// file.
 fn parse_format(path: &str, bytes: &[u8], limits: &Limits) -> Result<(Parsed, Format), LoadError> {
     if bytes.len() as u64 > limits.file_bytes {
         let reason = format!("{} bytes, and at most {} are read", bytes.len(), limits.file_bytes);

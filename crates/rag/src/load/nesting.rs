@@ -1,13 +1,13 @@
-//! `load::nesting`: refuses HTML that is nested too deeply, before a parser
-//! sees it. An HTML parser's work grows with depth times length, and unclosed
-//! formatting tags are opened again in every later paragraph; a small file can
-//! so cost minutes. This scan is linear in the length times the limit, and
-//! where it cannot tell, it counts more than a parser would.
+//! `load::nesting`: refuses HTML that is nested too deeply before a parser
+//! reads it. The work of an HTML parser grows with depth times length, and
+//! unclosed formatting tags are opened again in every later paragraph, so a
+//! small file can cost minutes. This scan is linear in the length times the
+//! limit. If it is not sure, it counts more nesting than a parser would.
 
 use super::LoadError;
 
-/// Elements whose end tag may be left out: the parser closes them by itself,
-/// so they cannot nest without one of the counted elements between them.
+/// Elements whose end tag may be left out: the parser closes them itself, so
+/// they cannot be nested without one of the counted elements between them.
 const SELF_ENDING: &[&str] =
     &["p", "li", "dt", "dd", "option", "optgroup", "colgroup", "rp", "rt", "a", "html", "head", "body"];
 /// Parts of a table, which end by themselves and end the formatting inside.
@@ -20,7 +20,7 @@ const RAW: &[&str] = &["script", "style", "textarea", "title", "xmp", "iframe", 
 /// Elements that the parser opens again after their parent was closed.
 const FORMATTING: &[&str] =
     &["b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"];
-/// How much deeper unclosed formatting may be: careless pages leave it open.
+/// How much deeper unclosed formatting may be nested: careless pages leave it open.
 const FORMATTING_FACTOR: usize = 4;
 /// The most attributes of a tag. Each is compared with all others.
 const ATTRIBUTES: usize = 256;

@@ -1,7 +1,8 @@
-//! `load::package`: what an EPUB says about itself: title, authors, the order
-//! of its parts and its table of contents (EPUB 2 and 3). It is read here and
-//! not by a library so that every byte passes the limits of
-//! [`Archive`] and [`Xml`]; a damaged table of contents costs only itself.
+//! `load::package`: the description that an EPUB holds of itself: title,
+//! authors, the order of its parts and its table of contents (EPUB 2 and 3). It
+//! is read here and not by a library, so that every byte is checked against the
+//! limits of [`Archive`] and [`Xml`]. If the table of contents is damaged, only
+//! the table is lost.
 
 use super::archive::Archive;
 use super::xml::{self, Node, Xml};
@@ -54,8 +55,8 @@ pub(super) fn read(archive: &mut Archive<'_>, limits: &Limits) -> Result<Package
     let by_id: HashMap<&str, &Item> = opf.items.iter().map(|item| (item.id.as_str(), item)).collect();
     let navigation = opf.items.iter().find(|item| item.properties.split_whitespace().any(|one| one == "nav"));
     let readable = |item: &&&Item| item.media_type.contains("html") || item.media_type.contains("dtbook");
-    // A table of contents repeats every heading without saying anything, so it
-    // is no part of the text.
+    // A table of contents repeats every heading and adds nothing, so it is not
+    // part of the text.
     let mut spine: Vec<String> = Vec::new();
     let mut listed = HashSet::new();
     for id in &opf.spine {
@@ -78,7 +79,7 @@ pub(super) fn read(archive: &mut Archive<'_>, limits: &Limits) -> Result<Package
             Err(LoadError::OverLimit(reason)) => return Err(LoadError::OverLimit(reason)),
             other => other.unwrap_or_default(),
         };
-        // The newer of both goes first; the older one fills what it leaves out.
+        // The newer of the two comes first; the older one fills the gaps.
         if found.contents.is_empty() {
             found.contents = more.contents;
         }
@@ -136,7 +137,7 @@ impl Opf {
             match xml::local(&start) {
                 "title" => opf.titles.extend(content(&mut xml)?),
                 "creator" => {
-                    // Translators and editors stand here too, with their role.
+                    // Translators and editors are listed here too, with their role.
                     let is_author = attribute("role").is_none_or(|role| role == "aut");
                     opf.authors.extend(content(&mut xml)?.filter(|_| is_author));
                 }
@@ -179,7 +180,7 @@ fn content(xml: &mut Xml<'_>) -> Result<Option<String>, LoadError> {
 fn parse_navigation(text: &str, part: &str, limits: &Limits) -> Result<Navigation, LoadError> {
     let mut found = Navigation::default();
     let mut xml = Xml::new(text, limits);
-    // Inside which list, and of the elements that are open there, which are lists.
+    // The list that is being read, and which of the elements open in it are lists.
     let mut inside = None;
     let mut open: Vec<bool> = Vec::new();
     while let Some(node) = xml.next()? {

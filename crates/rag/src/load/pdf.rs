@@ -18,7 +18,7 @@ static PDFIUM: OnceLock<Pdfium> = OnceLock::new();
 /// Held from opening a file to closing it, and while the library is loaded.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// With less than this on average, and most pages without any, a PDF is a scan.
+/// A PDF with fewer characters than this on average, and most pages without any, is a scan.
 const CHARACTERS_PER_PAGE: usize = 100;
 
 /// Loads the PDFium library. A second call does nothing.
@@ -30,7 +30,7 @@ pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
     if PDFIUM.get().is_none() {
         let bindings = Pdfium::bind_to_library(path)
             .map_err(|error| LoadError::Library(format!("{} cannot be used as libpdfium: {error}", path.display())))?;
-        // Nobody else sets it while the guard is held.
+        // No other thread sets it while the guard is held.
         let _ = PDFIUM.set(Pdfium::new(bindings));
     }
     Ok(())
@@ -79,8 +79,9 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> 
     Ok(parsed)
 }
 
-/// Scanned books, and books whose fonts do not tell their letters, often have
-/// a few real words: a stamp, a link, a page number. They are not the text.
+/// Scanned books, and books whose fonts do not name their letters, often have a
+/// few real words: a stamp, a link, a page number. These words are not the
+/// text.
 fn refuse_scans(parsed: &Parsed) -> Result<(), LoadError> {
     let pages = parsed.pages.len();
     let with_text = parsed.pages.iter().filter(|page| !page.span.is_empty()).count();
@@ -112,14 +113,14 @@ fn metadata(document: &PdfDocument<'_>, tag: PdfDocumentMetadataTagType) -> Opti
 /// A page's text in reading order, or none where the page is damaged.
 fn page_text(page: &PdfPage<'_>) -> Option<String> {
     let text = page.text().ok()?;
-    // Not `all()`, which drops what stands outside a box from (0, 0): pages
-    // whose coordinates begin elsewhere would lose text.
+    // `all()` drops text outside a box from (0, 0), so pages with other
+    // coordinates would lose text.
     let all = text.inside_rect(PdfRect::new_from_values(-1e6, -1e6, 1e6, 1e6));
     if all.is_empty() && !text.is_empty() { Some(by_character(&text)) } else { Some(all) }
 }
 
-/// One half of a surrogate pair makes the text of a whole page undecodable;
-/// then each character is asked for by itself.
+/// If one half of a surrogate pair makes the text of a whole page undecodable,
+/// each character is read separately.
 fn by_character(text: &PdfPageText<'_>) -> String {
     text.chars().iter().filter_map(|character| character.unicode_char()).collect()
 }

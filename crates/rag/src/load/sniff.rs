@@ -1,13 +1,13 @@
-//! `load::sniff`: what a file is, from its bytes. The name decides only
-//! between formats that look alike (plain text and Markdown) and names what
-//! was expected when the bytes are nothing that can be read.
+//! `load::sniff`: finds out the format of a file from its bytes. The name only
+//! decides between formats that look alike (plain text and Markdown), and tells
+//! what was expected if the bytes cannot be read.
 
 use super::{LoadError, text};
 use crate::types::Format;
 use std::io::Cursor;
 use zip::ZipArchive;
 
-/// The extensions that a source takes when it is not told which.
+/// The extensions that a source takes by default.
 pub(super) const EXTENSIONS: &[(&str, Format)] = &[
     ("pdf", Format::Pdf),
     ("epub", Format::Epub),
@@ -82,7 +82,7 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     }
     let is_html = looks_like_html(bytes);
     if matches!(named, Some(Format::Pdf | Format::Epub | Format::Docx)) {
-        // Mostly what a failed download left behind: nobody wants it cited as the book.
+        // Mostly a failed download: such a page must not be cited as the book.
         return Err(unreadable(if is_html { "a web page" } else { "plain text" }));
     }
     match (is_html, named, extension) {
@@ -107,8 +107,8 @@ pub(super) fn by_extension(extension: &str) -> Option<Format> {
     EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, format)| *format)
 }
 
-/// Real PDFs may have junk before their header, and prose may quote one: only
-/// the first bytes decide alone.
+/// Real PDFs may have other bytes before their header, and prose may quote a
+/// header: only a header at the very beginning decides alone.
 fn is_pdf(bytes: &[u8], named: Option<Format>) -> bool {
     let head = &bytes[..bytes.len().min(1024)];
     match head.windows(5).position(|window| window == b"%PDF-") {
@@ -162,7 +162,7 @@ fn is_binary(bytes: &[u8]) -> bool {
     }
     let control = |byte: &&u8| **byte < 0x20 && !matches!(**byte, b'\t' | b'\n' | b'\r' | 0x0C | 0x08 | 0x1B);
     let count = sample.iter().filter(control).count();
-    // A stray control byte in a long text is forgiven; binary data has one in ten.
+    // A single control byte in a long text is allowed; in binary data one in ten bytes is one.
     count * 50 > sample.len()
 }
 

@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// How many kinds of other files an error names.
+/// How many extensions of other files an error names.
 const KINDS_NAMED: usize = 8;
 
-/// A corpus' address, understood.
+/// A parsed address of a corpus.
 #[derive(Debug, Clone)]
 pub struct Source {
     address: String,
@@ -39,18 +39,18 @@ pub enum Links {
     Anywhere,
 }
 
-/// Why a file's bytes are not there.
+/// Why a file's bytes could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// The file is none of the corpus, whenever it is read.
+    /// The file is not part of the corpus, whenever it is read.
     #[error(transparent)]
     Rejected(LoadError),
-    /// It could not be read now: says nothing about the file.
+    /// The file could not be read now; this says nothing about the file.
     #[error("{reason}")]
     Failed {
         /// What happened.
         reason: String,
-        /// Whether another try soon may go well.
+        /// Whether another try soon may succeed.
         may_pass: bool,
     },
 }
@@ -76,7 +76,7 @@ pub struct SourceFile {
     location: String,
 }
 
-/// What is at a corpus' address.
+/// The content of a corpus' address.
 #[derive(Debug, Clone, Default)]
 pub struct Listing {
     /// The files that are part of the corpus, by path.
@@ -85,7 +85,7 @@ pub struct Listing {
     pub skipped: BTreeMap<String, u64>,
     /// Links that leave the corpus or lead nowhere, and unusable names.
     pub rejected: Vec<Rejected>,
-    /// What could not be looked at now.
+    /// Files and folders that could not be looked at now.
     pub unread: Vec<Unread>,
 }
 
@@ -136,7 +136,7 @@ impl Source {
         Ok(Self { address: prefix.to_owned(), places: vec![place], filter, links: Links::default() })
     }
 
-    /// Which links are followed; those that stay inside if this is not called.
+    /// Sets which links are followed; by default those that stay inside.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
         Self { links, ..self }
@@ -173,7 +173,7 @@ impl Source {
         Ok(self.survey().await?.files)
     }
 
-    /// The files of the corpus, and what else was seen.
+    /// The files of the corpus, and the other files that were seen.
     ///
     /// # Errors
     /// The address cannot be listed, no file there belongs to the corpus, or
@@ -209,7 +209,7 @@ impl Source {
         let read = match self.places.get(file.place) {
             Some(Place::Remote { store, .. }) => {
                 let found = store.get(&ObjectPath::from(file.location.as_str())).await.map_err(failed)?;
-                // It may have grown since it was listed.
+                // The file may have grown since it was listed.
                 over(found.meta.size)?;
                 return found.bytes().await.map_err(failed);
             }
@@ -235,13 +235,13 @@ impl Source {
         Error::Source { source_address: self.address.clone(), reason }
     }
 
-    /// Puts what was seen at one place into the listing.
+    /// Puts the files of one place into the listing.
     fn sort_out(&self, index: usize, place: &Place, seen: Seen, listing: &mut Listing) {
         let label = if self.places.len() > 1 { place.label() } else { String::new() };
         let named = |path: &str| if label.is_empty() { path.to_owned() } else { format!("{label}/{path}") };
         for (location, bytes) in seen.files {
             let below = place.path_below(&location);
-            // A file that is named is meant, whatever it is called.
+            // A file that is named explicitly is taken, whatever its extension.
             let is_named = matches!(place, Place::File(_));
             if is_named || self.filter.takes(below, place.pattern()) {
                 listing.files.push(SourceFile { path: named(below), bytes, place: index, location });
@@ -271,7 +271,7 @@ impl Place {
 
     fn local(address: &str) -> Result<Self, String> {
         let path = Path::new(address);
-        // A folder whose name holds a bracket is a folder.
+        // A folder whose name contains a bracket is a folder, not a pattern.
         if let Ok(metadata) = std::fs::metadata(path) {
             let path = path.to_owned();
             return Ok(if metadata.is_dir() { Self::Folder(path) } else { Self::File(path) });
@@ -376,7 +376,7 @@ fn failed(error: object_store::Error) -> ReadError {
             | Error::Unauthenticated { .. }
             | Error::InvalidPath { .. }
     );
-    // Some causes are in the error's own words already.
+    // Some causes are contained in the error's text already.
     let mut reason = error.to_string();
     let mut cause = std::error::Error::source(&error);
     while let Some(error) = cause {

@@ -1,5 +1,5 @@
-//! `load::table`: the cells of a table become Markdown rows, or, where the
-//! table only arranges a page, blocks one after another.
+//! `load::table`: turns the cells of a table into Markdown rows; a table that
+//! only arranges a page becomes blocks one after another.
 
 use std::fmt::Write;
 
@@ -31,7 +31,8 @@ impl Table {
         }
     }
 
-    /// A cell holds what no Markdown row can: a heading, code or a table.
+    /// Records that a cell holds something that no Markdown row can hold: a
+    /// heading, code or a table.
     pub(super) fn holds_blocks(&mut self) {
         self.has_blocks = true;
     }

@@ -39,7 +39,7 @@ fn decode_unmarked<'a>(bytes: &'a [u8], declared: Option<&'static Encoding>) -> 
     encoding.decode_without_bom_handling(bytes).0
 }
 
-/// UTF-16 gives itself away by NUL bytes that keep to one side of each pair.
+/// UTF-16 is recognised by NUL bytes that are all on one side of each pair.
 pub(super) fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     let sample = &bytes[..bytes.len().min(4096) & !1];
     let (mut even, mut odd) = (0usize, 0usize);
@@ -57,8 +57,8 @@ pub(super) fn utf16_without_mark(bytes: &[u8]) -> Option<&'static Encoding> {
     }
 }
 
-/// Whether damaged UTF-8 is likelier than another encoding: one bad byte must
-/// not turn every accent of a long file into two wrong characters.
+/// Whether damaged UTF-8 is more likely than another encoding: one bad byte
+/// must not turn every accent of a long file into two wrong characters.
 fn mostly_utf8(bytes: &[u8]) -> bool {
     let (mut good, mut bad) = (0usize, 0usize);
     for chunk in bytes.utf8_chunks() {

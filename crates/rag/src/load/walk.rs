@@ -1,6 +1,7 @@
-//! `load::walk`: files on a local disk. Links are followed, once, where they
-//! stay below the folder; what leads out of it, cannot be entered or is no file
-//! is reported, and the walk goes on. These functions block.
+//! `load::walk`: lists files on a local disk. A link that stays inside the
+//! folder is followed, once. Links that leave the folder, folders that cannot
+//! be entered, and entries that are no files are reported, and the walk
+//! continues. These functions block.
 
 use super::source::{Links, ReadError, Unread};
 use super::{LoadError, Rejected};
@@ -9,7 +10,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use walkdir::WalkDir;
 
-/// What is at a place: each file's location and size, and what failed.
+/// The result of a walk: each file's path and size, and the failures.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) files: Vec<(String, u64)>,
@@ -20,7 +21,7 @@ pub(super) struct Seen {
 
 /// All files below a folder.
 pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, String> {
-    // Only the root is fatal: a folder below it that cannot be read is one of many.
+    // Only the root is fatal; a subfolder that cannot be read is one of many.
     std::fs::read_dir(root).map_err(|error| format!("the folder cannot be read: {error}"))?;
     let real_root = root.canonicalize().map_err(|error| format!("the folder cannot be found: {error}"))?;
     let mut seen = Seen::default();
@@ -71,13 +72,13 @@ pub(super) fn folder(root: &Path, links: Links) -> Result<Seen, String> {
 
 impl Seen {
     fn note(&mut self, root: &Path, error: &walkdir::Error) {
-        // A link back to a folder that is being walked holds nothing new.
+        // A link back to a folder that is being walked adds nothing.
         if error.loop_ancestor().is_some() {
             return;
         }
         let path = error.path().map(|path| below(root, path)).unwrap_or_default();
         let leads_nowhere = || LoadError::Unreadable("a link that leads to no file, or back to itself".to_owned());
-        // A link into nothing is so tomorrow too; other failures may pass.
+        // A link to nothing will be so tomorrow too; other failures may pass.
         let is_link = error.path().is_some_and(|path| path.is_symlink() && path.metadata().is_err());
         match error.io_error() {
             Some(error) if is_link && (error.kind() == io::ErrorKind::NotFound || is_loop(error)) => {
@@ -89,9 +90,9 @@ impl Seen {
     }
 }
 
-/// Whether links went round in a circle.
+/// Whether links form a circle.
 fn is_loop(error: &io::Error) -> bool {
-    // The kind has no stable name yet; this is its number on Linux.
+    // This kind of error has no stable name yet; this is its number on Linux.
     const TOO_MANY_LINKS: i32 = 40;
     error.raw_os_error() == Some(TOO_MANY_LINKS)
 }
@@ -106,9 +107,9 @@ pub(super) fn single(path: &Path) -> Result<Seen, String> {
     Ok(Seen { files: vec![(name, metadata.len())], ..Seen::default() })
 }
 
-/// A file's bytes below a folder; one more than `limit` of them where it is too
-/// large. Where it leads is looked at again: it may be another file by now than
-/// the one that was listed.
+/// A file's bytes below a folder; one byte more than `limit` if the file is too
+/// large. The target of the path is checked again, because it may be another
+/// file now than when it was listed.
 pub(super) fn read_below(root: &Path, location: &str, links: Links, limit: u64) -> Result<Vec<u8>, ReadError> {
     let path = root.join(location);
     let real_root = root.canonicalize().map_err(|error| failed(&error))?;
@@ -120,7 +121,7 @@ pub(super) fn read_below(root: &Path, location: &str, links: Links, limit: u64) 
     read(&real, limit)
 }
 
-/// A file's bytes; one more than `limit` of them where it is too large.
+/// A file's bytes; one byte more than `limit` if the file is too large.
 pub(super) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, ReadError> {
     let read = || {
         let file = File::open(path)?;
@@ -142,7 +143,7 @@ enum Resolved {
     Failed(io::Error),
 }
 
-/// Where a path really is, if it may be read there.
+/// The real path of a file, if it may be read.
 fn resolve(real_root: &Path, path: &Path, links: Links) -> Result<PathBuf, Resolved> {
     let real = path.canonicalize().map_err(Resolved::Failed)?;
     if links == Links::Anywhere || real.starts_with(real_root) {

@@ -1,6 +1,6 @@
-//! `load::xml`: a pull reader for the XML inside EPUB and DOCX. It bounds the
-//! nesting, never expands entities that a document defines for itself, and
-//! holds nothing but its place in the text.
+//! `load::xml`: a pull reader for the XML inside EPUB and DOCX. It limits the
+//! nesting, never expands entities that a document defines, and keeps only its
+//! place in the text.
 
 use super::{Limits, LoadError, text};
 use quick_xml::Reader;
@@ -8,7 +8,7 @@ use quick_xml::XmlVersion;
 use quick_xml::events::{BytesStart, Event};
 use std::borrow::Cow;
 
-/// What comes next in a document.
+/// The next part of a document.
 #[derive(Debug)]
 pub(super) enum Node<'a> {
     /// An element begins. An empty element begins and ends.
@@ -103,7 +103,7 @@ pub(super) fn attribute<'s>(start: &'s BytesStart<'_>, name: &str) -> Option<Cow
     let found = attributes.with_checks(false).flatten().find(|one| one.key.local_name().into_inner() == name)?;
     Some(match found.normalized_value(XmlVersion::Implicit1_0) {
         Ok(value) => value,
-        // A name that XML does not know stays as it was written.
+        // A reference that XML does not know stays as it was written.
         Err(_) => found.value,
     })
 }

@@ -1,10 +1,10 @@
-//! How a function of the user's own failed: a kind of its own, beside what
-//! models and providers do.
+//! The failure of a user's function: a kind of its own, apart from failures of
+//! models and providers.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// In which way it failed.
+/// How it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -18,7 +18,7 @@ pub enum FailureKind {
     Returned,
 }
 
-/// A function of the user's own that failed, with what its author needs.
+/// A failure of a user's function, with everything that its author needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What it is in the experiment: `chunker`, `retriever`, `reranker`,
@@ -28,7 +28,7 @@ pub struct Failure {
     pub function: String,
     /// The file that it is from; empty where the experiment holds its source.
     pub file: String,
-    /// In which way it failed.
+    /// How it failed.
     pub kind: FailureKind,
     /// What happened, in a line.
     pub message: String,

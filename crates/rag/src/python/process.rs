@@ -1,8 +1,8 @@
-//! The interpreter that holds one function: a process that ends with this one,
-//! whatever ends that.
+//! The interpreter process of one function. It ends with this program, however
+//! this program ends.
 //!
-//! A thread of its own starts the process and reads its answers as long as it
-//! lives: on Linux the process is ended by the system when the thread that
+//! A thread of its own starts the process, and lives as long as the process to
+//! read its answers: on Linux the system ends the process when the thread that
 //! started it ends, and the threads that call functions come and go.
 
 use super::{Printed, sink};
@@ -22,20 +22,20 @@ use std::{
 const DRIVER: &str = include_str!("driver.py");
 /// How long an interpreter that closed its output may take to end.
 const TO_END: Duration = Duration::from_millis(500);
-/// A line that is printed is cut after so many bytes.
+/// A printed line is cut after this many bytes.
 const LINE: usize = 16 << 10;
 
-/// Those that run now, to be ended by [`interrupt`].
+/// The running processes, to be ended by [`interrupt`].
 static LIVE: Mutex<Vec<Weak<Shared>>> = Mutex::new(Vec::new());
 
 /// What the threads around one process share.
 struct Shared {
-    /// None once it is to end: the process' guard ends all of its group then.
+    /// None once the process is to end: its guard then ends the whole process group.
     input: Mutex<Option<ChildStdin>>,
     child: Mutex<Child>,
     /// Whether it is computing something.
     busy: AtomicBool,
-    /// For whom, as messages name it.
+    /// The trials that it works for, as messages name them.
     caller: Mutex<Option<Arc<str>>>,
 }
 
@@ -46,7 +46,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     /// Ends the process, and all that it started.
     fn end(&self) {
-        // Whoever is writing holds it; the end of the process frees it.
+        // If another thread is writing, it holds the lock; the end of the process frees it.
         if let Ok(mut input) = self.input.try_lock() {
             input.take();
         }
@@ -54,13 +54,13 @@ impl Shared {
     }
 }
 
-/// What came of a request.
+/// The result of a request.
 pub(super) enum Asked {
-    /// What the driver said.
+    /// The driver's reply.
     Reply(Map<String, Value>),
-    /// It did not answer in time, and is ended.
+    /// The process did not answer in time, and was ended.
     TimedOut,
-    /// It ended, or said something else.
+    /// The process ended, or sent something that is no reply.
     Ended(String),
 }
 
@@ -78,8 +78,8 @@ impl Drop for Running {
     }
 }
 
-/// Ends the interpreters that compute something at this moment: nobody waits
-/// for it any more.
+/// Ends the interpreters that are computing at this moment: nobody waits for
+/// them any more.
 pub fn interrupt() {
     for shared in lock(&LIVE).iter().filter_map(Weak::upgrade) {
         if shared.busy.load(Ordering::SeqCst) {
@@ -119,7 +119,7 @@ impl Running {
                         printed(&Printed { function: &function, caller: caller.as_deref(), text });
                     });
                 };
-                // Without it, what the function prints is not seen.
+                // Without this thread, the output of the function is not shown.
                 let _ = thread::Builder::new().name("function prints".to_owned()).spawn(show);
             }
             if started.send(Ok(shared.clone())).is_err() {
@@ -139,7 +139,7 @@ impl Running {
     }
 
     fn send(&self, request: &Value) {
-        // A process that ended is told of by its reply.
+        // If the process has ended, the reply says so.
         let _ = self.requests.send(format!("{request}\n").into_bytes());
     }
 
@@ -180,7 +180,7 @@ impl Running {
     }
 }
 
-/// Passes requests and replies on, until nobody asks any more or the process ended.
+/// Passes requests and replies on, until nobody asks any more or the process ends.
 fn keep(
     shared: &Shared,
     output: Option<impl BufRead>,
@@ -210,7 +210,7 @@ fn keep(
     let _ = lock(&shared.child).wait();
 }
 
-/// How a process ended that says nothing more.
+/// The reason why a process ended.
 fn ended(shared: &Shared) -> String {
     let began = Instant::now();
     while began.elapsed() < TO_END {
@@ -227,7 +227,7 @@ fn told(status: ExitStatus) -> String {
     if text.contains("SIGKILL") { format!("{text}: is there enough memory?") } else { text }
 }
 
-/// The lines of a stream, as they come; a progress bar's too.
+/// The lines of a stream, as they come, including those of a progress bar.
 fn lines(mut stream: impl BufRead, mut line: impl FnMut(&str)) {
     let mut text: Vec<u8> = Vec::new();
     let mut show = |text: &mut Vec<u8>| {

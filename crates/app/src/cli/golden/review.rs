@@ -1,10 +1,10 @@
 //! `reverie golden review`: a person looks at every question.
 //!
-//! Every decision is in the file before the next question is shown; a process
-//! that is killed at any moment loses none. A question is rejected by two
-//! files: it is added to the rejected ones before it leaves the dataset, and
-//! comes back into the dataset before it leaves those, so that between the two
-//! it is in both and never in neither.
+//! Every decision is in the file before the next question is shown, so a
+//! process that is killed loses none. Rejecting a question changes two files:
+//! the question is added to the rejected ones before it leaves the dataset.
+//! Taking it back adds it to the dataset before it leaves the rejected ones. So
+//! between the two steps the question is in both files and never in neither.
 
 use super::{Context, Failure, key_of, open_to_change};
 use eval::{
@@ -25,8 +25,9 @@ pub fn run(cx: &Context, path: &Path, all: bool) -> Result<u8, Failure> {
     let mut review = Reviewing::start(path)?;
     super::tell_ignored(cx, &review.file);
     let mut input = std::io::stdin().lock();
-    // Questions by their places in the file as it was, those that were shown
-    // before this one, and the one that the person wants to see again.
+    // Questions are named by their places in the original file: the present
+    // one, those shown before it, and the one that the person wants to see
+    // again.
     let (mut at, mut shown, mut again, mut decided) = (0, Vec::new(), None, 0);
     while at < review.questions.len() {
         let (question, state) = &review.questions[at];
@@ -88,7 +89,7 @@ enum State {
 /// A dataset that is being reviewed.
 struct Reviewing {
     path: PathBuf,
-    /// What the file held when it was last read or written here.
+    /// The key of the file's content when it was last read or written here.
     written: Key,
     file: DatasetFile,
     /// All questions, rejected ones too, in the order of the file.
@@ -102,7 +103,7 @@ impl Reviewing {
         Ok(Self { path: path.to_owned(), written, file, questions })
     }
 
-    /// Changes a question, which is in the dataset then, and writes it.
+    /// Changes a question, which is then in the dataset, and writes the file.
     fn decide(&mut self, at: usize, change: impl FnOnce(&mut Question)) -> Result<(), Failure> {
         let (question, state) = &mut self.questions[at];
         let was = std::mem::replace(state, State::Kept);
@@ -153,7 +154,7 @@ impl Reviewing {
         Ok(lab::write_whole(&rejected_path(&self.path), text.as_bytes())?)
     }
 
-    /// Writes the dataset, unless somebody else did meanwhile.
+    /// Writes the dataset, unless another program changed it meanwhile.
     fn write(&mut self) -> Result<(), Failure> {
         if key_of(&self.path)? != self.written {
             return Err(Failure::work(format!(

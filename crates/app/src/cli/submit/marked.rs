@@ -1,21 +1,22 @@
-//! Results in the log of a job: the log is all that a cluster gives back of a
-//! job, and everything that the job prints is in it. So the job writes its
-//! result in lines that begin with a mark, and who follows it takes these out.
+//! Results in the log of a job. A cluster returns nothing of a job but its log,
+//! which holds everything that the job prints. So the job writes its result in
+//! lines that begin with a mark, and the program that follows the job takes
+//! these lines out of the log.
 
 use crate::environment;
 use std::io::Write;
 
-/// The variable with the mark, set by who submits the job.
+/// The variable that holds the mark; the submitting program sets it.
 pub const VARIABLE: &str = "REVERIE_RESULT_MARK";
-/// Characters of a result in one line of the log: a line that is written at
-/// once is not torn by what others write.
+/// Characters of a result in one line of the log. A line of this length is
+/// written at once, so other output does not tear it.
 const PIECE: usize = 1000;
 
 /// Prints results as marked lines.
 pub struct Marked(String);
 
 impl Marked {
-    /// In a job whose log is followed.
+    /// The printer, in a job whose log is followed.
     pub fn from_environment() -> Option<Self> {
         environment::variable(VARIABLE).map(Self)
     }
@@ -24,14 +25,14 @@ impl Marked {
     pub fn print(&self, text: &str) {
         let mut out = std::io::stdout().lock();
         for line in lines(&self.0, text) {
-            // A log that is closed is no error of ours.
+            // A closed log is not an error.
             let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
         }
     }
 }
 
-/// Marked lines that hold a text. The first character of each is the end of
-/// whatever somebody else left open.
+/// Marked lines that hold a text. Each begins with a line break, which ends an
+/// incomplete line of other output.
 fn lines(mark: &str, text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let piece = |piece: &[char]| {
@@ -41,14 +42,15 @@ fn lines(mark: &str, text: &str) -> Vec<String> {
     characters.chunks(PIECE).map(piece).collect()
 }
 
-/// Takes results out of a log as it grows.
+/// Takes the results out of a log while it grows.
 pub struct Reader {
     mark: String,
-    /// Whether the last line was empty: before a piece that is the mark's.
+    /// Whether the last line was empty and is held back: it may be the line
+    /// break before a marked line.
     held: bool,
 }
 
-/// What a log says.
+/// A part of a log.
 #[derive(Debug, PartialEq)]
 pub enum Said {
     /// A part of the result.
@@ -58,12 +60,12 @@ pub enum Said {
 }
 
 impl Reader {
-    /// For a job that was given this mark.
+    /// A reader for a job that was given this mark.
     pub fn new(mark: String) -> Self {
         Self { mark, held: false }
     }
 
-    /// What these lines of the log say, which are whole.
+    /// The parts in these lines of the log, which must be complete.
     pub fn read(&mut self, text: &str) -> Vec<Said> {
         let mut said = Vec::new();
         for line in text.lines() {

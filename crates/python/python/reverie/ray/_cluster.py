@@ -1,6 +1,6 @@
-"""What the Ray engine needs of Ray: nodes, actors, and bytes to and from them.
+"""The parts of Ray that the engine uses: nodes, actors, and bytes to and from them.
 
-Which task goes where, what is tried again and when a worker is replaced is decided in Rust
+Rust decides which task goes where, what is tried again and when a worker is replaced
 (`lab::engine::Remote`). An actor is one asynchronous object around one Rust worker.
 """
 
@@ -28,7 +28,7 @@ Done = Callable[[str, bytes], None]
 
 
 class Cluster:
-    """A cluster, joined. Methods return at once; `done` is called when there is an end."""
+    """A cluster that this process has joined. Methods return at once; `done` is called at the end."""
 
     def __init__(self, address: str, environment: list[str]) -> None:
         if not ray.is_initialized():
@@ -49,9 +49,9 @@ class Cluster:
         )
 
     def start(self, worker: int, node: str | None, resources: str, setup: bytes, done: Done) -> None:
-        """Starts an actor, on this node if one is named; tells on which it is.
+        """Starts an actor, on this node if one is named; reports the node.
 
-        One that fits on no node is what Ray's autoscaler starts nodes for.
+        If the actor fits on no node, Ray's autoscaler starts one.
         """
         wanted = json.loads(resources)
         options: dict[str, Any] = {
@@ -85,7 +85,7 @@ class Cluster:
 
 @ray.remote
 class Worker:
-    """One Rust worker. What is wrong with its surroundings is told by `ready`."""
+    """One Rust worker. `ready` reports what is wrong with its environment."""
 
     def __init__(self, setup: bytes, limits: Any, given: dict[str, str]) -> None:
         settle(given)
@@ -125,7 +125,7 @@ class Worker:
 
 
 class Lessor:
-    """A worker's way to the actor for limits; requests and what is given are JSON."""
+    """A worker's connection to the actor for limits; requests and answers are JSON."""
 
     def __init__(self, limits: Any) -> None:
         self._limits = limits
@@ -160,7 +160,7 @@ class Limits:
 
 
 def _look_for(address: str) -> None:
-    # Ray itself waits two minutes for a head that is not there, and then ends the process.
+    # If the head is not there, Ray itself waits two minutes and then ends the process.
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdigit():
         return
@@ -197,6 +197,6 @@ def _kind(error: BaseException) -> str:
 
 def _reason(error: BaseException) -> str:
     cause = getattr(error, "cause", None) or error
-    # Ray's errors go on for a screen; their first line says what happened.
+    # Ray's errors fill a screen; their first line says what happened.
     lines = [line for line in str(cause).strip().splitlines() if line.strip()]
     return (lines[0] if isinstance(error, exceptions.RayActorError) and lines else str(cause)) or repr(error)

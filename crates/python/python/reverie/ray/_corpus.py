@@ -1,8 +1,8 @@
 """The files of a corpus as a source of Ray Data: listed once by path, read in blocks on the cluster.
 
 Not `ray.data.read_binary_files`: that ends at the first file that cannot be read, asks for each file's size, and
-makes blocks of equally many files, however large. Here such a file is a row that says why, and which files belong to
-the corpus, how they are cut into blocks and how they are read is what an experiment's engine does too.
+makes blocks of equally many files, however large. Here such a file is a row that says why. The engine of an
+experiment uses the same Rust code to choose the files of the corpus, to divide them into blocks and to read them.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class CorpusDatasource(Datasource):
         return sum(block.bytes for block in self._blocks)
 
     def get_read_tasks(self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None) -> list[ReadTask]:
-        """A task for each block: the cut must not depend on the cluster."""
+        """A task for each block: the blocks must not depend on the cluster."""
         made = []
         for block in self._blocks:
             metadata = BlockMetadata(num_rows=len(block), size_bytes=block.bytes, exec_stats=None, input_files=tuple(block.paths))

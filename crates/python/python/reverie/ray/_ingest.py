@@ -92,7 +92,7 @@ def ingest(
     """
     started = time.monotonic()
     target = Index(sink) if isinstance(sink, str) else sink
-    # Mistakes are told here, not by a worker.
+    # Mistakes are reported here, not by a worker.
     _core.Parser(limits)
     _core.Chunker(chunker)
     corpus = _core.Corpus(source, list(include), list(exclude), limits)
@@ -125,7 +125,7 @@ def ingest(
 
 @dataclass(frozen=True)
 class _Pool:
-    """The actors that embed, and what is left to tasks."""
+    """The actors that embed, and the CPUs that are left for tasks."""
 
     size: int
     cpus_per_actor: float
@@ -147,7 +147,7 @@ def _pool(actors: int | None, cpus_per_actor: float) -> _Pool:
     # On a single CPU, both sides get a half.
     share = 1.0 if cpus >= 2 else 0.5
     each = min(cpus_per_actor, share) if cpus < 2 else cpus_per_actor
-    # An actor keeps its CPUs to the end: a pool on all of them waits for ever for files that nobody can read.
+    # An actor keeps its CPUs to the end: a pool on all of them would wait for ever for files, which no task could read.
     most = int((cpus - share) // each) if each else actors or 1
     if most < 1:
         raise ValueError(f"cpus_per_actor = {cpus_per_actor:g}, and the cluster has {cpus:g} CPUs of which one must be left to read files")
@@ -184,7 +184,7 @@ class _Record:
 
 
 def _record() -> Any:
-    # Beside the driver: it is gone only when the driver is.
+    # On the driver's node, so that it is gone only when the driver is.
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     return _Record.options(scheduling_strategy=here).remote()
 
@@ -200,8 +200,8 @@ class _Stages:
     def pipeline(self, listed: _core.Corpus, sink: Sink, pool: _Pool, gpus: float) -> Dataset:
         """The operators."""
         corpus = CorpusDatasource(listed, functools.partial(settle, self.around))
-        # Ray joins neighbours that ask for the same. Its smallest share of a CPU tells them apart, and each is shown by
-        # itself.
+        # Ray merges neighbouring operators that ask for the same resources. The smallest share of a CPU keeps them
+        # apart, so that each is shown separately.
         ask = [{"num_cpus": pool.cpus_per_task - i / 10_000} for i in range(4)]
         whole: dict[str, Any] = {"batch_size": None, "batch_format": "pyarrow"}
         made = ray.data.read_datasource(corpus, override_num_blocks=max(1, len(corpus)), **ask[0])
@@ -264,7 +264,7 @@ class Embed:
         return pa.Table.from_batches([made])
 
 
-# Made where they work, after `settle`: a parser looks for the PDF library.
+# Made where they run, after `settle`, because a parser looks for the PDF library.
 @functools.lru_cache(maxsize=4)
 def _parser(limits: str) -> Any:
     return _core.Parser(limits)

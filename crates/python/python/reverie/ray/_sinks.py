@@ -18,7 +18,7 @@ from pyarrow import Table
 
 from reverie import _core
 
-# What a writer tells of a block.
+# What a writer reports about a block.
 WRITTEN = pa.schema([("name", pa.string()), ("rows", pa.int64()), ("left_out", pa.int64())])
 
 

@@ -1,4 +1,4 @@
-"""What a worker on another node is given of the driver's surroundings."""
+"""The parts of the driver's environment that a worker on another node gets."""
 
 from __future__ import annotations
 

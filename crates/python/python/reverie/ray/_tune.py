@@ -1,8 +1,8 @@
 """An experiment's trials for Ray Tune: its searchers choose combinations, its schedulers stop bad ones.
 
 Each Tune trial is the experiment with its space reduced to one combination, run with more and more of its questions
-answered and reported after every batch. All share the experiment's store, so that no stage is computed twice: not by
-two trials that have it in common, not by a batch after the one before.
+answered and reported after every batch. All trials and batches share the experiment's store, so that no stage is
+computed twice.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def tunable(
     if batch < 1:
         raise ValueError("batch: at least one question")
     given, base = _read(experiment)
-    # Mistakes are told here, not by every trial.
+    # Mistakes are reported here, not by every trial.
     _core.Experiment(given, base)
     limit = questions or given.get("evaluate", {}).get("answered")
     around = surroundings(environment)
@@ -109,9 +109,9 @@ def _reduced(given: dict[str, Any], config: dict[str, Any], trial: str) -> dict[
     several = [axis for axis, values in axes.items() if len(_values(values)) != 1]
     if several:
         raise ValueError(f"{', '.join(several)}: Tune was given no value, and the experiment has several; use `param_space=space(…)`")
-    # A run's results are kept under the experiment's name: trials must not take each other's.
+    # A run's results are stored under the experiment's name, so each trial needs a name of its own.
     name = f"{given.get('name', 'experiment')}-{trial}"
-    # Tune decides what is asked and what is stopped.
+    # Tune decides which questions are asked and which trials are stopped.
     rest = {key: value for key, value in given.items() if key not in ("search", "engine")}
     return {**rest, "name": name, "space": {axis: _values(values) for axis, values in axes.items()}}
 
