@@ -245,7 +245,7 @@ enum State {
     /// The function can be called.
     Running(Running),
     /// Its source cannot be run.
-    Broken(Told),
+    Broken(Problem),
 }
 
 /// The calls that ran out of time, in a row.
@@ -257,13 +257,13 @@ struct Strikes {
 
 /// A failure, without the name of its function.
 #[derive(Debug, Clone)]
-struct Told {
+struct Problem {
     kind: FailureKind,
     message: String,
     traceback: Option<String>,
 }
 
-impl Told {
+impl Problem {
     fn new(kind: FailureKind, message: String) -> Self {
         Self { kind, message, traceback: None }
     }
@@ -329,11 +329,11 @@ impl Function {
 
     /// The failure for a returned value that cannot be used.
     pub fn returned(&self, message: String) -> Box<Failure> {
-        self.failure(Told::new(FailureKind::Returned, message))
+        self.failure(Problem::new(FailureKind::Returned, message))
     }
 
-    fn failure(&self, told: Told) -> Box<Failure> {
-        let Told { kind, message, traceback } = told;
+    fn failure(&self, told: Problem) -> Box<Failure> {
+        let Problem { kind, message, traceback } = told;
         let Setup { file, function, .. } = &self.setup;
         let (stage, function, file) = (self.stage.to_owned(), function.clone(), file.clone());
         Box::new(Failure { stage, function, file, kind, message, traceback })
@@ -347,7 +347,7 @@ impl Function {
         let (function, caller) = (self.clone(), caller());
         let _turn = self.process.turn.lock().await;
         let called = tokio::task::spawn_blocking(move || computing_for(&caller, || function.call(&arguments))).await;
-        called.map_err(|error| self.failure(Told::new(FailureKind::Ended, error.to_string())))?
+        called.map_err(|error| self.failure(Problem::new(FailureKind::Ended, error.to_string())))?
     }
 
     /// Calls it with named arguments, and blocks until it returns.
@@ -359,7 +359,7 @@ impl Function {
         self.called(arguments, caller()).map_err(|told| self.failure(told))
     }
 
-    fn called(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Told> {
+    fn called(&self, arguments: &Value, caller: Option<Arc<str>>) -> Result<Value, Problem> {
         let mut state = lock(&self.process.state);
         self.left_alone()?;
         // A process that has ended since its last call is replaced.
@@ -378,7 +378,7 @@ impl Function {
         let mut reply = match running.ask(arguments, caller.clone(), self.limit) {
             Asked::Reply(reply) => reply,
             // A process that answered out of turn is not used again.
-            Asked::Ended(reason) => return Err(Told::new(FailureKind::Ended, reason)),
+            Asked::Ended(reason) => return Err(Problem::new(FailureKind::Ended, reason)),
             Asked::TimedOut => return Err(self.strike(caller.as_deref(), "did not return")),
         };
         *lock(&self.process.strikes) = Strikes::default();
@@ -389,24 +389,25 @@ impl Function {
         }
     }
 
-    fn start(&self, caller: Option<Arc<str>>) -> Result<Running, Told> {
+    fn start(&self, caller: Option<Arc<str>>) -> Result<Running, Problem> {
         let Setup { interpreter, file, source, function } = &self.setup;
         let setup = json!({ "source": source, "file": file, "function": function, "parent": std::process::id() });
         let mut running = Running::start(interpreter, setup, function).map_err(|error| {
             let message = format!("its interpreter `{interpreter}` does not start: {error}; set `interpreter`");
-            Told::new(FailureKind::Ended, message)
+            Problem::new(FailureKind::Ended, message)
         })?;
         match running.ready(caller.clone(), self.limit) {
             Asked::Reply(mut reply) => raised(&mut reply).map_or(Ok(running), Err),
-            Asked::Ended(reason) => {
-                Err(Told::new(FailureKind::Ended, format!("{reason}, before the function was there ({interpreter})")))
-            }
+            Asked::Ended(reason) => Err(Problem::new(
+                FailureKind::Ended,
+                format!("{reason}, before the function was there ({interpreter})"),
+            )),
             Asked::TimedOut => Err(self.strike(caller.as_deref(), "was not there: its source did not end")),
         }
     }
 
     /// Whether it may be called, or must not be called for a while.
-    fn left_alone(&self) -> Result<(), Told> {
+    fn left_alone(&self) -> Result<(), Problem> {
         let mut strikes = lock(&self.process.strikes);
         let Some(until) = strikes.left_alone_until else { return Ok(()) };
         let left = until.saturating_duration_since(Instant::now());
@@ -419,10 +420,10 @@ impl Function {
             seconds(self.limit),
             left.as_secs_f64().ceil(),
         );
-        Err(Told::new(FailureKind::TimedOut, message))
+        Err(Problem::new(FailureKind::TimedOut, message))
     }
 
-    fn strike(&self, caller: Option<&str>, what: &str) -> Told {
+    fn strike(&self, caller: Option<&str>, what: &str) -> Problem {
         let mut strikes = lock(&self.process.strikes);
         strikes.count += 1;
         if strikes.count >= STRIKES {
@@ -431,7 +432,7 @@ impl Function {
         let caller = caller.map(|caller| format!(" for {caller}")).unwrap_or_default();
         let limit = seconds(self.limit);
         let message = format!("{what} within {limit}{caller}, and was ended: `timeout_seconds` sets the limit");
-        Told::new(FailureKind::TimedOut, message)
+        Problem::new(FailureKind::TimedOut, message)
     }
 }
 
@@ -440,14 +441,14 @@ fn seconds(limit: Duration) -> String {
 }
 
 /// The exception of a reply, if there is one.
-fn raised(reply: &mut Map<String, Value>) -> Option<Told> {
+fn raised(reply: &mut Map<String, Value>) -> Option<Problem> {
     let error = reply.get("error")?.as_str()?.to_owned();
     let message = match reply.get("line").and_then(Value::as_u64) {
         Some(line) => format!("{error} (line {line})"),
         None => error,
     };
     let traceback = reply.get("traceback").and_then(Value::as_str).map(str::to_owned);
-    Some(Told { kind: FailureKind::Raised, message, traceback })
+    Some(Problem { kind: FailureKind::Raised, message, traceback })
 }
 
 /// The process of all functions with this setup.

@@ -18,13 +18,13 @@ const EVERY: Duration = Duration::from_secs(10);
 /// What was already written about each operator.
 #[derive(Default)]
 pub struct ProgressLines {
-    told: BTreeMap<Operator, Told>,
+    reported: BTreeMap<Operator, Reported>,
     /// The other run for which an operator was reported to wait.
     held: BTreeMap<Operator, String>,
 }
 
 #[derive(Clone, Copy)]
-enum Told {
+enum Reported {
     /// Nothing; it is known since this time that the operator has begun.
     Nothing(Instant),
     /// That it began or continues; at this time.
@@ -39,7 +39,7 @@ impl ProgressLines {
         let mut text = String::new();
         for operator in operators {
             let name = operator.operator.name();
-            let told = self.told.get(&operator.operator).copied();
+            let told = self.reported.get(&operator.operator).copied();
             let n_ended = operator.finished + operator.failed;
             let mut say = |line: String| _ = writeln!(text, "[{seconds:6.1}s] {name}: {line}");
             match &operator.held_by {
@@ -51,26 +51,29 @@ impl ProgressLines {
                 None => _ = self.held.remove(&operator.operator),
             }
             match (operator.status, told) {
-                (OperatorStatus::Running, Some(Told::Going(at))) if now.duration_since(at) < EVERY => {}
-                (OperatorStatus::Running, Some(Told::Going(_))) => {
+                (OperatorStatus::Running, Some(Reported::Going(at))) if now.duration_since(at) < EVERY => {}
+                (OperatorStatus::Running, Some(Reported::Going(_))) => {
                     say(going(operator));
-                    self.told.insert(operator.operator, Told::Going(now));
+                    self.reported.insert(operator.operator, Reported::Going(now));
                 }
                 (OperatorStatus::Running, _) if operator.active > 0 => {
-                    let since = if let Some(Told::Nothing(since)) = told { since } else { now };
+                    let since = if let Some(Reported::Nothing(since)) = told { since } else { now };
                     let is_known = operator.rows_estimated.is_some() || now.duration_since(since) >= KNOWN_AFTER;
                     if is_known {
                         say(begun(operator));
                     }
-                    self.told.insert(operator.operator, if is_known { Told::Going(now) } else { Told::Nothing(since) });
+                    self.reported.insert(
+                        operator.operator,
+                        if is_known { Reported::Going(now) } else { Reported::Nothing(since) },
+                    );
                 }
                 (OperatorStatus::Finished | OperatorStatus::Failed, told)
-                    if n_ended > 0 && !matches!(told, Some(Told::Ended(n)) if n == n_ended) =>
+                    if n_ended > 0 && !matches!(told, Some(Reported::Ended(n)) if n == n_ended) =>
                 {
                     say(ended(operator));
-                    self.told.insert(operator.operator, Told::Ended(n_ended));
+                    self.reported.insert(operator.operator, Reported::Ended(n_ended));
                 }
-                (OperatorStatus::Pending, _) => _ = self.told.remove(&operator.operator),
+                (OperatorStatus::Pending, _) => _ = self.reported.remove(&operator.operator),
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@
 //! seed and there are no probabilities of tokens.
 
 use super::{
-    http::Manner,
+    http::Conventions,
     remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
 };
 
@@ -26,10 +26,10 @@ impl Preset for Anthropic {
         base_url: "https://api.anthropic.com/v1",
         api_key_env: Some("ANTHROPIC_API_KEY"),
         context_length: 200_000,
-        manner: Manner {
+        conventions: Conventions {
             key_header: Some("x-api-key"),
             headers: &[("anthropic-version", "2023-06-01")],
-            ..Manner::OPENAI
+            ..Conventions::OPENAI
         },
         protocol: Protocol::Translated(Translation {
             language: Language::Anthropic,

@@ -8,7 +8,7 @@
 
 use super::{
     chat_openai::Differences,
-    http::Manner,
+    http::Conventions,
     remote_chat::{self, Preset, Protocol, Provider},
 };
 
@@ -27,10 +27,10 @@ impl Preset for Azure {
         base_url: "",
         api_key_env: Some("AZURE_OPENAI_API_KEY"),
         context_length: 128_000,
-        manner: Manner {
+        conventions: Conventions {
             example: "https://RESOURCE.openai.azure.com/openai/v1",
             key_header: Some("api-key"),
-            ..Manner::OPENAI
+            ..Conventions::OPENAI
         },
         protocol: Protocol::OpenAi(Differences::NONE),
     };

@@ -7,7 +7,7 @@
 //! seed and there are no probabilities of tokens.
 
 use super::{
-    http::{Manner, Probe},
+    http::{Conventions, Probe},
     remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
 };
 
@@ -26,7 +26,7 @@ impl Preset for Bedrock {
         base_url: "https://bedrock-runtime.us-east-1.amazonaws.com",
         api_key_env: Some("AWS_BEARER_TOKEN_BEDROCK"),
         context_length: 128_000,
-        manner: Manner { probe: Probe::Nonsense(path), ..Manner::OPENAI },
+        conventions: Conventions { probe: Probe::Nonsense(path), ..Conventions::OPENAI },
         protocol: Protocol::Translated(Translation {
             language: Language::BedrockConverse,
             path,

@@ -3,7 +3,7 @@
 
 use super::{
     chat_openai::{Differences, SchemaForm},
-    http::Manner,
+    http::Conventions,
     remote_chat::{self, Preset, Protocol, Provider},
 };
 
@@ -22,7 +22,7 @@ impl Preset for Cohere {
         base_url: "https://api.cohere.ai/compatibility/v1",
         api_key_env: Some("COHERE_API_KEY"),
         context_length: 128_000,
-        manner: Manner::OPENAI,
+        conventions: Conventions::OPENAI,
         protocol: Protocol::OpenAi(Differences {
             schema: SchemaForm::JsonObject,
             tells_probabilities: false,

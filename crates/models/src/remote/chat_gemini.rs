@@ -6,7 +6,7 @@
 //! `low`, bounds that. There are no probabilities of tokens.
 
 use super::{
-    http::Manner,
+    http::Conventions,
     remote_chat::{self, Extra, Language, Preset, Protocol, Provider, Translation},
 };
 
@@ -25,7 +25,7 @@ impl Preset for Gemini {
         base_url: "https://generativelanguage.googleapis.com/v1beta",
         api_key_env: Some("GEMINI_API_KEY"),
         context_length: 1_048_576,
-        manner: Manner { key_header: Some("x-goog-api-key"), ..Manner::OPENAI },
+        conventions: Conventions { key_header: Some("x-goog-api-key"), ..Conventions::OPENAI },
         protocol: Protocol::Translated(Translation {
             language: Language::Gemini,
             path: |model| format!("models/{model}:generateContent"),

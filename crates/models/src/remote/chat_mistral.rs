@@ -4,7 +4,7 @@
 
 use super::{
     chat_openai::Differences,
-    http::Manner,
+    http::Conventions,
     remote_chat::{self, Preset, Protocol, Provider},
 };
 
@@ -23,7 +23,7 @@ impl Preset for Mistral {
         base_url: "https://api.mistral.ai/v1",
         api_key_env: Some("MISTRAL_API_KEY"),
         context_length: 128_000,
-        manner: Manner::OPENAI,
+        conventions: Conventions::OPENAI,
         protocol: Protocol::OpenAi(Differences {
             seed: "random_seed",
             tells_probabilities: false,

@@ -7,7 +7,7 @@
 
 use super::{
     chat_openai::Differences,
-    http::Manner,
+    http::Conventions,
     remote_chat::{self, Preset, Protocol, Provider},
 };
 
@@ -26,7 +26,7 @@ impl Preset for Ollama {
         base_url: "http://127.0.0.1:11434/v1",
         api_key_env: None,
         context_length: 4096,
-        manner: Manner::OPENAI,
+        conventions: Conventions::OPENAI,
         protocol: Protocol::OpenAi(Differences::NONE),
     };
 }

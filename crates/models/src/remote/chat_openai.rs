@@ -12,7 +12,7 @@ mod dialect;
 mod probabilities;
 
 use super::{
-    http::{Ended, Manner, after_the_beginning, told_tokens},
+    http::{Conventions, Ended, after_the_beginning, told_tokens},
     remote_chat::{self, Counted, Preset, Protocol, Provider, Reply, Speaker, Target, decimal},
 };
 use crate::{ChatRequest, Error, Finish, OnPiece};
@@ -38,7 +38,7 @@ impl Preset for Compatible {
         base_url: "",
         api_key_env: None,
         context_length: 32_768,
-        manner: Manner::OPENAI,
+        conventions: Conventions::OPENAI,
         protocol: Protocol::OpenAi(Differences::NONE),
     };
 }

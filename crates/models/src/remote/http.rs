@@ -7,7 +7,7 @@ mod sse;
 mod stream;
 
 pub(super) use redact::Redactor;
-pub(super) use settings::{EndpointSettings, MAX_RESPONSE, Manner, Probe};
+pub(super) use settings::{Conventions, EndpointSettings, MAX_RESPONSE, Probe};
 pub(super) use stream::{Ended, after_the_beginning};
 
 use super::{

@@ -13,7 +13,7 @@ pub(super) use asking::{Counted, Reply, Speaker, Target, decimal};
 use super::{
     chat_openai::{self, Differences},
     endpoint::{Defaults, Remote, check_prices, endpoint_settings},
-    http::{Endpoint, EndpointSettings, Manner},
+    http::{Conventions, Endpoint, EndpointSettings},
 };
 use crate::{
     CONTEXT_LENGTH, ChatModel, Error, Identity,
@@ -35,7 +35,7 @@ pub struct Provider {
     pub(super) api_key_env: Option<&'static str>,
     /// The context length of most of its models, in tokens.
     pub(super) context_length: usize,
-    pub(super) manner: Manner,
+    pub(super) conventions: Conventions,
     pub(super) protocol: Protocol,
 }
 
@@ -131,7 +131,7 @@ pub struct Price {
 impl<P: Preset> Config<P> {
     /// The settings of its endpoint, with the provider's requirements.
     pub(super) fn settings(&self) -> EndpointSettings<'_> {
-        EndpointSettings { query: &self.query, manner: P::PROVIDER.manner, ..self.endpoint() }
+        EndpointSettings { query: &self.query, conventions: P::PROVIDER.conventions, ..self.endpoint() }
     }
 }
 

@@ -44,12 +44,12 @@ pub(crate) struct EndpointSettings<'a> {
     pub(crate) limits: EndpointLimits,
     /// Parameters after the address, such as `api-version`.
     pub(crate) query: &'a BTreeMap<String, String>,
-    pub(crate) manner: Manner,
+    pub(crate) conventions: Conventions,
 }
 
 /// The requirements of a provider's endpoints, whatever the settings are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Manner {
+pub(crate) struct Conventions {
     /// What a base URL looks like, for whoever left it out.
     pub(crate) example: &'static str,
     /// The header that takes the key as it is; a bearer token if there is none.
@@ -71,7 +71,7 @@ pub(crate) enum Probe {
     Nonsense(fn(&str) -> String),
 }
 
-impl Manner {
+impl Conventions {
     pub(crate) const OPENAI: Self =
         Self { example: "http://127.0.0.1:8000/v1", key_header: None, headers: &[], probe: Probe::Models };
 }
@@ -89,7 +89,7 @@ impl EndpointSettings<'_> {
         concurrency: None,
         limits: EndpointLimits::NONE,
         query: NO_QUERY,
-        manner: Manner::OPENAI,
+        conventions: Conventions::OPENAI,
     };
 
     /// The base URL in its normal form, as an identity shows it.
@@ -100,7 +100,7 @@ impl EndpointSettings<'_> {
             ));
         }
         if self.base_url.is_empty() {
-            let example = self.manner.example;
+            let example = self.conventions.example;
             return Err(Error::Config(format!("{}: `base_url` is missing, such as {example}", self.model)));
         }
         let problem = |reason: &str| Error::Config(format!("{}: `base_url` {reason}", self.model));
@@ -129,13 +129,13 @@ impl EndpointSettings<'_> {
         }
         let mut secrets = Vec::new();
         let mut headers = HeaderMap::new();
-        for (name, value) in self.manner.headers {
+        for (name, value) in self.conventions.headers {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         // An empty name turns a default off: the endpoint wants no key.
         if let Some(variable) = self.api_key_env.filter(|variable| !variable.is_empty()) {
             let key = self.secret(cx, variable, &mut secrets)?;
-            let (header, value) = match self.manner.key_header {
+            let (header, value) = match self.conventions.key_header {
                 Some(name) => (HeaderName::from_static(name), key),
                 None => (reqwest::header::AUTHORIZATION, format!("Bearer {key}")),
             };
@@ -179,7 +179,7 @@ impl EndpointSettings<'_> {
     pub(crate) async fn ready(&self, cx: &Context) -> Result<(), Error> {
         let endpoint = self.connect(cx)?;
         let started = Instant::now();
-        let probe = match self.manner.probe {
+        let probe = match self.conventions.probe {
             Probe::Models => endpoint.client.get(endpoint.url("models")),
             Probe::Nonsense(path) => {
                 endpoint.client.post(endpoint.url(&path(self.model))).json(&json!({ "messages": 0 }))
