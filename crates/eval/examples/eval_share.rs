@@ -94,16 +94,9 @@ fn processor_seconds() -> f64 {
     (ticks(11) + ticks(12)) / 100.0
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let n = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200);
-    let identity =
-        Identity { provider: "bench".into(), model: "slow".into(), revision: String::new(), parameters: Value::Null };
-    let judge = Arc::new(Slow(identity, AtomicUsize::new(0)));
-    let context = Context { judges: vec![Client::new(None).chat(judge.clone())], embedder: None };
-    let configs: Vec<MetricConfig> = METRICS.iter().filter_map(|name| MetricConfig::named(name)).collect();
-    let metrics = configs.iter().map(|config| config.build(&context)).collect::<Result<Vec<_>, _>>()?;
-    let passage = |i: usize, k: usize| Passage {
+/// A question, five passages and an answer of five statements.
+fn sample(i: usize) -> (Question, Vec<Passage>, Answer) {
+    let passage = |k: usize| Passage {
         document: format!("{k}.txt"),
         span: Span { start: 0, end: 900 },
         text: format!("Passage {k} of question {i}. ").repeat(40),
@@ -113,25 +106,33 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         heading: None,
         rows: Vec::new(),
     };
-    let samples: Vec<(Question, Vec<Passage>, Answer)> = (0..n)
-        .map(|i| {
-            let question = Question {
-                id: i.to_string(),
-                question: format!("What is said of thing {i}?"),
-                reference: Some(format!("Thing {i} is large. It is red. It was made in 1990. It is old. It is dear.")),
-                ..Question::default()
-            };
-            let answer = Answer {
-                text: format!("Thing {i} is large. It is blue. It was made in 1991. It is old. It is cheap."),
-                citations: Vec::new(),
-                dropped_passages: 0,
-                calls: 1,
-                usage: Usage::default(),
-                seconds: 1.0,
-            };
-            (question, (0..5).map(|k| passage(i, k)).collect(), answer)
-        })
-        .collect();
+    let question = Question {
+        id: i.to_string(),
+        question: format!("What is said of thing {i}?"),
+        reference: Some(format!("Thing {i} is large. It is red. It was made in 1990. It is old. It is dear.")),
+        ..Question::default()
+    };
+    let answer = Answer {
+        text: format!("Thing {i} is large. It is blue. It was made in 1991. It is old. It is cheap."),
+        citations: Vec::new(),
+        dropped_passages: 0,
+        calls: 1,
+        usage: Usage::default(),
+        seconds: 1.0,
+    };
+    (question, (0..5).map(passage).collect(), answer)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let n = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200);
+    let identity =
+        Identity { provider: "bench".into(), model: "slow".into(), revision: String::new(), parameters: Value::Null };
+    let judge = Arc::new(Slow(identity, AtomicUsize::new(0)));
+    let context = Context { judges: vec![Client::new(None).chat(judge.clone())], embedder: None };
+    let configs: Vec<MetricConfig> = METRICS.iter().filter_map(|name| MetricConfig::named(name)).collect();
+    let metrics = configs.iter().map(|config| config.build(&context)).collect::<Result<Vec<_>, _>>()?;
+    let samples: Vec<(Question, Vec<Passage>, Answer)> = (0..n).map(sample).collect();
     let (start, before) = (Instant::now(), processor_seconds());
     let scored = stream::iter(&samples)
         .map(|(question, passages, answer)| {

@@ -203,6 +203,21 @@ impl Generated {
     pub fn counts(&self) -> BTreeMap<&'static str, usize> {
         rejected::counts(&self.rejected)
     }
+
+    /// Takes what became of a scenario: a question that is not there yet, or
+    /// why there is none.
+    fn take(&mut self, scenario: &Scenario<'_>, outcome: Outcome) {
+        self.attempts += 1;
+        let (reason, question) = match outcome {
+            Ok(question) if check::is_repeated(&question, &self.dataset.questions) => {
+                (Rejected::Duplicate, Some(question.question))
+            }
+            Ok(question) => return self.dataset.questions.push(question),
+            Err(rejected) => rejected,
+        };
+        let (document, span) = (scenario.passages[0].document.clone(), scenario.passages[0].span);
+        self.rejected.push(Rejection { reason, kind: Some(scenario.kind), document, span, question });
+    }
 }
 
 /// How far generation is.
@@ -262,49 +277,14 @@ pub async fn generate(
         let makes_up = kind == Kind::SingleHopSpecific;
         let may_try = if makes_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
-        let before = (generated.dataset.questions.len(), generated.attempts);
-        let mut voices = Voices::new(options, &generated.personas, seed);
-        let scenarios = deck.scenarios(kind, &graph, seed, may_try).into_iter().map(|(passages, shared)| {
-            let language = language::of(&passages[0].text);
-            Scenario { kind, passages, shared, voice: voices.next(), language }
-        });
-        let scenarios: Vec<Scenario<'_>> = scenarios.collect();
-        let enough = AtomicBool::new(false);
-        let mut outcomes = stream::iter(&scenarios)
-            .take_while(|_| future::ready(!enough.load(Ordering::Relaxed)))
-            .map(|scenario| writer.attempt(scenario))
-            .buffered(options.concurrency.max(1));
-        let wanted = before.0 + quota;
-        let mut tried = 0;
-        while generated.dataset.questions.len() < wanted {
-            let Some(outcome) = outcomes.next().await else { break };
-            let scenario = &scenarios[tried];
-            tried += 1;
-            generated.attempts += 1;
-            let accepted = match outcome? {
-                Ok(question) if check::is_repeated(&question, &generated.dataset.questions) => {
-                    Err((Rejected::Duplicate, Some(question.question)))
-                }
-                other => other,
-            };
-            match accepted {
-                Ok(question) => generated.dataset.questions.push(question),
-                Err((reason, question)) => {
-                    let (document, span) = (scenario.passages[0].document.clone(), scenario.passages[0].span);
-                    generated.rejected.push(Rejection { reason, kind: Some(kind), document, span, question });
-                }
-            }
-            on_progress(GenerateProgress {
-                accepted: generated.dataset.questions.len(),
-                size: options.size,
-                attempted: generated.attempts,
-                attempts,
-            });
-        }
-        // What was begun is paid: its answers are kept for another time.
-        enough.store(true, Ordering::Relaxed);
-        while outcomes.next().await.is_some() {}
-        drop(outcomes);
+        let voices = Voices::new(options, &generated.personas, seed);
+        let scenarios = deck.scenarios(kind, &graph, seed, may_try, voices);
+        let wanted = generated.dataset.questions.len() + quota;
+        let told = |generated: &Generated| {
+            let accepted = generated.dataset.questions.len();
+            on_progress(GenerateProgress { accepted, size: options.size, attempted: generated.attempts, attempts });
+        };
+        let tried = writer.write(&scenarios, wanted, &mut generated, told).await?;
         deck.took(kind, tried);
         let lacking = wanted - generated.dataset.questions.len();
         if lacking > 0 {
@@ -331,13 +311,19 @@ impl<'a> Deck<'a> {
         graph: &Graph<'a>,
         seed: u64,
         most: usize,
-    ) -> Vec<(Vec<&'a Chunk>, Option<String>)> {
+        mut voices: Voices,
+    ) -> Vec<Scenario<'a>> {
         let of_pair = |pair: graph::Pair| (vec![self.singles[pair.first], self.singles[pair.second]], pair.shared);
-        match kind {
+        let of: Vec<(Vec<&'a Chunk>, Option<String>)> = match kind {
             Kind::MultiHop => graph.by_entity(seed).into_iter().take(most).map(of_pair).collect(),
             Kind::Comparative => graph.by_similarity().take(most).map(of_pair).collect(),
             _ => self.singles[self.taken..].iter().take(most).map(|passage| (vec![*passage], None)).collect(),
-        }
+        };
+        let scenario = |(passages, shared): (Vec<&'a Chunk>, Option<String>)| {
+            let language = language::of(&passages[0].text);
+            Scenario { kind, passages, shared, voice: voices.next(), language }
+        };
+        of.into_iter().map(scenario).collect()
     }
 
     fn took(&mut self, kind: Kind, tried: usize) {
@@ -358,6 +344,33 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
+    /// Tries scenarios until so many questions are there, and says how many
+    /// were tried.
+    async fn write(
+        &self,
+        scenarios: &[Scenario<'_>],
+        wanted: usize,
+        generated: &mut Generated,
+        mut on_progress: impl FnMut(&Generated),
+    ) -> Result<usize, models::Error> {
+        let enough = AtomicBool::new(false);
+        let mut outcomes = stream::iter(scenarios)
+            .take_while(|_| future::ready(!enough.load(Ordering::Relaxed)))
+            .map(|scenario| self.attempt(scenario))
+            .buffered(self.options.concurrency.max(1));
+        let mut tried = 0;
+        while generated.dataset.questions.len() < wanted {
+            let Some(outcome) = outcomes.next().await else { break };
+            generated.take(&scenarios[tried], outcome?);
+            tried += 1;
+            on_progress(generated);
+        }
+        // What was begun is paid: its answers are kept for another time.
+        enough.store(true, Ordering::Relaxed);
+        while outcomes.next().await.is_some() {}
+        Ok(tried)
+    }
+
     async fn attempt(&self, scenario: &Scenario<'_>) -> Result<Outcome, models::Error> {
         let response = match self.chat.chat(&draft::request(self.options, scenario)).await {
             Ok(response) => response,

@@ -25,12 +25,12 @@
 //! for SQuAD", ACL 2018.
 
 use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::Judged;
 use super::refusal::{self, Wording};
 use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::Missing;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -55,8 +55,8 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("abstention", self.threshold)?;
-        let judge = if self.judge { Some(Judge::new(cx.judge("abstention")?, self.threshold)) } else { None };
-        Ok(Box::new(Abstention { judge, needs: self.needs() }))
+        let judge = if self.judge { Some(cx.judge("abstention", self.threshold)?) } else { None };
+        Ok(Box::new(Abstention { judge }))
     }
 }
 
@@ -72,39 +72,25 @@ impl Describe for Config {
 
 struct Abstention {
     judge: Option<Judge>,
-    needs: Needs,
 }
 
-#[async_trait]
-impl Metric for Abstention {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl Abstention {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for Abstention {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let answerable = sample.question.answerable;
-        let (abstained, by) = match (refusal::wording(&answer), &self.judge) {
-            (Wording::Abstains, _) => (true, "words"),
-            (Wording::Answers, _) | (Wording::Unclear, None) => (false, "words"),
+        let by = |name: &str, transcript: &mut Transcript| {
+            transcript.show("answerable", json!(answerable));
+            transcript.show("by", json!(name));
+        };
+        let abstained = match (refusal::wording(&answer), &self.judge) {
+            (wording @ (Wording::Abstains | Wording::Answers), _) | (wording @ Wording::Unclear, None) => {
+                by("words", transcript);
+                wording == Wording::Abstains
+            }
             (Wording::Unclear, Some(judge)) => {
                 let items = [answer];
                 let inquiry = Inquiry {
-                    shared: prompt::fence("question", &sample.question.question),
+                    shared: sample.fenced_question(),
                     tag: "answer",
                     items: &items,
                     question: "Does the answer leave the question open, by saying that the answer is not known or \
@@ -113,15 +99,12 @@ impl Abstention {
                     per_call: 1,
                 };
                 let verdicts = judge.verdicts(&inquiry, transcript).await?;
-                *parts = json!({ "answerable": answerable, "by": "judge", "answers": judge::table(&items, &verdicts) });
-                let verdicts = judge::complete(&verdicts)?;
-                (verdicts.first().copied().unwrap_or_default(), "judge")
+                by("judge", transcript);
+                transcript.show("answers", judge::table(&items, &verdicts));
+                judge::complete(&verdicts)?.first().copied().unwrap_or_default()
             }
         };
-        if parts.is_null() {
-            *parts = json!({ "answerable": answerable, "by": by });
-        }
-        parts["abstained"] = json!(abstained);
+        transcript.show("abstained", json!(abstained));
         Ok(if abstained == answerable { 0.0 } else { 1.0 })
     }
 }
@@ -130,7 +113,7 @@ impl Abstention {
 mod tests {
     use super::super::testing::{FakeJudge, answer, context, judge_context, question, sample, score};
     use super::*;
-    use crate::{Question, Score};
+    use crate::{Question, Score, Scored};
 
     const UNCLEAR: &str = "The sources do not name the year. The mill is older than the church [1].";
 

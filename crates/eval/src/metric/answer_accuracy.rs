@@ -19,12 +19,10 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, JudgeCalls, Transcript};
+use super::judge::JudgeCalls;
 use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -35,8 +33,7 @@ pub struct Config {}
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
-        let judge = Judge::new(cx.judge("answer_accuracy")?, judge::EVEN);
-        Ok(Box::new(AnswerAccuracy { judge, needs: self.needs() }))
+        two_ratings::build("answer_accuracy", cx, [0, 2, 4], prompts)
     }
 }
 
@@ -46,66 +43,39 @@ impl Describe for Config {
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: 2 }
+        two_ratings::CALLS
     }
 }
 
-struct AnswerAccuracy {
-    judge: Judge,
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for AnswerAccuracy {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl AnswerAccuracy {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
-        let reference = sample.reference()?;
-        let answer = sample.answer_with_words()?;
-        let question = prompt::fence("question", &sample.question.question);
-        let prompts = [
-            format!(
-                "{question}\n\n{}\n\n{}\n\nThe reference answers the question rightly. Rate how far the answer says \
-                 the same. 0: it says something else, or nothing of it. 2: a part of it, or all of it with something \
-                 wrong beside it. 4: the same, in whatever words.",
-                prompt::fence("answer", &answer),
-                prompt::fence("reference", reference)
-            ),
-            // The texts change places, and so do their names.
-            format!(
-                "{question}\n\n{}\n\n{}\n\nTwo people answered the question; the second text is what the first is \
-                 compared with. Do they agree? 4: yes, whoever believes one believes the other. 2: in part, one of \
-                 them leaves out or adds something that matters. 0: no, they contradict each other or are about \
-                 different things.",
-                prompt::fence("answer", reference),
-                prompt::fence("reference", &answer)
-            ),
-        ];
-        two_ratings::mean_of(&self.judge, prompts, &[0, 2, 4], transcript, parts).await
-    }
+fn prompts(sample: &Sample<'_>) -> Result<Option<[String; 2]>, Missing> {
+    let reference = sample.reference()?;
+    let answer = sample.answer_with_words()?;
+    let question = sample.fenced_question();
+    Ok(Some([
+        format!(
+            "{question}\n\n{}\n\n{}\n\nThe reference answers the question rightly. Rate how far the answer says \
+             the same. 0: it says something else, or nothing of it. 2: a part of it, or all of it with something \
+             wrong beside it. 4: the same, in whatever words.",
+            prompt::fence("answer", &answer),
+            prompt::fence("reference", reference)
+        ),
+        // The texts change places, and so do their names.
+        format!(
+            "{question}\n\n{}\n\n{}\n\nTwo people answered the question; the second text is what the first is \
+             compared with. Do they agree? 4: yes, whoever believes one believes the other. 2: in part, one of \
+             them leaves out or adds something that matters. 0: no, they contradict each other or are about \
+             different things.",
+            prompt::fence("answer", reference),
+            prompt::fence("reference", &answer)
+        ),
+    ]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn accuracy(fake: FakeJudge, text: &str) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));

@@ -26,13 +26,13 @@
 
 use super::answer_similarity::similarity;
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use models::Embedder;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
 pub(super) const VERSION: u32 = 2;
 
@@ -71,7 +71,7 @@ impl Config {
             return refuse(format!("weights must not be negative and not both 0: {:?}", self.weights));
         }
         let needs = self.needs();
-        let judge = if needs.judge { Some(Judge::new(cx.judge(metric)?, self.threshold)) } else { None };
+        let judge = if needs.judge { Some(cx.judge(metric, self.threshold)?) } else { None };
         let embedder = if needs.embedder { Some(cx.embedder(metric)?) } else { None };
         Ok(Box::new(AnswerCorrectness { judge, embedder, config: self.clone() }))
     }
@@ -104,13 +104,8 @@ pub(crate) const QUESTION: &str = "The statement is part of an answer to the que
 
 /// Asks about the statements of an answer by the reference.
 pub(crate) fn inquiry<'a>(question: &str, reference: &str, statements: &'a [String]) -> Inquiry<'a> {
-    Inquiry {
-        shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference)),
-        tag: "statement",
-        items: statements,
-        question: QUESTION,
-        per_call: statements.len(),
-    }
+    let shared = format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference));
+    Inquiry::of_statements(shared, statements, QUESTION)
 }
 
 struct AnswerCorrectness {
@@ -119,43 +114,26 @@ struct AnswerCorrectness {
     config: Config,
 }
 
-#[async_trait]
-impl Metric for AnswerCorrectness {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Map::new();
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, Value::Object(parts))
-    }
-}
-
-impl AnswerCorrectness {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Map<String, Value>,
-    ) -> Result<f64, Missing> {
+impl Judged for AnswerCorrectness {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
         let facts = match &self.judge {
-            Some(judge) => self.facts(judge, sample, &answer, reference, transcript, parts).await?,
+            Some(judge) => self.facts(judge, sample, &answer, reference, transcript).await?,
             None => 0.0,
         };
         let similarity = match &self.embedder {
             Some(embedder) => similarity(embedder, reference, &answer).await?,
             None => 0.0,
         };
-        parts.insert("facts".to_owned(), json!(facts));
-        parts.insert("similarity".to_owned(), json!(similarity));
+        transcript.show("facts", json!(facts));
+        transcript.show("similarity", json!(similarity));
         let [facts_weight, similarity_weight] = self.config.weights;
         Ok((facts_weight * facts + similarity_weight * similarity) / (facts_weight + similarity_weight))
     }
+}
 
+impl AnswerCorrectness {
     /// The F-measure of the facts.
     async fn facts(
         &self,
@@ -164,7 +142,6 @@ impl AnswerCorrectness {
         answer: &str,
         reference: &str,
         transcript: &mut Transcript,
-        parts: &mut Map<String, Value>,
     ) -> Result<f64, Missing> {
         let question = &sample.question.question;
         let limit = self.config.max_statements as usize;
@@ -172,16 +149,11 @@ impl AnswerCorrectness {
         let wanted = judge.statements(question, reference, limit, transcript).await?;
         let against_reference = inquiry(question, reference, &said);
         let supported = judge.verdicts(&against_reference, transcript).await?;
-        let against_answer = Inquiry {
-            shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer)),
-            tag: "statement",
-            items: &wanted,
-            question: "Does the answer say what the statement says?",
-            per_call: wanted.len(),
-        };
+        let shared = format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer));
+        let against_answer = Inquiry::of_statements(shared, &wanted, "Does the answer say what the statement says?");
         let present = judge.verdicts(&against_answer, transcript).await?;
-        parts.insert("answer_statements".to_owned(), judge::table(&said, &supported));
-        parts.insert("reference_statements".to_owned(), judge::table(&wanted, &present));
+        transcript.show("answer_statements", judge::table(&said, &supported));
+        transcript.show("reference_statements", judge::table(&wanted, &present));
         let (supported, present) = (judge::complete(&supported)?, judge::complete(&present)?);
         if said.is_empty() && wanted.is_empty() {
             return Ok(1.0);
@@ -205,7 +177,7 @@ fn f_measure(true_positive: usize, false_positive: usize, false_negative: usize,
 mod tests {
     use super::super::testing::{FakeJudge, answer, context, judge_context, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     #[test]
     fn the_f_measure_has_the_reference_values() {

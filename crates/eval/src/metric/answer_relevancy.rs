@@ -24,9 +24,9 @@
 
 use super::answer_similarity::cosine;
 use super::judge::{self, Inquiry, Judge, JudgeCalls, Sampling, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use models::{Embedder, InputKind};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl Config {
             return Err(Error::Config { metric, reason });
         }
         Ok(Box::new(AnswerRelevancy {
-            judge: Judge::new(cx.judge(metric)?, self.threshold),
+            judge: cx.judge(metric, self.threshold)?,
             embedder: cx.embedder(metric)?,
             config: self.clone(),
         }))
@@ -96,27 +96,8 @@ struct AnswerRelevancy {
     config: Config,
 }
 
-#[async_trait]
-impl Metric for AnswerRelevancy {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl AnswerRelevancy {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for AnswerRelevancy {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let by_probability = self.noncommittal(&answer, transcript).await?;
         let mut questions = Vec::new();
@@ -139,10 +120,14 @@ impl AnswerRelevancy {
             return Err(Missing::ProviderError(reason));
         };
         let cosines = rows[1..].iter().map(|row| cosine(asked, row)).collect::<Result<Vec<f64>, Missing>>()?;
-        *parts = json!({ "questions": questions, "cosines": cosines, "noncommittal": flags });
+        transcript.show("questions", json!(questions));
+        transcript.show("cosines", json!(cosines));
+        transcript.show("noncommittal", json!(flags));
         Ok(relevancy(&cosines, &flags))
     }
+}
 
+impl AnswerRelevancy {
     /// Whether the answer is noncommittal, by token probabilities or by the
     /// votes of several judges; none where the one model does not offer them.
     async fn noncommittal(&self, answer: &str, transcript: &mut Transcript) -> Result<Option<bool>, Missing> {
@@ -206,7 +191,7 @@ fn relevancy(cosines: &[f64], noncommittal: &[bool]) -> f64 {
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     #[test]
     fn the_formula_has_the_reference_values() {

@@ -35,7 +35,7 @@ impl Config {
             return Err(Error::Config { metric: "answer_similarity", reason });
         }
         let embedder = cx.embedder("answer_similarity")?;
-        Ok(Box::new(AnswerSimilarity { embedder, threshold: self.threshold, needs: self.needs() }))
+        Ok(Box::new(AnswerSimilarity { embedder, threshold: self.threshold }))
     }
 }
 
@@ -52,15 +52,10 @@ impl Describe for Config {
 struct AnswerSimilarity {
     embedder: Embedder,
     threshold: Option<f64>,
-    needs: Needs,
 }
 
 #[async_trait]
 impl Metric for AnswerSimilarity {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         let similarity = match (sample.reference(), sample.answer_with_words()) {
             (Ok(reference), Ok(answer)) => similarity(&self.embedder, reference, &answer).await,

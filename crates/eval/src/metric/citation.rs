@@ -12,6 +12,8 @@ use crate::{Missing, prompt};
 /// A sentence of an answer, without citations, and the numbers it cites.
 pub(super) type Cited = (String, Vec<u32>);
 
+const QUESTION: &str = "The statement is part of an answer to the question. Does the context support all that it says?";
+
 /// The sentences of a sample's answer; at least one.
 pub(super) fn sentences(sample: &Sample<'_>) -> Result<Vec<Cited>, Missing> {
     let answer = sample.answer_with_words()?;
@@ -53,18 +55,9 @@ pub(super) async fn supported(
         }
         let places: Vec<usize> = (0..cited.len()).filter(|&i| cited[i].1 == *numbers).collect();
         let items: Vec<String> = places.iter().map(|&i| cited[i].0.clone()).collect();
-        let inquiry = Inquiry {
-            shared: format!(
-                "{}\n\n{}",
-                prompt::fence_all("context", "passage", texts),
-                prompt::fence("question", &sample.question.question)
-            ),
-            tag: "statement",
-            items: &items,
-            question: "The statement is part of an answer to the question. Does the context support all that it says?",
-            per_call: items.len(),
-        };
-        let given = judge.verdicts(&inquiry, transcript).await?;
+        let context = prompt::fence_all("context", "passage", texts);
+        let shared = format!("{context}\n\n{}", sample.fenced_question());
+        let given = judge.verdicts(&Inquiry::of_statements(shared, &items, QUESTION), transcript).await?;
         for (place, verdict) in places.into_iter().zip(given) {
             verdicts[place] = verdict;
         }

@@ -19,35 +19,23 @@
 
 use super::citation::Cited;
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
+use super::judged::{Judged, Settings};
 use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
+use crate::Missing;
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored};
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of citation precision.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The probability of yes from which on a verdict is yes; for models that
-    /// offer token probabilities.
-    pub threshold: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { threshold: 0.5 }
-    }
-}
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
-        judge::check_threshold("citation_precision", self.threshold)?;
-        let judge = Judge::new(cx.judge("citation_precision")?, self.threshold);
-        Ok(Box::new(CitationPrecision { judge, needs: self.needs() }))
+        Ok(Box::new(CitationPrecision { judge: self.0.judge("citation_precision", cx)? }))
     }
 }
 
@@ -68,21 +56,6 @@ impl Describe for Config {
 
 struct CitationPrecision {
     judge: Judge,
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for CitationPrecision {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
 }
 
 /// One citation of a sentence, and what was found out about it.
@@ -94,16 +67,11 @@ struct Citation<'a> {
     needed: bool,
 }
 
-impl CitationPrecision {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for CitationPrecision {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let sentences: Vec<Cited> =
             citation::sentences(sample)?.into_iter().filter(|(_, numbers)| !numbers.is_empty()).collect();
-        let together = self.supported(sample, &sentences, "together", transcript, parts).await?;
+        let together = self.supported(sample, &sentences, "together", transcript).await?;
         let mut citations: Vec<Citation<'_>> = Vec::new();
         for (sentence, &supported) in sentences.iter().zip(&together) {
             // What is supported by its one citation needs it.
@@ -115,7 +83,7 @@ impl CitationPrecision {
         let open: Vec<usize> = (0..citations.len()).filter(|&i| citations[i].doubtful).collect();
         let alone: Vec<Cited> =
             open.iter().map(|&i| (citations[i].sentence.0.clone(), vec![citations[i].number])).collect();
-        let alone = self.supported(sample, &alone, "alone", transcript, parts).await?;
+        let alone = self.supported(sample, &alone, "alone", transcript).await?;
         // Those that do not: do the others do it without them?
         let (able, open): (Vec<_>, Vec<_>) = open.into_iter().zip(alone).partition(|(_, alone)| *alone);
         able.into_iter().for_each(|(i, _)| citations[i].needed = true);
@@ -124,7 +92,7 @@ impl CitationPrecision {
             (sentence.0.clone(), sentence.1.iter().copied().filter(|other| other != number).collect())
         };
         let others: Vec<Cited> = open.iter().map(without).collect();
-        let others = self.supported(sample, &others, "without", transcript, parts).await?;
+        let others = self.supported(sample, &others, "without", transcript).await?;
         open.into_iter().zip(others).for_each(|((i, _), others)| citations[i].needed = !others);
         let needed = citations.iter().filter(|citation| citation.needed).count();
         let rows: Vec<Value> = citations
@@ -133,10 +101,12 @@ impl CitationPrecision {
                 json!({ "sentence": citation.sentence.0, "citation": citation.number, "needed": citation.needed })
             })
             .collect();
-        parts["citations"] = json!(rows);
+        transcript.show("citations", json!(rows));
         Ok(if citations.is_empty() { 0.0 } else { needed as f64 / citations.len() as f64 })
     }
+}
 
+impl CitationPrecision {
     /// Whether each sentence is supported by its citations, with the verdicts
     /// in the detail.
     async fn supported(
@@ -145,11 +115,10 @@ impl CitationPrecision {
         cited: &[Cited],
         purpose: &str,
         transcript: &mut Transcript,
-        parts: &mut Value,
     ) -> Result<Vec<bool>, Missing> {
         let verdicts = citation::supported(&self.judge, sample, cited, transcript).await?;
         let shown: Vec<String> = cited.iter().map(|(sentence, numbers)| format!("{sentence} {numbers:?}")).collect();
-        parts[purpose] = judge::table(&shown, &verdicts);
+        transcript.show(purpose, judge::table(&shown, &verdicts));
         judge::complete(&verdicts)
     }
 }
@@ -158,7 +127,7 @@ impl CitationPrecision {
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
     use rag::Answer;
 
     fn precision(fake: FakeJudge, text: &str) -> Scored {

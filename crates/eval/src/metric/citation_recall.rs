@@ -22,35 +22,23 @@
 //! Citations", EMNLP 2023 (ALCE).
 
 use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
+use super::judged::{Judged, Settings};
 use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
+use crate::Missing;
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored};
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of citation recall.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The probability of yes from which on a verdict is yes; for models that
-    /// offer token probabilities.
-    pub threshold: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { threshold: 0.5 }
-    }
-}
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
-        judge::check_threshold("citation_recall", self.threshold)?;
-        let judge = Judge::new(cx.judge("citation_recall")?, self.threshold);
-        Ok(Box::new(CitationRecall { judge, needs: self.needs() }))
+        Ok(Box::new(CitationRecall { judge: self.0.judge("citation_recall", cx)? }))
     }
 }
 
@@ -70,36 +58,16 @@ impl Describe for Config {
 
 struct CitationRecall {
     judge: Judge,
-    needs: Needs,
 }
 
-#[async_trait]
-impl Metric for CitationRecall {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl CitationRecall {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for CitationRecall {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let cited = citation::sentences(sample)?;
         let verdicts = citation::supported(&self.judge, sample, &cited, transcript).await?;
         let (sentences, numbers): (Vec<String>, Vec<Vec<u32>>) = cited.into_iter().unzip();
-        *parts = json!({ "sentences": judge::table(&sentences, &verdicts), "citations": numbers });
-        let verdicts = judge::complete(&verdicts)?;
-        judge::share(&verdicts).ok_or_else(|| Missing::EmptyInput("there are no verdicts".into()))
+        transcript.show("sentences", judge::table(&sentences, &verdicts));
+        transcript.show("citations", json!(numbers));
+        judge::share(&judge::complete(&verdicts)?)
     }
 }
 
@@ -107,7 +75,7 @@ impl CitationRecall {
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
     use rag::Answer;
 
     fn recall(fake: FakeJudge, text: &str) -> Scored {

@@ -26,11 +26,11 @@
 //! Source: Ragas' documentation.
 
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample, words};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -71,8 +71,7 @@ impl Config {
         if self.max_entities == 0 {
             return Err(Error::Config { metric, reason: "max_entities must be at least 1".into() });
         }
-        let judge = Judge::new(cx.judge(metric)?, self.threshold);
-        Ok(Box::new(ContextEntityRecall { judge, config: self.clone() }))
+        Ok(Box::new(ContextEntityRecall { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
     }
 }
 
@@ -91,27 +90,8 @@ struct ContextEntityRecall {
     config: Config,
 }
 
-#[async_trait]
-impl Metric for ContextEntityRecall {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl ContextEntityRecall {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for ContextEntityRecall {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         if sample.passages.is_empty() {
             return Ok(0.0);
@@ -120,7 +100,7 @@ impl ContextEntityRecall {
             "{}\n\n{}\n\nList the entities that the reference names: people, organisations, places, products, works, \
              events, technical terms, dates and amounts. Write each as it stands in the reference, without an \
              article, and each once. If it names none, give an empty list.",
-            prompt::fence("question", &sample.question.question),
+            sample.fenced_question(),
             prompt::fence("reference", reference)
         );
         let limit = self.config.max_entities as usize;
@@ -128,32 +108,26 @@ impl ContextEntityRecall {
         if entities.is_empty() {
             return Err(Missing::NotApplicable("the judge found no entity in the reference".into()));
         }
-        let passages: Vec<Vec<String>> =
-            sample.passages.iter().map(|passage| words::squad_words(&passage.text)).collect();
+        let passages: Vec<Vec<String>> = sample.texts().map(words::squad_words).collect();
         let stands = |entity: &String| {
             let entity = words::squad_words(entity);
             !entity.is_empty() && passages.iter().any(|words| words.windows(entity.len()).any(|run| run == entity))
         };
         let (found, others): (Vec<String>, Vec<String>) = entities.into_iter().partition(stands);
         let mut n_found = found.len();
-        *parts = json!({ "found_by_words": found });
+        transcript.show("found_by_words", json!(found));
         match self.config.matching {
-            Matching::Words => parts["not_found"] = json!(others),
+            Matching::Words => transcript.show("not_found", json!(others)),
             Matching::Judge => {
                 let inquiry = Inquiry {
-                    shared: prompt::fence_all(
-                        "context",
-                        "passage",
-                        sample.passages.iter().map(|passage| passage.text.as_str()),
-                    ),
+                    shared: sample.fenced_context(),
                     tag: "entity",
                     items: &others,
                     question: "Does the context name this very thing, be it in other words or in another spelling?",
                     per_call: others.len(),
                 };
-                let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-                parts["others"] = judge::table(&others, &verdicts);
-                n_found += judge::complete(&verdicts)?.iter().filter(|found| **found).count();
+                let verdicts = self.judge.decided(&inquiry, "others", transcript).await?;
+                n_found += verdicts.iter().filter(|found| **found).count();
             }
         }
         Ok(n_found as f64 / (found.len() + others.len()) as f64)
@@ -164,7 +138,7 @@ impl ContextEntityRecall {
 mod tests {
     use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
     use rag::Passage;
 
     fn recall(config: &Config, fake: FakeJudge, passages: &[&str]) -> Scored {

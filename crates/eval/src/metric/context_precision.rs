@@ -20,12 +20,11 @@
 //! Generation", EACL 2024, and Ragas' documentation.
 
 use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -60,8 +59,7 @@ impl Default for Config {
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("context_precision", self.threshold)?;
-        let judge = Judge::new(cx.judge("context_precision")?, self.threshold);
-        Ok(Box::new(ContextPrecision { judge, against: self.against, needs: self.needs() }))
+        Ok(Box::new(ContextPrecision { judge: cx.judge("context_precision", self.threshold)?, against: self.against }))
     }
 }
 
@@ -104,35 +102,15 @@ pub(crate) fn inquiry<'a>(question: &str, answer: &str, passages: &'a [String]) 
 struct ContextPrecision {
     judge: Judge,
     against: Against,
-    needs: Needs,
 }
 
-#[async_trait]
-impl Metric for ContextPrecision {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl ContextPrecision {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for ContextPrecision {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = match self.against {
             Against::Reference => sample.reference()?.to_owned(),
             Against::Answer => sample.answer_with_words()?,
         };
-        let passages: Vec<String> = sample.passages.iter().map(|passage| passage.text.clone()).collect();
+        let passages: Vec<String> = sample.texts().map(str::to_owned).collect();
         let inquiry = inquiry(&sample.question.question, &answer, &passages);
         let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
         let names: Vec<String> = sample
@@ -140,7 +118,7 @@ impl ContextPrecision {
             .iter()
             .map(|passage| format!("{} {}..{}", passage.document, passage.span.start, passage.span.end))
             .collect();
-        *parts = json!({ "passages": judge::table(&names, &verdicts) });
+        transcript.show("passages", judge::table(&names, &verdicts));
         Ok(average_precision(&judge::complete(&verdicts)?))
     }
 }
@@ -160,7 +138,7 @@ fn average_precision(verdicts: &[bool]) -> f64 {
 mod tests {
     use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     #[test]
     fn average_precision_has_the_reference_values() {

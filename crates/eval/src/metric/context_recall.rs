@@ -18,35 +18,22 @@
 //! Generation", EACL 2024, and Ragas' documentation.
 
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::{Judged, Settings};
 use super::{Context, Describe, Error, Metric, Needs, Sample, words};
+use crate::Missing;
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of context recall.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// The probability of yes from which on a verdict is yes; for models that
-    /// offer token probabilities.
-    pub threshold: f64,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { threshold: 0.5 }
-    }
-}
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Config(pub Settings);
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
-        judge::check_threshold("context_recall", self.threshold)?;
-        let judge = Judge::new(cx.judge("context_recall")?, self.threshold);
-        Ok(Box::new(ContextRecall { judge, needs: self.needs() }))
+        Ok(Box::new(ContextRecall { judge: self.0.judge("context_recall", cx)? }))
     }
 }
 
@@ -66,30 +53,10 @@ impl Describe for Config {
 
 struct ContextRecall {
     judge: Judge,
-    needs: Needs,
 }
 
-#[async_trait]
-impl Metric for ContextRecall {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl ContextRecall {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for ContextRecall {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let sentences: Vec<String> = words::sentences(sample.reference()?).into_iter().map(str::to_owned).collect();
         if sentences.is_empty() {
             return Err(Missing::NotApplicable("the reference answer holds no word".into()));
@@ -97,22 +64,10 @@ impl ContextRecall {
         if sample.passages.is_empty() {
             return Ok(0.0);
         }
-        let passages = sample.passages.iter().map(|passage| passage.text.as_str());
-        let inquiry = Inquiry {
-            shared: format!(
-                "{}\n\n{}",
-                prompt::fence_all("context", "passage", passages),
-                prompt::fence("question", &sample.question.question)
-            ),
-            tag: "statement",
-            items: &sentences,
-            question: "The statement is part of an answer to the question. Does the context say what it says?",
-            per_call: sentences.len(),
-        };
-        let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-        *parts = json!({ "sentences": judge::table(&sentences, &verdicts) });
-        let verdicts = judge::complete(&verdicts)?;
-        judge::share(&verdicts).ok_or_else(|| Missing::EmptyInput("there are no verdicts".into()))
+        let shared = format!("{}\n\n{}", sample.fenced_context(), sample.fenced_question());
+        let question = "The statement is part of an answer to the question. Does the context say what it says?";
+        let inquiry = Inquiry::of_statements(shared, &sentences, question);
+        judge::share(&self.judge.decided(&inquiry, "sentences", transcript).await?)
     }
 }
 
@@ -120,7 +75,7 @@ impl ContextRecall {
 mod tests {
     use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn recall(fake: FakeJudge, reference: Option<&str>, n_passages: usize) -> Scored {
         let question = question("What is APT?", reference);

@@ -20,12 +20,10 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, JudgeCalls, Transcript};
+use super::judge::JudgeCalls;
 use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::Missing;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -36,8 +34,7 @@ pub struct Config {}
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
-        let judge = Judge::new(cx.judge("context_relevance")?, judge::EVEN);
-        Ok(Box::new(ContextRelevance { judge, needs: self.needs() }))
+        two_ratings::build("context_relevance", cx, [0, 1, 2], prompts)
     }
 }
 
@@ -52,65 +49,33 @@ impl Describe for Config {
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: 2 }
+        two_ratings::CALLS
     }
 }
 
-struct ContextRelevance {
-    judge: Judge,
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for ContextRelevance {
-    fn needs(&self) -> Needs {
-        self.needs
+fn prompts(sample: &Sample<'_>) -> Result<Option<[String; 2]>, Missing> {
+    if sample.passages.is_empty() {
+        return Ok(None);
     }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl ContextRelevance {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
-        if sample.passages.is_empty() {
-            return Ok(0.0);
-        }
-        let passages = sample.passages.iter().map(|passage| passage.text.as_str());
-        let shared = format!(
-            "{}\n\n{}",
-            prompt::fence_all("context", "passage", passages),
-            prompt::fence("question", &sample.question.question)
-        );
-        let prompts = [
-            format!(
-                "{shared}\n\nRate how much of what is needed to answer the question stands in the context. 0: nothing \
-                 of it. 1: a part of it, so that the answer would stay incomplete. 2: all of it."
-            ),
-            format!(
-                "{shared}\n\nSomebody has to answer the question and may use the context alone. Would they succeed? \
-                 2: yes, the context tells all they need. 1: only in part, something would be missing. 0: no, the \
-                 context is about something else or does not help."
-            ),
-        ];
-        two_ratings::mean_of(&self.judge, prompts, &[0, 1, 2], transcript, parts).await
-    }
+    let shared = format!("{}\n\n{}", sample.fenced_context(), sample.fenced_question());
+    Ok(Some([
+        format!(
+            "{shared}\n\nRate how much of what is needed to answer the question stands in the context. 0: nothing \
+             of it. 1: a part of it, so that the answer would stay incomplete. 2: all of it."
+        ),
+        format!(
+            "{shared}\n\nSomebody has to answer the question and may use the context alone. Would they succeed? \
+             2: yes, the context tells all they need. 1: only in part, something would be missing. 0: no, the \
+             context is about something else or does not help."
+        ),
+    ]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn relevance(fake: FakeJudge, n_passages: usize) -> Scored {
         let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();

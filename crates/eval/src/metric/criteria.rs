@@ -21,11 +21,10 @@
 //! Source: Ragas' documentation.
 
 use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -84,8 +83,7 @@ impl Config {
             let reason = "`criterion` is missing: write what is to be so, such as \"The answer is polite.\"".to_owned();
             return Err(Error::Config { metric, reason });
         }
-        let judge = Judge::new(cx.judge(metric)?, self.threshold);
-        Ok(Box::new(Criteria { judge, config: self.clone() }))
+        Ok(Box::new(Criteria { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
     }
 }
 
@@ -123,27 +121,8 @@ struct Criteria {
     config: Config,
 }
 
-#[async_trait]
-impl Metric for Criteria {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl Criteria {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for Criteria {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let shown = sample.shown(self.config.reference, self.config.passages)?;
         let criterion = self.config.criterion.trim();
@@ -152,10 +131,7 @@ impl Criteria {
                 let question = format!("Criterion: {criterion}\nDoes the answer meet the criterion?");
                 let items = [answer];
                 let inquiry = Inquiry { shared: shown, tag: "answer", items: &items, question: &question, per_call: 1 };
-                let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-                *parts = json!({ "answers": judge::table(&items, &verdicts) });
-                let verdicts = judge::complete(&verdicts)?;
-                judge::share(&verdicts).ok_or_else(|| Missing::JudgeUnparsable("there is no verdict".into()))
+                judge::share(&self.judge.decided(&inquiry, "answers", transcript).await?)
             }
             Scale::Degree => {
                 let prompt = format!(
@@ -164,7 +140,7 @@ impl Criteria {
                     prompt::fence("answer", &answer)
                 );
                 let measure = self.judge.measure("degree", &prompt, (0.0, 1.0), transcript).await?;
-                *parts = json!({ "degree": measure.detail() });
+                transcript.show("degree", measure.detail());
                 measure.complete()
             }
         }
@@ -175,7 +151,7 @@ impl Criteria {
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn criteria(config: &Config, fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));

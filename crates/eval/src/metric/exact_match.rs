@@ -13,9 +13,8 @@
 //! Comprehension of Text", EMNLP 2016.
 
 use super::words::{equal_without_words, squad_words};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Score, Scored};
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -27,7 +26,7 @@ pub struct Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(ExactMatch { needs: self.needs() }))
+        Ok(Box::new(Computed(score)))
     }
 }
 
@@ -37,28 +36,11 @@ impl Describe for Config {
     }
 }
 
-struct ExactMatch {
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for ExactMatch {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        match exact_match(sample) {
-            Ok(equal) => Scored::plain(Score::finite(if equal { 1.0 } else { 0.0 })),
-            Err(missing) => Scored::missing(missing),
-        }
-    }
-}
-
-fn exact_match(sample: &Sample<'_>) -> Result<bool, Missing> {
+fn score(sample: &Sample<'_>) -> Result<Scored, Missing> {
     let (reference, answer) = (sample.reference()?, sample.answer_text()?);
     let (wanted, got) = (squad_words(reference), squad_words(&answer));
-    Ok(equal_without_words(&wanted, &got, (reference, &answer)).unwrap_or(wanted == got))
+    let equal = equal_without_words(&wanted, &got, (reference, &answer)).unwrap_or(wanted == got);
+    Ok(Scored::plain(Score::finite(if equal { 1.0 } else { 0.0 })))
 }
 
 #[cfg(test)]

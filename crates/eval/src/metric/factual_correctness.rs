@@ -34,12 +34,11 @@
 //! al., "FActScore", EMNLP 2023.
 
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -106,8 +105,7 @@ impl Config {
         if !(self.beta > 0.0 && self.beta.is_finite()) {
             return refuse(format!("beta must be above 0, not {}", self.beta));
         }
-        let judge = Judge::new(cx.judge(metric)?, self.threshold);
-        Ok(Box::new(FactualCorrectness { judge, config: self.clone() }))
+        Ok(Box::new(FactualCorrectness { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
     }
 }
 
@@ -139,20 +137,6 @@ struct FactualCorrectness {
     config: Config,
 }
 
-#[async_trait]
-impl Metric for FactualCorrectness {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Map::new();
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, Value::Object(parts))
-    }
-}
-
 /// What can be said of a text's claims.
 #[derive(Debug, Clone, Copy)]
 enum Share {
@@ -162,23 +146,17 @@ enum Share {
     Of(f64),
 }
 
-impl FactualCorrectness {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Map<String, Value>,
-    ) -> Result<f64, Missing> {
+impl Judged for FactualCorrectness {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
         let question = &sample.question.question;
         let (mut precision, mut recall) = (Share::NoClaims, Share::NoClaims);
         if self.config.mode != Mode::Recall {
-            precision =
-                self.held(question, &answer, ("reference", reference), "answer_claims", transcript, parts).await?;
+            precision = self.held(question, &answer, ("reference", reference), "answer_claims", transcript).await?;
         }
         if self.config.mode != Mode::Precision {
-            recall = self.held(question, reference, ("answer", &answer), "reference_claims", transcript, parts).await?;
+            recall = self.held(question, reference, ("answer", &answer), "reference_claims", transcript).await?;
         }
         let none = |text: &str| Err(Missing::EmptyInput(format!("the judge found no claim in the {text}")));
         match (self.config.mode, precision, recall) {
@@ -188,7 +166,9 @@ impl FactualCorrectness {
             (Mode::FBeta, precision, recall) => Ok(f_beta(precision, recall, self.config.beta)),
         }
     }
+}
 
+impl FactualCorrectness {
     /// The share of a text's claims that the other text, given with its tag,
     /// holds.
     async fn held(
@@ -198,22 +178,16 @@ impl FactualCorrectness {
         (tag, other): (&'static str, &str),
         place: &str,
         transcript: &mut Transcript,
-        parts: &mut Map<String, Value>,
     ) -> Result<Share, Missing> {
         let claims = self.claims(question, text, transcript).await?;
-        let inquiry = Inquiry {
-            shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence(tag, other)),
-            tag: "statement",
-            items: &claims,
-            question: match tag {
-                "reference" => "Can the statement be inferred from the reference, which answers the question?",
-                _ => "Can the statement be inferred from the answer to the question?",
-            },
-            per_call: claims.len(),
+        let shared = format!("{}\n\n{}", prompt::fence("question", question), prompt::fence(tag, other));
+        let asked = match tag {
+            "reference" => "Can the statement be inferred from the reference, which answers the question?",
+            _ => "Can the statement be inferred from the answer to the question?",
         };
-        let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-        parts.insert(place.to_owned(), judge::table(&claims, &verdicts));
-        Ok(judge::share(&judge::complete(&verdicts)?).map_or(Share::NoClaims, Share::Of))
+        let inquiry = Inquiry::of_statements(shared, &claims, asked);
+        let held = self.judge.decided(&inquiry, place, transcript).await?;
+        Ok(if claims.is_empty() { Share::NoClaims } else { Share::Of(judge::share(&held)?) })
     }
 
     async fn claims(&self, question: &str, text: &str, transcript: &mut Transcript) -> Result<Vec<String>, Missing> {
@@ -258,7 +232,7 @@ fn f_beta(precision: Share, recall: Share, beta: f64) -> f64 {
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn correctness(config: &Config, fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));

@@ -22,12 +22,11 @@
 //! Generation", EACL 2024.
 
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -52,8 +51,8 @@ impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("faithfulness", self.threshold)?;
         judge::check_statements("faithfulness", self.max_statements)?;
-        let judge = Judge::new(cx.judge("faithfulness")?, self.threshold);
-        Ok(Box::new(Faithfulness { judge, limit: self.max_statements as usize, needs: self.needs() }))
+        let limit = self.max_statements as usize;
+        Ok(Box::new(Faithfulness { judge: cx.judge("faithfulness", self.threshold)?, limit }))
     }
 }
 
@@ -77,42 +76,16 @@ pub(crate) const QUESTION: &str =
 
 /// Asks about statements by the passages' texts.
 pub(crate) fn inquiry<'a>(passages: impl IntoIterator<Item = &'a str>, statements: &'a [String]) -> Inquiry<'a> {
-    Inquiry {
-        shared: prompt::fence_all("context", "passage", passages),
-        tag: "statement",
-        items: statements,
-        question: QUESTION,
-        per_call: statements.len(),
-    }
+    Inquiry::of_statements(prompt::fence_all("context", "passage", passages), statements, QUESTION)
 }
 
 struct Faithfulness {
     judge: Judge,
     limit: usize,
-    needs: Needs,
 }
 
-#[async_trait]
-impl Metric for Faithfulness {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl Faithfulness {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for Faithfulness {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         if sample.passages.is_empty() {
             return Err(Missing::EmptyInput("nothing was retrieved that could support the answer".into()));
@@ -121,12 +94,8 @@ impl Faithfulness {
         if statements.is_empty() {
             return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
         }
-        let texts = sample.passages.iter().map(|passage| passage.text.as_str());
-        let inquiry = inquiry(texts, &statements);
-        let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-        *parts = json!({ "statements": judge::table(&statements, &verdicts) });
-        let verdicts = judge::complete(&verdicts)?;
-        judge::share(&verdicts).ok_or_else(|| Missing::EmptyInput("there are no verdicts".into()))
+        let inquiry = inquiry(sample.texts(), &statements);
+        judge::share(&self.judge.decided(&inquiry, "statements", transcript).await?)
     }
 }
 
@@ -134,7 +103,7 @@ impl Faithfulness {
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn faithfulness(fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A package manager."));
@@ -164,7 +133,7 @@ mod tests {
         let scored = faithfulness(fake);
         assert!(matches!(scored.score, Score::Missing(Missing::JudgeUnparsable(_))), "{:?}", scored.score);
         assert_eq!(scored.detail["statements"][0]["verdict"], true);
-        assert_eq!(scored.detail["statements"][2]["verdict"], Value::Null);
+        assert_eq!(scored.detail["statements"][2]["verdict"], serde_json::Value::Null);
     }
 
     #[test]

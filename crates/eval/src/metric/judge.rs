@@ -24,7 +24,7 @@ pub(crate) use panel::{Judge, Judges};
 
 use crate::{Missing, Score, Scored, prompt};
 use models::{Chat, ChatRequest, ChatResponse, Message};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const YES_NO: [&str; 2] = ["Yes", "No"];
@@ -77,6 +77,13 @@ pub(crate) struct Inquiry<'a> {
     pub(crate) per_call: usize,
 }
 
+impl<'a> Inquiry<'a> {
+    /// A question about statements, all of which one call may hold.
+    pub(super) fn of_statements(shared: String, statements: &'a [String], question: &'a str) -> Self {
+        Self { shared, tag: "statement", items: statements, question, per_call: statements.len() }
+    }
+}
+
 /// What the judge said about one item.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Verdict {
@@ -90,52 +97,56 @@ pub(crate) struct Verdict {
     pub(crate) votes: Vec<Value>,
 }
 
-/// All that was said between a metric and its judge about one sample.
+/// All that was said between a metric and its judge about one sample, and what
+/// the metric made of it.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     calls: Vec<Value>,
     agreement: panel::Agreement,
+    /// The detail of the score, without the calls.
+    parts: Map<String, Value>,
 }
 
 impl Transcript {
     fn add(&mut self, seat: &Seat, purpose: &str, request: &ChatRequest, response: &ChatResponse) {
+        let ChatResponse { text, finish, choices, .. } = response;
+        let said = [("reply", json!(text)), ("finish", json!(finish)), ("probabilities", json!(choices))];
+        self.add_call(seat, purpose, request, said);
+    }
+
+    /// A reply that is not what was asked for; other errors are no replies.
+    fn add_unreadable(&mut self, seat: &Seat, purpose: &str, request: &ChatRequest, error: &models::Error) {
+        if let models::Error::SchemaMismatch { reason, reply, .. } = error {
+            self.add_call(seat, purpose, request, [("reply", json!(reply)), ("unreadable", json!(reason))]);
+        }
+    }
+
+    fn add_call<const N: usize>(
+        &mut self,
+        seat: &Seat,
+        purpose: &str,
+        request: &ChatRequest,
+        said: [(&str, Value); N],
+    ) {
         let prompt = request.messages.last().map_or("", |message| message.content.as_str());
-        let mut call = json!({
-            "purpose": purpose,
-            "prompt": prompt::shorten(prompt, SHORT_PROMPT),
-            "reply": response.text,
-            "finish": response.finish,
-            "probabilities": response.choices,
-        });
+        let mut call = json!({ "purpose": purpose, "prompt": prompt::shorten(prompt, SHORT_PROMPT) });
+        for (name, value) in said {
+            call[name] = value;
+        }
         if let Some(name) = &seat.name {
             call["judge"] = json!(name);
         }
         self.calls.push(call);
     }
 
-    /// A reply that is not what was asked for; other errors are no replies.
-    fn add_unreadable(&mut self, seat: &Seat, purpose: &str, request: &ChatRequest, error: &models::Error) {
-        if let models::Error::SchemaMismatch { reason, reply, .. } = error {
-            let prompt = request.messages.last().map_or("", |message| message.content.as_str());
-            let mut call = json!({
-                "purpose": purpose,
-                "prompt": prompt::shorten(prompt, SHORT_PROMPT),
-                "reply": reply,
-                "unreadable": reason,
-            });
-            if let Some(name) = &seat.name {
-                call["judge"] = json!(name);
-            }
-            self.calls.push(call);
-        }
+    /// Puts something that a person needs to check the score into its detail.
+    pub(super) fn show(&mut self, name: &str, value: Value) {
+        self.parts.insert(name.to_owned(), value);
     }
 
-    /// A score with its parts and the transcript as the detail.
-    pub(crate) fn scored(self, score: Result<f64, Missing>, parts: Value) -> Scored {
-        let mut detail = match parts {
-            Value::Object(parts) => parts,
-            _ => serde_json::Map::new(),
-        };
+    /// A score with all of this as its detail.
+    pub(super) fn scored(self, score: Result<f64, Missing>) -> Scored {
+        let mut detail = self.parts;
         if let Some(share) = self.agreement.share() {
             detail.insert("agreement".to_owned(), json!(share));
         }
@@ -249,7 +260,7 @@ impl Seat {
         schema: Value,
         sampling: Sampling,
         transcript: &mut Transcript,
-    ) -> Result<serde_json::Map<String, Value>, Missing> {
+    ) -> Result<Map<String, Value>, Missing> {
         let mut request = self.request(prompt, sampling.max_tokens);
         request.schema = Some(schema);
         request.temperature = sampling.temperature;
@@ -264,7 +275,7 @@ impl Seat {
         request: &ChatRequest,
         purpose: &str,
         transcript: &mut Transcript,
-    ) -> Result<serde_json::Map<String, Value>, Missing> {
+    ) -> Result<Map<String, Value>, Missing> {
         let response = match self.chat.chat(request).await {
             Ok(response) => response,
             Err(error) => {
@@ -312,7 +323,7 @@ fn verdict_schema(n: usize) -> Value {
 
 /// Matches verdicts to the numbers 1 to n. A number with two verdicts that
 /// differ has none; numbers that were not asked for are ignored.
-fn read_numbered(object: &serde_json::Map<String, Value>, n: usize) -> Vec<Verdict> {
+fn read_numbered(object: &Map<String, Value>, n: usize) -> Vec<Verdict> {
     let mut verdicts: Vec<Option<Verdict>> = vec![None; n];
     for given in object.get("verdicts").and_then(Value::as_array).into_iter().flatten() {
         let number = given.get("number").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
@@ -355,12 +366,12 @@ pub(crate) fn complete(verdicts: &[Verdict]) -> Result<Vec<bool>, Missing> {
     Err(Missing::JudgeUnparsable(format!("{missing} of {all} items have no verdict{why}")))
 }
 
-/// The share of yes; none of nothing.
-pub(crate) fn share(verdicts: &[bool]) -> Option<f64> {
+/// The share of yes; there is none of nothing.
+pub(super) fn share(verdicts: &[bool]) -> Result<f64, Missing> {
     if verdicts.is_empty() {
-        return None;
+        return Err(Missing::EmptyInput("there are no verdicts".into()));
     }
-    Some(verdicts.iter().filter(|yes| **yes).count() as f64 / verdicts.len() as f64)
+    Ok(verdicts.iter().filter(|yes| **yes).count() as f64 / verdicts.len() as f64)
 }
 
 /// Items and verdicts side by side, for the detail of a score.

@@ -9,6 +9,7 @@ mod citation;
 mod describe;
 mod evidence;
 pub(crate) mod judge;
+mod judged;
 mod refusal;
 mod retrieval;
 #[cfg(test)]
@@ -267,8 +268,10 @@ pub struct Context {
 }
 
 impl Context {
-    fn judge(&self, metric: &'static str) -> Result<judge::Judges, Error> {
-        judge::Judges::of(&self.judges).ok_or(Error::Needs { metric, part: "a judge" })
+    /// The judge that says yes from this probability on.
+    fn judge(&self, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
+        let judges = judge::Judges::of(&self.judges).ok_or(Error::Needs { metric, part: "a judge" })?;
+        Ok(judge::Judge::new(judges, threshold))
     }
 
     fn embedder(&self, metric: &'static str) -> Result<Embedder, Error> {
@@ -343,15 +346,29 @@ impl<'a> Sample<'a> {
         }
     }
 
+    /// The texts of the passages.
+    fn texts(&self) -> impl Iterator<Item = &'a str> {
+        self.passages.iter().map(|passage| passage.text.as_str())
+    }
+
+    /// The passages as judges are shown them: numbered and fenced.
+    fn fenced_context(&self) -> String {
+        crate::prompt::fence_all("context", "passage", self.texts())
+    }
+
+    /// The question as judges are shown it: fenced.
+    fn fenced_question(&self) -> String {
+        crate::prompt::fence("question", &self.question.question)
+    }
+
     /// What a judge of the user's own criteria is shown beside the answer,
     /// fenced: the question, and what is asked for.
     fn shown(&self, reference: bool, passages: bool) -> Result<String, Missing> {
         let mut shown = Vec::new();
         if passages {
-            let texts = self.passages.iter().map(|passage| passage.text.as_str());
-            shown.push(crate::prompt::fence_all("context", "passage", texts));
+            shown.push(self.fenced_context());
         }
-        shown.push(crate::prompt::fence("question", &self.question.question));
+        shown.push(self.fenced_question());
         if reference {
             shown.push(crate::prompt::fence("reference", self.reference()?));
         }
@@ -377,10 +394,18 @@ fn check_name(metric: &'static str, name: Option<&str>) -> Result<(), Error> {
 /// Gives one number, or the reason why there is none, for one sample.
 #[async_trait]
 pub trait Metric: Send + Sync {
-    /// What it looks at.
-    fn needs(&self) -> Needs;
     /// The score. Never NaN.
     async fn score(&self, sample: &Sample<'_>) -> Scored;
+}
+
+/// A metric that asks no model: a function of the sample.
+struct Computed<F>(F);
+
+#[async_trait]
+impl<F: Fn(&Sample<'_>) -> Result<Scored, Missing> + Send + Sync> Metric for Computed<F> {
+    async fn score(&self, sample: &Sample<'_>) -> Scored {
+        (self.0)(sample).unwrap_or_else(Scored::missing)
+    }
 }
 
 #[cfg(test)]

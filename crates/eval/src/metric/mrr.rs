@@ -9,28 +9,12 @@
 //! Source: E. M. Voorhees, "The TREC-8 Question Answering Track Report", 1999.
 
 use super::evidence::Walk;
-use super::retrieval::{NEEDS, Settings};
-use super::{Context, Describe, Error, Metric, Needs};
-use serde::{Deserialize, Serialize};
+use super::retrieval;
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of this metric.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Config(pub Settings);
-
-impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        self.0.build("mrr", formula)
-    }
-}
-
-impl Describe for Config {
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
-}
+// The settings, `k` and `min_overlap`, are those of all retrieval metrics.
+retrieval::config!("mrr", formula);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.gaining_ranks().first().map_or(0.0, |rank| 1.0 / *rank as f64)
@@ -38,26 +22,17 @@ fn formula(walk: &Walk<'_>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::retrieval_score;
     use super::*;
-
-    fn score(config: &Config, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
-        retrieval_score(&*config.build(&Context::default()).unwrap(), evidence, passages)
-    }
-
-    fn at(k: u32) -> Config {
-        Config(Settings::at(k))
-    }
 
     #[test]
     fn the_rank_of_the_first_evidence_counts() {
-        assert_eq!(score(&Config::default(), &[(0, 10), (90, 99)], &[(20, 40), (0, 20), (80, 99)]), 0.5);
-        assert_eq!(score(&Config::default(), &[(0, 10)], &[(0, 20)]), 1.0);
+        assert_eq!(Config::score(None, &[(0, 10), (90, 99)], &[(20, 40), (0, 20), (80, 99)]), 0.5);
+        assert_eq!(Config::score(None, &[(0, 10)], &[(0, 20)]), 1.0);
     }
 
     #[test]
     fn evidence_that_is_not_among_the_first_k_gives_zero() {
-        assert_eq!(score(&at(1), &[(0, 10)], &[(20, 40), (0, 20)]), 0.0);
-        assert_eq!(score(&Config::default(), &[(0, 10)], &[]), 0.0);
+        assert_eq!(Config::score(Some(1), &[(0, 10)], &[(20, 40), (0, 20)]), 0.0);
+        assert_eq!(Config::score(None, &[(0, 10)], &[]), 0.0);
     }
 }

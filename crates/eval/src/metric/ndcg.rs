@@ -17,28 +17,12 @@
 //! et al., SIGIR 2008.
 
 use super::evidence::Walk;
-use super::retrieval::{NEEDS, Settings};
-use super::{Context, Describe, Error, Metric, Needs};
-use serde::{Deserialize, Serialize};
+use super::retrieval;
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of this metric.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Config(pub Settings);
-
-impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        self.0.build("ndcg", formula)
-    }
-}
-
-impl Describe for Config {
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
-}
+// The settings, `k` and `min_overlap`, are those of all retrieval metrics.
+retrieval::config!("ndcg", formula);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let ranks = walk.gaining_ranks();
@@ -53,54 +37,45 @@ fn discount(rank: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::retrieval_score;
     use super::*;
-
-    fn score(config: &Config, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
-        retrieval_score(&*config.build(&Context::default()).unwrap(), evidence, passages)
-    }
-
-    fn at(k: u32) -> Config {
-        Config(Settings::at(k))
-    }
 
     #[test]
     fn a_hit_at_rank_two_is_discounted() {
-        let score = score(&Config::default(), &[(0, 10)], &[(20, 40), (0, 20)]);
+        let score = Config::score(None, &[(0, 10)], &[(20, 40), (0, 20)]);
         assert!((score - 0.630_929_753_571_457_4).abs() < 1e-12, "{score}");
     }
 
     #[test]
     fn two_items_at_ranks_one_and_three() {
         // (1 + 1/2) / (1 + 1/log2(3)).
-        let score = score(&Config::default(), &[(0, 10), (90, 99)], &[(0, 20), (20, 40), (80, 99)]);
+        let score = Config::score(None, &[(0, 10), (90, 99)], &[(0, 20), (20, 40), (80, 99)]);
         assert!((score - 0.919_720_789_148_187_6).abs() < 1e-9, "{score}");
     }
 
     #[test]
     fn duplicates_gain_nothing() {
-        let once = score(&at(3), &[(0, 10), (90, 99)], &[(0, 20), (20, 40), (40, 60)]);
-        let often = score(&at(3), &[(0, 10), (90, 99)], &[(0, 20), (0, 20), (0, 25)]);
+        let once = Config::score(Some(3), &[(0, 10), (90, 99)], &[(0, 20), (20, 40), (40, 60)]);
+        let often = Config::score(Some(3), &[(0, 10), (90, 99)], &[(0, 20), (0, 20), (0, 25)]);
         assert_eq!(once, often);
         assert!(once < 1.0);
     }
 
     #[test]
     fn one_passage_with_all_the_evidence_is_perfect() {
-        assert_eq!(score(&Config::default(), &[(0, 10), (15, 25)], &[(0, 30), (40, 60)]), 1.0);
+        assert_eq!(Config::score(None, &[(0, 10), (15, 25)], &[(0, 30), (40, 60)]), 1.0);
     }
 
     #[test]
     fn retrieving_less_never_looks_better() {
-        let short = score(&Config::default(), &[(0, 10), (90, 99)], &[(0, 20)]);
-        let long = score(&Config::default(), &[(0, 10), (90, 99)], &[(0, 20), (20, 40), (80, 99)]);
+        let short = Config::score(None, &[(0, 10), (90, 99)], &[(0, 20)]);
+        let long = Config::score(None, &[(0, 10), (90, 99)], &[(0, 20), (20, 40), (80, 99)]);
         assert!(short < long);
-        assert_eq!(score(&at(1), &[(0, 10), (90, 99)], &[(0, 20)]), 1.0);
+        assert_eq!(Config::score(Some(1), &[(0, 10), (90, 99)], &[(0, 20)]), 1.0);
     }
 
     #[test]
     fn nothing_found_is_zero() {
-        assert_eq!(score(&Config::default(), &[(0, 10)], &[(20, 40)]), 0.0);
-        assert_eq!(score(&Config::default(), &[(0, 10)], &[]), 0.0);
+        assert_eq!(Config::score(None, &[(0, 10)], &[(20, 40)]), 0.0);
+        assert_eq!(Config::score(None, &[(0, 10)], &[]), 0.0);
     }
 }

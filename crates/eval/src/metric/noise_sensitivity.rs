@@ -32,12 +32,12 @@
 //! al., "RAGChecker", NeurIPS 2024.
 
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::judged::Judged;
+use super::{Context, Describe, Error, Metric, Needs, Sample, answer_correctness};
 use crate::qualify::VerdictKind;
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -76,8 +76,7 @@ impl Config {
         let metric = "noise_sensitivity";
         judge::check_threshold(metric, self.threshold)?;
         judge::check_statements(metric, self.max_statements)?;
-        let judge = Judge::new(cx.judge(metric)?, self.threshold);
-        Ok(Box::new(NoiseSensitivity { judge, config: self.clone() }))
+        Ok(Box::new(NoiseSensitivity { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
     }
 }
 
@@ -109,27 +108,8 @@ struct NoiseSensitivity {
     config: Config,
 }
 
-#[async_trait]
-impl Metric for NoiseSensitivity {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Map::new();
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, Value::Object(parts))
-    }
-}
-
-impl NoiseSensitivity {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Map<String, Value>,
-    ) -> Result<f64, Missing> {
+impl Judged for NoiseSensitivity {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let reference = sample.reference()?;
         let answer = sample.answer_with_words()?;
         if sample.passages.is_empty() {
@@ -143,16 +123,8 @@ impl NoiseSensitivity {
                 return Err(Missing::EmptyInput(format!("the judge found no statement in the {text}")));
             }
         }
-        let inquiry = Inquiry {
-            shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference)),
-            tag: "statement",
-            items: &said,
-            question: "The statement is part of an answer to the question. Does the reference support it?",
-            per_call: said.len(),
-        };
-        let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
-        parts.insert("answer_statements".to_owned(), judge::table(&said, &verdicts));
-        let supported = judge::complete(&verdicts)?;
+        let inquiry = answer_correctness::inquiry(question, reference, &said);
+        let supported = self.judge.decided(&inquiry, "answer_statements", transcript).await?;
         let wrong: Vec<String> =
             said.iter().zip(&supported).filter(|(_, supported)| !**supported).map(|(text, _)| text.clone()).collect();
         let mut relevant = vec![false; wrong.len()];
@@ -168,13 +140,15 @@ impl NoiseSensitivity {
             }
             row["relevant"] = json!(is_relevant);
             passages.push(row);
-            parts.insert("passages".to_owned(), json!(passages));
+            transcript.show("passages", json!(passages));
             let misled = if is_relevant == Some(true) { &mut relevant } else { &mut irrelevant };
             misled.iter_mut().zip(of_wrong).for_each(|(misled, supports)| *misled |= supports);
         }
         Ok(sensitivity(self.config.mode, &relevant, &irrelevant, said.len()))
     }
+}
 
+impl NoiseSensitivity {
     /// Which statements a passage supports.
     async fn supported(
         &self,
@@ -183,13 +157,8 @@ impl NoiseSensitivity {
         detail: &mut Value,
         transcript: &mut Transcript,
     ) -> Result<Vec<bool>, Missing> {
-        let inquiry = Inquiry {
-            shared: prompt::fence("passage", passage),
-            tag: "statement",
-            items: statements,
-            question: "Can the statement be inferred directly from the passage, without any other knowledge?",
-            per_call: statements.len(),
-        };
+        let question = "Can the statement be inferred directly from the passage, without any other knowledge?";
+        let inquiry = Inquiry::of_statements(prompt::fence("passage", passage), statements, question);
         let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
         *detail = judge::table(statements, &verdicts);
         judge::complete(&verdicts)
@@ -211,7 +180,7 @@ fn sensitivity(mode: Mode, relevant: &[bool], irrelevant: &[bool], n_statements:
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn noise(mode: Mode, statements: &[&str], verdicts: &str, n_passages: usize) -> (Scored, usize) {
         let question = question("What is APT?", Some("A package manager."));

@@ -15,28 +15,12 @@
 //! chapter 8, on spans instead of documents.
 
 use super::evidence::Walk;
-use super::retrieval::{NEEDS, Settings};
-use super::{Context, Describe, Error, Metric, Needs};
-use serde::{Deserialize, Serialize};
+use super::retrieval;
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of this metric.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Config(pub Settings);
-
-impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        self.0.build("precision", formula)
-    }
-}
-
-impl Describe for Config {
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
-}
+// The settings, `k` and `min_overlap`, are those of all retrieval metrics.
+retrieval::config!("precision", formula);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     let n_relevant = walk.relevant.iter().filter(|relevant| **relevant).count();
@@ -45,30 +29,21 @@ fn formula(walk: &Walk<'_>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::retrieval_score;
     use super::*;
-
-    fn score(config: &Config, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
-        retrieval_score(&*config.build(&Context::default()).unwrap(), evidence, passages)
-    }
-
-    fn at(k: u32) -> Config {
-        Config(Settings::at(k))
-    }
 
     #[test]
     fn precision_is_the_share_of_relevant_passages() {
-        assert_eq!(score(&Config::default(), &[(0, 10)], &[(0, 20), (20, 40), (40, 60), (5, 30)]), 0.5);
-        assert_eq!(score(&at(2), &[(0, 10)], &[(20, 40), (0, 20), (0, 30)]), 0.5);
+        assert_eq!(Config::score(None, &[(0, 10)], &[(0, 20), (20, 40), (40, 60), (5, 30)]), 0.5);
+        assert_eq!(Config::score(Some(2), &[(0, 10)], &[(20, 40), (0, 20), (0, 30)]), 0.5);
     }
 
     #[test]
     fn fewer_passages_than_k_are_not_punished() {
-        assert_eq!(score(&at(10), &[(0, 10)], &[(0, 20)]), 1.0);
+        assert_eq!(Config::score(Some(10), &[(0, 10)], &[(0, 20)]), 1.0);
     }
 
     #[test]
     fn nothing_retrieved_has_precision_zero() {
-        assert_eq!(score(&Config::default(), &[(0, 10)], &[]), 0.0);
+        assert_eq!(Config::score(None, &[(0, 10)], &[]), 0.0);
     }
 }

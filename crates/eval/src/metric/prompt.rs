@@ -31,12 +31,12 @@
 //! metrics, by other names.
 
 use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 use store::Key;
@@ -172,7 +172,7 @@ impl Config {
                 Err(error) => return refuse(format!("the tags of the prompt cannot be told from text: {error}")),
             }
         };
-        let judge = Judge::new(cx.judge(metric)?, judge::EVEN);
+        let judge = cx.judge(metric, judge::EVEN)?;
         let content = Key::of_bytes(self.template.as_bytes()).short();
         Ok(Box::new(Prompt { judge, config: self.clone(), pieces, labels, own_tags, content }))
     }
@@ -263,39 +263,21 @@ struct Prompt {
     content: String,
 }
 
-#[async_trait]
-impl Metric for Prompt {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = json!({ "template": self.content });
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl Prompt {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for Prompt {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
+        transcript.show("template", json!(self.content));
         let filled = self.filled(sample)?;
         let filled = filled.trim();
         match &self.config.output {
             Output::YesNo => {
                 let options = Options::Words(&["Yes", "No"]);
                 let choice = self.judge.choose("verdict", filled, &options, transcript).await?;
-                parts["verdict"] = choice.detail();
+                transcript.show("verdict", choice.detail());
                 Ok(if choice.complete()? == 0 { 1.0 } else { 0.0 })
             }
             Output::Number { min, max } => {
                 let measure = self.judge.measure("number", filled, (*min, *max), transcript).await?;
-                parts["number"] = measure.detail();
+                transcript.show("number", measure.detail());
                 measure.complete()
             }
             Output::Choice(_) => {
@@ -304,14 +286,16 @@ impl Prompt {
                     numbers.iter().zip(&self.labels).map(|(number, (label, _))| format!("{number}: {label}")).collect();
                 let prompt = format!("{filled}\n\nChoose one:\n{}\n", labels.join("\n"));
                 let choice = self.judge.choose("choice", &prompt, &Options::Numbers(numbers), transcript).await?;
-                parts["choice"] = choice.detail();
+                transcript.show("choice", choice.detail());
                 let (label, score) = &self.labels[choice.complete()?];
-                parts["label"] = json!(label);
+                transcript.show("label", json!(label));
                 Ok(*score)
             }
         }
     }
+}
 
+impl Prompt {
     /// The template with a sample in its places.
     fn filled(&self, sample: &Sample<'_>) -> Result<String, Missing> {
         let mut filled = String::new();
@@ -321,8 +305,7 @@ impl Prompt {
                 Piece::Place(ANSWER) => filled.push_str(&self.fence(ANSWER, &sample.answer_with_words()?)),
                 Piece::Place(REFERENCE) => filled.push_str(&self.fence(REFERENCE, sample.reference()?)),
                 Piece::Place(PASSAGES) => {
-                    let texts: Vec<String> =
-                        sample.passages.iter().map(|passage| self.without_tags(&passage.text)).collect();
+                    let texts: Vec<String> = sample.texts().map(|text| self.without_tags(text)).collect();
                     filled.push_str(&prompt::fence_all("context", "passage", texts.iter().map(String::as_str)));
                 }
                 Piece::Place(_) => filled.push_str(&self.fence(QUESTION, &sample.question.question)),

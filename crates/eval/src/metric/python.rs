@@ -146,10 +146,6 @@ struct Python {
 
 #[async_trait]
 impl Metric for Python {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         match self.value(sample).await {
             Ok(value) => Scored { score: Score::finite(value), detail: json!({ "function": self.config.function }) },

@@ -11,28 +11,12 @@
 //! chapter 8, on spans instead of documents.
 
 use super::evidence::Walk;
-use super::retrieval::{NEEDS, Settings};
-use super::{Context, Describe, Error, Metric, Needs};
-use serde::{Deserialize, Serialize};
+use super::retrieval;
 
 pub(super) const VERSION: u32 = 1;
 
-/// Settings of this metric.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(transparent)]
-pub struct Config(pub Settings);
-
-impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        self.0.build("recall", formula)
-    }
-}
-
-impl Describe for Config {
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
-}
+// The settings, `k` and `min_overlap`, are those of all retrieval metrics.
+retrieval::config!("recall", formula);
 
 fn formula(walk: &Walk<'_>) -> f64 {
     walk.n_covered() as f64 / walk.n_items() as f64
@@ -40,36 +24,27 @@ fn formula(walk: &Walk<'_>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::retrieval_score;
     use super::*;
-
-    fn score(config: &Config, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
-        retrieval_score(&*config.build(&Context::default()).unwrap(), evidence, passages)
-    }
-
-    fn at(k: u32) -> Config {
-        Config(Settings::at(k))
-    }
 
     #[test]
     fn recall_is_one_when_all_evidence_is_found() {
-        assert_eq!(score(&Config::default(), &[(0, 10), (50, 60)], &[(45, 70), (0, 20)]), 1.0);
+        assert_eq!(Config::score(None, &[(0, 10), (50, 60)], &[(45, 70), (0, 20)]), 1.0);
     }
 
     #[test]
     fn recall_is_the_share_of_the_items_found() {
-        assert_eq!(score(&Config::default(), &[(0, 10), (50, 60)], &[(45, 70), (100, 120)]), 0.5);
-        assert_eq!(score(&at(1), &[(0, 10), (50, 60)], &[(100, 120), (0, 70)]), 0.0);
+        assert_eq!(Config::score(None, &[(0, 10), (50, 60)], &[(45, 70), (100, 120)]), 0.5);
+        assert_eq!(Config::score(Some(1), &[(0, 10), (50, 60)], &[(100, 120), (0, 70)]), 0.0);
     }
 
     #[test]
     fn nothing_retrieved_has_recall_zero() {
-        assert_eq!(score(&Config::default(), &[(0, 10)], &[]), 0.0);
+        assert_eq!(Config::score(None, &[(0, 10)], &[]), 0.0);
     }
 
     #[test]
     fn evidence_cut_by_a_chunk_border_is_found_by_both_chunks() {
-        assert_eq!(score(&at(2), &[(40, 60)], &[(0, 49), (49, 55)]), 1.0);
-        assert_eq!(score(&at(1), &[(40, 60)], &[(0, 49), (49, 55)]), 0.0);
+        assert_eq!(Config::score(Some(2), &[(40, 60)], &[(0, 49), (49, 55)]), 1.0);
+        assert_eq!(Config::score(Some(1), &[(40, 60)], &[(0, 49), (49, 55)]), 0.0);
     }
 }

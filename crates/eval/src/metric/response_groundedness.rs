@@ -21,12 +21,10 @@
 //!
 //! Source: Ragas' documentation.
 
-use super::judge::{self, Judge, JudgeCalls, Transcript};
+use super::judge::JudgeCalls;
 use super::{Context, Describe, Error, Metric, Needs, Sample, two_ratings};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -37,8 +35,7 @@ pub struct Config {}
 
 impl Config {
     pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
-        let judge = Judge::new(cx.judge("response_groundedness")?, judge::EVEN);
-        Ok(Box::new(ResponseGroundedness { judge, needs: self.needs() }))
+        two_ratings::build("response_groundedness", cx, [0, 1, 2], prompts)
     }
 }
 
@@ -48,63 +45,34 @@ impl Describe for Config {
     }
 
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {
-        JudgeCalls { writing: 0, voting: 2 }
+        two_ratings::CALLS
     }
 }
 
-struct ResponseGroundedness {
-    judge: Judge,
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for ResponseGroundedness {
-    fn needs(&self) -> Needs {
-        self.needs
+fn prompts(sample: &Sample<'_>) -> Result<Option<[String; 2]>, Missing> {
+    let answer = sample.answer_with_words()?;
+    if sample.passages.is_empty() {
+        return Err(Missing::EmptyInput("nothing was retrieved that could support the answer".into()));
     }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl ResponseGroundedness {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
-        let answer = sample.answer_with_words()?;
-        if sample.passages.is_empty() {
-            return Err(Missing::EmptyInput("nothing was retrieved that could support the answer".into()));
-        }
-        let passages = sample.passages.iter().map(|passage| passage.text.as_str());
-        let shared =
-            format!("{}\n\n{}", prompt::fence_all("context", "passage", passages), prompt::fence("answer", &answer));
-        let prompts = [
-            format!(
-                "{shared}\n\nRate how far the context supports what the answer says. 0: not at all. 1: in part, some of \
-                 it does not stand there. 2: fully, all of it stands there or follows from it."
-            ),
-            format!(
-                "{shared}\n\nCheck the answer against the context, which is all that its writer had. 2: nothing was \
-                 added to what the context says. 1: some of it was taken from the context, some was added. 0: it was \
-                 made up, or the context says otherwise."
-            ),
-        ];
-        two_ratings::mean_of(&self.judge, prompts, &[0, 1, 2], transcript, parts).await
-    }
+    let shared = format!("{}\n\n{}", sample.fenced_context(), prompt::fence("answer", &answer));
+    Ok(Some([
+        format!(
+            "{shared}\n\nRate how far the context supports what the answer says. 0: not at all. 1: in part, some of \
+             it does not stand there. 2: fully, all of it stands there or follows from it."
+        ),
+        format!(
+            "{shared}\n\nCheck the answer against the context, which is all that its writer had. 2: nothing was \
+             added to what the context says. 1: some of it was taken from the context, some was added. 0: it was \
+             made up, or the context says otherwise."
+        ),
+    ]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn groundedness(fake: FakeJudge, text: &str, n_passages: usize) -> Scored {
         let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();

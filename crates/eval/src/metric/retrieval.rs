@@ -2,13 +2,9 @@
 //! each has in its own file.
 
 use super::evidence::{Cutoff, Walk};
-use super::{Error, Metric, Needs, Sample};
+use super::{Computed, Error, Metric, Sample};
 use crate::{Score, Scored};
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
-
-/// What a retrieval metric looks at.
-pub(super) const NEEDS: Needs = Needs { evidence: true, passages: true, ..Needs::NOTHING };
 
 /// The settings of every retrieval metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -30,31 +26,45 @@ impl Default for Settings {
 impl Settings {
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Walk<'_>) -> f64) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(Retrieval { cutoff: Cutoff::new(metric, self.k, self.min_overlap)?, formula }))
-    }
-
-    /// The defaults, at a cutoff.
-    #[cfg(test)]
-    pub(super) fn at(k: u32) -> Self {
-        Self { k: Some(k), ..Self::default() }
+        let cutoff = Cutoff::new(metric, self.k, self.min_overlap)?;
+        Ok(Box::new(Computed(move |sample: &Sample<'_>| {
+            let walk = cutoff.walk(sample)?;
+            Ok(Scored { score: Score::finite(formula(&walk)), detail: walk.detail() })
+        })))
     }
 }
 
-struct Retrieval {
-    cutoff: Cutoff,
-    formula: fn(&Walk<'_>) -> f64,
-}
+/// The `Config` of a retrieval metric: [`Settings`], and the metric of this
+/// name that scores what was retrieved by this formula.
+macro_rules! config {
+    ($name:literal, $formula:path) => {
+        /// Settings of this metric.
+        #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(transparent)]
+        pub struct Config(pub $crate::metric::retrieval::Settings);
 
-#[async_trait]
-impl Metric for Retrieval {
-    fn needs(&self) -> Needs {
-        NEEDS
-    }
+        impl Config {
+            pub(super) fn build(
+                &self,
+                _: &$crate::metric::Context,
+            ) -> Result<Box<dyn $crate::metric::Metric>, $crate::metric::Error> {
+                self.0.build($name, $formula)
+            }
 
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        match self.cutoff.walk(sample) {
-            Ok(walk) => Scored { score: Score::finite((self.formula)(&walk)), detail: walk.detail() },
-            Err(missing) => Scored::missing(missing),
+            /// The score at a cutoff, of evidence and passages of one document.
+            #[cfg(test)]
+            fn score(k: Option<u32>, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
+                let config = Self($crate::metric::retrieval::Settings { k, ..Default::default() });
+                let metric = config.build(&Default::default()).unwrap();
+                $crate::metric::testing::retrieval_score(&*metric, evidence, passages)
+            }
         }
-    }
+
+        impl $crate::metric::describe::Describe for Config {
+            fn needs(&self) -> $crate::metric::Needs {
+                $crate::metric::Needs { evidence: true, passages: true, ..$crate::metric::Needs::NOTHING }
+            }
+        }
+    };
 }
+pub(super) use config;

@@ -16,9 +16,8 @@
 //! ACL workshop 2004.
 
 use super::words::tokens;
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Score, Scored};
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -39,7 +38,8 @@ impl Default for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(RougeL { stem: self.stem, needs: self.needs() }))
+        let stem = self.stem;
+        Ok(Box::new(Computed(move |sample: &Sample<'_>| score(sample, stem))))
     }
 }
 
@@ -49,37 +49,16 @@ impl Describe for Config {
     }
 }
 
-struct RougeL {
-    stem: bool,
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for RougeL {
-    fn needs(&self) -> Needs {
-        self.needs
+fn score(sample: &Sample<'_>, stem: bool) -> Result<Scored, Missing> {
+    let wanted = tokens(sample.reference()?, stem);
+    if wanted.is_empty() {
+        return Err(Missing::NotApplicable("the reference answer holds no word".into()));
     }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        match self.try_score(sample) {
-            Ok(scored) => scored,
-            Err(missing) => Scored::missing(missing),
-        }
-    }
-}
-
-impl RougeL {
-    fn try_score(&self, sample: &Sample<'_>) -> Result<Scored, Missing> {
-        let wanted = tokens(sample.reference()?, self.stem);
-        if wanted.is_empty() {
-            return Err(Missing::NotApplicable("the reference answer holds no word".into()));
-        }
-        let got = tokens(&sample.answer_text()?, self.stem);
-        let common = longest_common_subsequence(&wanted, &got);
-        let detail = serde_json::json!({ "common": common, "answer": got.len(), "reference": wanted.len() });
-        // 2PR / (P + R) in whole numbers; the reference has at least one word.
-        Ok(Scored { score: Score::finite(2.0 * common as f64 / (got.len() + wanted.len()) as f64), detail })
-    }
+    let got = tokens(&sample.answer_text()?, stem);
+    let common = longest_common_subsequence(&wanted, &got);
+    let detail = serde_json::json!({ "common": common, "answer": got.len(), "reference": wanted.len() });
+    // 2PR / (P + R) in whole numbers; the reference has at least one word.
+    Ok(Scored { score: Score::finite(2.0 * common as f64 / (got.len() + wanted.len()) as f64), detail })
 }
 
 /// The length of the longest common subsequence, in memory of one row.

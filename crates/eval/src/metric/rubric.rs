@@ -22,11 +22,10 @@
 //! Source: Ragas' documentation.
 
 use super::judge::{self, Judge, JudgeCalls, Options, Transcript};
+use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
-use crate::{Missing, Scored, prompt};
-use async_trait::async_trait;
+use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -61,8 +60,7 @@ impl Config {
         if let Some(empty) = self.levels.iter().position(|level| level.trim().is_empty()) {
             return Err(Error::Config { metric, reason: format!("level {} is empty: say what it means", empty + 1) });
         }
-        let judge = Judge::new(cx.judge(metric)?, judge::EVEN);
-        Ok(Box::new(Rubric { judge, config: self.clone() }))
+        Ok(Box::new(Rubric { judge: cx.judge(metric, judge::EVEN)?, config: self.clone() }))
     }
 }
 
@@ -100,27 +98,8 @@ struct Rubric {
     config: Config,
 }
 
-#[async_trait]
-impl Metric for Rubric {
-    fn needs(&self) -> Needs {
-        self.config.needs()
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        let mut transcript = Transcript::default();
-        let mut parts = Value::Null;
-        let score = self.try_score(sample, &mut transcript, &mut parts).await;
-        transcript.scored(score, parts)
-    }
-}
-
-impl Rubric {
-    async fn try_score(
-        &self,
-        sample: &Sample<'_>,
-        transcript: &mut Transcript,
-        parts: &mut Value,
-    ) -> Result<f64, Missing> {
+impl Judged for Rubric {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
         let answer = sample.answer_with_words()?;
         let shown = sample.shown(self.config.reference, self.config.passages)?;
         let levels: Vec<String> = (1..)
@@ -134,7 +113,7 @@ impl Rubric {
         );
         let numbers = Options::Numbers((1..).take(levels.len()).collect());
         let choice = self.judge.choose("level", &prompt, &numbers, transcript).await?;
-        *parts = json!({ "level": choice.detail() });
+        transcript.show("level", choice.detail());
         Ok(choice.complete()? as f64 + 1.0)
     }
 }
@@ -143,7 +122,7 @@ impl Rubric {
 mod tests {
     use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
     use super::*;
-    use crate::Score;
+    use crate::{Score, Scored};
 
     fn rubric(config: &Config, fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));

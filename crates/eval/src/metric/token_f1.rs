@@ -12,9 +12,8 @@
 //! Comprehension of Text", EMNLP 2016.
 
 use super::words::{equal_without_words, squad_words};
-use super::{Context, Describe, Error, Metric, Needs, Sample};
+use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Score, Scored};
-use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
@@ -27,31 +26,13 @@ pub struct Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
-        Ok(Box::new(TokenF1 { needs: self.needs() }))
+        Ok(Box::new(Computed(score)))
     }
 }
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
         Needs { reference: true, answer: true, ..Needs::NOTHING }
-    }
-}
-
-struct TokenF1 {
-    needs: Needs,
-}
-
-#[async_trait]
-impl Metric for TokenF1 {
-    fn needs(&self) -> Needs {
-        self.needs
-    }
-
-    async fn score(&self, sample: &Sample<'_>) -> Scored {
-        match score(sample) {
-            Ok(scored) => scored,
-            Err(missing) => Scored::missing(missing),
-        }
     }
 }
 

@@ -5,32 +5,54 @@
 //! that cannot be read means no score (`JudgeUnparsable`): the other alone
 //! would be another measure.
 
-use super::judge::{Judge, Options, Transcript};
+use super::judge::{EVEN, Judge, JudgeCalls, Options, Transcript};
+use super::judged::Judged;
+use super::{Context, Error, Metric, Sample};
 use crate::Missing;
 use serde_json::{Value, json};
 
-/// The mean of two ratings, from 0 to 1. The scale begins with 0 and rises.
-pub(super) async fn mean_of(
-    judge: &Judge,
-    prompts: [String; 2],
-    scale: &[u8],
-    transcript: &mut Transcript,
-    parts: &mut Value,
-) -> Result<f64, Missing> {
-    let options = Options::Numbers(scale.to_vec());
-    let mut choices = Vec::new();
-    let mut details: Vec<Value> = Vec::new();
-    for prompt in &prompts {
-        let choice = judge.choose("rating", prompt, &options, transcript).await?;
-        details.push(choice.detail());
-        // Also where the next one cannot be read.
-        *parts = json!({ "ratings": details });
-        choices.push(choice);
+/// The two prompts about a sample; none where the score is 0 and there is
+/// nothing to ask.
+type Prompts = fn(&Sample<'_>) -> Result<Option<[String; 2]>, Missing>;
+
+/// How often each judge is asked.
+pub(super) const CALLS: JudgeCalls = JudgeCalls { writing: 0, voting: 2 };
+
+struct TwoRatings {
+    judge: Judge,
+    /// Begins with 0 and rises.
+    scale: [u8; 3],
+    prompts: Prompts,
+}
+
+/// The metric of this name, with this scale and these prompts.
+pub(super) fn build(
+    metric: &'static str,
+    cx: &Context,
+    scale: [u8; 3],
+    prompts: Prompts,
+) -> Result<Box<dyn Metric>, Error> {
+    Ok(Box::new(TwoRatings { judge: cx.judge(metric, EVEN)?, scale, prompts }))
+}
+
+impl Judged for TwoRatings {
+    async fn try_score(&self, sample: &Sample<'_>, transcript: &mut Transcript) -> Result<f64, Missing> {
+        let Some(prompts) = (self.prompts)(sample)? else { return Ok(0.0) };
+        let options = Options::Numbers(self.scale.to_vec());
+        let mut choices = Vec::new();
+        let mut details: Vec<Value> = Vec::new();
+        for prompt in &prompts {
+            let choice = self.judge.choose("rating", prompt, &options, transcript).await?;
+            details.push(choice.detail());
+            // Also where the next one cannot be read.
+            transcript.show("ratings", json!(details));
+            choices.push(choice);
+        }
+        let [.., greatest] = self.scale;
+        let mut sum = 0.0;
+        for choice in &choices {
+            sum += f64::from(self.scale[choice.complete()?]) / f64::from(greatest);
+        }
+        Ok(sum / choices.len() as f64)
     }
-    let greatest = scale.last().copied().unwrap_or(1);
-    let mut sum = 0.0;
-    for choice in &choices {
-        sum += f64::from(scale[choice.complete()?]) / f64::from(greatest);
-    }
-    Ok(sum / choices.len() as f64)
 }

@@ -146,9 +146,7 @@ impl Judge {
             let ballot = seat.choose(purpose, prompt, options, &mut own).await;
             (seat, own, ballot)
         });
-        let ballots = panel::collect(join_all(asked).await, transcript)?;
-        let given: Vec<(&Seat, Choice)> =
-            ballots.into_iter().map(|(seat, choice)| (seat, choice.unwrap_or_default())).collect();
+        let given: Vec<(&Seat, Choice)> = panel::collect(join_all(asked).await, transcript)?;
         let votes: Vec<Value> = given.iter().map(|(seat, choice)| vote(seat, choice.detail())).collect();
         transcript.agreement.count(votes.iter().map(|vote| &vote["chosen"]));
         let position = panel::most(&given.iter().map(|(_, choice)| choice.position).collect::<Vec<_>>());
@@ -173,9 +171,7 @@ impl Judge {
             let ballot = seat.measure(purpose, prompt, range, &mut own).await;
             (seat, own, ballot)
         });
-        let ballots = panel::collect(join_all(asked).await, transcript)?;
-        let given: Vec<(&Seat, Measure)> =
-            ballots.into_iter().map(|(seat, measure)| (seat, measure.unwrap_or_default())).collect();
+        let given: Vec<(&Seat, Measure)> = panel::collect(join_all(asked).await, transcript)?;
         let votes: Vec<Value> = given.iter().map(|(seat, measure)| vote(seat, measure.detail())).collect();
         transcript.agreement.count(votes.iter().map(|vote| &vote["number"]));
         let numbers: Vec<f64> = given.iter().filter_map(|(_, measure)| measure.number).collect();
@@ -293,7 +289,7 @@ mod tests {
         let mut transcript = Transcript::default();
         let options = Options::Numbers(vec![0, 2, 4]);
         let choice = wait(judge.choose("rating", "How good is it?", &options, &mut transcript));
-        (choice, transcript.scored(Ok(1.0), Value::Null).detail)
+        (choice, transcript.scored(Ok(1.0)).detail)
     }
 
     fn judges(fakes: Vec<FakeJudge>) -> Judge {

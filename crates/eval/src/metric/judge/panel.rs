@@ -158,11 +158,9 @@ impl Judge {
             let ballot = seat.verdicts(inquiry, &mut own).await;
             (seat, own, ballot)
         });
-        let ballots = collect(join_all(asked).await, transcript)?;
+        let ballots: Vec<(&Seat, Vec<Verdict>)> = collect(join_all(asked).await, transcript)?;
         let verdicts = (0..inquiry.items.len()).map(|item| {
-            let given = ballots.iter().map(|(seat, ballot)| {
-                (*seat, ballot.as_ref().and_then(|ballot| ballot.get(item)).cloned().unwrap_or_default())
-            });
+            let given = ballots.iter().map(|(seat, ballot)| (*seat, ballot.get(item).cloned().unwrap_or_default()));
             majority(given.collect())
         });
         let verdicts: Vec<Verdict> = verdicts.collect();
@@ -170,6 +168,19 @@ impl Judge {
             transcript.agreement.count(verdict.votes.iter().map(|vote| &vote["verdict"]));
         }
         Ok(verdicts)
+    }
+
+    /// Yes or no about each item. All verdicts are shown under this name, also
+    /// where one is missing and there is no score.
+    pub(crate) async fn decided(
+        &self,
+        inquiry: &Inquiry<'_>,
+        name: &str,
+        transcript: &mut Transcript,
+    ) -> Result<Vec<bool>, Missing> {
+        let verdicts = self.verdicts(inquiry, transcript).await?;
+        transcript.show(name, super::table(inquiry.items, &verdicts));
+        super::complete(&verdicts)
     }
 
     /// A verdict by token probabilities; none if a judge does not offer them.
@@ -184,20 +195,20 @@ impl Judge {
     }
 }
 
-/// What every judge said; nothing where its reply cannot be read. All of it is
-/// in the transcript, also where a judge failed.
-pub(super) fn collect<'a, T>(
+/// What every judge said; the default where its reply cannot be read. All of it
+/// is in the transcript, also where a judge failed.
+pub(super) fn collect<'a, T: Default>(
     asked: Vec<(&'a Seat, Transcript, Result<T, Missing>)>,
     transcript: &mut Transcript,
-) -> Result<Vec<(&'a Seat, Option<T>)>, Missing> {
+) -> Result<Vec<(&'a Seat, T)>, Missing> {
     let mut ballots = Vec::new();
     for (seat, own, ballot) in asked {
         transcript.calls.extend(own.calls);
         ballots.push((seat, ballot));
     }
     let read = |(seat, ballot)| match ballot {
-        Ok(ballot) => Ok((seat, Some(ballot))),
-        Err(Missing::JudgeUnparsable(_)) => Ok((seat, None)),
+        Ok(ballot) => Ok((seat, ballot)),
+        Err(Missing::JudgeUnparsable(_)) => Ok((seat, T::default())),
         Err(missing) => Err(missing),
     };
     ballots.into_iter().map(read).collect()

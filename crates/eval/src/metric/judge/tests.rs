@@ -105,7 +105,7 @@ fn the_transcript_keeps_prompts_replies_and_probabilities() {
     let inquiry = Inquiry { shared: "x".repeat(2_000), tag: "statement", items: &items, question: "So?", per_call: 1 };
     let mut transcript = Transcript::default();
     wait(judge.verdicts(&inquiry, &mut transcript)).unwrap();
-    let scored = transcript.scored(Ok(1.0), Value::Null);
+    let scored = transcript.scored(Ok(1.0));
     let call = &scored.detail["transcript"][0];
     assert_eq!(call["probabilities"], json!([0.9, 0.1]));
     assert!(call["prompt"].as_str().unwrap().chars().count() < 500);

@@ -3,7 +3,7 @@
 use super::super::MetricConfig;
 use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
 use super::*;
-use crate::Score;
+use crate::{Score, Scored};
 
 fn of(template: &str, output: Output) -> Config {
     Config { template: template.to_owned(), output, ..Config::default() }

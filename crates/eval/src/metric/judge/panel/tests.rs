@@ -15,7 +15,7 @@ fn ask(judge: &Judge, items: &[&str]) -> (Result<Vec<Verdict>, Missing>, Value) 
         Inquiry { shared: "x".to_owned(), tag: "statement", items: &items, question: "Is it so?", per_call: 9 };
     let mut transcript = Transcript::default();
     let verdicts = wait(judge.verdicts(&inquiry, &mut transcript));
-    (verdicts, transcript.scored(Ok(1.0), Value::Null).detail)
+    (verdicts, transcript.scored(Ok(1.0)).detail)
 }
 
 #[test]
