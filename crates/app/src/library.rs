@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Tracking) {
     // What failed in an earlier run of this process is tried anew.
     rag::python::forgive();
-    let mut tracking = session.track(prepared);
+    let mut tracking = lab::track::follow(session, prepared);
     let results = ran(session, prepared).await;
     // The report is a part of what trackers show.
     tracking.stop();
@@ -21,7 +21,7 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
     write_report(session, &results).await?;
-    session.publish_file(&results.run, RunFile::Report).await?;
+    session.workspace().publish_file(&results.run, RunFile::Report).await?;
     Ok(results)
 }
 

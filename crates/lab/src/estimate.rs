@@ -8,9 +8,9 @@
 //! so a run mostly costs less.
 
 use crate::{
+    Prepared,
     operator::Operator,
     plan::TaskId,
-    session::Prepared,
     spec::{EvaluateSpec, Experiment},
 };
 use eval::{MetricConfig, Question, Sample};

@@ -76,10 +76,11 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
     if let Some(failures) = library::function_failures(results) {
         cx.note(failures);
     }
-    let unsent = session.journal().n_unsent()?;
+    let journal = session.workspace().journal();
+    let unsent = journal.n_unsent()?;
     if unsent > 0 {
         let count = render::count(unsent as usize);
-        let why = session.journal().problem().unwrap_or_default();
+        let why = journal.problem().unwrap_or_default();
         cx.note(format_args!(
             "{count} paid answers are only in this machine's journal; the next run sends them: {why}"
         ));

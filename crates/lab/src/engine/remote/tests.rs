@@ -265,7 +265,7 @@ async fn workers_that_see_another_store_are_refused_with_advice() -> TestResult 
     };
     let Err(error) = Worker::open(&told, setup(path)).await else { return Err("it was opened".into()) };
     assert!(error.to_string().contains("a folder that all nodes share"), "{error}");
-    probe.store().put("probes/1", "seen").await?;
+    probe.workspace().store().put("probes/1", "seen").await?;
     assert!(Worker::open(&told, setup(path)).await.is_ok());
     Ok(())
 }
