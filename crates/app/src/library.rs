@@ -53,5 +53,7 @@ pub fn setup(
     progress: lab::Progress,
     cancel: CancellationToken,
 ) -> lab::Setup {
-    lab::Setup { connect, budget_usd, progress, ..crate::setup(cancel) }
+    let mut setup = lab::Setup { budget_usd, ..crate::setup(cancel) };
+    (setup.control.progress, setup.cluster.connect) = (progress, connect);
+    setup
 }

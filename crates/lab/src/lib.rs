@@ -54,7 +54,7 @@ pub use results::{
     Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
 };
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
-pub use session::{Connect, Environment, Session, Setup};
+pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
     RayEngineSpec, ScoringSpec, SpecError, StageSpec,

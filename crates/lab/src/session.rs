@@ -7,7 +7,7 @@ mod setup;
 pub(crate) mod used_models;
 
 pub(crate) use cluster::pull_missing;
-pub use setup::{Connect, Environment, Setup};
+pub use setup::{ClusterSetup, Connect, Control, Environment, Setup};
 
 use crate::{
     Error,
@@ -19,7 +19,7 @@ use crate::{
     task::Models,
     workspace::Workspace,
 };
-use models::{Budget, Caps, Client, CpuBudget, provider};
+use models::{Budget, Caps, Client, provider};
 use std::{path::Path, sync::Arc};
 use tokio::sync::OnceCell;
 
@@ -62,13 +62,11 @@ impl Session {
 
     fn of(experiment: Experiment, setup: Setup, workspace: Workspace) -> Self {
         let file_caps = experiment.evaluate.budget;
-        let budget = match (&setup.allowance, &setup.lessor) {
+        let budget = match (&setup.cluster.allowance, &setup.cluster.lessor) {
             (Some((name, caps)), Some(lessor)) => Budget::shared(name.clone(), *caps, lessor.clone()),
             _ => Budget::new(Caps { usd: setup.budget_usd.or(file_caps.usd), ..file_caps }),
         };
-        let cpu = experiment.engine.local.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
-        let context =
-            provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
+        let context = setup.context(experiment.engine.local.cores);
         let (experiment, engine) = (Arc::new(experiment), OnceCell::new());
         Self { experiment, setup, context, workspace, budget, engine }
     }
@@ -126,8 +124,8 @@ impl Session {
     pub(crate) fn models_of(&self, experiment: &Experiment) -> Models {
         let client = Client::sharing(self.workspace.journal().clone())
             .with_budget(self.budget.clone())
-            .with_cancellation(self.setup.cancel.clone());
-        let client = match &self.setup.lessor {
+            .with_cancellation(self.setup.control.cancel.clone());
+        let client = match &self.setup.cluster.lessor {
             Some(lessor) => client.with_lessor(lessor.clone()),
             None => client,
         };

@@ -32,7 +32,8 @@ pub struct Workspace {
 impl Workspace {
     /// Opens everything, and makes what is missing.
     pub(crate) fn open(experiment: &Experiment, setup: &Setup) -> Result<Self, Error> {
-        let root = setup.local_folder.clone().filter(|_| is_url(experiment)).unwrap_or_else(|| root(experiment));
+        let root =
+            setup.cluster.local_folder.clone().filter(|_| is_url(experiment)).unwrap_or_else(|| root(experiment));
         let store = ArtifactStore::open(&Self::address(experiment), &setup.store_options, LAYOUT)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
         let journal = Arc::new(Journal::open(root.join(Journal::FILE))?);

@@ -105,7 +105,7 @@ pub struct Ran {
 /// writes its report, and begins to show it on its trackers.
 pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f64>) -> Result<Ran, Failure> {
     let setup = lab::Setup { budget_usd, ..cx.setup() };
-    let progress = setup.progress.clone();
+    let progress = setup.control.progress.clone();
     let session = Session::open(experiment, setup)?;
     let table = render::LiveTable::start(progress.clone(), environment::watched());
     let prepared = session.prepare().await;

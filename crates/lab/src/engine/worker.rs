@@ -6,7 +6,7 @@ use super::{
     unit::{Look, Reply, TaskReply, Unit, UnitTask, WorkerSetup},
 };
 use crate::{
-    Error, Session, Setup, layout,
+    ClusterSetup, Error, Session, Setup, layout,
     prepare::corpus::{self, NO_LIBRARY, bind_pdf_library},
     progress::Progress,
     session::{pull_missing, used_models},
@@ -48,8 +48,9 @@ impl Worker {
         experiment.engine.local.cores = Some(told.cores.max(1));
         // What the file says of it was for the driver to divide.
         experiment.evaluate.budget = Caps::default();
-        let setup = Setup { allowance: told.budget.clone(), budget_usd: None, ..setup };
-        let progress = setup.progress.clone();
+        let cluster = ClusterSetup { allowance: told.budget.clone(), ..setup.cluster };
+        let setup = Setup { budget_usd: None, cluster, ..setup };
+        let progress = setup.control.progress.clone();
         let session = Session::open(experiment, setup)?;
         let mut mistakes = Vec::new();
         if !session.workspace().store().exists(&told.probe).await? {

@@ -68,8 +68,8 @@ pub(crate) async fn execute(
 }
 
 async fn execute_once(session: &Session, plan: &Arc<Plan>, execution: &Arc<Execution>) -> Result<Outcome, Error> {
-    let (engine, setup) = (session.engine().await?, session.setup());
-    engine.execute(plan, execution, &setup.progress, &setup.cancel).await
+    let (engine, control) = (session.engine().await?, &session.setup().control);
+    engine.execute(plan, execution, &control.progress, &control.cancel).await
 }
 
 /// Compares outputs of tasks with their checksums; one that is damaged is set

@@ -39,7 +39,7 @@ fn key_variables(experiment: &Experiment) -> BTreeSet<String> {
 /// Joins the experiment's cluster.
 pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remote, Error> {
     let refuse = |reason: String| Error::Refused(vec![format!("engine.ray: {reason}")]);
-    let connect = session.setup.connect.as_ref().ok_or_else(|| {
+    let connect = session.setup.cluster.connect.as_ref().ok_or_else(|| {
         refuse(format!(
             "this program cannot join the cluster at `{}`: use the `reverie` command of the Python package inside \
              the cluster, or the address of its Jobs API (http://HEAD:8265)",
@@ -80,7 +80,7 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
 /// Pulls what the experiment's models need and this machine lacks. What
 /// cannot be pulled is found missing by whoever looks for it next.
 pub(crate) async fn pull_missing(session: &Session, pdf_library: &str) -> Vec<String> {
-    let Some(options) = &session.setup.pull else { return Vec::new() };
+    let Some(options) = &session.setup.cluster.pull else { return Vec::new() };
     let directory = &session.context.directory;
     let mut failed = Vec::new();
     let mut pulled = BTreeSet::new();

@@ -69,14 +69,19 @@ pub fn follow(session: &Session, prepared: &Prepared) -> Tracking {
     }
     let reader =
         RunReader::new(session.workspace().run_folder(&prepared.run), &prepared.run, session.experiment.clone());
-    let observer = Observer::new(prepared, session.setup().progress.clone());
+    let observer = Observer::new(prepared, session.setup().control.progress.clone());
     let every = trackers.iter().map(|tracker| tracker.pace().every).min().unwrap_or(FIRST_LOOK);
     let (sender, receiver) = watch::channel(None);
     let execution = prepared.execution.clone();
     let show = |tracker: Box<dyn Tracker>| Show {
         place: tracker.place().to_owned(),
         wait: tracker.pace().wait,
-        task: tokio::spawn(show(tracker, receiver.clone(), execution.clone(), session.setup().progress.clone())),
+        task: tokio::spawn(show(
+            tracker,
+            receiver.clone(),
+            execution.clone(),
+            session.setup().control.progress.clone(),
+        )),
     };
     let shows = trackers.into_iter().map(show).collect();
     let (stop, stopped) = oneshot::channel();

@@ -1,9 +1,8 @@
 //! A workspace on a folder, and on a store that is elsewhere.
 
 use super::*;
-use crate::{Progress, layout::RunFile};
+use crate::layout::RunFile;
 use models::ModelDirectory;
-use tokio_util::sync::CancellationToken;
 
 type TestResult = Result<(), Box<dyn std::error::Error>>;
 
@@ -15,19 +14,7 @@ fn experiment(folder: &Path, store: &str) -> Experiment {
 }
 
 fn setup(folder: &Path) -> Setup {
-    Setup {
-        directory: ModelDirectory::new(folder.join("models"), Vec::new()),
-        environment: Arc::new(|_| None),
-        store_options: Vec::new(),
-        budget_usd: None,
-        cancel: CancellationToken::new(),
-        progress: Progress::default(),
-        lessor: None,
-        connect: None,
-        allowance: None,
-        pull: None,
-        local_folder: None,
-    }
+    Setup::new(ModelDirectory::new(folder.join("models"), Vec::new()), Arc::new(|_| None))
 }
 
 fn open(folder: &Path, store: &str) -> Result<Workspace, Error> {
