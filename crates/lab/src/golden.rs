@@ -148,7 +148,7 @@ pub async fn generate_golden(
             label: "generating questions".to_owned(),
             reason: format!(
                 "the model `{}` wrote no usable question in {} tries ({}); try a larger model, or write questions \
-                     by hand",
+                 by hand",
                 spec.model,
                 generated.attempts,
                 counts.join(", ")
