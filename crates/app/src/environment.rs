@@ -1,7 +1,7 @@
 //! The environment of the process: the folder of models, variables, and whether
 //! a person watches standard error.
 
-use lab::{Choice, Experiment, Progress, ScoringSpec, Session, Setup, SpecError};
+use lab::{Choice, Control, Experiment, ScoringSpec, Session, Setup, SpecError};
 use models::{ModelDirectory, PullOptions};
 use serde::de::DeserializeOwned;
 use std::{
@@ -59,17 +59,9 @@ pub fn setup(cancel: CancellationToken) -> Setup {
     // A Python program has set its own interpreter already.
     rag::python::set_interpreter(interpreter());
     Setup {
-        directory: model_directory(),
-        environment: Arc::new(variable),
         store_options: store_options(),
-        budget_usd: None,
-        cancel,
-        progress: Progress::default(),
-        lessor: None,
-        allowance: None,
-        pull: None,
-        connect: None,
-        local_folder: None,
+        control: Control { cancel, ..Control::default() },
+        ..Setup::new(model_directory(), Arc::new(variable))
     }
 }
 

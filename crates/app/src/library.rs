@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Error>, Tracking) {
     // Functions that failed in an earlier run of this process are tried again.
     rag::python::forgive();
-    let mut tracking = session.track(prepared);
+    let mut tracking = lab::track::follow(session, prepared);
     let results = ran(session, prepared).await;
     // Trackers show the report too.
     tracking.stop();
@@ -21,7 +21,7 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
     write_report(session, &results).await?;
-    session.publish_file(&results.run, RunFile::Report).await?;
+    session.workspace().publish_file(&results.run, RunFile::Report).await?;
     Ok(results)
 }
 
@@ -53,5 +53,7 @@ pub fn setup(
     progress: lab::Progress,
     cancel: CancellationToken,
 ) -> lab::Setup {
-    lab::Setup { connect, budget_usd, progress, ..crate::setup(cancel) }
+    let mut setup = lab::Setup { budget_usd, ..crate::setup(cancel) };
+    (setup.control.progress, setup.cluster.connect) = (progress, connect);
+    setup
 }

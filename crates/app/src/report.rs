@@ -10,12 +10,12 @@ use std::path::PathBuf;
 /// If it cannot be written.
 pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Error> {
     let page = render::report(results).map_err(|error| Error::Table(error.to_string()))?;
-    session.write_run_file(&results.run, RunFile::Report, page).await?;
+    session.workspace().write_run_file(&results.run, RunFile::Report, page).await?;
     Ok(report_path(session, results))
 }
 
 /// Where a run's report is.
 pub fn report_path(session: &Session, results: &Results) -> PathBuf {
-    let path = RunFile::Report.within(&session.run_folder(&results.run));
+    let path = RunFile::Report.within(&session.workspace().run_folder(&results.run));
     path.canonicalize().unwrap_or(path)
 }

@@ -8,9 +8,9 @@
 //! subtracted, so a run mostly costs less.
 
 use crate::{
+    Prepared,
     operator::Operator,
     plan::TaskId,
-    session::Prepared,
     spec::{EvaluateSpec, Experiment},
 };
 use eval::{MetricConfig, Question, Sample};

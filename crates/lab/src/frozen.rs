@@ -5,13 +5,14 @@
 
 mod changes;
 
+pub use changes::changed_since;
+
 use crate::{
-    Error, artifact,
+    Error, Prepared, Session, artifact,
     engine::Outcome,
     layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
     results::{Answering, Results},
-    session::{Prepared, Session},
     spec::Experiment,
     trial::Trial,
 };
@@ -203,29 +204,28 @@ impl RunRecord {
     }
 }
 
-impl Session {
-    /// The last finished run of this experiment, on whatever machine if the
-    /// store is an object store.
-    ///
-    /// # Errors
-    /// If there is none, or it cannot be read.
-    pub async fn record(&self) -> Result<RunRecord, Error> {
-        RunRecord::read(&self.run_folder(&self.latest_run().await?))
-    }
+/// The last finished run of a session's experiment, on whatever machine if the
+/// store is an object store.
+///
+/// # Errors
+/// If there is none, or it cannot be read.
+pub async fn latest_record(session: &Session) -> Result<RunRecord, Error> {
+    let workspace = session.workspace();
+    RunRecord::read(&workspace.run_folder(&workspace.latest_run(&session.experiment.name).await?))
+}
 
-    /// The experiment of a run as it was then. Values that were withheld as
-    /// possible secrets are taken from the present experiment file.
-    pub(crate) fn experiment_of(&self, record: &RunRecord) -> Result<Experiment, Error> {
-        let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
-        let text = self.experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
-        Experiment::parse(&text, self.experiment.base.clone()).map_err(|errors| {
-            let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
-            again(format!(
-                "this version of reverie does not understand its experiment ({}): `reverie run` makes it anew",
-                reasons.join("; ")
-            ))
-        })
-    }
+/// The experiment of a run as it was. What was withheld as a possible
+/// secret is what the experiment file says now.
+pub(crate) fn experiment_of(session: &Session, record: &RunRecord) -> Result<Experiment, Error> {
+    let again = |reason: String| Error::Unusable(format!("{}: {reason}", record.title()));
+    let text = session.experiment.lend_secrets(&record.frozen()?.experiment).map_err(again)?;
+    Experiment::parse(&text, session.experiment.base.clone()).map_err(|errors| {
+        let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+        again(format!(
+            "this version of reverie does not understand its experiment ({}): `reverie run` makes it anew",
+            reasons.join("; ")
+        ))
+    })
 }
 
 /// A moment in words: day and minute, in UTC.

@@ -11,23 +11,28 @@ pub mod engine;
 mod estimate;
 mod files;
 mod frozen;
+mod golden;
 pub mod layout;
 mod noise;
 mod operator;
 mod plan;
+mod prepare;
 mod progress;
 mod qualification;
 mod query;
 mod results;
+mod run;
 mod scoring;
 pub mod search;
 mod session;
 mod spec;
+mod summary;
 mod task;
 mod timing;
 pub mod track;
 mod trial;
 mod work;
+mod workspace;
 
 pub use blocks::file_blocks;
 pub use board::Board;
@@ -35,29 +40,33 @@ pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use files::{write_new, write_whole};
-pub use frozen::{Frozen, FrozenDocument, RunRecord, utc};
-pub use noise::{NoiseDesign, NoiseResult};
+pub use frozen::{Frozen, FrozenDocument, RunRecord, changed_since, latest_record, utc};
+pub use golden::{Golden, Manifest, generate_golden};
+pub use noise::{NoiseDesign, NoiseResult, noise};
 pub use operator::Operator;
 pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
+pub use prepare::{LoadedCorpus, Prepared, corpus::load_corpus};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
-pub use qualification::{JudgeResult, QualificationRecord};
+pub use qualification::{JudgeResult, QualificationRecord, judges, qualify};
 pub use query::{Answered, RunPipeline};
 pub use rag::{Axis, PipelineConfig, Space};
 pub use results::{
     Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
 };
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
-pub use session::{Connect, Environment, Golden, LoadedCorpus, Manifest, Prepared, Session, Setup};
+pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
     RayEngineSpec, ScoringSpec, SpecError, StageSpec,
 };
+pub use summary::summary;
 pub use task::{
     Task,
     read::{Content, content as read_file},
 };
 pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
+pub use workspace::Workspace;
 
 /// An error with everything that caused it, and what to do about it, in one line.
 pub use store::error_chain;

@@ -7,13 +7,21 @@
 //! times. Each repeat is a call of its own, behind the same journal and budget,
 //! so a second look pays nothing.
 
-use crate::{Error, Session};
+use crate::{
+    Error, Session,
+    frozen::{experiment_of, latest_record},
+    session::used_models::ready,
+    spec::EvaluateSpec,
+    task::Models,
+};
 use eval::{
-    MetricConfig, Sample,
+    MetricConfig, Question, Sample,
     metric::Context,
     statistics::{NoiseBudget, Random},
 };
 use futures::{StreamExt, TryStreamExt, stream};
+use models::Embedder;
+use rag::{Passage, PipelineConfig, generate::GeneratorConfig};
 use serde::Serialize;
 
 const SEED: u64 = 0x5EED;
@@ -49,82 +57,92 @@ pub struct NoiseResult {
     pub standard_errors: [f64; 4],
 }
 
-impl Session {
-    /// Splits the noise of a metric of a trial of the last run.
-    ///
-    /// # Errors
-    /// There is no such trial or metric, the trial generates nothing, a model
-    /// failed, or fewer than two questions have all their scores.
-    pub async fn noise(&self, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
-        // The metric, its judges and the generator are those of the run.
-        let record = self.record().await?;
-        let experiment = self.experiment_of(&record)?;
-        let (results, evaluate) = (&record.results, &experiment.evaluate);
-        let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
-            let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
-            Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
-        })?;
-        let found = results.trial(trial)?;
-        let Some(generator) = &found.trial.pipeline.generator else {
-            return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
-        };
-        for model in generator.model().into_iter().chain(evaluate.judges.iter().map(String::as_str)) {
-            self.ready_in(&experiment, model).await?;
-        }
-        let models = self.models_of(&experiment);
-        let embedder = evaluate.embedder.as_deref().map(|name| models.embedder(name)).transpose()?;
-        let mut order: Vec<usize> =
-            (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
-        Random::new(SEED).shuffle(&mut order);
-        order.truncate(design.questions);
+/// Splits the noise of a metric of a trial of the last run.
+///
+/// # Errors
+/// There is no such trial or metric, the trial generates nothing, a model
+/// failed, or fewer than two questions have all their scores.
+pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
+    // The metric, its judges and the generator are those of the run.
+    let record = latest_record(session).await?;
+    let experiment = experiment_of(session, &record)?;
+    let (results, evaluate) = (&record.results, &experiment.evaluate);
+    let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
+        let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
+        Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
+    })?;
+    let found = results.trial(trial)?;
+    let Some(generator) = &found.trial.pipeline.generator else {
+        return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
+    };
+    for model in generator.model().into_iter().chain(evaluate.judges.iter().map(String::as_str)) {
+        ready(session, &experiment, model).await?;
+    }
+    let models = session.models_of(&experiment);
+    let embedder = evaluate.embedder.as_deref().map(|name| models.embedder(name)).transpose()?;
+    let mut order: Vec<usize> =
+        (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
+    Random::new(SEED).shuffle(&mut order);
+    order.truncate(design.questions);
+    let repeats = Repeats { design, models, embedder, generator, pipeline: &found.trial.pipeline, config, evaluate };
+    let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i].passages);
+    let scored: Vec<Option<Vec<Vec<f64>>>> =
+        stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await?;
+    let left_out = scored.iter().filter(|rows| rows.is_none()).count();
+    let scores: Vec<Vec<Vec<f64>>> = scored.into_iter().flatten().collect();
+    let noise = NoiseBudget::of(&scores).ok_or_else(|| {
+        let (scored, asked) = (scores.len(), order.len());
+        Error::TooFewScores { scored, asked }
+    })?;
+    let n = found.questions.len();
+    Ok(NoiseResult {
+        trial: trial.to_owned(),
+        metric: metric.to_owned(),
+        noise,
+        used: scores.len(),
+        left_out,
+        n_questions: n,
+        standard_errors: [
+            noise.standard_error(n, 1, 1),
+            noise.standard_error(2 * n, 1, 1),
+            noise.standard_error(n, 3, 1),
+            noise.standard_error(n, 1, 3),
+        ],
+    })
+}
+
+/// What answers and scores questions again and again.
+struct Repeats<'a> {
+    design: NoiseDesign,
+    models: Models,
+    embedder: Option<Embedder>,
+    generator: &'a GeneratorConfig,
+    pipeline: &'a PipelineConfig,
+    config: &'a MetricConfig,
+    evaluate: &'a EvaluateSpec,
+}
+
+impl Repeats<'_> {
+    /// The scores of a question's answers, each judged several times; none if
+    /// one of them is missing.
+    async fn scores(&self, question: &Question, passages: &[Passage]) -> Result<Option<Vec<Vec<f64>>>, Error> {
         let repeat = |i: usize| u32::try_from(i).unwrap_or(u32::MAX);
-        let one = |i: usize| {
-            let (models, embedder) = (&models, &embedder);
-            let (question, passages) = (&results.questions[i], &found.questions[i].passages);
-            async move {
-                let mut rows = Vec::new();
-                for a in 0..design.answers {
-                    let repeated = models.repeated(repeat(a));
-                    let generator = generator.build(&repeated.context(found.trial.pipeline.embedder.as_deref()))?;
-                    let answer = generator.generate(&question.question, passages).await?;
-                    let sample = Sample { question, passages, answer: Some(&answer) };
-                    let mut row = Vec::new();
-                    for j in 0..design.judgements {
-                        let judges = evaluate
-                            .judges
-                            .iter()
-                            .map(|judge| models.chat(judge).map(|chat| chat.with_repeat(repeat(j))));
-                        let judges = judges.collect::<Result<Vec<_>, Error>>()?;
-                        let built = config.build(&Context { judges, embedder: embedder.clone() })?;
-                        row.push(config.score(built.as_ref(), &sample).await.score.value());
-                    }
-                    rows.push(row.into_iter().collect::<Option<Vec<f64>>>());
-                }
-                Ok::<_, Error>(rows.into_iter().collect::<Option<Vec<Vec<f64>>>>())
+        let mut rows = Vec::new();
+        for a in 0..self.design.answers {
+            let repeated = self.models.repeated(repeat(a));
+            let generator = self.generator.build(&repeated.context(self.pipeline.embedder.as_deref()))?;
+            let answer = generator.generate(&question.question, passages).await?;
+            let sample = Sample { question, passages, answer: Some(&answer) };
+            let mut row = Vec::new();
+            for j in 0..self.design.judgements {
+                let judges = self.evaluate.judges.iter();
+                let judges = judges.map(|judge| self.models.chat(judge).map(|chat| chat.with_repeat(repeat(j))));
+                let judges = judges.collect::<Result<Vec<_>, Error>>()?;
+                let built = self.config.build(&Context { judges, embedder: self.embedder.clone() })?;
+                row.push(self.config.score(built.as_ref(), &sample).await.score.value());
             }
-        };
-        let scored: Vec<Option<Vec<Vec<f64>>>> =
-            stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await?;
-        let left_out = scored.iter().filter(|rows| rows.is_none()).count();
-        let scores: Vec<Vec<Vec<f64>>> = scored.into_iter().flatten().collect();
-        let noise = NoiseBudget::of(&scores).ok_or_else(|| {
-            let (scored, asked) = (scores.len(), order.len());
-            Error::TooFewScores { scored, asked }
-        })?;
-        let n = found.questions.len();
-        Ok(NoiseResult {
-            trial: trial.to_owned(),
-            metric: metric.to_owned(),
-            noise,
-            used: scores.len(),
-            left_out,
-            n_questions: n,
-            standard_errors: [
-                noise.standard_error(n, 1, 1),
-                noise.standard_error(2 * n, 1, 1),
-                noise.standard_error(n, 3, 1),
-                noise.standard_error(n, 1, 3),
-            ],
-        })
+            rows.push(row.into_iter().collect::<Option<Vec<f64>>>());
+        }
+        Ok(rows.into_iter().collect())
     }
 }

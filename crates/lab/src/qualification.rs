@@ -5,10 +5,10 @@
 //! winner if all its judges are qualified for the kind of verdict that the
 //! metric takes, with the threshold that the metric uses.
 
-use crate::{Error, files::write_whole, layout, session::Session, task::now_ms};
+use crate::{Error, Session, files::write_whole, layout, session::used_models::ready, task::now_ms};
 use eval::{
     MetricConfig,
-    qualify::{Case, Qualification, qualify},
+    qualify::{self, Case, Qualification},
 };
 use models::Identity;
 use serde::{Deserialize, Serialize};
@@ -79,71 +79,68 @@ fn threshold(metric: &MetricConfig) -> Option<f64> {
     serde_json::to_value(metric).ok()?.get(metric.name())?.get("threshold")?.as_f64()
 }
 
-impl Session {
-    /// Tries a judge on labelled cases and stores the result.
-    ///
-    /// # Errors
-    /// The model is not there or failed, or the record cannot be written.
-    pub async fn qualify(&self, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
-        self.ready(judge).await?;
-        let chat = self.models().chat(judge)?;
-        let kinds = qualify(&chat, cases).await.map_err(|missing| Error::Task {
-            label: format!("trying the judge `{judge}`"),
-            reason: missing.to_string(),
-        })?;
-        let record = QualificationRecord {
-            judge: judge.to_owned(),
-            model: chat.identity().clone(),
-            cases: KeyBuilder::new("cases").field("cases", cases).finish().short(),
-            n_cases: cases.len(),
-            time_ms: now_ms(),
-            kinds,
-        };
-        let path = self.qualification_path(&record.model);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
-        }
-        write_whole(&path, &serde_json::to_vec_pretty(&record).map_err(Error::table)?)?;
-        Ok(record)
+/// Tries a judge on labelled cases and keeps how it did.
+///
+/// # Errors
+/// The model is not there or failed, or the record cannot be written.
+pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
+    ready(session, &session.experiment, judge).await?;
+    let chat = session.models().chat(judge)?;
+    let kinds = qualify::qualify(&chat, cases)
+        .await
+        .map_err(|missing| Error::Task { label: format!("trying the judge `{judge}`"), reason: missing.to_string() })?;
+    let record = QualificationRecord {
+        judge: judge.to_owned(),
+        model: chat.identity().clone(),
+        cases: KeyBuilder::new("cases").field("cases", cases).finish().short(),
+        n_cases: cases.len(),
+        time_ms: now_ms(),
+        kinds,
+    };
+    let path = qualification_path(session, &record.model);
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|source| Error::file("create", folder, source))?;
     }
+    write_whole(&path, &serde_json::to_vec_pretty(&record).map_err(Error::table)?)?;
+    Ok(record)
+}
 
-    /// The experiment's judges with their records.
-    pub fn judges(&self) -> Vec<JudgeResult> {
-        let names = self.experiment.evaluate.judges.iter();
-        names.map(|judge| JudgeResult { judge: judge.clone(), record: self.qualification(judge) }).collect()
-    }
+/// The experiment's judges with their records.
+pub fn judges(session: &Session) -> Vec<JudgeResult> {
+    let names = session.experiment.evaluate.judges.iter();
+    names.map(|judge| JudgeResult { judge: judge.clone(), record: qualification(session, judge) }).collect()
+}
 
-    fn qualification(&self, judge: &str) -> Option<QualificationRecord> {
-        let identity = self.experiment.models.get(judge)?.identity(self.context()).ok()?;
-        let bytes = std::fs::read(self.qualification_path(&identity)).ok()?;
-        let record: QualificationRecord = serde_json::from_slice(&bytes).ok()?;
-        (record.model == identity).then_some(record)
-    }
+fn qualification(session: &Session, judge: &str) -> Option<QualificationRecord> {
+    let identity = session.experiment.models.get(judge)?.identity(session.context()).ok()?;
+    let bytes = std::fs::read(qualification_path(session, &identity)).ok()?;
+    let record: QualificationRecord = serde_json::from_slice(&bytes).ok()?;
+    (record.model == identity).then_some(record)
+}
 
-    fn qualification_path(&self, model: &Identity) -> std::path::PathBuf {
-        let key = KeyBuilder::new("judge").field("model", model).finish();
-        layout::qualification(self.root(), &key)
-    }
+fn qualification_path(session: &Session, model: &Identity) -> std::path::PathBuf {
+    let key = KeyBuilder::new("judge").field("model", model).finish();
+    layout::qualification(session.workspace().root(), &key)
+}
 
-    /// The judged metrics of the objective that may not choose a winner, with reasons.
-    pub(crate) fn check_judges(&self) -> Vec<String> {
-        let evaluate = &self.experiment.evaluate;
-        let chosen: Vec<&MetricConfig> = evaluate
-            .metrics
-            .iter()
-            .filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()))
-            .collect();
-        // Records are only read if a judged metric is in the objective.
-        let judges = if chosen.is_empty() { Vec::new() } else { self.judges() };
-        let objections = chosen.into_iter().flat_map(|metric| {
-            judges.iter().filter_map(|judge| {
-                Some(format!(
-                    "evaluate.objective: `{}` cannot choose a winner: {}",
-                    metric.label(),
-                    judge.objection(metric)?
-                ))
-            })
-        });
-        objections.collect()
-    }
+/// Judged metrics in the objective that may not choose a winner.
+pub(crate) fn check_judges(session: &Session) -> Vec<String> {
+    let evaluate = &session.experiment.evaluate;
+    let chosen: Vec<&MetricConfig> = evaluate
+        .metrics
+        .iter()
+        .filter(|metric| metric.judged() && evaluate.objective.contains(&metric.label()))
+        .collect();
+    // Records are only read where one is asked for.
+    let judges = if chosen.is_empty() { Vec::new() } else { judges(session) };
+    let objections = chosen.into_iter().flat_map(|metric| {
+        judges.iter().filter_map(|judge| {
+            Some(format!(
+                "evaluate.objective: `{}` cannot choose a winner: {}",
+                metric.label(),
+                judge.objection(metric)?
+            ))
+        })
+    });
+    objections.collect()
 }

@@ -1,12 +1,10 @@
 //! Answers a new question with one trial of a finished run, as it was then.
 
 use crate::{
-    Error,
+    Error, Session,
     engine::{Outputs, Turn},
-    frozen::RunRecord,
-    layout,
+    frozen::{RunRecord, experiment_of},
     plan::CorpusInputs,
-    session::Session,
     spec::Experiment,
     task::{Execution, open_corpus},
     trial::Trial,
@@ -49,22 +47,22 @@ pub struct RunPipeline {
     pipeline: OnceCell<Pipeline>,
 }
 
-impl Session {
+impl RunPipeline {
     /// Opens a trial of a run.
     ///
     /// # Errors
     /// If there is no such trial, what it searches is not in the store, or the
     /// model that embeds its questions is no longer the one that embedded the
     /// documents.
-    pub async fn pipeline(&self, record: &RunRecord, trial: &str) -> Result<RunPipeline, Error> {
+    pub async fn open(session: &Session, record: &RunRecord, trial: &str) -> Result<Self, Error> {
         let (trial, inputs, artifacts) = record.searched(trial)?;
-        let experiment = self.experiment_of(record)?;
+        let experiment = experiment_of(session, record)?;
         let mut outputs = Outputs::new();
         for id in inputs.all() {
             let Some(name) = artifacts.get(&id) else {
                 return Err(Error::table(format!("{}: its record is damaged; run again", record.title())));
             };
-            if !self.store().exists(name).await? {
+            if !session.workspace().store().exists(name).await? {
                 return Err(Error::Unusable(format!(
                     "trial `{}` of {} has no index in the store ({name} is not there): it was not indexed in that run, or \
                      `reverie store gc` removed it; `reverie run` makes what is missing",
@@ -74,14 +72,14 @@ impl Session {
             }
             outputs.insert(id, name.clone());
         }
-        let notes = self.check_models(record, &experiment, trial)?;
-        // A question needs no files of the corpus, which may be gone.
-        let source = Source::parse(&self.root().display().to_string(), &[], &[], &[])?;
-        let models = Arc::new(self.models_of(&experiment));
+        let notes = check_models(session, record, &experiment, trial)?;
+        // A question needs none of the corpus' files, which may be gone.
+        let source = Source::parse(&session.workspace().root().display().to_string(), &[], &[], &[])?;
+        let models = Arc::new(session.models_of(&experiment));
         let run = record.results.run.clone();
-        let scratch = layout::scratch_folder(self.workspace());
-        let execution = Execution::asking(Arc::new(experiment), self.store().clone(), source, scratch, &run, models);
-        Ok(RunPipeline {
+        let (store, scratch) = (session.workspace().store().clone(), session.workspace().scratch_folder());
+        let execution = Execution::asking(Arc::new(experiment), store, source, scratch, &run, models);
+        Ok(Self {
             execution: Arc::new(execution),
             trial: trial.clone(),
             inputs: inputs.clone(),
@@ -93,36 +91,6 @@ impl Session {
         })
     }
 
-    /// Checks whether the trial's models are those of the run. Another embedder
-    /// is an error: its vectors do not fit the index, so the search would find
-    /// anything. Another model that ranks or answers is only noted.
-    fn check_models(&self, record: &RunRecord, experiment: &Experiment, trial: &Trial) -> Result<Vec<String>, Error> {
-        let known = &record.frozen()?.identities;
-        let embedder = trial.pipeline.embedder.as_deref();
-        let others = trial.pipeline.asks(Item::default()).into_iter().map(|ask| ask.model);
-        let used: BTreeSet<&str> = embedder.into_iter().chain(others).collect();
-        let mut notes = Vec::new();
-        for name in used {
-            let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
-            if config.identity(self.context())? == *then {
-                continue;
-            }
-            if embedder == Some(name) {
-                return Err(Error::Unusable(format!(
-                    "models.{name} is not what it was in {} (other files, or another version of reverie), so that its \
-                     vectors do not fit those in the index: `reverie run` makes the index anew",
-                    record.title()
-                )));
-            }
-            notes.push(format!(
-                "models.{name} is not what it was in the run: other files, or another version of reverie"
-            ));
-        }
-        Ok(notes)
-    }
-}
-
-impl RunPipeline {
     /// The trial.
     pub fn trial(&self) -> &Trial {
         &self.trial
@@ -167,7 +135,7 @@ impl RunPipeline {
         question: &str,
         on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
     ) -> Result<Answered, Error> {
-        let pipeline = self.pipeline.get_or_try_init(|| self.open()).await?;
+        let pipeline = self.pipeline.get_or_try_init(|| self.stages()).await?;
         let (passages, answer) = match on_piece {
             Some(on_piece) => watched(pipeline, question, on_piece).await?,
             None => pipeline.answer_whole(question, &[]).await?,
@@ -183,14 +151,45 @@ impl RunPipeline {
     }
 
     /// Opens what is searched and makes the stages, once.
-    async fn open(&self) -> Result<Pipeline, Error> {
+    async fn stages(&self) -> Result<Pipeline, Error> {
         let Self { execution, trial, inputs, outputs, .. } = self;
         let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
         Ok(Pipeline::new(&trial.pipeline, corpus, &execution.models().in_turn(Turn::default()))?)
     }
 }
 
-/// Finds passages and answers, and passes on the answer's text in pieces.
+/// Whether the trial's models are those of the run. Other vectors than
+/// those in the index would find anything; another model that ranks or
+/// answers is told.
+fn check_models(
+    session: &Session,
+    record: &RunRecord,
+    experiment: &Experiment,
+    trial: &Trial,
+) -> Result<Vec<String>, Error> {
+    let known = &record.frozen()?.identities;
+    let embedder = trial.pipeline.embedder.as_deref();
+    let others = trial.pipeline.asks(Item::default()).into_iter().map(|ask| ask.model);
+    let used: BTreeSet<&str> = embedder.into_iter().chain(others).collect();
+    let mut notes = Vec::new();
+    for name in used {
+        let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
+        if config.identity(session.context())? == *then {
+            continue;
+        }
+        if embedder == Some(name) {
+            return Err(Error::Unusable(format!(
+                "models.{name} is not what it was in {} (other files, or another version of reverie), so that its \
+                 vectors do not fit those in the index: `reverie run` makes the index anew",
+                record.title()
+            )));
+        }
+        notes.push(format!("models.{name} is not what it was in the run: other files, or another version of reverie"));
+    }
+    Ok(notes)
+}
+
+/// What is found and answered, with the answer's text in pieces as it is written.
 async fn watched(
     pipeline: &Pipeline,
     question: &str,

@@ -12,13 +12,14 @@ mod verdict;
 mod winner;
 
 use crate::{
-    Error,
+    Error, Prepared, Session,
     budget::BudgetResult,
     engine::Outcome,
     layout::RunFile,
-    qualification::JudgeResult,
+    plan::Plan,
+    qualification::{JudgeResult, judges},
+    run::Part,
     search::{SearchResult, Stop},
-    session::{Prepared, Session},
     task::{answers_by_question, now_ms, passages_by_question, scores_by_question},
     trial::Trial,
 };
@@ -268,13 +269,19 @@ impl Results {
         })
     }
 
-    pub(crate) async fn gather(session: &Session, prepared: &Prepared, outcome: &Outcome) -> Result<Self, Error> {
+    /// Reads what became of a part of a run.
+    pub(crate) async fn gather(
+        session: &Session,
+        prepared: &Prepared,
+        part: Part<'_>,
+        outcome: &Outcome,
+    ) -> Result<Self, Error> {
         let experiment = &session.experiment;
         let metrics: Vec<MetricResult> =
             experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
         let mut trials = Vec::new();
-        for (i, trial) in prepared.trials.iter().enumerate() {
-            trials.push(gather_trial(prepared, outcome, i, trial, &metrics).await?);
+        for i in 0..part.trials.len() {
+            trials.push(gather_trial(prepared, part, outcome, i, &metrics).await?);
         }
         let client = prepared.execution.models().client();
         let budget = BudgetResult::of(client.budget());
@@ -306,8 +313,8 @@ impl Results {
             search: None,
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
-            damaged_entries: session.journal().n_damaged(),
-            judges: session.judges(),
+            damaged_entries: session.workspace().journal().n_damaged(),
+            judges: judges(session),
         };
         results.verdict = results.describe();
         Ok(results)
@@ -326,12 +333,13 @@ fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
 
 async fn gather_trial(
     prepared: &Prepared,
+    part: Part<'_>,
     outcome: &Outcome,
     index: usize,
-    trial: &Trial,
     metrics: &[MetricResult],
 ) -> Result<TrialResult, Error> {
-    let tasks = &prepared.plan.trials[index];
+    let Part { trials, plan } = part;
+    let (trial, tasks) = (&trials[index], &plan.trials[index]);
     let (execution, outputs) = (&prepared.execution, &outcome.outputs);
     let failure = |id: &usize| outcome.failed.get(id);
     let answered: Vec<usize> = tasks.answers.iter().copied().filter(|id| failure(id).is_none()).collect();
@@ -349,7 +357,7 @@ async fn gather_trial(
                     Some((_, failure)) => Missing::FunctionError(Box::new(failure.clone())),
                     None => Missing::ProviderError(reason.clone()),
                 });
-                asked(prepared, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())).collect()
+                asked(plan, *id).iter().map(|&i| (prepared.questions[i].id.clone(), missing.clone())).collect()
             }
         };
         scores.push((metric.label(), by_question));
@@ -364,7 +372,7 @@ async fn gather_trial(
             .collect();
         summaries.insert(name.clone(), Summary::of(&in_order, metric.range, SEED));
     }
-    let function_failures = functions::of_trial(&prepared.plan, outcome, trial, &answers, &scores);
+    let function_failures = functions::of_trial(plan, outcome, trial, &answers, &scores);
     let mut questions = Vec::new();
     for question in &prepared.questions {
         let (answer, error) = match answers.remove(&question.id) {
@@ -386,7 +394,7 @@ async fn gather_trial(
     }
     let failed = std::iter::once(&tasks.passages).chain(&tasks.answers).chain(tasks.scores.iter().map(|(_, id)| id));
     let mut failures: Vec<String> =
-        failed.filter_map(|id| Some(format!("{}: {}", prepared.plan.tasks[*id].label, failure(id)?))).collect();
+        failed.filter_map(|id| Some(format!("{}: {}", plan.tasks[*id].label, failure(id)?))).collect();
     failures.dedup();
     let given: Vec<&Answer> = questions.iter().filter_map(|question| question.answer.as_ref()).collect();
     let mut seconds: Vec<f64> = given.iter().map(|answer| answer.seconds).collect();
@@ -420,8 +428,8 @@ async fn gather_trial(
     })
 }
 
-fn asked(prepared: &Prepared, id: usize) -> &[usize] {
-    match &prepared.plan.tasks[id].work {
+fn asked(plan: &Plan, id: usize) -> &[usize] {
+    match &plan.tasks[id].work {
         crate::work::Work::Score(score) => &score.questions,
         _ => &[],
     }

@@ -14,7 +14,7 @@
 mod parquet;
 
 use crate::{
-    Error, Operator, Setup,
+    Control, Error, Operator, Setup,
     budget::{self, BudgetResult},
     engine::Turn,
     error_chain,
@@ -30,7 +30,7 @@ use eval::{
     statistics::Summary,
 };
 use futures::{StreamExt, stream};
-use models::{Budget, Caps, Client, CpuBudget, Spending, provider};
+use models::{Budget, Caps, Client, Spending};
 use serde::Serialize;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -52,7 +52,7 @@ pub struct Scoring {
     metrics: Vec<Box<dyn Metric>>,
     budget: Budget,
     journal: Arc<Journal>,
-    setup: Setup,
+    control: Control,
 }
 
 /// One metric over all rows.
@@ -143,9 +143,7 @@ impl Scoring {
         let rows = read(&name, bytes).map_err(Error::Refused)?;
         let caps = spec.evaluate.budget;
         let budget = Budget::new(Caps { usd: setup.budget_usd.or(caps.usd), ..caps });
-        let cpu = spec.engine.cores.map_or_else(CpuBudget::machine, CpuBudget::new);
-        let context =
-            provider::Context { directory: setup.directory.clone(), cpu, environment: setup.environment.clone() };
+        let context = setup.context(spec.engine.cores);
         let used = used_models(&spec);
         let mut mistakes = lacking(&spec.evaluate.metrics, &rows);
         mistakes.extend(budget::unpriced(&budget.caps(), &spec.models, &used));
@@ -161,14 +159,15 @@ impl Scoring {
         let store = spec.base.join(&spec.store);
         std::fs::create_dir_all(&store).map_err(|source| Error::file("create", &store, source))?;
         let journal = Arc::new(Journal::open(store.join(Journal::FILE))?);
-        let client =
-            Client::new(Some(journal.clone())).with_budget(budget.clone()).with_cancellation(setup.cancel.clone());
+        let client = Client::new(Some(journal.clone()))
+            .with_budget(budget.clone())
+            .with_cancellation(setup.control.cancel.clone());
         let models = Models::new(spec.models.clone(), context, client);
         let mut metrics = Vec::new();
         for config in &spec.evaluate.metrics {
             metrics.push(config.build(&models.metric_context(&spec.evaluate, config.needs(), Turn::default())?)?);
         }
-        Ok(Self { spec, file: name, rows, models, metrics, budget, journal, setup })
+        Ok(Self { spec, file: name, rows, models, metrics, budget, journal, control: setup.control })
     }
 
     /// How many rows there are.
@@ -197,7 +196,7 @@ impl Scoring {
     /// [`Error::Interrupted`] after a cancellation; what was paid is kept.
     pub async fn run(&self) -> Result<ScoreResults, Error> {
         let configs = &self.spec.evaluate.metrics;
-        let progress = &self.setup.progress;
+        let progress = &self.control.progress;
         progress.watch(self.models.client());
         progress.begin_tasks(configs.iter().map(|config| (operator(config), self.rows.len())));
         configs.iter().for_each(|config| progress.start(operator(config)));

@@ -3,11 +3,10 @@
 //! its rows or bytes.
 
 use crate::{
-    Error,
+    Error, Prepared, Session,
     layout::{self, RunFile},
     operator::Operator,
     plan::{Plan, TaskId},
-    session::{Prepared, Session},
     spec::Experiment,
     task::compute,
     work::{MadeOf, Work},
@@ -164,13 +163,11 @@ fn latest_logs(runs: &Path) -> Vec<PathBuf> {
     logs.into_iter().take(RUNS).map(|(_, log)| log).collect()
 }
 
-impl Session {
-    /// How long the tasks that are to run should take.
-    pub(crate) async fn time(&self, prepared: &Prepared, to_run: &[TaskId]) -> Result<TimeEstimate, Error> {
-        let runs = layout::runs_folder(self.root());
-        let history = compute(move || history(&runs)).await?;
-        Ok(estimate(&prepared.plan, prepared.execution.components(), prepared.text_bytes, to_run, &history))
-    }
+/// How long the tasks that are to run should take.
+pub(crate) async fn time(session: &Session, prepared: &Prepared, to_run: &[TaskId]) -> Result<TimeEstimate, Error> {
+    let runs = layout::runs_folder(session.workspace().root());
+    let history = compute(move || history(&runs)).await?;
+    Ok(estimate(&prepared.plan, prepared.execution.components(), prepared.text_bytes, to_run, &history))
 }
 
 fn estimate(

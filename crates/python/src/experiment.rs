@@ -138,7 +138,7 @@ impl Experiment {
         let (session, cancel) = self.session(Some(connect), None, Progress::default())?;
         let plan = || async move {
             let prepared = session.prepare().await?;
-            session.summary(&prepared).await
+            lab::summary(&session, &prepared).await
         };
         json(&wait(py, &cancel, plan, |_| Ok(()))?)
     }
@@ -215,10 +215,10 @@ impl Experiment {
         experiment.engine.ray = None;
         let (session, cancel) = Self { experiment }.session(None, None, Progress::default())?;
         let open = || async move {
-            let record = session.record().await?;
+            let record = lab::latest_record(&session).await?;
             let answering = record.answering(trial.as_deref())?;
-            let pipeline = session.pipeline(&record, &answering.trial).await?;
-            let mut changed = session.changed_since(&record).await;
+            let pipeline = lab::RunPipeline::open(&session, &record, &answering.trial).await?;
+            let mut changed = lab::changed_since(&session, &record).await;
             changed.extend_from_slice(pipeline.notes());
             Ok((pipeline, changed, record.results.time_ms))
         };

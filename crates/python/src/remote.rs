@@ -149,12 +149,13 @@ impl RayWorker {
     fn new(py: Python<'_>, setup: &[u8], folder: String, lessor: Option<Py<PyAny>>) -> PyResult<Self> {
         let told: WorkerSetup = serde_json::from_slice(setup)
             .map_err(|error| PyRuntimeError::new_err(format!("{error}: is the same version of reverie everywhere?")))?;
-        let setup = lab::Setup {
+        let cluster = lab::ClusterSetup {
             local_folder: Some(folder.into()),
             lessor: lessor.map(crate::limits::PythonLessor::shared),
             pull: Some(app::pull_options()),
-            ..app::setup(CancellationToken::new())
+            ..lab::ClusterSetup::default()
         };
+        let setup = lab::Setup { cluster, ..app::setup(CancellationToken::new()) };
         let opened = py.detach(|| runtime().map(|runtime| runtime.block_on(Worker::open(&told, setup))));
         let worker = opened?.map_err(|error| PyRuntimeError::new_err(lab::error_chain(&error)))?;
         Ok(Self { worker: Arc::new(worker) })

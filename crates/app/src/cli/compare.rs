@@ -28,7 +28,7 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
-    let record = session.record().await?;
+    let record = lab::latest_record(&session).await?;
     let rows = record.results.compare(&arguments.first, &arguments.second)?;
     let board = Board::of(&record.results);
     if cx.json {

@@ -254,7 +254,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     if !arguments.dry_run {
         refuse_to_replace(&output, arguments.force)?;
     }
-    let corpus = session.corpus().await?;
+    let corpus = lab::load_corpus(&session).await?;
     tell_unread(cx, &corpus);
     let passages = corpus.passages().await?;
     let estimate = GenerateEstimate::of(&spec.options, &passages);
@@ -270,7 +270,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     }
     cx.note(told);
     let bar = render::GoldenBar::start(spec.options.size);
-    let golden = session.golden(&corpus, &passages, &spec, |progress| bar.show(progress)).await;
+    let golden = lab::generate_golden(&session, &corpus, &passages, &spec, |progress| bar.show(progress)).await;
     bar.finish();
     let mut golden = golden?;
     if let Some(share) = arguments.test_share {
@@ -321,7 +321,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     let path = session.experiment.path(&spec.path);
     let (mut opened, held) = open_to_change(&path)?;
     let before = opened.dataset.clone();
-    let corpus = session.corpus().await?;
+    let corpus = lab::load_corpus(&session).await?;
     tell_unread(cx, &corpus);
     let lost = corpus.anchor(&mut opened.dataset).await?;
     // The old place is all that is known about a lost quote.

@@ -91,7 +91,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 
 /// The journal of an experiment that has one.
 fn path(experiment: &Path) -> Result<PathBuf, Failure> {
-    let path = lab::Session::journal_path(&environment::read(experiment)?);
+    let path = lab::Workspace::journal_path(&environment::read(experiment)?);
     if path.is_file() {
         return Ok(path);
     }

@@ -64,7 +64,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let mut records = Vec::new();
     for model in &models {
         cx.note(format_args!("{model}: {} cases", cases.len()));
-        records.push(session.qualify(model, &cases).await?);
+        records.push(lab::qualify(&session, model, &cases).await?);
     }
     if cx.json {
         cx.print_json(&records)?;

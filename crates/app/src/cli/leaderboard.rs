@@ -21,13 +21,13 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
-    let record = session.record().await?;
+    let record = lab::latest_record(&session).await?;
     let results = &record.results;
     if cx.json {
         cx.print_json(results)?;
     } else {
         cx.print(render::leaderboard(&Board::of(results)));
-        let report = if session.is_reading() {
+        let report = if session.workspace().is_reading() {
             Some(report_path(&session, results)).filter(|report| report.is_file())
         } else {
             Some(write_report(&session, results).await?)

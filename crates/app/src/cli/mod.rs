@@ -157,7 +157,9 @@ pub struct Context {
 impl Context {
     /// What a session is given.
     pub fn setup(&self) -> lab::Setup {
-        lab::Setup { connect: self.connect.clone(), ..environment::setup(self.cancel.clone()) }
+        let mut setup = environment::setup(self.cancel.clone());
+        setup.cluster.connect.clone_from(&self.connect);
+        setup
     }
 
     /// Prints a result. Control characters in text of documents, models and

@@ -40,7 +40,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         return Err(Failure::usage("at least 2 questions, 1 answer and 1 judgement are needed"));
     }
     let session = environment::open(&experiment, cx.setup())?;
-    let result = session.noise(&trial, &metric, NoiseDesign { questions, answers, judgements }).await?;
+    let result = lab::noise(&session, &trial, &metric, NoiseDesign { questions, answers, judgements }).await?;
     if cx.json {
         cx.print_json(&result)?;
     } else {

@@ -25,7 +25,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let session = environment::open_or_read(&arguments.experiment, setup)?;
     let prepared = session.prepare().await?;
-    let summary = session.summary(&prepared).await?;
+    let summary = lab::summary(&session, &prepared).await?;
     if cx.json {
         cx.print_json(&summary)?;
     } else {

@@ -44,11 +44,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         return Err(Failure::usage("the question is empty"));
     }
     let session = environment::open_or_read(&arguments.experiment, cx.setup())?;
-    if session.is_reading() {
+    if session.workspace().is_reading() {
         cx.note("note: the store cannot be written to: this answer is not kept, and is paid again the next time");
     }
-    let record = session.record().await?;
-    // A pipe gets the answer when it is complete, because printed text cannot be taken back.
+    let record = lab::latest_record(&session).await?;
+    // A pipe gets the answer when it is whole: what was printed cannot be taken back.
     let live = (!cx.json && io::stdout().is_terminal()).then(|| LiveAnswer::new(io::stdout()));
     let answered = ask(cx, &session, &record, &arguments.question, arguments.trial.as_deref(), live.as_ref()).await?;
     if !cx.json && live.is_some() {
@@ -66,7 +66,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 
 /// Answers with the winner of the last run, else the first of its leaderboard.
 pub async fn answer(cx: &Context, session: &lab::Session, question: &str) -> Result<lab::Answered, Failure> {
-    let record = session.record().await?;
+    let record = lab::latest_record(session).await?;
     ask(cx, session, &record, question, None, None).await
 }
 
@@ -84,7 +84,7 @@ async fn ask(
     if let Some(note) = &answering.note {
         cx.note(note);
     }
-    let pipeline = session.pipeline(record, &answering.trial).await?;
+    let pipeline = lab::RunPipeline::open(session, record, &answering.trial).await?;
     for note in pipeline.notes() {
         cx.note(format_args!("note: {note}"));
     }

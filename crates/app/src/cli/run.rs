@@ -76,10 +76,11 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
     if let Some(failures) = library::function_failures(results) {
         cx.note(failures);
     }
-    let unsent = session.journal().n_unsent()?;
+    let journal = session.workspace().journal();
+    let unsent = journal.n_unsent()?;
     if unsent > 0 {
         let count = render::count(unsent as usize);
-        let why = session.journal().problem().unwrap_or_default();
+        let why = journal.problem().unwrap_or_default();
         cx.note(format_args!(
             "{count} paid answers are only in this machine's journal; the next run sends them: {why}"
         ));
@@ -104,7 +105,7 @@ pub struct Ran {
 /// writes its report, and begins to show it on its trackers.
 pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f64>) -> Result<Ran, Failure> {
     let setup = lab::Setup { budget_usd, ..cx.setup() };
-    let progress = setup.progress.clone();
+    let progress = setup.control.progress.clone();
     let session = Session::open(experiment, setup)?;
     let table = render::LiveTable::start(progress.clone(), environment::watched());
     let prepared = session.prepare().await;

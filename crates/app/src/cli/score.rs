@@ -66,7 +66,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let choice = Choice { metrics: arguments.metrics, judges: arguments.judges, embedder: arguments.embedder };
     let spec = environment::read_scoring(arguments.config.as_deref(), &choice)?;
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
-    let progress = setup.progress.clone();
+    let progress = setup.control.progress.clone();
     let scoring = Scoring::open(spec, &arguments.file, setup).await?;
     let estimate = scoring.estimate();
     if arguments.plan {

@@ -21,7 +21,7 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
-    let record = session.record().await?;
+    let record = lab::latest_record(&session).await?;
     let results = &record.results;
     let trial = results.trial(&arguments.trial)?;
     let chosen: Vec<_> = trial

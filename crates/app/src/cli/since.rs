@@ -6,7 +6,7 @@ use lab::{RunRecord, Session};
 /// Prints on standard error what has changed since the run, one line for each
 /// change. The changes do not affect what the command shows.
 pub async fn tell(cx: &Context, session: &Session, record: &RunRecord) -> Vec<String> {
-    let lines = session.changed_since(record).await;
+    let lines = lab::changed_since(session, record).await;
     for line in &lines {
         cx.note(format_args!("since that run: {line}"));
     }

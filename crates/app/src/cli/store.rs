@@ -217,7 +217,7 @@ type Opening = fn(&str, &[(String, String)], &'static dyn Layout) -> Result<Arti
 
 async fn open_by(text: &str, opening: Opening) -> Result<ArtifactStore, Failure> {
     let address = if text.ends_with(".toml") {
-        lab::Session::store_address(&environment::read(Path::new(text))?)
+        lab::Workspace::address(&environment::read(Path::new(text))?)
     } else {
         text.to_owned()
     };

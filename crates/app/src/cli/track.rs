@@ -25,7 +25,7 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
-    let told = session.catch_up(arguments.run.as_deref()).await?;
+    let told = lab::track::catch_up(&session, arguments.run.as_deref()).await?;
     if cx.json {
         cx.print_json(&told)?;
     } else {

@@ -325,21 +325,13 @@ async fn a_worker_begins_by_sending_paid_answers_that_were_left_on_its_node() {
     };
     let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let setup = lab::Setup {
-        directory: models::ModelDirectory::new(workspace.file("models"), Vec::new()),
-        environment: Arc::new(|_| None),
         store_options: vec![
             option("aws_access_key_id", KEY),
             option("aws_secret_access_key", SECRET),
             option("aws_endpoint_url", &server.endpoint()),
         ],
-        budget_usd: None,
-        cancel: tokio_util::sync::CancellationToken::new(),
-        progress: lab::Progress::default(),
-        lessor: None,
-        connect: None,
-        allowance: None,
-        pull: None,
-        local_folder: Some(workspace.file("node")),
+        cluster: lab::ClusterSetup { local_folder: Some(workspace.file("node")), ..lab::ClusterSetup::default() },
+        ..lab::Setup::new(models::ModelDirectory::new(workspace.file("models"), Vec::new()), Arc::new(|_| None))
     };
     Worker::open(&told, setup).await.unwrap();
     let hex = key.hex();

@@ -6,9 +6,10 @@ use super::{
     unit::{Look, Reply, TaskReply, Unit, UnitTask, WorkerSetup},
 };
 use crate::{
-    Error, layout,
+    ClusterSetup, Error, Session, Setup, layout,
+    prepare::corpus::{self, NO_LIBRARY, bind_pdf_library},
     progress::Progress,
-    session::{NO_LIBRARY, Session, Setup},
+    session::{pull_missing, used_models},
     spec::Experiment,
     task::{self, Execution, Material, Models},
 };
@@ -47,19 +48,20 @@ impl Worker {
         experiment.engine.local.cores = Some(told.cores.max(1));
         // The driver divides the budget of the file.
         experiment.evaluate.budget = Caps::default();
-        let setup = Setup { allowance: told.budget.clone(), budget_usd: None, ..setup };
-        let progress = setup.progress.clone();
+        let cluster = ClusterSetup { allowance: told.budget.clone(), ..setup.cluster };
+        let setup = Setup { budget_usd: None, cluster, ..setup };
+        let progress = setup.control.progress.clone();
         let session = Session::open(experiment, setup)?;
         let mut mistakes = Vec::new();
-        if !session.store().exists(&told.probe).await? {
+        if !session.workspace().store().exists(&told.probe).await? {
             mistakes.push(format!(
                 "the store {} is not the same one here as for the driver: use an object store (s3://…), or a folder \
                  that all nodes share",
                 told.store
             ));
         }
-        let not_pulled = session.pull_missing(&told.pdf_library).await;
-        let library = session.bind_pdf_library(&[], &mut mistakes)?;
+        let not_pulled = pull_missing(&session, &told.pdf_library).await;
+        let library = bind_pdf_library(&session.context().directory, &[], &mut mistakes)?;
         if told.pdf_library != NO_LIBRARY && library != told.pdf_library {
             mistakes.push(
                 "the PDF library differs from the driver's or is missing: `reverie models pull pdfium`, with the same \
@@ -67,7 +69,7 @@ impl Worker {
                     .to_owned(),
             );
         }
-        let identities = session.identities(&mut mistakes).await;
+        let identities = used_models::identities(&session, &mut mistakes).await;
         for (name, identity) in &told.identities {
             if identities.get(name).is_some_and(|here| here != identity) {
                 mistakes.push(format!("models.{name}: its files differ from the driver's: pull it anew"));
@@ -76,12 +78,11 @@ impl Worker {
         if !mistakes.is_empty() {
             mistakes.extend(not_pulled);
         }
-        let source = session.source(&mut mistakes);
+        let source = corpus::source(&session, &mut mistakes);
         let Some(source) = source.filter(|_| mistakes.is_empty()) else { return Err(Error::Refused(mistakes)) };
-        // Sends paid answers that could not be sent while the store was away:
-        // other workers would pay for them again. Answers that cannot be sent
-        // now stay here.
-        let _ = session.journal().flush().await;
+        // Paid answers that could not be sent while the store was away: other
+        // workers would pay for them again. What cannot be sent now stays here.
+        let _ = session.workspace().journal().flush().await;
         let models = Arc::new(session.models());
         progress.watch(models.client());
         Ok(Self { session, source, models, progress, executions: Mutex::default() })
@@ -141,16 +142,16 @@ impl Worker {
         if let Some(execution) = known(&self.executions.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(execution);
         }
-        let bytes = self.session.store().get(&unit.questions).await?;
+        let workspace = self.session.workspace();
+        let bytes = workspace.store().get(&unit.questions).await?;
         let bytes = bytes.ok_or_else(|| Error::table(format!("{} is not in the store", unit.questions)))?;
         let questions: Vec<Question> = serde_json::from_slice(&bytes).map_err(Error::table)?;
-        let root = self.session.root();
-        let log = layout::worker_log(root, &unit.run);
+        let log = layout::worker_log(workspace.root(), &unit.run);
         let execution = Arc::new(Execution::new(
             self.session.experiment.clone(),
-            self.session.store().clone(),
+            workspace.store().clone(),
             Material { source: self.source.clone(), questions },
-            layout::scratch_folder(root),
+            workspace.scratch_folder(),
             unit.run.clone(),
             EventLog::open(log)?,
             self.models.clone(),

@@ -1,7 +1,15 @@
 //! What has changed since a run: one line for each change.
 
-use super::{FrozenDocument, RunRecord};
-use crate::{Error, session::Session, spec::Experiment, trial};
+use super::{FrozenDocument, RunRecord, experiment_of};
+use crate::{
+    Error, Session,
+    prepare::{
+        corpus::source,
+        questions::{Imported, import},
+    },
+    spec::Experiment,
+    trial,
+};
 use eval::Question;
 use futures::{StreamExt, stream};
 use rag::{Axis, Choice, Space};
@@ -21,93 +29,91 @@ const SLACK_MS: i64 = 60_000;
 const SECTIONS: [(&str, &str); 4] =
     [("corpus", "[corpus]"), ("dataset", "[dataset]"), ("search", "[search]"), ("evaluate", "[evaluate]")];
 
-impl Session {
-    /// What has changed since a run in the experiment file, the documents and
-    /// the dataset. These changes do not affect what the run says.
-    ///
-    /// Files of an object store are compared by name and size only.
-    pub async fn changed_since(&self, record: &RunRecord) -> Vec<String> {
-        let (frozen, then) = match (record.frozen(), self.experiment_of(record)) {
-            (Ok(frozen), Ok(then)) => (frozen, then),
-            (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
-        };
-        let mut lines = of_experiment(&then, &self.experiment);
-        match self.documents_since(&frozen.documents, frozen.read_ms).await {
-            Ok(more) => lines.extend(more),
-            Err(error) => lines.push(format!("the documents cannot be looked at now: {}", crate::error_chain(&error))),
-        }
-        if then.dataset == self.experiment.dataset && then.dataset.is_some() {
-            let mut mistakes = Vec::new();
-            match self.import(&mut mistakes).await {
-                Ok((Some(dataset), _)) if mistakes.is_empty() => {
-                    lines.extend(of_dataset(record.questions(), &dataset.questions));
-                }
-                _ => lines.push("the dataset cannot be read now".to_owned()),
-            }
-        }
-        lines
+/// What changed since a run: in the experiment file, the documents and the
+/// dataset. Nothing of it has a part in what the run says.
+///
+/// Files of an object store are compared by name and size only.
+pub async fn changed_since(session: &Session, record: &RunRecord) -> Vec<String> {
+    let (frozen, then) = match (record.frozen(), experiment_of(session, record)) {
+        (Ok(frozen), Ok(then)) => (frozen, then),
+        (Err(error), _) | (_, Err(error)) => return vec![format!("what changed since is not known: {error}")],
+    };
+    let mut lines = of_experiment(&then, &session.experiment);
+    match documents_since(session, &frozen.documents, frozen.read_ms).await {
+        Ok(more) => lines.extend(more),
+        Err(error) => lines.push(format!("the documents cannot be looked at now: {}", crate::error_chain(&error))),
     }
-
-    async fn documents_since(&self, then: &[FrozenDocument], read_ms: i64) -> Result<Vec<String>, Error> {
+    if then.dataset == session.experiment.dataset && then.dataset.is_some() {
         let mut mistakes = Vec::new();
-        let Some(source) = self.source(&mut mistakes) else {
-            return Err(Error::Refused(mistakes));
-        };
-        let listed = source.survey().await?.files;
-        let now: BTreeMap<&str, _> = listed.iter().map(|file| (file.path.as_str(), file)).collect();
-        let known: BTreeMap<&str, &FrozenDocument> = then.iter().map(|file| (file.path.as_str(), file)).collect();
-        let added: Vec<&str> = now.keys().copied().filter(|path| !known.contains_key(path)).collect();
-        let removed: Vec<&str> = known.keys().copied().filter(|path| !now.contains_key(path)).collect();
-        let limits = &self.experiment.corpus.limits;
-        let is_local = !self.experiment.corpus.source.contains("://");
-        let both = now.iter().filter_map(|(path, file)| Some((*path, *file, *known.get(path)?)));
-        let looks: Vec<_> = both
-            .map(|(path, file, then)| {
-                let source = &source;
-                async move {
-                    let changed = if file.bytes != then.bytes {
-                        true
-                    } else if !is_local || self.is_older(path, read_ms - SLACK_MS) {
-                        false
-                    } else {
-                        source.read(file, limits).await.is_ok_and(|bytes| Key::of_bytes(&bytes) != then.key)
-                    };
-                    changed.then_some(path)
-                }
-            })
-            .collect();
-        let changed: Vec<&str> =
-            stream::iter(looks).buffered(READS).filter_map(|found| async move { found }).collect().await;
-        let mut lines = Vec::new();
-        let mut tell = |paths: &[&str], what: &str| {
-            if !paths.is_empty() {
-                lines.push(format!("{} {what}: {}", n_documents(paths.len()), some_of(paths)));
+        match import(session, &mut mistakes).await {
+            Ok(Imported { dataset: Some(dataset), .. }) if mistakes.is_empty() => {
+                lines.extend(of_dataset(record.questions(), &dataset.questions));
             }
-        };
-        let verb = |paths: &[&str], rest: &str| format!("{} {rest}", if paths.len() == 1 { "was" } else { "were" });
-        let is = |paths: &[&str]| if paths.len() == 1 { "is" } else { "are" };
-        tell(&added, &format!("{} and {} not searched (run again)", verb(&added, "added"), is(&added)));
-        tell(&changed, &format!("{}; what is searched is as of the run (run again)", verb(&changed, "changed")));
-        tell(&removed, &format!("{} and {} still searched (run again)", verb(&removed, "removed"), is(&removed)));
-        Ok(lines)
+            _ => lines.push("the dataset cannot be read now".to_owned()),
+        }
     }
+    lines
+}
 
-    /// Whether a file in a folder has not been touched since then. It compares
-    /// the change time of the file's entry, which a program cannot set back as
-    /// it can the modification time.
-    #[cfg(unix)]
-    fn is_older(&self, path: &str, than_ms: i64) -> bool {
-        use std::os::unix::fs::MetadataExt;
-        let file = self.experiment.path(&self.experiment.corpus.source).join(path);
-        std::fs::metadata(file).is_ok_and(|metadata| {
-            metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000) < than_ms
+async fn documents_since(session: &Session, then: &[FrozenDocument], read_ms: i64) -> Result<Vec<String>, Error> {
+    let mut mistakes = Vec::new();
+    let Some(source) = source(session, &mut mistakes) else {
+        return Err(Error::Refused(mistakes));
+    };
+    let listed = source.survey().await?.files;
+    let now: BTreeMap<&str, _> = listed.iter().map(|file| (file.path.as_str(), file)).collect();
+    let known: BTreeMap<&str, &FrozenDocument> = then.iter().map(|file| (file.path.as_str(), file)).collect();
+    let added: Vec<&str> = now.keys().copied().filter(|path| !known.contains_key(path)).collect();
+    let removed: Vec<&str> = known.keys().copied().filter(|path| !now.contains_key(path)).collect();
+    let limits = &session.experiment.corpus.limits;
+    let is_local = !session.experiment.corpus.source.contains("://");
+    let both = now.iter().filter_map(|(path, file)| Some((*path, *file, *known.get(path)?)));
+    let looks: Vec<_> = both
+        .map(|(path, file, then)| {
+            let source = &source;
+            async move {
+                let changed = if file.bytes != then.bytes {
+                    true
+                } else if !is_local || is_older(&session.experiment, path, read_ms - SLACK_MS) {
+                    false
+                } else {
+                    source.read(file, limits).await.is_ok_and(|bytes| Key::of_bytes(&bytes) != then.key)
+                };
+                changed.then_some(path)
+            }
         })
-    }
+        .collect();
+    let changed: Vec<&str> =
+        stream::iter(looks).buffered(READS).filter_map(|found| async move { found }).collect().await;
+    let mut lines = Vec::new();
+    let mut tell = |paths: &[&str], what: &str| {
+        if !paths.is_empty() {
+            lines.push(format!("{} {what}: {}", n_documents(paths.len()), some_of(paths)));
+        }
+    };
+    let verb = |paths: &[&str], rest: &str| format!("{} {rest}", if paths.len() == 1 { "was" } else { "were" });
+    let is = |paths: &[&str]| if paths.len() == 1 { "is" } else { "are" };
+    tell(&added, &format!("{} and {} not searched (run again)", verb(&added, "added"), is(&added)));
+    tell(&changed, &format!("{}; what is searched is as of the run (run again)", verb(&changed, "changed")));
+    tell(&removed, &format!("{} and {} still searched (run again)", verb(&removed, "removed"), is(&removed)));
+    Ok(lines)
+}
 
-    #[cfg(not(unix))]
-    fn is_older(&self, _path: &str, _than_ms: i64) -> bool {
-        false
-    }
+/// Whether a file of a folder has not been touched since then. The time of
+/// the last change of its entry cannot be set back, as that of its content
+/// can.
+#[cfg(unix)]
+fn is_older(experiment: &Experiment, path: &str, than_ms: i64) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let file = experiment.path(&experiment.corpus.source).join(path);
+    std::fs::metadata(file).is_ok_and(|metadata| {
+        metadata.ctime().saturating_mul(1000).saturating_add(metadata.ctime_nsec() / 1_000_000) < than_ms
+    })
+}
+
+#[cfg(not(unix))]
+fn is_older(_experiment: &Experiment, _path: &str, _than_ms: i64) -> bool {
+    false
 }
 
 fn n_documents(n: usize) -> String {

@@ -1,110 +1,107 @@
 //! What a session does for a cluster: joins it, and on a worker brings models
 //! that the driver has.
 
-use super::Session;
+use super::{
+    Session,
+    used_models::{identities, used_models},
+};
 use crate::{
     Error,
     engine::{Remote, WorkerSetup},
     error_chain, layout,
-    spec::RayEngineSpec,
+    prepare::corpus::{NO_LIBRARY, bind_pdf_library},
+    spec::{Experiment, RayEngineSpec},
 };
-use models::{Library, ModelConfig, PullOptions};
+use models::{Library, ModelConfig, ModelDirectory, PullOptions};
 use std::{collections::BTreeSet, path::PathBuf};
 
-impl Session {
-    /// The variables that hold the keys of the experiment's models.
-    fn key_variables(&self) -> BTreeSet<String> {
-        let used = self.used_models();
-        let of = |config: &ModelConfig| {
-            let settings = serde_json::to_value(config).unwrap_or_default();
-            let mut open = vec![settings];
-            let mut found = Vec::new();
-            while let Some(value) = open.pop() {
-                let serde_json::Value::Object(fields) = value else { continue };
-                for (name, value) in fields {
-                    match value {
-                        serde_json::Value::String(variable) if name == "api_key_env" => found.push(variable),
-                        value => open.push(value),
-                    }
+/// The variables that hold the keys of the experiment's models.
+fn key_variables(experiment: &Experiment) -> BTreeSet<String> {
+    let used = used_models(experiment);
+    let of = |config: &ModelConfig| {
+        let settings = serde_json::to_value(config).unwrap_or_default();
+        let mut open = vec![settings];
+        let mut found = Vec::new();
+        while let Some(value) = open.pop() {
+            let serde_json::Value::Object(fields) = value else { continue };
+            for (name, value) in fields {
+                match value {
+                    serde_json::Value::String(variable) if name == "api_key_env" => found.push(variable),
+                    value => open.push(value),
                 }
             }
-            found
-        };
-        self.experiment
-            .models
-            .iter()
-            .filter(|(name, _)| used.contains(*name))
-            .flat_map(|(_, config)| of(config))
-            .collect()
-    }
-
-    /// Joins the experiment's cluster.
-    pub(super) async fn join(&self, ray: &RayEngineSpec) -> Result<Remote, Error> {
-        let refuse = |reason: String| Error::Refused(vec![format!("engine.ray: {reason}")]);
-        let connect = self.setup.connect.as_ref().ok_or_else(|| {
-            refuse(format!(
-                "this program cannot join the cluster at `{}`: use the `reverie` command of the Python package inside \
-                 the cluster, or the address of its Jobs API (http://HEAD:8265)",
-                ray.address
-            ))
-        })?;
-        let environment = ray.environment.iter().cloned().chain(self.key_variables()).collect();
-        let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(refuse)?;
-        let mut mistakes = Vec::new();
-        let pdf_library = self.bind_pdf_library(&[], &mut mistakes)?;
-        let identities = self.identities(&mut mistakes).await;
-        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-        let driver = store::unique_token();
-        let rest = self.budget.rest();
-        // A run that goes on has a budget of its own, as it has on one machine.
-        let budget = (!rest.is_empty()).then(|| (format!("{}-{driver}", self.experiment.name), rest));
-        let (store, source) = (&self.store, &self.experiment.corpus.source);
-        let setup = WorkerSetup {
-            experiment: self.experiment.portable(),
-            base: absolute(self.experiment.base.clone()),
-            store: store.location().to_string(),
-            source: if source.contains("://") {
-                source.clone()
-            } else {
-                absolute(self.experiment.path(source)).display().to_string()
-            },
-            probe: layout::probe(&driver),
-            pdf_library,
-            identities,
-            budget,
-            cores: 1,
-        };
-        // Before the first worker looks for it.
-        store.put(&setup.probe, "seen").await?;
-        Ok(Remote::new(cluster, store.clone(), setup, self.experiment.engine.clone()))
-    }
-
-    /// Pulls what the experiment's models need and this machine lacks. What
-    /// cannot be pulled is found missing by whoever looks for it next.
-    pub(crate) async fn pull_missing(&self, pdf_library: &str) -> Vec<String> {
-        let Some(options) = &self.setup.pull else { return Vec::new() };
-        let directory = &self.context.directory;
-        let mut failed = Vec::new();
-        let mut pulled = BTreeSet::new();
-        if pdf_library != super::NO_LIBRARY && directory.library(Library::Pdfium).is_err() {
-            failed.extend(self.pull(Library::Pdfium.name(), options).await.err());
         }
-        for name in self.used_models() {
-            let Some(config) = self.experiment.models.get(&name) else { continue };
-            // A model may lack its files, and then the library that runs it.
-            while let Err(models::Error::NotHere { model, .. }) = config.ready(&self.context).await
-                && pulled.insert(model.clone())
-            {
-                failed.extend(self.pull(&model, options).await.err());
-            }
-        }
-        failed
-    }
+        found
+    };
+    experiment.models.iter().filter(|(name, _)| used.contains(*name)).flat_map(|(_, config)| of(config)).collect()
+}
 
-    async fn pull(&self, name: &str, options: &PullOptions) -> Result<(), String> {
-        match self.context.directory.pull(name, options, &|_| {}).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(format!("{name} is missing here and cannot be pulled: {}", error_chain(&error))),
+/// Joins the experiment's cluster.
+pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remote, Error> {
+    let refuse = |reason: String| Error::Refused(vec![format!("engine.ray: {reason}")]);
+    let connect = session.setup.cluster.connect.as_ref().ok_or_else(|| {
+        refuse(format!(
+            "this program cannot join the cluster at `{}`: use the `reverie` command of the Python package inside \
+             the cluster, or the address of its Jobs API (http://HEAD:8265)",
+            ray.address
+        ))
+    })?;
+    let environment = ray.environment.iter().cloned().chain(key_variables(&session.experiment)).collect();
+    let cluster = connect(&RayEngineSpec { environment, ..ray.clone() }).map_err(refuse)?;
+    let mut mistakes = Vec::new();
+    let pdf_library = bind_pdf_library(&session.context.directory, &[], &mut mistakes)?;
+    let identities = identities(session, &mut mistakes).await;
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let driver = store::unique_token();
+    let rest = session.budget.rest();
+    // A run that goes on has a budget of its own, as it has on one machine.
+    let budget = (!rest.is_empty()).then(|| (format!("{}-{driver}", session.experiment.name), rest));
+    let (store, source) = (session.workspace.store(), &session.experiment.corpus.source);
+    let setup = WorkerSetup {
+        experiment: session.experiment.portable(),
+        base: absolute(session.experiment.base.clone()),
+        store: store.location().to_string(),
+        source: if source.contains("://") {
+            source.clone()
+        } else {
+            absolute(session.experiment.path(source)).display().to_string()
+        },
+        probe: layout::probe(&driver),
+        pdf_library,
+        identities,
+        budget,
+        cores: 1,
+    };
+    // Before the first worker looks for it.
+    store.put(&setup.probe, "seen").await?;
+    Ok(Remote::new(cluster, store.clone(), setup, session.experiment.engine.clone()))
+}
+
+/// Pulls what the experiment's models need and this machine lacks. What
+/// cannot be pulled is found missing by whoever looks for it next.
+pub(crate) async fn pull_missing(session: &Session, pdf_library: &str) -> Vec<String> {
+    let Some(options) = &session.setup.cluster.pull else { return Vec::new() };
+    let directory = &session.context.directory;
+    let mut failed = Vec::new();
+    let mut pulled = BTreeSet::new();
+    if pdf_library != NO_LIBRARY && directory.library(Library::Pdfium).is_err() {
+        failed.extend(pull(directory, Library::Pdfium.name(), options).await.err());
+    }
+    for name in used_models(&session.experiment) {
+        let Some(config) = session.experiment.models.get(&name) else { continue };
+        // A model may lack its files, and then the library that runs it.
+        while let Err(models::Error::NotHere { model, .. }) = config.ready(&session.context).await
+            && pulled.insert(model.clone())
+        {
+            failed.extend(pull(directory, &model, options).await.err());
         }
+    }
+    failed
+}
+
+async fn pull(directory: &ModelDirectory, name: &str, options: &PullOptions) -> Result<(), String> {
+    match directory.pull(name, options, &|_| {}).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{name} is missing here and cannot be pulled: {}", error_chain(&error))),
     }
 }

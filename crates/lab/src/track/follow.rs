@@ -4,11 +4,9 @@
 
 use super::{Failure, Tracker, View, observe::Observer, view::RunReader};
 use crate::{
-    Error, Experiment,
+    Error, Experiment, Prepared, Session,
     layout::{self, RunFile},
     progress::Progress,
-    session::Prepared,
-    session::Session,
     task::Execution,
 };
 use std::{
@@ -62,96 +60,100 @@ struct Work {
 /// A view, and whether it is the last one.
 type Shown = Option<(Arc<View>, bool)>;
 
-impl Session {
-    /// Starts to show a run on the experiment's trackers. A failure there
-    /// neither stops nor slows the run; [`Tracking::finish`] reports it.
-    pub fn track(&self, prepared: &Prepared) -> Tracking {
-        let (trackers, notes) = self.trackers();
-        if trackers.is_empty() {
-            return Tracking { notes, following: None };
-        }
-        let reader = RunReader::new(self.run_folder(&prepared.run), &prepared.run, self.experiment.clone());
-        let observer = Observer::new(prepared, self.progress().clone());
-        let every = trackers.iter().map(|tracker| tracker.pace().every).min().unwrap_or(FIRST_LOOK);
-        let (sender, receiver) = watch::channel(None);
-        let execution = prepared.execution.clone();
-        let show = |tracker: Box<dyn Tracker>| Show {
-            place: tracker.place().to_owned(),
-            wait: tracker.pace().wait,
-            task: tokio::spawn(show(tracker, receiver.clone(), execution.clone(), self.progress().clone())),
-        };
-        let shows = trackers.into_iter().map(show).collect();
-        let (stop, stopped) = oneshot::channel();
-        let looks = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
-        Tracking { notes, following: Some(Following { stop: Some(stop), looks, shows, execution }) }
+/// Starts to show a run on the experiment's trackers. Nothing that goes
+/// wrong there stops or slows the run; [`Tracking::finish`] tells of it.
+pub fn follow(session: &Session, prepared: &Prepared) -> Tracking {
+    let (trackers, notes) = trackers(session);
+    if trackers.is_empty() {
+        return Tracking { notes, following: None };
     }
+    let reader =
+        RunReader::new(session.workspace().run_folder(&prepared.run), &prepared.run, session.experiment.clone());
+    let observer = Observer::new(prepared, session.setup().control.progress.clone());
+    let every = trackers.iter().map(|tracker| tracker.pace().every).min().unwrap_or(FIRST_LOOK);
+    let (sender, receiver) = watch::channel(None);
+    let execution = prepared.execution.clone();
+    let show = |tracker: Box<dyn Tracker>| Show {
+        place: tracker.place().to_owned(),
+        wait: tracker.pace().wait,
+        task: tokio::spawn(show(
+            tracker,
+            receiver.clone(),
+            execution.clone(),
+            session.setup().control.progress.clone(),
+        )),
+    };
+    let shows = trackers.into_iter().map(show).collect();
+    let (stop, stopped) = oneshot::channel();
+    let looks = tokio::spawn(look(reader, observer, every, stopped, sender, execution.clone()));
+    Tracking { notes, following: Some(Following { stop: Some(stop), looks, shows, execution }) }
+}
 
-    /// Brings the experiment's trackers to the state of a recorded run: the
-    /// last one, or the one with the given id. Returns sentences that say what
-    /// was shown where, and what cannot be shown.
-    ///
-    /// # Errors
-    /// If there is no tracker or no such run, or if a server does not have
-    /// everything.
-    pub async fn catch_up(&self, run: Option<&str>) -> Result<Vec<String>, Error> {
-        let (trackers, broken) = self.trackers();
-        if !broken.is_empty() {
-            return Err(Error::Refused(broken));
-        }
-        if trackers.is_empty() {
-            let advice = "the experiment has no tracker: add `mlflow = { uri = \"http://…\" }` under [track]";
-            return Err(Error::Refused(vec![advice.to_owned()]));
-        }
-        let runs = layout::runs_folder(self.root());
-        let name = &self.experiment.name;
-        let run = run
-            .map(str::to_owned)
-            .or_else(|| super::view::last_run(&runs, name))
-            .ok_or_else(|| Error::NoRun { experiment: name.clone(), what: "run", place: runs.display().to_string() })?;
-        let folder = runs.join(&run);
-        let mut reader = RunReader::new(folder.clone(), &run, self.recorded(&folder)?);
-        let view = reader.look()?;
-        if view.started_ms == 0 {
-            return Err(Error::NotFound(format!("there is no run `{run}` in {}", runs.display())));
-        }
-        let mut told = Vec::new();
-        for mut tracker in trackers {
-            let place = tracker.place().to_owned();
-            match tracker.sync(&view).await {
-                Ok(lacks) => {
-                    told.push(format!("{place} shows the run {run}"));
-                    told.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
-                }
-                Err(failure) => {
-                    return Err(Error::Behind { place, run, reason: failure.to_string() });
-                }
+/// Brings the experiment's trackers to the state of a run that was
+/// recorded before: the last one, or that with the given id. Returns what
+/// was shown where, and what cannot be shown, in sentences.
+///
+/// # Errors
+/// If there is no tracker or no such run, or if a server does not have
+/// everything.
+pub async fn catch_up(session: &Session, run: Option<&str>) -> Result<Vec<String>, Error> {
+    let (trackers, broken) = trackers(session);
+    if !broken.is_empty() {
+        return Err(Error::Refused(broken));
+    }
+    if trackers.is_empty() {
+        let advice = "the experiment has no tracker: add `mlflow = { uri = \"http://…\" }` under [track]";
+        return Err(Error::Refused(vec![advice.to_owned()]));
+    }
+    let runs = layout::runs_folder(session.workspace().root());
+    let name = &session.experiment.name;
+    let run = run.map(str::to_owned).or_else(|| super::view::last_run(&runs, name)).ok_or_else(|| Error::NoRun {
+        experiment: name.clone(),
+        what: "run",
+        place: runs.display().to_string(),
+    })?;
+    let folder = runs.join(&run);
+    let mut reader = RunReader::new(folder.clone(), &run, recorded(session, &folder)?);
+    let view = reader.look()?;
+    if view.started_ms == 0 {
+        return Err(Error::NotFound(format!("there is no run `{run}` in {}", runs.display())));
+    }
+    let mut told = Vec::new();
+    for mut tracker in trackers {
+        let place = tracker.place().to_owned();
+        match tracker.sync(&view).await {
+            Ok(lacks) => {
+                told.push(format!("{place} shows the run {run}"));
+                told.extend(lacks.iter().map(|lack| format!("{place}: {lack}")));
+            }
+            Err(failure) => {
+                return Err(Error::Behind { place, run, reason: failure.to_string() });
             }
         }
-        Ok(told)
     }
+    Ok(told)
+}
 
-    /// The experiment as it was when a run was recorded.
-    fn recorded(&self, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
-        let path: PathBuf = RunFile::Experiment.within(folder);
-        let text = std::fs::read_to_string(&path).map_err(|source| Error::file("read", &path, source))?;
-        let parsed = Experiment::parse(&text, &self.experiment.base);
-        let read = parsed.map_err(|errors| {
-            Error::Refused(errors.iter().map(|error| format!("{}:{error}", path.display())).collect())
-        })?;
-        Ok(Arc::new(read))
-    }
+/// The experiment as it was when a run was recorded.
+fn recorded(session: &Session, folder: &std::path::Path) -> Result<Arc<Experiment>, Error> {
+    let path: PathBuf = RunFile::Experiment.within(folder);
+    let text = std::fs::read_to_string(&path).map_err(|source| Error::file("read", &path, source))?;
+    let parsed = Experiment::parse(&text, &session.experiment.base);
+    let read = parsed
+        .map_err(|errors| Error::Refused(errors.iter().map(|error| format!("{}:{error}", path.display())).collect()))?;
+    Ok(Arc::new(read))
+}
 
-    /// The experiment's trackers, and why others cannot be used.
-    fn trackers(&self) -> (Vec<Box<dyn Tracker>>, Vec<String>) {
-        let (mut trackers, mut broken) = (Vec::new(), Vec::new());
-        for config in &self.experiment.track {
-            match config.build(self.environment()) {
-                Ok(tracker) => trackers.push(tracker),
-                Err(reason) => broken.push(format!("track.{}: {reason}", config.name())),
-            }
+/// The experiment's trackers, and why others cannot work.
+fn trackers(session: &Session) -> (Vec<Box<dyn Tracker>>, Vec<String>) {
+    let (mut trackers, mut broken) = (Vec::new(), Vec::new());
+    for config in &session.experiment.track {
+        match config.build(&session.setup().environment) {
+            Ok(tracker) => trackers.push(tracker),
+            Err(reason) => broken.push(format!("track.{}: {reason}", config.name())),
         }
-        (trackers, broken)
     }
+    (trackers, broken)
 }
 
 impl Tracking {

@@ -11,7 +11,7 @@ mod follow;
 mod observe;
 mod view;
 
-pub use follow::Tracking;
+pub use follow::{Tracking, catch_up, follow};
 pub(crate) use observe::StepLog;
 pub use view::{DataVersion, ScorePoint, State, UsagePoint, View};
 

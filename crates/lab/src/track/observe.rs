@@ -3,10 +3,10 @@
 
 use super::view::{RunReader, ScorePoint, UsagePoint};
 use crate::{
+    Prepared,
     artifact::{self, ScoreRow},
     progress::Progress,
     results::Results,
-    session::Prepared,
     task::Execution,
 };
 use eval::{Score, statistics};

@@ -4,7 +4,7 @@
 use super::*;
 use crate::{
     engine::{CallError, Resources, Worker, unit::Unit},
-    session::{Session, Setup},
+    session::{ClusterSetup, Connect, Session, Setup},
     spec::Experiment,
 };
 use models::ModelDirectory;
@@ -103,19 +103,7 @@ impl Cluster for Inside {
 }
 
 fn setup(folder: &Path) -> Setup {
-    Setup {
-        directory: ModelDirectory::new(folder.join("models"), Vec::new()),
-        environment: Arc::new(|_| None),
-        store_options: Vec::new(),
-        budget_usd: None,
-        cancel: CancellationToken::new(),
-        progress: Progress::default(),
-        lessor: None,
-        connect: None,
-        allowance: None,
-        pull: None,
-        local_folder: None,
-    }
+    Setup::new(ModelDirectory::new(folder.join("models"), Vec::new()), Arc::new(|_| None))
 }
 
 fn corpus(folder: &Path) {
@@ -164,8 +152,9 @@ async fn run(experiment: Experiment, setup: Setup) -> Result<crate::Results, Err
 }
 
 fn on(cluster: &Arc<Inside>, folder: &Path) -> Setup {
-    let cluster = cluster.clone();
-    Setup { connect: Some(Arc::new(move |_| Ok(cluster.clone() as Arc<dyn Cluster>))), ..setup(folder) }
+    let joined = cluster.clone();
+    let connect: Connect = Arc::new(move |_| Ok(joined.clone() as Arc<dyn Cluster>));
+    Setup { cluster: ClusterSetup { connect: Some(connect), ..ClusterSetup::default() }, ..setup(folder) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -265,7 +254,7 @@ async fn workers_that_see_another_store_are_refused_with_advice() -> TestResult 
     };
     let Err(error) = Worker::open(&told, setup(path)).await else { return Err("it was opened".into()) };
     assert!(error.to_string().contains("a folder that all nodes share"), "{error}");
-    probe.store().put("probes/1", "seen").await?;
+    probe.workspace().store().put("probes/1", "seen").await?;
     assert!(Worker::open(&told, setup(path)).await.is_ok());
     Ok(())
 }

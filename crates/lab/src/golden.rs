@@ -1,0 +1,182 @@
+//! Golden questions out of a corpus: generated, kept with where they came
+//! from, and found again after documents changed.
+//!
+//! A dataset is a file of questions. Beside `golden.jsonl` stand
+//! `golden.manifest.json` (the version, model, options and corpus that it was
+//! made from, and how many drafts each filter rejected) and
+//! `golden.rejected.jsonl` (every rejection with its reason), so that a person
+//! can see what was thrown away.
+
+use crate::{
+    Error, LoadedCorpus, Session,
+    files::{write_new, write_whole},
+    session::used_models::ready,
+    spec::GenerateSpec,
+    task::now_ms,
+};
+use eval::{
+    GenerateOptions, GenerateProgress, Generated, Kind, Persona,
+    dataset::{Columns, Format},
+};
+use models::Identity;
+use rag::Chunk;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+use store::{Key, KeyBuilder};
+
+/// Where a dataset came from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The digest of the questions.
+    pub version: String,
+    /// That of the questions which stood in the file before.
+    pub previous: Option<String>,
+    /// When, in milliseconds since 1970.
+    pub created_ms: i64,
+    /// The model that wrote and checked.
+    pub model: Identity,
+    /// How.
+    pub options: GenerateOptions,
+    /// The digest of the corpus: paths and texts.
+    pub corpus: Key,
+    /// Passages worth a question.
+    pub passages: usize,
+    /// Names and terms that join passages.
+    pub entities: usize,
+    /// Scenarios that were tried.
+    pub attempts: usize,
+    /// Questions by kind.
+    pub kinds: BTreeMap<String, usize>,
+    /// How many questions each kind lacks of its share.
+    pub lacking: BTreeMap<Kind, usize>,
+    /// Rejections by reason.
+    pub rejected: BTreeMap<String, usize>,
+    /// Who asks.
+    pub personas: Vec<Persona>,
+}
+
+/// A dataset that was generated.
+pub struct Golden {
+    /// The questions and the rejections.
+    pub generated: Generated,
+    /// Where they came from.
+    pub manifest: Manifest,
+}
+
+impl Golden {
+    /// Writes questions, manifest and rejections; each file is whole or not
+    /// there. Returns the paths. Questions that are there already, and a
+    /// manifest that nobody generated, are replaced only where that is asked
+    /// for.
+    ///
+    /// # Errors
+    /// If a file is there or cannot be written.
+    pub fn write(&mut self, path: &Path, replace: bool) -> Result<[PathBuf; 3], Error> {
+        self.manifest.previous = std::fs::read(path).ok().and_then(|bytes| {
+            let name = path.file_name()?.to_str()?;
+            Some(eval::dataset::import(name, &bytes).ok()?.version())
+        });
+        // What a person rejected stays: nobody could make it anew.
+        let mut rejections = rejected_by_a_person(&path.with_extension("rejected.jsonl"))?;
+        for rejection in &self.generated.rejected {
+            serde_json::to_writer(&mut rejections, rejection).map_err(Error::table)?;
+            rejections.push(b'\n');
+        }
+        let name = path.display().to_string();
+        let format = Format::of_name(&name).filter(|format| *format != Format::Parquet);
+        let Some(format) = format else {
+            return Err(Error::Refused(vec![format!(
+                "{name}: questions that are generated are written as JSONL or CSV: let the name end in .jsonl or .csv"
+            )]));
+        };
+        let questions = self.generated.dataset.export(format, Columns::Reverie).map_err(Error::table)?;
+        let manifest = serde_json::to_vec_pretty(&self.manifest).map_err(Error::table)?;
+        let paths = [path.to_owned(), path.with_extension("manifest.json"), path.with_extension("rejected.jsonl")];
+        if !replace {
+            let other = std::fs::read(&paths[1]).is_ok_and(|bytes| serde_json::from_slice::<Manifest>(&bytes).is_err());
+            if other {
+                let reason = "it is there already, and is no manifest of generated questions";
+                let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, reason);
+                return Err(Error::file("write", &paths[1], taken));
+            }
+            write_new(&paths[0], &questions)?;
+        }
+        for (path, bytes) in paths.iter().zip([&questions, &manifest, &rejections]).skip(usize::from(!replace)) {
+            write_whole(path, bytes)?;
+        }
+        Ok(paths)
+    }
+}
+
+/// The lines of a file of rejections that a person's review wrote.
+fn rejected_by_a_person(path: &Path) -> Result<Vec<u8>, Error> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(source) => return Err(Error::file("read", path, source)),
+    };
+    let is_kept =
+        |line: &&str| serde_json::from_str::<serde_json::Value>(line).is_ok_and(|line| line["reason"] == "review");
+    Ok(text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes())
+}
+
+/// Generates golden questions from a corpus' passages.
+///
+/// # Errors
+/// The model is not there or cannot be used, or it wrote no usable
+/// question. What it answered is kept in the journal.
+pub async fn generate_golden(
+    session: &Session,
+    corpus: &LoadedCorpus,
+    passages: &[Chunk],
+    spec: &GenerateSpec,
+    on_progress: impl FnMut(GenerateProgress),
+) -> Result<Golden, Error> {
+    ready(session, &session.experiment, &spec.model).await?;
+    let chat = corpus.execution.models().chat(&spec.model)?;
+    let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
+    let generated = eval::generate(&options, passages, &chat, on_progress).await?;
+    for (reason, count) in generated.counts() {
+        corpus.execution.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
+    }
+    if generated.dataset.questions.is_empty() {
+        let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name}: {n}")).collect();
+        return Err(Error::Task {
+            label: "generating questions".to_owned(),
+            reason: format!(
+                "the model `{}` wrote no usable question in {} tries ({}); try a larger model, or write questions \
+                 by hand",
+                spec.model,
+                generated.attempts,
+                counts.join(", ")
+            ),
+        });
+    }
+    let mut digest = KeyBuilder::new("corpus");
+    corpus
+        .visit(|document| {
+            let builder = std::mem::replace(&mut digest, KeyBuilder::new(""));
+            digest = builder.field("path", &document.path).key("text", &Key::of_bytes(document.text.as_bytes()));
+        })
+        .await?;
+    let statistics = generated.dataset.statistics();
+    let manifest = Manifest {
+        version: statistics.version,
+        previous: None,
+        created_ms: now_ms(),
+        model: chat.identity().clone(),
+        options: spec.options.clone(),
+        corpus: digest.finish(),
+        passages: generated.n_passages,
+        entities: generated.n_entities,
+        attempts: generated.attempts,
+        kinds: statistics.kinds,
+        lacking: generated.lacking.clone(),
+        rejected: generated.counts().into_iter().map(|(name, count)| (name.to_owned(), count)).collect(),
+        personas: generated.personas.clone(),
+    };
+    Ok(Golden { generated, manifest })
+}

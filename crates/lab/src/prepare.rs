@@ -1,0 +1,144 @@
+//! What was checked: [`prepare`] finds every mistake of an experiment before
+//! work or money is spent, and plans. Only the corpus is parsed for that, and
+//! golden questions are generated where there are none yet.
+
+pub(crate) mod corpus;
+mod loaded;
+pub(crate) mod questions;
+
+pub use loaded::LoadedCorpus;
+
+use crate::{
+    Error, Session, budget,
+    plan::{Inputs, Plan},
+    qualification::check_judges,
+    run::{check_search, execution},
+    session::used_models::{identities, used_models},
+    task::Execution,
+    trial::{self, Trial},
+    workspace::Claimed,
+};
+use corpus::{Found, find, load};
+use eval::{Question, dataset::DatasetReport};
+use models::Identity;
+use questions::{Asked, import, read_questions};
+use rag::load::{Rejected, SourceFile, Unread};
+use std::{collections::BTreeMap, sync::Arc};
+use store::Key;
+
+/// An experiment that was checked as a whole and can run.
+pub struct Prepared {
+    /// The trials.
+    pub trials: Vec<Trial>,
+    /// What would run.
+    pub plan: Arc<Plan>,
+    /// The golden questions, evidence anchored.
+    pub questions: Vec<Question>,
+    /// Documents that were read.
+    pub documents: usize,
+    /// The bytes of their text.
+    pub text_bytes: usize,
+    /// Files that gave no document.
+    pub rejected: Vec<Rejected>,
+    /// Files that could not be read now: the next run reads them.
+    pub unread: Vec<Unread>,
+    /// Questions that are left out of this run, since their evidence stands in
+    /// a file that could not be read.
+    pub left_out: Vec<String>,
+    /// What the file of questions holds, and which of its columns are not used;
+    /// none where there is no dataset.
+    pub dataset: Option<DatasetReport>,
+    /// Other runs that use the same object store now: what each of them
+    /// finishes is shared, what it is doing is not.
+    pub alongside: usize,
+    /// The run's id: that of its plan.
+    pub run: String,
+    /// What tasks share.
+    pub execution: Arc<Execution>,
+    pub(crate) sources: Sources,
+}
+
+/// What else a plan is made from.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    pub(crate) identities: BTreeMap<String, Identity>,
+    pub(crate) files: Vec<(SourceFile, Key)>,
+    /// Files that could not be read now.
+    unread: Vec<SourceFile>,
+    pdf_library: String,
+    /// When the files were looked at, in milliseconds since 1970.
+    pub(crate) read_ms: i64,
+}
+
+impl Sources {
+    /// A plan for trials that are asked these of the questions by their place;
+    /// `None` asks what the experiment says.
+    pub(crate) fn plan(
+        &self,
+        session: &Session,
+        trials: &[Trial],
+        questions: &[Question],
+        asked: Option<&[Vec<usize>]>,
+    ) -> Arc<Plan> {
+        Arc::new(Plan::new(&Inputs {
+            experiment: &session.experiment,
+            trials,
+            identities: &self.identities,
+            files: &self.files,
+            unread: &self.unread,
+            pdf_library: &self.pdf_library,
+            questions,
+            asked,
+        }))
+    }
+}
+
+/// Checks a session's experiment as a whole and plans it.
+pub(crate) async fn prepare(session: &Session) -> Result<Prepared, Error> {
+    let mut claimed = Claimed::new(session.workspace());
+    let prepared = check_and_plan(session, &mut claimed).await;
+    claimed.end().await;
+    prepared
+}
+
+async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prepared, Error> {
+    session.workspace().reach().await?;
+    let experiment = &session.experiment;
+    let mut mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used_models(experiment));
+    mistakes.extend(check_judges(session));
+    let identities = identities(session, &mut mistakes).await;
+    let found = find(session, &mut mistakes).await?;
+    let imported = import(session, &mut mistakes).await?;
+    let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {
+        return Err(Error::Refused(mistakes));
+    };
+
+    let loaded = load(session, claimed, source.clone(), &found).await?;
+    let asked = read_questions(session, &loaded, imported, &found, &mut mistakes).await?;
+    mistakes.extend(check_search(experiment, &asked.questions));
+    if !mistakes.is_empty() {
+        return Err(Error::Refused(mistakes));
+    }
+    let Found { read_ms, files, pdf_library, .. } = found;
+    let sources = Sources { identities, files: files.files, unread: files.absent, pdf_library, read_ms };
+    let Asked { questions, report, corpus } = asked;
+    let trials = trial::grid(experiment);
+    let plan = sources.plan(session, &trials, &questions, None);
+    let run = format!("{}-{}", experiment.name, plan.key().short());
+    let execution = Arc::new(execution(session, source, questions.clone(), &run)?);
+    Ok(Prepared {
+        trials,
+        plan,
+        questions,
+        documents: corpus.documents,
+        text_bytes: corpus.text_bytes,
+        rejected: corpus.rejected.into_iter().chain(files.rejected).collect(),
+        unread: loaded.unread,
+        left_out: corpus.left_out,
+        dataset: experiment.dataset.as_ref().map(|_| report),
+        alongside: claimed.others().await,
+        run,
+        execution,
+        sources,
+    })
+}

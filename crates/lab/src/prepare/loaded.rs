@@ -1,0 +1,110 @@
+//! A corpus that was read and parsed, one shard in memory at a time.
+
+use crate::{
+    Error,
+    artifact::{self, DocumentRow},
+    engine::{Outputs, Turn},
+    plan::{Plan, TaskId},
+    progress::Progress,
+    task::{Execution, execute},
+    workspace::Claimed,
+};
+use bytes::Bytes;
+use eval::{Dataset, dataset::Unanchored};
+use rag::{
+    Chunk, Context, Document,
+    chunk::ChunkerConfig,
+    load::{Rejected, Unread},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// Passages for questions, in tokens: long enough for a thought, short enough
+/// for a small model. They do not depend on the chunkers that are compared.
+const PASSAGE_TOKENS: u32 = 256;
+
+/// A corpus that was read and parsed.
+pub struct LoadedCorpus {
+    pub(crate) execution: Arc<Execution>,
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) outputs: Outputs,
+    /// Files that gave no document.
+    pub rejected: Vec<Rejected>,
+    /// Files that could not be read now.
+    pub unread: Vec<Unread>,
+    /// Its documents stay in the store while this lives; none where it is
+    /// loaded for a larger piece of work, which claims them itself.
+    pub(super) _claimed: Option<Claimed>,
+}
+
+impl LoadedCorpus {
+    /// Shows every document, one shard in memory at a time, in the order of
+    /// the plan.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn visit(&self, mut each: impl FnMut(&Document)) -> Result<(), Error> {
+        self.rows(|row| {
+            if let DocumentRow::Document(document) = row {
+                each(&document);
+            }
+        })
+        .await
+    }
+
+    /// Shows what became of every file, in the same order.
+    pub(crate) async fn rows(&self, mut each: impl FnMut(DocumentRow)) -> Result<(), Error> {
+        let mut ids: Vec<_> = self.outputs.keys().copied().collect();
+        ids.sort_unstable();
+        let mut seen = BTreeSet::new();
+        for id in ids {
+            let name = &self.outputs[&id];
+            if !seen.insert(name.clone()) {
+                continue;
+            }
+            let bytes = match self.execution.artifact(name).await {
+                Ok(bytes) => bytes,
+                // Parsed again here and now: a file that was parsed needs nothing else.
+                Err(Error::Store(store::Error::Damaged { .. }) | Error::Table(_)) => self.parse_again(id).await?,
+                Err(error) => return Err(error),
+            };
+            artifact::decode::<DocumentRow>(bytes)?.into_iter().for_each(&mut each);
+        }
+        Ok(())
+    }
+
+    async fn parse_again(&self, id: TaskId) -> Result<Bytes, Error> {
+        let (task, progress) = (&self.plan.tasks[id], Progress::default());
+        let output = execute(task, &Outputs::new(), false, Turn::default(), &self.execution, &progress).await?;
+        self.execution.log("artifacts_lost", serde_json::json!({ "artifacts": [task.artifact()] }));
+        self.execution.artifact(&output.artifact).await
+    }
+
+    /// Passages that questions can be made of.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn passages(&self) -> Result<Vec<Chunk>, Error> {
+        let config = serde_json::json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
+        let chunker =
+            serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(&Context::default())?;
+        let mut chunks = Vec::new();
+        let mut failed = None;
+        self.visit(|document| match chunker.chunk_now(document) {
+            Ok(more) => chunks.extend(more),
+            Err(error) => failed = Some(error),
+        })
+        .await?;
+        failed.map_or(Ok(chunks), |error| Err(error.into()))
+    }
+
+    /// Finds a dataset's evidence in the documents as they are now. What is
+    /// returned was not found.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn anchor(&self, dataset: &mut Dataset) -> Result<Vec<Unanchored>, Error> {
+        let mut anchoring = dataset.anchoring();
+        self.visit(|document| anchoring.visit(&document.path, &document.text)).await?;
+        Ok(anchoring.finish())
+    }
+}

@@ -1,0 +1,200 @@
+//! Where golden questions come from: a file, or a chat model that writes them
+//! once; and whether their evidence stands in the corpus.
+
+use super::{LoadedCorpus, corpus::Found};
+use crate::{Error, Session, artifact::DocumentRow, golden::generate_golden};
+use eval::{
+    Dataset, Question,
+    dataset::{DatasetFile, DatasetReport, IgnoredColumn, Unanchored},
+};
+use rag::load::{Rejected, Unread};
+use std::collections::BTreeSet;
+use store::{ArtifactStore, NoLayout};
+
+/// What stands in the dataset's file.
+pub(crate) struct Imported {
+    /// The questions; none if they are to be generated.
+    pub(crate) dataset: Option<Dataset>,
+    /// The columns of the file that are not used.
+    ignored: Vec<IgnoredColumn>,
+}
+
+impl Imported {
+    /// No questions: none are asked for, or the file is a mistake.
+    fn nothing() -> Self {
+        Self { dataset: Some(Dataset::default()), ignored: Vec::new() }
+    }
+}
+
+/// What a run asks, and the documents that it asks about.
+pub(super) struct Asked {
+    pub(super) questions: Vec<Question>,
+    /// What the dataset's file holds, or would if it were written.
+    pub(super) report: DatasetReport,
+    pub(super) corpus: Corpus,
+}
+
+/// Reads the dataset's file, if there is one.
+pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Result<Imported, Error> {
+    let Some(spec) = &session.experiment.dataset else { return Ok(Imported::nothing()) };
+    let is_url = spec.path.contains("://");
+    let shown = if is_url { spec.path.clone() } else { session.experiment.path(&spec.path).display().to_string() };
+    let Some(bytes) = dataset_bytes(session, &spec.path).await? else {
+        match &spec.generate {
+            Some(_) if !is_url => return Ok(Imported { dataset: None, ignored: Vec::new() }),
+            Some(_) => mistakes.push(format!(
+                "dataset.path: there is no {shown}, and questions are generated into files only: give a path, then \
+                 `reverie golden export FILE --to {shown}`"
+            )),
+            None => mistakes.push(format!(
+                "dataset.path: {shown} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]"
+            )),
+        }
+        return Ok(Imported::nothing());
+    };
+    match DatasetFile::read(&spec.path, &bytes) {
+        Ok(file) if file.dataset.questions.is_empty() => {
+            mistakes.push(format!("dataset.path: {shown} holds no question"));
+            Ok(Imported::nothing())
+        }
+        Ok(file) => Ok(Imported { dataset: Some(file.dataset), ignored: file.ignored }),
+        Err(errors) => {
+            mistakes.extend(errors.iter().map(|error| format!("{shown}: {error}")));
+            Ok(Imported::nothing())
+        }
+    }
+}
+
+/// The bytes of a dataset, from this machine or an object store.
+async fn dataset_bytes(session: &Session, path: &str) -> Result<Option<Vec<u8>>, Error> {
+    if let Some((folder, name)) = path.rsplit_once('/').filter(|_| path.contains("://")) {
+        let found = ArtifactStore::open(folder, &session.setup().store_options, &NoLayout)?.get(name).await?;
+        return Ok(found.map(Vec::from));
+    }
+    let path = session.experiment.path(path);
+    match std::fs::read(&path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::file("read", &path, source)),
+    }
+}
+
+/// Looks for the evidence of imported questions in the documents, or has
+/// questions generated from these. Neither is done where it cannot work.
+pub(super) async fn read_questions(
+    session: &Session,
+    loaded: &LoadedCorpus,
+    imported: Imported,
+    found: &Found,
+    mistakes: &mut Vec<String>,
+) -> Result<Asked, Error> {
+    let Imported { dataset, ignored } = imported;
+    let to_generate = dataset.is_none();
+    let mut dataset = dataset.unwrap_or_default();
+    let report = DatasetReport::of(&dataset, ignored);
+    let corpus = read_corpus(loaded, &mut dataset, mistakes).await?;
+    if corpus.documents == 0 {
+        let rejected = corpus.rejected.iter().chain(&found.files.rejected);
+        let mut reasons: Vec<String> =
+            rejected.map(|rejected| format!("  {}: {}", rejected.path, crate::error_chain(&rejected.reason))).collect();
+        let unread = loaded.unread.iter();
+        reasons.extend(unread.map(|unread| format!("  {}: cannot be read: {}", unread.path, unread.reason)));
+        let (source, list) = (&session.experiment.corpus.source, reasons.join("\n"));
+        mistakes.push(format!("the corpus `{source}` holds no readable document:\n{list}"));
+    }
+    if to_generate && mistakes.is_empty() {
+        let questions = generate(session, loaded).await?;
+        let report = DatasetReport::of(&Dataset { questions: questions.clone() }, Vec::new());
+        return Ok(Asked { questions, report, corpus });
+    }
+    Ok(Asked { questions: dataset.questions, report, corpus })
+}
+
+/// Generates the golden questions and keeps them at the dataset's path.
+async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Question>, Error> {
+    let Some((spec, generate)) =
+        session.experiment.dataset.as_ref().and_then(|spec| Some((spec, spec.generate.as_ref()?)))
+    else {
+        return Ok(Vec::new());
+    };
+    let passages = corpus.passages().await?;
+    let mut golden = generate_golden(session, corpus, &passages, generate, |_| {}).await?;
+    golden.write(&session.experiment.path(&spec.path), false)?;
+    Ok(golden.generated.dataset.questions)
+}
+
+/// What the documents are, in numbers.
+pub(super) struct Corpus {
+    pub(super) documents: usize,
+    pub(super) text_bytes: usize,
+    pub(super) rejected: Vec<Rejected>,
+    /// Questions that were taken out of the dataset, by id.
+    pub(super) left_out: Vec<String>,
+}
+
+/// Looks through the parsed corpus, one shard at a time: counts it, and
+/// anchors the questions' evidence in it.
+async fn read_corpus(
+    loaded: &LoadedCorpus,
+    dataset: &mut Dataset,
+    mistakes: &mut Vec<String>,
+) -> Result<Corpus, Error> {
+    let mut corpus = Corpus { documents: 0, text_bytes: 0, rejected: Vec::new(), left_out: Vec::new() };
+    let mut anchoring = dataset.anchoring();
+    loaded
+        .rows(|row| match row {
+            DocumentRow::Document(document) => {
+                corpus.documents += 1;
+                corpus.text_bytes += document.text.len();
+                anchoring.visit(&document.path, &document.text);
+            }
+            DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),
+        })
+        .await?;
+    // Evidence in a file that could not be read is not wrong: its questions
+    // wait for the next run.
+    let mut waiting = BTreeSet::new();
+    for unanchored in anchoring.finish() {
+        if may_be_unread(&unanchored, &loaded.unread) {
+            waiting.insert(unanchored.question);
+        } else {
+            mistakes.push(unanchored.to_string());
+        }
+    }
+    dataset.questions.retain(|question| !waiting.contains(&question.id));
+    corpus.left_out.extend(waiting);
+    Ok(corpus)
+}
+
+/// Whether evidence that was not found may stand in what could not be read: a
+/// file, or all that is in a folder.
+fn may_be_unread(unanchored: &Unanchored, unread: &[Unread]) -> bool {
+    let document = unanchored.document.as_str();
+    unread.iter().any(|unread| {
+        let path = unread.path.as_str();
+        let is_below = document.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        document.is_empty() || path.is_empty() || is_below
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use eval::dataset::Unfound;
+
+    #[test]
+    fn only_evidence_that_may_stand_in_an_unread_file_waits() {
+        let evidence = |document: &str| Unanchored {
+            question: "q".into(),
+            document: document.into(),
+            quote: "words".into(),
+            reason: Unfound::Nowhere,
+        };
+        let unread =
+            [Unread { path: "a/b.txt".into(), reason: "x".into() }, Unread { path: "deep".into(), reason: "x".into() }];
+        let waits = |document: &str| may_be_unread(&evidence(document), &unread);
+        assert!(waits("a/b.txt") && waits("deep/c.txt") && waits(""));
+        assert!(!waits("a/b.txt2") && !waits("deeper/c.txt") && !waits("c.txt"));
+        assert!(!may_be_unread(&evidence(""), &[]));
+    }
+}

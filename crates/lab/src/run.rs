@@ -1,0 +1,162 @@
+//! What runs: a session's experiment as it was prepared. It does what is not
+//! done yet, puts the results together, and keeps them with what they were
+//! made from.
+
+mod execute;
+mod search;
+mod versions;
+
+pub(crate) use execute::{execute, execution};
+pub(crate) use search::check_search;
+
+use crate::{
+    Error, Prepared, Session,
+    engine::Outcome,
+    error_chain,
+    frozen::Frozen,
+    layout::{self, RunFile},
+    plan::Plan,
+    results::Results,
+    trial::Trial,
+    workspace::Claimed,
+};
+use execute::{HEALINGS, look_at};
+use serde_json::json;
+use std::sync::Arc;
+use store::upkeep::RunArtifacts;
+use versions::{corpus_version, dataset_version};
+
+/// A run that goes on.
+pub(crate) struct Run<'a> {
+    session: &'a Session,
+    prepared: &'a Prepared,
+    /// What it uses of the store.
+    claimed: Claimed,
+}
+
+/// What is executed and gathered at once: all of a run, or a step of a search.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<'a> {
+    /// The trials.
+    pub(crate) trials: &'a [Trial],
+    /// Their tasks.
+    pub(crate) plan: &'a Arc<Plan>,
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(session: &'a Session, prepared: &'a Prepared) -> Self {
+        Self { session, prepared, claimed: Claimed::new(session.workspace()) }
+    }
+
+    /// Runs to the end.
+    pub(crate) async fn to_end(mut self) -> Result<Results, Error> {
+        let results = self.run().await;
+        // The list of its artifacts says now what a run needs that came to its end.
+        self.claimed.end().await;
+        results
+    }
+
+    async fn run(&mut self) -> Result<Results, Error> {
+        let Self { session, prepared, .. } = *self;
+        let workspace = session.workspace();
+        workspace.write_run_file(&prepared.run, RunFile::Experiment, session.experiment.kept()).await?;
+        log_start(session, prepared);
+        let searched = search::search(self).await;
+        if let Err(error) = &searched
+            && !matches!(error, Error::Interrupted)
+        {
+            prepared.execution.log("run_failed", json!({ "error": error_chain(error) }));
+        }
+        let (outcome, results) = searched?;
+        let found = serde_json::to_vec(&results).map_err(Error::table)?;
+        let frozen = Frozen::of(session, prepared, &outcome).to_json()?;
+        workspace.write_run_file(&prepared.run, RunFile::Frozen, frozen).await?;
+        workspace.write_run_file(&prepared.run, RunFile::Results, found).await?;
+        workspace.point_to(&session.experiment.name, &prepared.run).await?;
+        log_end(prepared, &outcome, &results);
+        self.publish(&outcome).await?;
+        Ok(results)
+    }
+
+    /// Executes a part of the run and puts its results together. What turns
+    /// out to be damaged when it is read is made again.
+    async fn execute_and_gather(&mut self, part: Part<'_>) -> Result<(Outcome, Results), Error> {
+        let Self { session, prepared, .. } = *self;
+        let workspace = session.workspace();
+        let mut executed = 0;
+        for left in (0..HEALINGS).rev() {
+            let mut outcome = execute(session, &mut self.claimed, part.plan, &prepared.execution).await?;
+            outcome.executed += executed;
+            match Results::gather(session, prepared, part, &outcome).await {
+                Err(Error::Store(store::Error::Damaged { path, reason, fate }))
+                    if left > 0 && !workspace.is_reading() =>
+                {
+                    let fields = json!({ "artifacts": [path], "reason": format!("{reason}{fate}") });
+                    prepared.execution.log("artifacts_lost", fields);
+                    look_at(workspace.store(), &outcome, part.plan.sinks()).await;
+                    executed = outcome.executed;
+                }
+                gathered => return Ok((outcome, gathered?)),
+            }
+        }
+        Err(Error::table("artifacts are damaged again and again: check the disk with `reverie store verify`"))
+    }
+
+    /// Notes which artifacts the results come from, and copies the run's
+    /// folder to the store, if that is elsewhere.
+    async fn publish(&self, outcome: &Outcome) -> Result<(), Error> {
+        let Self { session, prepared, .. } = self;
+        let workspace = session.workspace();
+        let planned = prepared.plan.tasks.iter().map(crate::Task::artifact);
+        let made = outcome.outputs.values().filter(|name| layout::is_artifact(name)).cloned();
+        let list = RunArtifacts::new(planned.chain(made));
+        let bytes = serde_json::to_vec(&list).map_err(Error::table)?;
+        workspace.write_run_file(&prepared.run, RunFile::Artifacts, bytes).await?;
+        let (unsent, reason) = workspace.send_calls().await?;
+        if unsent > 0 {
+            prepared.execution.log("journal_unsent", json!({ "entries": unsent, "reason": reason }));
+        }
+        workspace.publish(&session.experiment.name, &prepared.run).await
+    }
+}
+
+/// Writes into the event log that a run begins, and what it is made from.
+fn log_start(session: &Session, prepared: &Prepared) {
+    let execution = &prepared.execution;
+    execution.log(
+        "run_started",
+        json!({
+            "run": prepared.run, "trials": prepared.trials.len(), "tasks": prepared.plan.tasks.len(),
+            "dataset": dataset_version(session, prepared), "corpus": corpus_version(session, prepared),
+        }),
+    );
+    for rejected in &prepared.rejected {
+        let fields = json!({ "path": rejected.path, "reason": crate::error_chain(&rejected.reason) });
+        execution.log("document_rejected", fields);
+    }
+    for unread in &prepared.unread {
+        execution.log("document_unread", json!({ "path": unread.path, "reason": unread.reason }));
+    }
+    if let Some(dataset) = &prepared.dataset {
+        execution.log("dataset_read", json!(dataset));
+    }
+}
+
+/// Writes into the event log how a run ended.
+fn log_end(prepared: &Prepared, outcome: &Outcome, results: &Results) {
+    let execution = &prepared.execution;
+    if let Some(budget) = results.budget.as_ref().filter(|budget| budget.reached.is_some()) {
+        execution.log("budget_reached", json!(budget));
+    }
+    if results.damaged_entries > 0 {
+        execution.log("journal_damaged", json!({ "entries": results.damaged_entries }));
+    }
+    execution.log(
+        "run_finished",
+        json!({
+            "executed": outcome.executed, "reused": outcome.reused, "failed": outcome.failed.len(),
+            "provider_errors": outcome.provider_errors, "function_errors": results.function_errors,
+            "repeated": outcome.repeated, "winner": results.winner, "partial": results.partial,
+        }),
+    );
+}

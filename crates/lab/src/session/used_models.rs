@@ -1,0 +1,74 @@
+//! Which models an experiment uses, and whether they can be used here.
+
+use super::Session;
+use crate::{Error, error_chain, spec::Experiment};
+use models::Identity;
+use rag::{Axis, Item};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The names of the models that an experiment uses.
+pub(crate) fn used_models(experiment: &Experiment) -> BTreeSet<String> {
+    let space = &experiment.space;
+    let generate = experiment.dataset.as_ref().and_then(|dataset| dataset.generate.as_ref());
+    let values = Axis::ALL.iter().flat_map(|&axis| space.on(axis));
+    let asked: Vec<String> = values
+        .flat_map(|value| value.asks(Item::default()).into_iter().map(|ask| ask.model.to_owned()).collect::<Vec<_>>())
+        .collect();
+    let named = asked.iter().map(String::as_str).chain(generate.map(|generate| generate.model.as_str()));
+    let needs: Vec<_> = experiment.evaluate.metrics.iter().map(eval::MetricConfig::needs).collect();
+    let judged = needs.iter().any(|needs| needs.judge);
+    let judges = experiment.evaluate.judges.iter().filter(|_| judged).map(String::as_str);
+    let embedder = experiment.evaluate.embedder.as_deref().filter(|_| needs.iter().any(|needs| needs.embedder));
+    named.chain(judges).chain(embedder).map(str::to_owned).collect()
+}
+
+/// What decides the answers of each model that the experiment uses; a model
+/// that cannot be used is a mistake.
+pub(crate) async fn identities(session: &Session, mistakes: &mut Vec<String>) -> BTreeMap<String, Identity> {
+    let mut identities = BTreeMap::new();
+    for name in used_models(&session.experiment) {
+        let Some(config) = session.experiment.models.get(&name) else { continue };
+        let ready = config.ready(session.context()).await;
+        match ready.and_then(|()| config.identity(session.context())) {
+            Ok(identity) => _ = identities.insert(name, identity),
+            Err(error) => mistakes.push(format!("models.{name}: {}", error_chain(&error))),
+        }
+    }
+    identities
+}
+
+/// Whether a model of an experiment, the session's or that of a run, can be
+/// used, as far as that can be told without asking it.
+pub(crate) async fn ready(session: &Session, experiment: &Experiment, name: &str) -> Result<(), Error> {
+    let Some(config) = experiment.models.get(name) else {
+        return Err(Error::Refused(vec![format!(
+            "there is no model `{name}` in the experiment file: add [models.{name}]"
+        )]));
+    };
+    Ok(config.ready(session.context()).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_used_that_something_of_the_experiment_asks() {
+        let model = |name: &str| {
+            format!("[models.{name}]\nchat.openai = {{ model = \"m\", base_url = \"http://127.0.0.1:1\" }}\n")
+        };
+        let experiment = |rest: &str| {
+            let text = format!(
+                "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n{rest}{}{}",
+                model("writer"),
+                model("judge")
+            );
+            Experiment::parse(&text, ".").unwrap()
+        };
+        let names = |rest: &str| used_models(&experiment(rest)).into_iter().collect::<Vec<_>>();
+        assert!(names("").is_empty());
+        assert_eq!(names("generator = { model = \"writer\", prompt = \"grounded\" }\n"), ["writer"]);
+        let judged = "generator = { model = \"writer\", prompt = \"grounded\" }\n[evaluate]\nmetrics = [\"faithfulness\"]\njudge = \"judge\"\n";
+        assert_eq!(names(judged), ["judge", "writer"]);
+    }
+}

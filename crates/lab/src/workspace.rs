@@ -1,0 +1,137 @@
+//! Where an experiment's things are kept: artifacts and model calls in the
+//! store, and what must be on a local disk in a folder. It is opened to be
+//! written, or only to be read.
+
+mod claimed;
+mod runs;
+
+pub(crate) use claimed::Claimed;
+
+use crate::{Error, Setup, layout, layout::LAYOUT, spec::Experiment};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+use store::{ArtifactStore, Journal, SharedJournal};
+
+/// Where an experiment's things are kept.
+pub struct Workspace {
+    /// The folder for what must be on a local disk.
+    root: PathBuf,
+    /// Where things are written that the root is not to have: it was opened to
+    /// be read.
+    scratch: Option<PathBuf>,
+    /// Artifacts.
+    store: ArtifactStore,
+    /// The root as a store: the files of runs on this machine.
+    local: ArtifactStore,
+    /// Model calls.
+    journal: SharedJournal,
+}
+
+impl Workspace {
+    /// Opens everything, and makes what is missing.
+    pub(crate) fn open(experiment: &Experiment, setup: &Setup) -> Result<Self, Error> {
+        let root =
+            setup.cluster.local_folder.clone().filter(|_| is_url(experiment)).unwrap_or_else(|| root(experiment));
+        let store = ArtifactStore::open(&Self::address(experiment), &setup.store_options, LAYOUT)?;
+        std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
+        let journal = Arc::new(Journal::open(root.join(Journal::FILE))?);
+        let (local, journal) = if store.is_remote() {
+            let local = ArtifactStore::open(&root.to_string_lossy(), &[], LAYOUT)?;
+            (local, SharedJournal::new(journal, store.clone()))
+        } else {
+            (store.clone(), SharedJournal::from(journal))
+        };
+        Ok(Self { root, scratch: None, store, local, journal })
+    }
+
+    /// Opens everything to be read; what is written goes into `scratch`.
+    pub(crate) fn open_to_read(experiment: &Experiment, setup: &Setup, scratch: &Path) -> Result<Self, Error> {
+        let home = root(experiment);
+        if !is_url(experiment) && !home.is_dir() {
+            let (experiment, place) = (experiment.name.clone(), home.display().to_string());
+            return Err(Error::NoRun { experiment, what: "finished run", place });
+        }
+        let base = ArtifactStore::open_to_read(&Self::address(experiment), &setup.store_options, LAYOUT)?;
+        let kept = home.join(Journal::FILE);
+        let kept = kept.is_file().then(|| Journal::open_to_read(&kept)).transpose()?;
+        let written = Arc::new(Journal::open(scratch.join(Journal::FILE))?);
+        let journal = SharedJournal::to_read(written, kept, base.is_remote().then(|| base.clone()));
+        let store = base.with_scratch(&scratch.join("store"))?;
+        let (root, local) = if base.is_remote() {
+            let root = scratch.join("local");
+            let local = ArtifactStore::open(&root.to_string_lossy(), &[], LAYOUT)?;
+            (root, local)
+        } else {
+            (home, store.clone())
+        };
+        Ok(Self { root, scratch: Some(scratch.to_owned()), store, local, journal })
+    }
+
+    /// Where an experiment's store is: a folder or a URL.
+    pub fn address(experiment: &Experiment) -> String {
+        if is_url(experiment) { experiment.store.clone() } else { root(experiment).display().to_string() }
+    }
+
+    /// Where an experiment's journal of model calls is.
+    pub fn journal_path(experiment: &Experiment) -> PathBuf {
+        root(experiment).join(Journal::FILE)
+    }
+
+    /// Whether it was opened to be read.
+    pub fn is_reading(&self) -> bool {
+        self.scratch.is_some()
+    }
+
+    /// The journal of model calls; machines share it if the store is an object
+    /// store.
+    pub fn journal(&self) -> &SharedJournal {
+        &self.journal
+    }
+
+    /// Where artifacts are.
+    pub(crate) fn store(&self) -> &ArtifactStore {
+        &self.store
+    }
+
+    /// The folder for what must be on a local disk.
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of files that are of no use later.
+    pub(crate) fn scratch_folder(&self) -> PathBuf {
+        layout::scratch_folder(self.written())
+    }
+
+    /// The folder that may be written to.
+    fn written(&self) -> &Path {
+        self.scratch.as_deref().unwrap_or(&self.root)
+    }
+
+    /// Finds out whether the store can be used, and sends it what an earlier
+    /// run could not.
+    pub(crate) async fn reach(&self) -> Result<(), Error> {
+        match self.store.probe().await {
+            Err(error @ store::Error::Access { .. }) => return Err(Error::Refused(vec![error.to_string()])),
+            probed => probed?,
+        }
+        // What cannot be sent stays where it is, and the run's end tells.
+        let _ = self.journal.flush().await;
+        Ok(())
+    }
+}
+
+/// The folder for what must be on a local disk: the store itself unless it is
+/// an object store.
+fn root(experiment: &Experiment) -> PathBuf {
+    if is_url(experiment) { experiment.path(".reverie") } else { experiment.path(&experiment.store) }
+}
+
+fn is_url(experiment: &Experiment) -> bool {
+    experiment.store.contains("://")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! What one piece of work uses of a store, such as a run: claimed before it
+//! looks whether that is there, so that nobody removes what is about to be
+//! reused.
+
+use super::Workspace;
+use store::{ArtifactStore, Error, upkeep::Claim};
+
+/// The artifacts that one piece of work claims, for as long as it lives.
+pub(crate) struct Claimed {
+    store: ArtifactStore,
+    /// A store that is only read is left as it is.
+    is_reading: bool,
+    /// Once there is something to claim.
+    claim: Option<Claim>,
+}
+
+impl Claimed {
+    /// Claims nothing yet.
+    pub(crate) fn new(workspace: &Workspace) -> Self {
+        Self { store: workspace.store.clone(), is_reading: workspace.is_reading(), claim: None }
+    }
+
+    /// Adds artifacts of a run, whether they are there or not.
+    pub(crate) async fn add(&mut self, run: &str, artifacts: impl Iterator<Item = String>) -> Result<(), Error> {
+        if self.is_reading {
+            return Ok(());
+        }
+        let claim = match self.claim.take() {
+            Some(claim) => claim,
+            None => Claim::begin(&self.store).await?,
+        };
+        self.claim.insert(claim).add(run, artifacts).await
+    }
+
+    /// How many others use the store now, where it is one whose runs do not
+    /// wait for each other: machines that share an object store only find what
+    /// others have finished.
+    pub(crate) async fn others(&self) -> usize {
+        match &self.claim {
+            // Nothing depends on it: a store that cannot be listed fails elsewhere.
+            Some(claim) if self.store.is_remote() => claim.others().await.unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
+    /// Ends the claim: nothing of it is used any more.
+    pub(crate) async fn end(self) {
+        if let Some(claim) = self.claim {
+            // It ends by itself where that fails.
+            let _ = claim.end().await;
+        }
+    }
+}

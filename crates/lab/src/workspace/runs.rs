@@ -1,0 +1,140 @@
+//! A run's folder. It is written on this machine, and where the store is an
+//! object store it is copied there when the run ends: every machine shows the
+//! same leaderboard, whoever ran.
+//!
+//! `runs/<run>/` and `runs/<name>.latest` are the only names that are written
+//! more than once: the same plan is the same run.
+
+use super::Workspace;
+use crate::{
+    Error,
+    layout::{self, RunFile},
+};
+use std::path::PathBuf;
+use store::EventLog;
+
+impl Workspace {
+    /// The folder of a run on this machine.
+    pub fn run_folder(&self, run: &str) -> PathBuf {
+        layout::run_folder(&self.root, run)
+    }
+
+    /// Writes a file into a run's folder on this machine, with its checksum.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub async fn write_run_file(&self, run: &str, file: RunFile, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
+        let bytes: Vec<u8> = bytes.into();
+        Ok(self.local.replace(&layout::run_file(run, file), bytes).await?)
+    }
+
+    /// Opens a run's event log, in a folder that may be written to.
+    pub(crate) fn event_log(&self, run: &str) -> Result<EventLog, Error> {
+        let folder = layout::run_folder(self.written(), run);
+        std::fs::create_dir_all(&folder).map_err(|source| Error::file("create", &folder, source))?;
+        Ok(EventLog::open(RunFile::Events.within(&folder))?)
+    }
+
+    /// Says on this machine that a run of an experiment is the last one.
+    pub(crate) async fn point_to(&self, experiment: &str, run: &str) -> Result<(), Error> {
+        Ok(self.local.replace(&layout::latest(experiment), run.to_owned()).await?)
+    }
+
+    /// The id of the last finished run of an experiment, its folder on this
+    /// machine.
+    pub(crate) async fn latest_run(&self, experiment: &str) -> Result<String, Error> {
+        self.fetch_latest(experiment).await?;
+        let pointer = self.root.join(layout::latest(experiment));
+        let run = std::fs::read_to_string(&pointer).map_err(|_| {
+            let (experiment, place) = (experiment.to_owned(), self.store.location().to_string());
+            Error::NoRun { experiment, what: "finished run", place }
+        })?;
+        for file in [RunFile::Results, RunFile::Frozen] {
+            // Compared with its checksum: an error if it is not what was written.
+            self.local.check(&layout::run_file(run.trim(), file)).await?;
+        }
+        Ok(run.trim().to_owned())
+    }
+
+    /// Sends the store what of the journal it does not have, if it is
+    /// elsewhere. Returns how many calls could not be sent, and why.
+    pub(crate) async fn send_calls(&self) -> Result<(u64, Option<String>), Error> {
+        if !self.store.is_remote() {
+            return Ok((0, None));
+        }
+        let unsent = match self.journal.flush().await {
+            Ok(unsent) => unsent,
+            Err(_) => self.journal.n_unsent()?,
+        };
+        Ok((unsent, self.journal.problem()))
+    }
+
+    /// Copies a run's folder to the store, if that is elsewhere, and says there
+    /// that it is the experiment's last run.
+    pub(crate) async fn publish(&self, experiment: &str, run: &str) -> Result<(), Error> {
+        if !self.store.is_remote() {
+            return Ok(());
+        }
+        for file in RunFile::ALL {
+            self.publish_file(run, file).await?;
+        }
+        // Last: whoever finds the run finds all of it.
+        Ok(self.store.replace(&layout::latest(experiment), run.to_owned()).await?)
+    }
+
+    /// Copies a file of a run's folder to the store, if that is elsewhere and
+    /// there is such a file.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn publish_file(&self, run: &str, file: RunFile) -> Result<(), Error> {
+        if !self.store.is_remote() {
+            return Ok(());
+        }
+        let path = file.within(&self.run_folder(run));
+        match std::fs::read(&path) {
+            Ok(bytes) => Ok(self.store.replace(&layout::run_file(run, file), bytes).await?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            Err(source) => Err(Error::file("read", &path, source)),
+        }
+    }
+
+    /// Brings the last run's results and experiment to this machine, if the
+    /// store is elsewhere and knows of one.
+    async fn fetch_latest(&self, experiment: &str) -> Result<(), Error> {
+        if !self.store.is_remote() {
+            return Ok(());
+        }
+        self.store.probe().await?;
+        let pointer = layout::latest(experiment);
+        let Some(run) = self.store.get(&pointer).await? else { return Ok(()) };
+        let run = String::from_utf8_lossy(&run).trim().to_owned();
+        // A run of this machine that could not be copied there is the newer one.
+        let theirs = self.store.get(&layout::run_file(&run, RunFile::Results)).await?;
+        if let Some(ours) = self.local.get(&pointer).await? {
+            let ours = layout::run_file(String::from_utf8_lossy(&ours).trim(), RunFile::Results);
+            let ours = self.local.get(&ours).await?;
+            if finished_ms(ours.as_deref()) > finished_ms(theirs.as_deref()) {
+                return Ok(());
+            }
+        }
+        for file in [RunFile::Experiment, RunFile::Frozen] {
+            if let Some(bytes) = self.store.get(&layout::run_file(&run, file)).await? {
+                self.write_run_file(&run, file, bytes).await?;
+            }
+        }
+        if let Some(bytes) = theirs {
+            self.write_run_file(&run, RunFile::Results, bytes).await?;
+        }
+        self.point_to(experiment, &run).await
+    }
+}
+
+/// When a run finished, by its results; none of what cannot be read.
+fn finished_ms(results: Option<&[u8]>) -> Option<i64> {
+    #[derive(serde::Deserialize)]
+    struct Finished {
+        time_ms: i64,
+    }
+    serde_json::from_slice::<Finished>(results?).ok().map(|finished| finished.time_ms)
+}

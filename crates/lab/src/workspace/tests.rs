@@ -1,0 +1,123 @@
+//! A workspace on a folder, and on a store that is elsewhere.
+
+use super::*;
+use crate::layout::RunFile;
+use models::ModelDirectory;
+
+type TestResult = Result<(), Box<dyn std::error::Error>>;
+
+fn experiment(folder: &Path, store: &str) -> Experiment {
+    let text = format!(
+        "name = \"x\"\nstore = \"{store}\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n"
+    );
+    Experiment::parse(&text, folder).unwrap()
+}
+
+fn setup(folder: &Path) -> Setup {
+    Setup::new(ModelDirectory::new(folder.join("models"), Vec::new()), Arc::new(|_| None))
+}
+
+fn open(folder: &Path, store: &str) -> Result<Workspace, Error> {
+    Workspace::open(&experiment(folder, store), &setup(folder))
+}
+
+/// Writes what a finished run leaves, as far as others read it.
+async fn finish(workspace: &Workspace, run: &str, time_ms: i64) -> Result<(), Error> {
+    workspace.write_run_file(run, RunFile::Frozen, "{}").await?;
+    workspace.write_run_file(run, RunFile::Results, format!("{{\"time_ms\":{time_ms}}}")).await?;
+    workspace.point_to("x", run).await
+}
+
+#[tokio::test]
+async fn the_last_run_is_the_one_that_was_pointed_to() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "store")?;
+    assert!(matches!(workspace.latest_run("x").await, Err(Error::NoRun { what: "finished run", .. })));
+    finish(&workspace, "x-1", 1).await?;
+    finish(&workspace, "x-2", 2).await?;
+    assert_eq!(workspace.latest_run("x").await?, "x-2");
+    assert!(workspace.latest_run("y").await.is_err(), "each experiment has its own");
+    assert_eq!(workspace.run_folder("x-2"), folder.path().join("store/runs/x-2"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_file_that_is_not_what_was_written_is_refused() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "store")?;
+    finish(&workspace, "x-1", 1).await?;
+    std::fs::write(RunFile::Results.within(&workspace.run_folder("x-1")), "{\"time_ms\":9}")?;
+    assert!(matches!(workspace.latest_run("x").await, Err(Error::Store(store::Error::Damaged { .. }))));
+    Ok(())
+}
+
+#[tokio::test]
+async fn who_only_reads_makes_nothing_in_the_store() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let (experiment, setup) = (experiment(folder.path(), "store"), setup(folder.path()));
+    let scratch = folder.path().join("scratch");
+    let missing = Workspace::open_to_read(&experiment, &setup, &scratch);
+    assert!(matches!(missing, Err(Error::NoRun { .. })), "there is no store, and none is made");
+    finish(&Workspace::open(&experiment, &setup)?, "x-1", 1).await?;
+
+    let reading = Workspace::open_to_read(&experiment, &setup, &scratch)?;
+    assert!(reading.is_reading());
+    assert_eq!(reading.latest_run("x").await?, "x-1");
+    reading.event_log("loading")?;
+    assert!(scratch.join("runs/loading").is_dir() && !folder.path().join("store/runs/loading").exists());
+    let mut claimed = Claimed::new(&reading);
+    claimed.add("x-1", ["artifacts/ab/x.parquet".to_owned()].into_iter()).await?;
+    assert!(!folder.path().join("store/leases").exists(), "it claims nothing");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_claim_is_there_until_the_work_ends() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "store")?;
+    let leases = || std::fs::read_dir(folder.path().join("store/leases")).map_or(0, Iterator::count);
+    let mut claimed = Claimed::new(&workspace);
+    assert_eq!(leases(), 0, "nothing is claimed yet");
+    claimed.add("x-1", ["artifacts/ab/x.parquet".to_owned()].into_iter()).await?;
+    claimed.add("x-1", ["artifacts/cd/y.parquet".to_owned()].into_iter()).await?;
+    assert_eq!(leases(), 1, "one claim with two lists");
+    assert_eq!(claimed.others().await, 0, "runs of one folder wait for each other");
+    claimed.end().await;
+    assert_eq!(leases(), 0);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_run_is_fetched_from_a_store_that_is_elsewhere_unless_ours_is_newer() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "memory:///prefix")?;
+    assert_eq!(workspace.root(), folder.path().join(".reverie"));
+    finish(&workspace, "x-1", 1).await?;
+    assert_eq!(workspace.send_calls().await?, (0, None));
+    workspace.publish("x", "x-1").await?;
+
+    // Another machine, with nothing on its disk.
+    let other = Workspace { root: folder.path().join("other"), ..open(folder.path(), "memory:///prefix")? };
+    let other = Workspace {
+        local: ArtifactStore::open(&other.root.to_string_lossy(), &[], LAYOUT)?,
+        store: workspace.store.clone(),
+        ..other
+    };
+    assert_eq!(other.latest_run("x").await?, "x-1");
+    assert!(RunFile::Results.within(&other.run_folder("x-1")).is_file());
+
+    // A run of its own that could not be copied is the newer one.
+    finish(&other, "x-2", 2).await?;
+    assert_eq!(other.latest_run("x").await?, "x-2");
+    assert_eq!(workspace.latest_run("x").await?, "x-1");
+    Ok(())
+}
+
+#[test]
+fn the_folder_of_this_machine_is_beside_the_experiment_where_the_store_is_elsewhere() {
+    let folder = Path::new("/e");
+    assert_eq!(Workspace::address(&experiment(folder, "s")), "/e/s");
+    assert_eq!(Workspace::address(&experiment(folder, "s3://b/p")), "s3://b/p");
+    assert_eq!(Workspace::journal_path(&experiment(folder, "s")), Path::new("/e/s").join(Journal::FILE));
+    assert_eq!(Workspace::journal_path(&experiment(folder, "s3://b/p")), Path::new("/e/.reverie").join(Journal::FILE));
+}
