@@ -67,8 +67,8 @@ mod tests {
         };
         let names = |rest: &str| used_models(&experiment(rest)).into_iter().collect::<Vec<_>>();
         assert!(names("").is_empty());
-        assert_eq!(names("generator = { model = \"writer\", prompt = \"grounded\" }\n"), ["writer"]);
-        let judged = "generator = { model = \"writer\", prompt = \"grounded\" }\n[evaluate]\nmetrics = [\"faithfulness\"]\njudge = \"judge\"\n";
+        assert_eq!(names("generator = { compact = { model = \"writer\" } }\n"), ["writer"]);
+        let judged = "generator = { compact = { model = \"writer\" } }\n[evaluate]\nmetrics = [\"faithfulness\"]\njudge = \"judge\"\n";
         assert_eq!(names(judged), ["judge", "writer"]);
     }
 }
