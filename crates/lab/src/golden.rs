@@ -86,10 +86,12 @@ impl Golden {
             rejections.push(b'\n');
         }
         let name = path.display().to_string();
-        let format = Format::of_name(&name).filter(|format| *format != Format::Parquet);
-        let Some(format) = format else {
+        let Some(format) = Format::of_kept_name(&name) else {
+            let kept = Format::kept();
             return Err(Error::Refused(vec![format!(
-                "{name}: questions that are generated are written as JSONL or CSV: let the name end in .jsonl or .csv"
+                "{name}: questions that are generated are written as {}: let the name end in {}",
+                kept.titles(),
+                kept.endings()
             )]));
         };
         let questions = self.generated.dataset.export(format, Columns::Reverie).map_err(Error::table)?;

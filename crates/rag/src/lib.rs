@@ -35,10 +35,11 @@ stage::stages! {
 }
 
 pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Indexes, Item, Models};
+pub use load::Format;
 pub use pipeline::Pipeline;
 pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace};
 pub use table::ChunkTable;
-pub use types::{Answer, Chunk, Document, Format, Heading, Hit, Page, Passage, Span};
+pub use types::{Answer, Chunk, Document, Heading, Hit, Page, Passage, Span};
 
 /// What can go wrong in a stage.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -1,6 +1,7 @@
 //! The data types of the pipeline. Spans are byte offsets into a document's
 //! extracted text, always at character boundaries.
 
+use crate::load::Format;
 use models::Usage;
 use serde::{Deserialize, Serialize};
 use store::Key;
@@ -29,24 +30,6 @@ impl Span {
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
-}
-
-/// The real format of a file, whatever its name says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// Portable Document Format.
-    Pdf,
-    /// An e-book.
-    Epub,
-    /// A web page.
-    Html,
-    /// Markdown.
-    Markdown,
-    /// A word-processor file.
-    Docx,
-    /// Plain text.
-    Text,
 }
 
 /// A page of the file itself: a page of a PDF, the text between page breaks of

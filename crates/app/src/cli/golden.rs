@@ -365,7 +365,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
 
 async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, force: bool) -> Result<u8, Failure> {
     let Some(format) = Format::of_name(to) else {
-        return Err(Failure::usage(format!("`{to}` tells no format: let it end in .jsonl, .csv or .parquet")));
+        return Err(Failure::usage(format!("`{to}` tells no format: let it end in {}", Format::all().endings())));
     };
     let opened = open(file)?;
     tell_ignored(cx, &opened);
@@ -463,13 +463,15 @@ fn tell_unread(cx: &Context, corpus: &lab::LoadedCorpus) {
 
 /// The format in which a file of questions is written, by its name.
 fn writable_format(path: &Path) -> Result<Format, Failure> {
-    match Format::of_name(&path.to_string_lossy()) {
-        Some(format @ (Format::Jsonl | Format::Csv)) => Ok(format),
-        _ => Err(Failure::usage(format!(
-            "{}: questions are kept as JSONL or CSV: let the name end in .jsonl or .csv",
-            path.display()
-        ))),
-    }
+    Format::of_kept_name(&path.to_string_lossy()).ok_or_else(|| {
+        let kept = Format::kept();
+        Failure::usage(format!(
+            "{}: questions are kept as {}: let the name end in {}",
+            path.display(),
+            kept.titles(),
+            kept.endings()
+        ))
+    })
 }
 
 fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {

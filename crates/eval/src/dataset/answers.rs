@@ -28,6 +28,7 @@
 //! Columns that are not known are ignored, unless they are nearly one that is.
 
 use super::cells::{is_blank, nearly, text, texts};
+use super::format::Holds;
 use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
 use super::{ImportError, Question, rows};
 use crate::metric::words;
@@ -66,19 +67,15 @@ pub fn import_answers(name: &str, bytes: &[u8]) -> Result<Vec<AnsweredRow>, Vec<
     let fail = |faults: Vec<rows::Fault>| {
         faults.into_iter().map(|(line, message)| ImportError { file: name.to_owned(), line, message }).collect()
     };
-    if bytes.starts_with(b"PAR1") {
-        let how = "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", orient=\"records\", lines=True)`)";
-        return Err(fail(vec![(1, how.to_owned())]));
-    }
-    let (records, mut faults) = rows::read(name, bytes);
-    let is_csv = rows::shape(name, bytes) == rows::Shape::Csv;
-    if let Some(first) = records.first().filter(|_| is_csv) {
+    let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
+    let has_header = rows::has_header(name, bytes);
+    if let Some(first) = records.first().filter(|_| has_header) {
         check_columns(&first.fields, 1, &mut faults);
     }
     let mut answered = Vec::new();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     for row in &records {
-        if !is_csv {
+        if !has_header {
             check_columns(&row.fields, row.line, &mut faults);
         }
         let read = read(&row.fields, row.line, &mut faults);

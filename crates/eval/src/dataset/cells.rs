@@ -37,6 +37,17 @@ pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
     }
 }
 
+/// A cell: texts as they are, what is missing as nothing, the rest as JSON.
+pub(super) fn cell(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        // As pandas writes it.
+        Some(Value::Bool(yes)) => if *yes { "True" } else { "False" }.to_owned(),
+        Some(other) => other.to_string(),
+    }
+}
+
 /// How many letters have to be put in, taken out, replaced, or swapped with
 /// their neighbour to make one word of the other.
 fn edit_distance(left: &str, right: &str) -> usize {

@@ -1,4 +1,4 @@
-//! Writes a dataset for other programs: as CSV, JSONL or Parquet, in our own
+//! Writes a dataset for other programs, in a format of `format/`: in our own
 //! columns, those of Ragas, or those of DREAM.
 //!
 //! | columns | what |
@@ -10,41 +10,10 @@
 //! Lists are JSON in CSV and lists of strings in Parquet. Ragas has no word for
 //! a question without an answer: its reference is then empty, its contexts too.
 
-use super::{Dataset, Question};
+use super::{Dataset, Format, Question};
 use crate::generate::Kind;
-use arrow_array::{
-    ArrayRef, BooleanArray, RecordBatch, StringArray,
-    builder::{ListBuilder, StringBuilder},
-};
-use parquet::arrow::ArrowWriter;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::sync::Arc;
-
-impl Format {
-    /// The format that a file's name tells; none where it tells none.
-    pub fn of_name(name: &str) -> Option<Self> {
-        let (_, extension) = name.rsplit_once('.')?;
-        match extension.to_ascii_lowercase().as_str() {
-            "jsonl" | "ndjson" => Some(Self::Jsonl),
-            "csv" => Some(Self::Csv),
-            "parquet" => Some(Self::Parquet),
-            _ => None,
-        }
-    }
-}
-
-/// What a file is written as.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Format {
-    /// A JSON object on each line.
-    Jsonl,
-    /// With a header.
-    Csv,
-    /// A table with lists.
-    Parquet,
-}
 
 /// Whose columns are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,19 +47,7 @@ impl Dataset {
     /// None that a dataset can cause; the writers' types have some.
     pub fn export(&self, format: Format, columns: Columns) -> Result<Vec<u8>, ExportError> {
         let rows: Vec<Map<String, Value>> = self.questions.iter().map(|question| row(question, columns)).collect();
-        let fail = |reason: String| ExportError::Table { format, reason };
-        match format {
-            Format::Jsonl => {
-                let mut out = Vec::new();
-                for row in &rows {
-                    serde_json::to_writer(&mut out, row).map_err(|error| fail(error.to_string()))?;
-                    out.push(b'\n');
-                }
-                Ok(out)
-            }
-            Format::Csv => csv(&rows, columns).map_err(|error| fail(error.to_string())),
-            Format::Parquet => parquet(&rows, columns).map_err(fail),
-        }
+        format.file().write(&rows, names(columns)).map_err(|reason| ExportError::Table { format, reason })
     }
 }
 
@@ -170,60 +127,6 @@ fn evolution(kind: Kind) -> &'static str {
         Kind::SingleHopAbstract => "reasoning",
         Kind::Conditional => "conditional",
         Kind::MultiHop | Kind::Comparative => "multi_context",
-    }
-}
-
-fn csv(rows: &[Map<String, Value>], columns: Columns) -> Result<Vec<u8>, csv::Error> {
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(names(columns))?;
-    for row in rows {
-        writer.write_record(names(columns).iter().map(|name| cell(row.get(*name))))?;
-    }
-    writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
-}
-
-/// A cell: texts as they are, what is missing as nothing, the rest as JSON.
-pub(super) fn cell(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
-        // As pandas writes it.
-        Some(Value::Bool(yes)) => if *yes { "True" } else { "False" }.to_owned(),
-        Some(other) => other.to_string(),
-    }
-}
-
-fn parquet(rows: &[Map<String, Value>], columns: Columns) -> Result<Vec<u8>, String> {
-    let arrays: Vec<(&str, ArrayRef, bool)> =
-        names(columns).iter().map(|name| (*name, column(rows, name), true)).collect();
-    let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(|error| error.to_string())?;
-    let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).map_err(|error| error.to_string())?;
-    writer.write(&batch).and_then(|()| writer.close()).map_err(|error| error.to_string())?;
-    Ok(bytes)
-}
-
-/// A column by what its name holds: lists of strings, truth values, or texts
-/// (with JSON for what has parts).
-fn column(rows: &[Map<String, Value>], name: &str) -> ArrayRef {
-    let values = rows.iter().map(|row| row.get(name).filter(|value| !value.is_null()));
-    match name {
-        "tags" | "contexts" | "reference_contexts" => {
-            let mut list = ListBuilder::new(StringBuilder::new());
-            for value in values {
-                for item in value.and_then(Value::as_array).into_iter().flatten() {
-                    list.values().append_value(item.as_str().unwrap_or_default());
-                }
-                list.append(true);
-            }
-            Arc::new(list.finish())
-        }
-        // A field that is left out has its default.
-        "answerable" => {
-            Arc::new(values.map(|value| Some(value.and_then(Value::as_bool).unwrap_or(true))).collect::<BooleanArray>())
-        }
-        "episode_done" => Arc::new(values.map(|value| value.and_then(Value::as_bool)).collect::<BooleanArray>()),
-        _ => Arc::new(values.map(|value| value.map(|value| cell(Some(value)))).collect::<StringArray>()),
     }
 }
 

@@ -7,22 +7,23 @@
 //! questions as they should be, nothing is written.
 
 use super::columns::{DatasetReport, IgnoredColumn};
-use super::export::cell;
+use super::format::Before;
 use super::import::{self, ImportError, Imported};
-use super::rows::{self, Raw, Row, Shape};
+use super::rows::{self, Row};
 use super::{Dataset, Question};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use std::ops::Range;
-
-/// A question to be written: its row in the file, if it has one, and the
-/// fields that are not what the row says.
-type Changed = (Option<usize>, Vec<(String, Value)>);
 
 /// Why questions cannot be written into the file that they were read from.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnwritableFile {
+    /// Its format cannot be changed in place.
+    #[error("{file}: a file of this format is only read: write the questions as {}", super::Format::kept().titles())]
+    NotInPlace {
+        /// The file.
+        file: String,
+    },
     /// There are none left.
     #[error("{file}: no question would be left in it: remove the file yourself")]
     Empty {
@@ -112,12 +113,10 @@ impl DatasetFile {
             let row = known.get(question.id.as_str()).copied();
             changed.push((row, row.map_or_else(|| all_fields(question), |i| self.changes(i, question))));
         }
-        let bytes = match self.layout.shape {
-            Shape::Jsonl => self.jsonl(&changed)?,
-            Shape::Csv => {
-                self.csv(&changed).map_err(|source| UnwritableFile::Csv { file: self.name.clone(), source })?
-            }
+        let Some(rewrite) = self.layout.format.file().rewrite() else {
+            return Err(UnwritableFile::NotInPlace { file: self.name.clone() });
         };
+        let bytes = rewrite(&Before { name: &self.name, rows: &self.rows, layout: &self.layout }, &changed)?;
         self.verify(&bytes)?;
         Ok(bytes)
     }
@@ -170,50 +169,6 @@ impl DatasetFile {
         changes
     }
 
-    fn jsonl(&self, changed: &[Changed]) -> Result<Vec<u8>, UnwritableFile> {
-        let mut out = self.layout.mark().to_vec();
-        for (row, changes) in changed {
-            let line = match row.map(|i| &self.rows[i].raw) {
-                Some(Raw::Line(line)) => line.clone(),
-                _ => "{}".to_owned(),
-            };
-            let line =
-                with_members(&line, changes).ok_or_else(|| UnwritableFile::NoObject { file: self.name.clone() })?;
-            out.extend(line.bytes());
-            out.extend(self.layout.line_end.bytes());
-        }
-        Ok(out)
-    }
-
-    fn csv(&self, changed: &[Changed]) -> Result<Vec<u8>, csv::Error> {
-        let mut header = self.layout.header.clone();
-        for (name, _) in changed.iter().flat_map(|(_, changes)| changes) {
-            if !header.iter().any(|known| known.trim() == name) {
-                header.push(name.clone());
-            }
-        }
-        let place: HashMap<&str, usize> = header.iter().enumerate().rev().map(|(i, name)| (name.trim(), i)).collect();
-        let terminator =
-            if self.layout.line_end == "\r\n" { csv::Terminator::CRLF } else { csv::Terminator::Any(b'\n') };
-        let mut writer = csv::WriterBuilder::new()
-            .delimiter(self.layout.delimiter)
-            .terminator(terminator)
-            .from_writer(self.layout.mark().to_vec());
-        writer.write_record(&header)?;
-        for (row, changes) in changed {
-            let mut cells = match row.map(|i| &self.rows[i].raw) {
-                Some(Raw::Cells(cells)) => cells.clone(),
-                _ => Vec::new(),
-            };
-            cells.resize(header.len(), String::new());
-            for (name, value) in changes {
-                cells[place[name.as_str()]] = cell(Some(value));
-            }
-            writer.write_record(&cells)?;
-        }
-        writer.into_inner().map_err(|error| csv::Error::from(error.into_error()))
-    }
-
     /// Refuses bytes that would not be read as the questions that they hold.
     fn verify(&self, bytes: &[u8]) -> Result<(), UnwritableFile> {
         let file = || self.name.clone();
@@ -243,90 +198,6 @@ fn all_fields(question: &Question) -> Vec<(String, Value)> {
         Ok(Value::Object(fields)) => fields.into_iter().collect(),
         _ => Vec::new(),
     }
-}
-
-/// A JSON object's text with some members replaced or added at its end. All
-/// else stays as it was written, to the digit. None if it is no object.
-fn with_members(line: &str, changes: &[(String, Value)]) -> Option<String> {
-    if changes.is_empty() {
-        return Some(line.trim().to_owned());
-    }
-    let mut text = line.trim().to_owned();
-    let members = members(&text)?;
-    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
-    let mut added = String::new();
-    for (name, value) in changes {
-        match members.iter().rev().find(|(known, _)| known == name) {
-            Some((_, range)) => edits.push((range.clone(), value.to_string())),
-            None => {
-                if !(members.is_empty() && added.is_empty()) {
-                    added.push_str(", ");
-                }
-                added.push_str(&format!("{}: {value}", Value::String(name.clone())));
-            }
-        }
-    }
-    let end = text.rfind('}')?;
-    let inner_end = text[..end].trim_end().len();
-    edits.push((inner_end..inner_end, added));
-    edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
-    for (range, value) in edits {
-        text.replace_range(range, &value);
-    }
-    Some(text)
-}
-
-/// The members of a JSON object, which is known to be one: names, and where
-/// their values are.
-fn members(text: &str) -> Option<Vec<(String, Range<usize>)>> {
-    let bytes = text.as_bytes();
-    let mut found = Vec::new();
-    let mut at = text.find('{')? + 1;
-    loop {
-        at += bytes[at..].iter().position(|byte| !byte.is_ascii_whitespace() && *byte != b',')?;
-        if bytes[at] == b'}' {
-            return Some(found);
-        }
-        let name_end = value_end(bytes, at)?;
-        let name: String = serde_json::from_str(&text[at..name_end]).ok()?;
-        at = name_end + bytes[name_end..].iter().position(|byte| *byte == b':')? + 1;
-        at += bytes[at..].iter().position(|byte| !byte.is_ascii_whitespace())?;
-        let end = value_end(bytes, at)?;
-        found.push((name, at..end));
-        at = end;
-    }
-}
-
-/// The end of the JSON value that begins here.
-fn value_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let mut depth = 0usize;
-    let mut in_text = false;
-    let mut at = start;
-    while let Some(&byte) = bytes.get(at) {
-        match byte {
-            b'\\' if in_text => at += 1,
-            b'"' => {
-                in_text = !in_text;
-                if !in_text && depth == 0 {
-                    return Some(at + 1);
-                }
-            }
-            _ if in_text => {}
-            b'{' | b'[' => depth += 1,
-            b'}' | b']' if depth == 0 => return Some(at),
-            b'}' | b']' => {
-                depth -= 1;
-                if depth == 0 {
-                    return Some(at + 1);
-                }
-            }
-            b',' if depth == 0 => return Some(at),
-            byte if depth == 0 && byte.is_ascii_whitespace() => return Some(at),
-            _ => {}
-        }
-        at += 1;
-    }
-    Some(bytes.len())
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@
 
 use super::cells::{boolean, is_blank, nearly, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
+use super::format::Holds;
 use super::{Dataset, Evidence, Question, question_id, rows};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -90,17 +91,17 @@ pub(super) struct Imported {
 }
 
 pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {
-    let (rows, mut faults) = rows::read(name, bytes);
-    let is_csv = rows::shape(name, bytes) == rows::Shape::Csv;
+    let (rows, mut faults) = rows::read(name, bytes, Holds::Questions);
+    let has_header = rows::has_header(name, bytes);
     let mut dataset = Dataset::default();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
-    if let Some(first) = rows.first().filter(|_| is_csv) {
+    if let Some(first) = rows.first().filter(|_| has_header) {
         // Every row has the header's columns: their faults are told once.
         check_columns(&first.fields, 1, &mut faults);
     }
     for row in &rows {
         let n_faults = faults.len();
-        if !is_csv {
+        if !has_header {
             check_columns(&row.fields, row.line, &mut faults);
         }
         let question = read_question(&row.fields, row.line, &mut faults);

@@ -10,7 +10,7 @@
 
 use super::{
     Chunker,
-    outline::{Outline, keeps_headings, link},
+    outline::{Outline, link},
     split::{Cut, Joiner, Splitter, check_sizes, trim},
     tokens::TokenCounter,
 };
@@ -82,7 +82,7 @@ struct Structure {
 impl Chunker for Markdown {
     async fn chunk(&self, document: &Document) -> Result<Vec<Chunk>, Error> {
         let text = &document.text;
-        let structure = if keeps_headings(document.format) {
+        let structure = if document.format.keeps_headings() {
             Structure::of(text)
         } else {
             let whole = Span { start: 0, end: text.len() };

@@ -1,7 +1,7 @@
 //! Names what a chunk belongs to: its page, its book, and the headings above
 //! its text. Computed once per document, then asked per chunk.
 
-use crate::{Chunk, Document, Format, Span};
+use crate::{Chunk, Document, Span};
 
 /// Between the headings of a path.
 const SEPARATOR: &str = " > ";
@@ -144,19 +144,10 @@ pub(super) fn link(chunks: &mut [Chunk]) {
     }
 }
 
-/// Whether the document's text has Markdown headings. In others a `#` is a
-/// comment or a number sign.
-pub(super) fn keeps_headings(format: Format) -> bool {
-    match format {
-        Format::Markdown | Format::Html | Format::Epub | Format::Docx => true,
-        Format::Pdf | Format::Text => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Heading, Page, chunk::conformance::text_document, load::markdown_headings};
+    use crate::{Format, Heading, Page, chunk::conformance::text_document, load::markdown_headings};
 
     fn document(text: &str) -> Document {
         let headings = markdown_headings(text);

@@ -5,12 +5,43 @@
 
 use super::archive::Archive;
 use super::docx_body::Body;
+use super::format::{Entries, FileFormat, Sign};
 use super::xml::{self, Node, Xml};
 use super::{Limits, LoadError, Parsed};
 use std::collections::HashMap;
 
+/// The format, for the list in [`super`].
+pub(super) struct Reader;
+
+impl FileFormat for Reader {
+    fn extensions(&self) -> &'static [&'static str] {
+        &["docx"]
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Archive(is_docx)
+    }
+
+    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+        parse(bytes, limits)
+    }
+
+    fn keeps_headings(&self) -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    fn sample(&self) -> super::format::sample::Sample {
+        tests::sample()
+    }
+}
+
+fn is_docx(entries: &Entries<'_>) -> bool {
+    entries.has("word/document.xml") || (entries.has("[Content_Types].xml") && entries.has_folder("word/"))
+}
+
 /// Reads a DOCX file.
-pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
     let main = main_part(&mut archive, limits)?;
     let folder = main.rsplit_once('/').map_or("", |(folder, _)| folder);
@@ -201,6 +232,36 @@ fn core_properties(text: &str, limits: &Limits) -> Result<(Option<String>, Optio
 mod tests {
     use super::super::archive::tests::zipped;
     use super::*;
+    use crate::load::format::sample::Sample;
+
+    const DOCX: &[(&str, &str)] = &[
+        ("[Content_Types].xml", "<Types/>"),
+        (
+            "docProps/core.xml",
+            "<cp:coreProperties><dc:title>Mills</dc:title><dc:creator>A. Writer</dc:creator></cp:coreProperties>",
+        ),
+        (
+            "word/styles.xml",
+            "<w:styles><w:style w:type='paragraph' w:styleId='H1'><w:name w:val='heading 1'/></w:style>
+         <w:style w:type='paragraph' w:styleId='H2'><w:name w:val='heading 2'/></w:style></w:styles>",
+        ),
+        (
+            "word/document.xml",
+            "<w:document><w:body><w:p><w:pPr><w:pStyle w:val='H1'/></w:pPr><w:r><w:t>Mills</w:t></w:r></w:p>
+         <w:p><w:r><w:t xml:space='preserve'>A mill </w:t></w:r><w:r><w:t>grinds rye.</w:t><w:tab/><w:t>Ünïcode</w:t></w:r></w:p>
+         <w:p><w:pPr><w:numPr><w:ilvl w:val='0'/><w:numId w:val='1'/></w:numPr></w:pPr><w:r><w:t>wheel</w:t></w:r></w:p>
+         <w:tbl><w:tr><w:tc><w:p><w:r><w:t>part</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>m</w:t></w:r></w:p></w:tc></w:tr>
+         <w:tr><w:tc><w:p><w:r><w:t>wheel</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>3</w:t></w:r></w:p></w:tc></w:tr></w:tbl>
+         <w:p><w:r><w:br w:type='page'/></w:r></w:p>
+         <w:p><w:pPr><w:pStyle w:val='H2'/></w:pPr><w:r><w:t>Parts</w:t></w:r></w:p><w:p><w:r><w:t>Second page.</w:t></w:r></w:p>
+         </w:body></w:document>",
+        ),
+    ];
+
+    /// What the format's output is pinned for.
+    pub(super) fn sample() -> Sample {
+        Sample::archive("a.docx", DOCX)
+    }
 
     const STYLES: &str = "<w:styles><w:style w:styleId='Kop1'><w:name w:val='heading 1'/></w:style>
         <w:style w:styleId='Mine'><w:name w:val='Mine'/><w:basedOn w:val='Kop2'/></w:style>

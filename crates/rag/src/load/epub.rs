@@ -7,6 +7,7 @@
 
 use super::archive::Archive;
 use super::element::Boilerplate;
+use super::format::{Entries, FileFormat, Sign};
 use super::headings::{self, Contents};
 use super::markup::{Markdown, Writer};
 use super::package::{self, Entry, Package};
@@ -15,8 +16,38 @@ use super::{Limits, LoadError, Parsed, html};
 use crate::types::{Heading, Page, Span};
 use std::collections::{HashMap, HashSet};
 
+/// The format, for the list in [`super`].
+pub(super) struct Reader;
+
+impl FileFormat for Reader {
+    fn extensions(&self) -> &'static [&'static str] {
+        &["epub"]
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Archive(is_epub)
+    }
+
+    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+        parse(bytes, limits)
+    }
+
+    fn keeps_headings(&self) -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    fn sample(&self) -> super::format::sample::Sample {
+        tests::sample()
+    }
+}
+
+fn is_epub(entries: &Entries<'_>) -> bool {
+    entries.has_type("application/epub+zip") || entries.has("META-INF/container.xml")
+}
+
 /// Reads an e-book.
-pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     let mut archive = Archive::open(bytes, limits)?;
     let package = package::read(&mut archive, limits)?;
     let (contents, pages) = (by_part(&package.contents), by_part(&package.pages));
@@ -139,6 +170,36 @@ fn stream(text: &str, wanted: &HashSet<String>, limits: &Limits) -> Result<Optio
 mod tests {
     use super::super::archive::tests::zipped;
     use super::*;
+    use crate::load::format::sample::Sample;
+
+    const EPUB: &[(&str, &str)] = &[
+        ("mimetype", "application/epub+zip"),
+        ("META-INF/container.xml", "<container><rootfile full-path='b/c.opf'/></container>"),
+        (
+            "b/c.opf",
+            "<package><dc:title>Mills</dc:title><dc:creator>A. Writer</dc:creator>
+         <item id='n' href='nav.xhtml' media-type='application/xhtml+xml' properties='nav'/>
+         <item id='a' href='a.xhtml' media-type='application/xhtml+xml'/>
+         <item id='b' href='b.xhtml' media-type='application/xhtml+xml'/>
+         <itemref idref='a'/><itemref idref='b'/></package>",
+        ),
+        (
+            "b/nav.xhtml",
+            "<html><body><nav epub:type='toc'><ol><li><a href='a.xhtml'>First</a></li><li><a href='b.xhtml#s'>Second</a>
+         </li></ol></nav></body></html>",
+        ),
+        ("b/a.xhtml", "<html><body><h1>Mills</h1><p>A mill grinds rye.</p><h2>Parts</h2><p>Wheel.</p></body></html>"),
+        (
+            "b/b.xhtml",
+            "<html><body><p>Before.</p><h1 id='s'>Überall</h1><p>Rye <i>grows</i>.</p><span epub:type='pagebreak' title='7'/>
+         <p>On page 7.</p></body></html>",
+        ),
+    ];
+
+    /// What the format's output is pinned for.
+    pub(super) fn sample() -> Sample {
+        Sample::archive("a.epub", EPUB)
+    }
 
     const CONTAINER: &str = "<container><rootfiles><rootfile full-path='O/c.opf'/></rootfiles></container>";
     const OPF: &str = "<package><metadata><dc:title>The Book</dc:title><dc:creator>A. Writer</dc:creator>

@@ -3,14 +3,61 @@
 //! Title and author come from the head.
 
 use super::element::Boilerplate;
+use super::format::{FileFormat, Sign};
 use super::markup::{Markdown, Writer};
 use super::{Limits, LoadError, Parsed, nesting, text};
 use scraper::{ElementRef, Html, Node};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
+/// The format, for the list in [`super`].
+pub(super) struct Reader;
+
+impl FileFormat for Reader {
+    fn extensions(&self) -> &'static [&'static str] {
+        &["html", "htm", "xhtml"]
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Text { begins: begins_as_html, called: "a web page" }
+    }
+
+    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+        parse(bytes, limits)
+    }
+
+    fn keeps_headings(&self) -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    fn sample(&self) -> super::format::sample::Sample {
+        tests::sample()
+    }
+}
+
+/// Whether a text begins as a web page does, behind comments and what XML puts first.
+fn begins_as_html(head: &str) -> bool {
+    let mut rest = head.trim_start();
+    loop {
+        let passed = if rest.starts_with("<!--") {
+            rest.find("-->").map(|end| end + 3)
+        } else if rest.starts_with("<?xml") {
+            rest.find("?>").map(|end| end + 2)
+        } else {
+            None
+        };
+        match passed {
+            Some(end) => rest = rest[end..].trim_start(),
+            None => break,
+        }
+    }
+    let start: String = rest.chars().take(16).collect::<String>().to_ascii_lowercase();
+    ["<!doctype html", "<html", "<head>", "<body"].iter().any(|tag| start.starts_with(tag))
+}
+
 /// Reads an HTML file.
-pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     let html = text::decode(bytes, declared_encoding(bytes).as_deref());
     nesting::check(&html, limits.nesting)?;
     let document = Html::parse_document(&html);
@@ -130,6 +177,21 @@ fn declared_encoding(bytes: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::format::sample::Sample;
+
+    /// Headings, lists, tables, code, links and what is not to be read.
+    const HTML: &str = "<!DOCTYPE html><html lang='en'><head><title>Mills &amp; rye</title><meta name='author' content='A. Writer'>
+<style>p { color: red }</style><script>var x = '<p>not this</p>';</script></head><body><nav><a href='/'>Home</a></nav><main>
+<h1>Mills</h1><p>A mill <b>grinds</b> <a href='rye.html'>rye</a>,&nbsp;not&#8203; stones.<br>New line.</p><h2 id=x>Parts</h2>
+<ul><li>wheel<li>stone<ol><li>upper</li><li>lower</li></ol></ul><table><caption>Sizes</caption><tr><th>part</th><th>m</th></tr>
+<tr><td rowspan=2>wheel</td><td>3</td></tr><tr><td>4</td></tr></table><pre><code># no heading
+  grind --fine</code></pre><blockquote><p>Old <em>mills</em> turn slowly.</p></blockquote><dl><dt>rye<dd>a grass</dl>
+<h3>Empty</h3><h2>Überall</h2><p>中文句子。<img src=a.png alt='a mill'> &lt;tag&gt; 5 * 3 _x_</p></main><footer>Imprint</footer></body></html>";
+
+    /// What the format's output is pinned for.
+    pub(super) fn sample() -> Sample {
+        Sample::plain("a.html", HTML.as_bytes())
+    }
 
     fn markdown(html: &str) -> String {
         parse(html.as_bytes(), &Limits::default()).unwrap().text

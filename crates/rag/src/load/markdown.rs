@@ -1,14 +1,41 @@
 //! `load::markdown`: Markdown is kept unchanged, so that a span is also a place
 //! in the source; title, author and headings are read from it.
 
+use super::format::{FileFormat, Sign};
 use super::headings::clipped;
-use super::{LoadError, Parsed, text};
+use super::{Limits, LoadError, Parsed, text};
 use crate::types::Heading;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
+/// The format, for the list in [`super`].
+pub(super) struct Reader;
+
+impl FileFormat for Reader {
+    fn extensions(&self) -> &'static [&'static str] {
+        &["md", "markdown"]
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Name
+    }
+
+    fn parse(&self, bytes: &[u8], _: &Limits) -> Result<Parsed, LoadError> {
+        parse(bytes)
+    }
+
+    fn keeps_headings(&self) -> bool {
+        true
+    }
+
+    #[cfg(test)]
+    fn sample(&self) -> super::format::sample::Sample {
+        tests::sample()
+    }
+}
+
 /// Reads a Markdown file. The title is the front matter's, else the first
 /// first-level heading.
-pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
     let text = text::decode(bytes, None);
     let (front_matter, body) = split_front_matter(&text);
     let title = value(front_matter, "title").or_else(|| first_heading(body));
@@ -102,6 +129,13 @@ fn first_heading(body: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::format::sample::Sample;
+    use crate::pins_tests::text;
+
+    /// What the format's output is pinned for.
+    pub(super) fn sample() -> Sample {
+        Sample::plain("a.md", format!("---\ntitle: Mills\n---\n{}", text()).as_bytes())
+    }
 
     #[test]
     fn text_is_kept_and_the_first_heading_is_the_title() {

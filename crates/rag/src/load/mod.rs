@@ -2,23 +2,18 @@
 
 mod archive;
 mod bookmarks;
-mod docx;
 mod docx_body;
 mod element;
-mod epub;
 mod filter;
+mod format;
 mod headings;
-mod html;
 mod lines;
-mod markdown;
 mod markup;
 mod nesting;
 mod package;
-mod pdf;
 mod sniff;
 mod source;
 mod table;
-mod text;
 mod walk;
 mod xml;
 
@@ -30,8 +25,33 @@ pub(crate) use markdown::headings as markdown_headings;
 pub use pdf::bind_pdfium;
 pub use source::{Links, Listing, ReadError, Source, SourceFile, Unread};
 
-use crate::types::{Document, Format, Heading, Page};
+use crate::types::{Document, Heading, Page};
+use format::{FileFormat, formats};
 use serde::{Deserialize, Serialize};
+
+// The formats, in the order in which they are tried. A new one is a file here,
+// with its `Reader`, and one line.
+formats! {
+    Pdf => pdf,
+    Epub => epub,
+    Html => html,
+    Markdown => markdown,
+    Docx => docx,
+    Text => text,
+}
+
+impl Format {
+    /// Whether its text has its headings as Markdown. In others a `#` is a
+    /// comment or a number sign.
+    pub fn keeps_headings(self) -> bool {
+        self.reader().keeps_headings()
+    }
+
+    /// The native library without which no file of this format can be read.
+    pub fn library(self) -> Option<&'static str> {
+        self.reader().library()
+    }
+}
 
 /// Raise when any parser's output changes: part of every task key.
 pub const VERSION: u32 = 2;
@@ -177,10 +197,7 @@ pub fn parse(path: &str, bytes: &[u8], limits: &Limits) -> Result<Document, Load
         headings: parsed.headings,
     };
     if document.text.trim().is_empty() {
-        return Err(LoadError::Empty(match format {
-            Format::Pdf => "no text could be extracted (scanned pages need OCR first)".to_owned(),
-            _ => "the file holds only white space or pictures".to_owned(),
-        }));
+        return Err(LoadError::Empty(format.reader().without_text().to_owned()));
     }
     Ok(document)
 }
@@ -204,15 +221,7 @@ fn parse_format(path: &str, bytes: &[u8], limits: &Limits) -> Result<(Parsed, Fo
     }
     let format = sniff::format(path, bytes)?;
     let limits = &limits.for_file(bytes.len());
-    let parsed = std::panic::catch_unwind(|| match format {
-        Format::Pdf => pdf::parse(bytes, limits),
-        Format::Epub => epub::parse(bytes, limits),
-        Format::Html => html::parse(bytes, limits),
-        Format::Markdown => markdown::parse(bytes),
-        Format::Docx => docx::parse(bytes, limits),
-        Format::Text => text::parse(bytes),
-    });
-    match parsed {
+    match std::panic::catch_unwind(|| format.reader().parse(bytes, limits)) {
         Ok(parsed) => {
             let parsed = parsed?;
             limits.check_text(parsed.text.len())?;

@@ -5,8 +5,9 @@
 //! from more processes, not from more threads.
 
 use super::bookmarks;
+use super::format::{FileFormat, Sign};
 use super::lines::{self, Vocabulary};
-use super::{Limits, LoadError, Parsed};
+use super::{Limits, LoadError, Parsed, sniff};
 use crate::types::{Page, Span};
 use pdfium_render::prelude::{
     PdfDocument, PdfDocumentMetadataTagType, PdfPage, PdfPageText, PdfRect, Pdfium, PdfiumError, PdfiumInternalError,
@@ -36,8 +37,53 @@ pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
     Ok(())
 }
 
+/// The format, for the list in [`super`].
+pub(super) struct Reader;
+
+impl FileFormat for Reader {
+    fn extensions(&self) -> &'static [&'static str] {
+        &["pdf"]
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Bytes(is_pdf)
+    }
+
+    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+        parse(bytes, limits)
+    }
+
+    fn keeps_headings(&self) -> bool {
+        false
+    }
+
+    fn without_text(&self) -> &'static str {
+        "no text could be extracted (scanned pages need OCR first)"
+    }
+
+    fn library(&self) -> Option<&'static str> {
+        Some("libpdfium")
+    }
+
+    #[cfg(test)]
+    fn sample(&self) -> super::format::sample::Sample {
+        super::format::sample::Sample::plain("a.pdf", &super::tests::pdf::sample())
+    }
+}
+
+/// Real PDFs may have junk before their header, and prose may quote one: only
+/// the first bytes decide alone.
+fn is_pdf(bytes: &[u8], is_named_so: bool) -> bool {
+    let head = &bytes[..bytes.len().min(1024)];
+    match head.windows(5).position(|window| window == b"%PDF-") {
+        Some(at) if head[..at].iter().all(u8::is_ascii_whitespace) => true,
+        Some(_) => is_named_so || sniff::is_binary(bytes),
+        None => false,
+    }
+}
+
 /// Reads a PDF.
-pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     let Some(pdfium) = PDFIUM.get() else {
         return Err(LoadError::NoLibrary("PDF needs libpdfium, which is not here".to_owned()));
     };

@@ -2,27 +2,8 @@
 //! decides between formats that look alike (plain text and Markdown), and tells
 //! what was expected if the bytes cannot be read.
 
-use super::{LoadError, text};
-use crate::types::Format;
-use std::io::Cursor;
-use zip::ZipArchive;
-
-/// The extensions that a source takes by default.
-pub(super) const EXTENSIONS: &[(&str, Format)] = &[
-    ("pdf", Format::Pdf),
-    ("epub", Format::Epub),
-    ("html", Format::Html),
-    ("htm", Format::Html),
-    ("xhtml", Format::Html),
-    ("md", Format::Markdown),
-    ("markdown", Format::Markdown),
-    ("docx", Format::Docx),
-    ("txt", Format::Text),
-    ("text", Format::Text),
-    ("rst", Format::Text),
-    ("adoc", Format::Text),
-    ("org", Format::Text),
-];
+use super::format::{Entries, Sign};
+use super::{Format, LoadError, text};
 
 /// Binary files that are worth naming in a report.
 const SIGNATURES: &[(&[u8], &str)] = &[
@@ -60,8 +41,8 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
         _ => LoadError::UnknownFormat(found.to_owned()),
     };
 
-    if is_pdf(bytes, named) {
-        return Ok(Format::Pdf);
+    if let Some(format) = by_bytes(bytes, named) {
+        return Ok(format);
     }
     if bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06") {
         return in_archive(bytes, named).and_then(|found| found.map_err(unreadable));
@@ -80,16 +61,15 @@ pub(super) fn format(path: &str, bytes: &[u8]) -> Result<Format, LoadError> {
     if is_binary(bytes) {
         return Err(unreadable("unknown binary data"));
     }
-    let is_html = looks_like_html(bytes);
-    if matches!(named, Some(Format::Pdf | Format::Epub | Format::Docx)) {
-        // Mostly a failed download: such a page must not be cited as the book.
-        return Err(unreadable(if is_html { "a web page" } else { "plain text" }));
+    let by_text = by_text(bytes);
+    if named.is_some_and(|named| !named.reader().sign().is_text()) {
+        // Mostly what a failed download left behind: nobody wants it cited as the book.
+        return Err(unreadable(by_text.map_or("plain text", |(_, called)| called)));
     }
-    match (is_html, named, extension) {
-        (true, _, _) | (false, Some(Format::Html), _) => Ok(Format::Html),
-        (false, Some(Format::Markdown), _) => Ok(Format::Markdown),
-        (false, Some(_), _) | (false, None, None) => Ok(Format::Text),
-        (false, None, Some(extension)) => Err(LoadError::UnknownFormat(format!(
+    match (by_text, named, extension) {
+        (Some((format, _)), _, _) | (None, Some(format), _) => Ok(format),
+        (None, None, None) => Ok(Format::Text),
+        (None, None, Some(extension)) => Err(LoadError::UnknownFormat(format!(
             "text, but .{extension} files are not read; rename it to .txt if it is prose"
         ))),
     }
@@ -104,45 +84,51 @@ pub(super) fn extension(path: &str) -> Option<String> {
 
 /// What an extension promises.
 pub(super) fn by_extension(extension: &str) -> Option<Format> {
-    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, format)| *format)
+    Format::ALL.iter().copied().find(|format| format.reader().extensions().contains(&extension))
 }
 
-/// Real PDFs may have other bytes before their header, and prose may quote a
-/// header: only a header at the very beginning decides alone.
-fn is_pdf(bytes: &[u8], named: Option<Format>) -> bool {
-    let head = &bytes[..bytes.len().min(1024)];
-    match head.windows(5).position(|window| window == b"%PDF-") {
-        Some(at) if head[..at].iter().all(u8::is_ascii_whitespace) => true,
-        Some(_) => named == Some(Format::Pdf) || is_binary(bytes),
-        None => false,
-    }
+/// The format whose own bytes these are.
+fn by_bytes(bytes: &[u8], named: Option<Format>) -> Option<Format> {
+    let mut formats = Format::ALL.iter().copied();
+    formats.find(|format| match format.reader().sign() {
+        Sign::Bytes(is) => is(bytes, named == Some(*format)),
+        _ => false,
+    })
 }
 
 /// The format of a ZIP archive; the inner error names another kind of archive.
 fn in_archive(bytes: &[u8], named: Option<Format>) -> Result<Result<Format, &'static str>, LoadError> {
-    let archive = match ZipArchive::new(Cursor::new(bytes)) {
-        Ok(archive) => archive,
-        Err(error) if matches!(named, Some(Format::Epub | Format::Docx)) => {
+    let entries = match Entries::read(bytes) {
+        Ok(entries) => entries,
+        Err(error) if named.is_some_and(|named| matches!(named.reader().sign(), Sign::Archive(_))) => {
             return Err(LoadError::Broken(format!("the archive cannot be read: {error}")));
         }
         Err(_) => return Ok(Err("a damaged ZIP archive")),
     };
-    let has = |name: &str| archive.index_for_name(name).is_some();
-    let has_folder = |folder: &str| archive.file_names_raw().any(|name| name.starts_with(folder.as_bytes()));
-    // The first entry of an EPUB is `mimetype`, stored, so its text stands at byte 38.
-    let is_epub = bytes.get(30..58) == Some(b"mimetypeapplication/epub+zip");
-    Ok(if is_epub || has("META-INF/container.xml") {
-        Ok(Format::Epub)
-    } else if has("word/document.xml") || (has("[Content_Types].xml") && has_folder("word/")) {
-        Ok(Format::Docx)
-    } else if has_folder("xl/") {
+    let mut formats = Format::ALL.iter().copied();
+    let found = formats.find(|format| match format.reader().sign() {
+        Sign::Archive(is) => is(&entries),
+        _ => false,
+    });
+    Ok(if let Some(format) = found {
+        Ok(format)
+    } else if entries.has_folder("xl/") {
         Err("an Excel workbook")
-    } else if has_folder("ppt/") {
+    } else if entries.has_folder("ppt/") {
         Err("a PowerPoint presentation")
-    } else if bytes.get(30..76) == Some(b"mimetypeapplication/vnd.oasis.opendocument.tex") {
+    } else if entries.has_type("application/vnd.oasis.opendocument.tex") {
         Err("an OpenDocument text; save it as .docx")
     } else {
         Err("a ZIP archive")
+    })
+}
+
+/// The format of a text that begins as no other does, and what it is called.
+fn by_text(bytes: &[u8]) -> Option<(Format, &'static str)> {
+    let head = text::decode(&bytes[..bytes.len().min(4096)], None);
+    Format::ALL.iter().find_map(|format| match format.reader().sign() {
+        Sign::Text { begins, called } => begins(&head).then_some((*format, called)),
+        _ => None,
     })
 }
 
@@ -154,7 +140,7 @@ fn in_compound_file(bytes: &[u8]) -> Option<LoadError> {
 
 /// Whether bytes are no text in any encoding: control characters beyond those
 /// of text files, in the first 8 KiB.
-fn is_binary(bytes: &[u8]) -> bool {
+pub(super) fn is_binary(bytes: &[u8]) -> bool {
     let sample = &bytes[..bytes.len().min(8192)];
     let marked = sample.starts_with(b"\xFF\xFE") || sample.starts_with(b"\xFE\xFF");
     if marked || text::utf16_without_mark(sample).is_some() {
@@ -164,26 +150,6 @@ fn is_binary(bytes: &[u8]) -> bool {
     let count = sample.iter().filter(control).count();
     // A single control byte in a long text is allowed; in binary data one in ten bytes is one.
     count * 50 > sample.len()
-}
-
-fn looks_like_html(bytes: &[u8]) -> bool {
-    let head = text::decode(&bytes[..bytes.len().min(4096)], None);
-    let mut rest = head.trim_start();
-    loop {
-        let passed = if rest.starts_with("<!--") {
-            rest.find("-->").map(|end| end + 3)
-        } else if rest.starts_with("<?xml") {
-            rest.find("?>").map(|end| end + 2)
-        } else {
-            None
-        };
-        match passed {
-            Some(end) => rest = rest[end..].trim_start(),
-            None => break,
-        }
-    }
-    let start: String = rest.chars().take(16).collect::<String>().to_ascii_lowercase();
-    ["<!doctype html", "<html", "<head>", "<body"].iter().any(|tag| start.starts_with(tag))
 }
 
 #[cfg(test)]

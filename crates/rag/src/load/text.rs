@@ -2,12 +2,39 @@
 //! shares: byte order marks, declared encodings, UTF-8, UTF-16 without a mark,
 //! Windows-1252 as the last resort. Line ends become `\n`.
 
-use super::{LoadError, Parsed};
+use super::format::{FileFormat, Sign};
+use super::{Limits, LoadError, Parsed};
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use std::borrow::Cow;
 
+/// The format, for the list in [`super`].
+pub(super) struct Reader;
+
+impl FileFormat for Reader {
+    fn extensions(&self) -> &'static [&'static str] {
+        &["txt", "text", "rst", "adoc", "org"]
+    }
+
+    fn sign(&self) -> Sign {
+        Sign::Name
+    }
+
+    fn parse(&self, bytes: &[u8], _: &Limits) -> Result<Parsed, LoadError> {
+        parse(bytes)
+    }
+
+    fn keeps_headings(&self) -> bool {
+        false
+    }
+
+    #[cfg(test)]
+    fn sample(&self) -> super::format::sample::Sample {
+        tests::sample()
+    }
+}
+
 /// Reads a plain text file. It has no title, author or pages.
-pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
+fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
     Ok(Parsed { text: decode(bytes, None), ..Parsed::default() })
 }
 
@@ -91,6 +118,12 @@ fn normalise(text: Cow<'_, str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::format::sample::Sample;
+
+    /// What the format's output is pinned for.
+    pub(super) fn sample() -> Sample {
+        Sample::plain("a.txt", b"\xEF\xBB\xBFOne line.\r\nAnother \xFF one.\n\n\n\nLast\x0C page")
+    }
 
     #[test]
     fn utf8_is_kept_and_line_ends_are_unified() {

@@ -1,7 +1,8 @@
 //! What holds for every format: a bad file is a typed reason and never a
 //! panic, and pages are stretches of the text.
 
-mod pdf;
+mod conformance;
+pub(super) mod pdf;
 mod pins;
 
 use super::archive::tests::zipped;
@@ -36,6 +37,20 @@ fn samples() -> Vec<(&'static str, Vec<u8>, Format)> {
         ("a.docx", docx(), Format::Docx),
         ("a.epub", epub(), Format::Epub),
     ]
+}
+
+fn name_of(format: Format) -> String {
+    serde_json::to_value(format).unwrap().as_str().unwrap().to_owned()
+}
+
+/// Whether the library that a format needs is here; if not, says that its
+/// tests do nothing.
+fn has_library(format: Format) -> bool {
+    match format.library() {
+        None => true,
+        Some("libpdfium") => pdf::has_library(),
+        Some(other) => panic!("no test knows where `{other}` lies"),
+    }
 }
 
 /// Pages are in order, without overlap, inside the text, at character boundaries.

@@ -55,7 +55,7 @@ fn line(y: u32, text: &str) -> String {
     format!("BT /F 12 Tf 1050 {y} Td ({text}) Tj ET ")
 }
 
-pub(super) fn sample() -> Vec<u8> {
+pub(in crate::load) fn sample() -> Vec<u8> {
     let first = line(1700, "Words on the first page.") + &line(1680, "Second line.");
     two_pages(&first, &line(1700, "Words on page two."), "")
 }

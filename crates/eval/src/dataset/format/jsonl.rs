@@ -1,0 +1,181 @@
+//! `jsonl`: one JSON object per line. A file that is changed keeps every other
+//! member as it was written, to the digit.
+
+use super::{Before, Changed, FileFormat, Holds, Rewrite};
+use crate::dataset::UnwritableFile;
+use crate::dataset::rows::{Fault, Raw, Row};
+use serde_json::{Map, Value};
+use std::ops::Range;
+
+/// The format, for the list in [`super`].
+pub(super) struct File;
+
+impl FileFormat for File {
+    fn title(&self) -> &'static str {
+        "JSONL"
+    }
+
+    fn written_as(&self) -> &'static [&'static str] {
+        &["jsonl", "ndjson"]
+    }
+
+    fn read_as(&self) -> &'static [&'static str] {
+        &["jsonl", "ndjson", "json"]
+    }
+
+    fn may_begin_with(&self, first: u8) -> bool {
+        matches!(first, b'{' | b'[')
+    }
+
+    fn read(&self, _: &str, bytes: &[u8], _: Holds) -> (Vec<Row>, Vec<Fault>) {
+        read_jsonl(bytes)
+    }
+
+    fn write(&self, rows: &[Map<String, Value>], _: &[&str]) -> Result<Vec<u8>, String> {
+        let mut out = Vec::new();
+        for row in rows {
+            serde_json::to_writer(&mut out, row).map_err(|error| error.to_string())?;
+            out.push(b'\n');
+        }
+        Ok(out)
+    }
+
+    fn rewrite(&self) -> Option<Rewrite> {
+        Some(rewrite)
+    }
+}
+
+fn read_jsonl(bytes: &[u8]) -> (Vec<Row>, Vec<Fault>) {
+    let (mut rows, mut faults) = (Vec::new(), Vec::new());
+    for (i, bytes) in bytes.split(|byte| *byte == b'\n').enumerate() {
+        let line = i + 1;
+        let Ok(text) = std::str::from_utf8(bytes) else {
+            faults.push((line, "is not UTF-8: save the file as UTF-8".to_owned()));
+            continue;
+        };
+        if text.trim().is_empty() {
+            continue;
+        }
+        if rows.is_empty() && faults.is_empty() && text.trim_start().starts_with('[') {
+            // One fault, and not one per line of the array.
+            faults.push((line, "is a JSON array: write one object per line (`jq -c '.[]'` does it)".to_owned()));
+            break;
+        }
+        match serde_json::from_str(text) {
+            Ok(Value::Object(fields)) => rows.push(Row { line, fields, raw: Raw::Text(text.trim().to_owned()) }),
+            Ok(_) => faults.push((line, "is no JSON object: write one {…} per line".to_owned())),
+            Err(error) => faults.push((line, json_fault(text, &error))),
+        }
+    }
+    (rows, faults)
+}
+
+fn json_fault(text: &str, error: &serde_json::Error) -> String {
+    // Python writes what JSON does not know.
+    if text.contains("NaN") {
+        return "is not JSON: `NaN` has no place in it; write null".to_owned();
+    }
+    // The error's own line number is that within the line.
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    format!("is not JSON (column {}): {reason}", error.column())
+}
+
+fn rewrite(file: &Before<'_>, changed: &[Changed]) -> Result<Vec<u8>, UnwritableFile> {
+    let mut out = file.layout.mark().to_vec();
+    for (row, changes) in changed {
+        let line = match row.map(|i| &file.rows[i].raw) {
+            Some(Raw::Text(line)) => line.clone(),
+            _ => "{}".to_owned(),
+        };
+        let line =
+            with_members(&line, changes).ok_or_else(|| UnwritableFile::NoObject { file: file.name.to_owned() })?;
+        out.extend(line.bytes());
+        out.extend(file.layout.line_end.bytes());
+    }
+    Ok(out)
+}
+
+/// A JSON object's text with some members replaced or added at its end. All
+/// else stays as it was written, to the digit. None if it is no object.
+fn with_members(line: &str, changes: &[(String, Value)]) -> Option<String> {
+    if changes.is_empty() {
+        return Some(line.trim().to_owned());
+    }
+    let mut text = line.trim().to_owned();
+    let members = members(&text)?;
+    let mut edits: Vec<(Range<usize>, String)> = Vec::new();
+    let mut added = String::new();
+    for (name, value) in changes {
+        match members.iter().rev().find(|(known, _)| known == name) {
+            Some((_, range)) => edits.push((range.clone(), value.to_string())),
+            None => {
+                if !(members.is_empty() && added.is_empty()) {
+                    added.push_str(", ");
+                }
+                added.push_str(&format!("{}: {value}", Value::String(name.clone())));
+            }
+        }
+    }
+    let end = text.rfind('}')?;
+    let inner_end = text[..end].trim_end().len();
+    edits.push((inner_end..inner_end, added));
+    edits.sort_by_key(|(range, _)| std::cmp::Reverse(range.start));
+    for (range, value) in edits {
+        text.replace_range(range, &value);
+    }
+    Some(text)
+}
+
+/// The members of a JSON object, which is known to be one: names, and where
+/// their values are.
+fn members(text: &str) -> Option<Vec<(String, Range<usize>)>> {
+    let bytes = text.as_bytes();
+    let mut found = Vec::new();
+    let mut at = text.find('{')? + 1;
+    loop {
+        at += bytes[at..].iter().position(|byte| !byte.is_ascii_whitespace() && *byte != b',')?;
+        if bytes[at] == b'}' {
+            return Some(found);
+        }
+        let name_end = value_end(bytes, at)?;
+        let name: String = serde_json::from_str(&text[at..name_end]).ok()?;
+        at = name_end + bytes[name_end..].iter().position(|byte| *byte == b':')? + 1;
+        at += bytes[at..].iter().position(|byte| !byte.is_ascii_whitespace())?;
+        let end = value_end(bytes, at)?;
+        found.push((name, at..end));
+        at = end;
+    }
+}
+
+/// The end of the JSON value that begins here.
+fn value_end(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    let mut in_text = false;
+    let mut at = start;
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'\\' if in_text => at += 1,
+            b'"' => {
+                in_text = !in_text;
+                if !in_text && depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            _ if in_text => {}
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' if depth == 0 => return Some(at),
+            b'}' | b']' => {
+                depth -= 1;
+                if depth == 0 {
+                    return Some(at + 1);
+                }
+            }
+            b',' if depth == 0 => return Some(at),
+            byte if depth == 0 && byte.is_ascii_whitespace() => return Some(at),
+            _ => {}
+        }
+        at += 1;
+    }
+    Some(bytes.len())
+}

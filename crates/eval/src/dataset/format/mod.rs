@@ -1,0 +1,182 @@
+//! Formats of files of questions: one file each, and one line below.
+//!
+//! A format says how its files are called and told from others, and reads and
+//! writes records: it knows nothing of questions.
+
+use super::file::UnwritableFile;
+use super::rows::{Fault, Header, Layout, Row, without_mark};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A format of files of records.
+pub(super) trait FileFormat {
+    /// What a person calls it.
+    fn title(&self) -> &'static str;
+
+    /// How the names of files end that are written so, in lower case; the first
+    /// is the usual one.
+    fn written_as(&self) -> &'static [&'static str];
+
+    /// How the names of files end that are read so.
+    fn read_as(&self) -> &'static [&'static str] {
+        self.written_as()
+    }
+
+    /// Whether a file begins as none of another format does: then its name
+    /// says nothing.
+    fn is_sure(&self, _bytes: &[u8]) -> bool {
+        false
+    }
+
+    /// Whether a file whose name says nothing is of this format, by its first
+    /// character that is no white space.
+    fn may_begin_with(&self, _first: u8) -> bool {
+        false
+    }
+
+    /// Reads all records of a file without its byte order mark, and what is
+    /// wrong with it.
+    fn read(&self, name: &str, bytes: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>);
+
+    /// Whether all records have the columns of one header.
+    fn has_header(&self) -> bool {
+        false
+    }
+
+    /// That header.
+    fn header(&self, _name: &str, _bytes: &[u8]) -> Header {
+        Header::default()
+    }
+
+    /// Writes records with these columns. What a record does not have, it does
+    /// not say.
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String>;
+
+    /// How records are changed in a file where all else stays as it is; none
+    /// for a format that cannot be changed in place.
+    fn rewrite(&self) -> Option<Rewrite> {
+        None
+    }
+}
+
+/// What a file is read for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// Golden questions.
+    Questions,
+    /// What a system answered.
+    Answers,
+}
+
+/// Makes the bytes of a changed file.
+pub(super) type Rewrite = fn(&Before<'_>, &[Changed]) -> Result<Vec<u8>, UnwritableFile>;
+
+/// A file as it was read.
+pub(super) struct Before<'a> {
+    pub(super) name: &'a str,
+    pub(super) rows: &'a [Row],
+    pub(super) layout: &'a Layout,
+}
+
+/// A question to be written: its row in the file, if it has one, and the
+/// fields that are not what the row says.
+pub(super) type Changed = (Option<usize>, Vec<(String, Value)>);
+
+macro_rules! formats {
+    ($( $Variant:ident => $module:ident ),+ $(,)?) => {
+        $( mod $module; )+
+
+        /// What a file of questions is written as.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Format {
+            $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant, )+
+        }
+
+        impl Format {
+            /// All formats.
+            pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
+
+            /// What the format says of itself.
+            pub(super) fn file(self) -> &'static dyn FileFormat {
+                match self { $( Self::$Variant => &self::$module::File, )+ }
+            }
+        }
+    };
+}
+
+formats! {
+    Jsonl => jsonl,
+    Csv => csv,
+    Parquet => parquet,
+}
+
+impl Format {
+    /// The format that a file's name tells; none where it tells none.
+    pub fn of_name(name: &str) -> Option<Self> {
+        let (_, extension) = name.rsplit_once('.')?;
+        let extension = extension.to_ascii_lowercase();
+        Self::ALL.iter().copied().find(|format| format.file().written_as().contains(&extension.as_str()))
+    }
+
+    /// The same, if files of this format can be changed in place, as reviews
+    /// change them.
+    pub fn of_kept_name(name: &str) -> Option<Self> {
+        Self::of_name(name).filter(|format| format.is_changed_in_place())
+    }
+
+    /// Whether files of this format can be changed in place.
+    pub fn is_changed_in_place(self) -> bool {
+        self.file().rewrite().is_some()
+    }
+
+    /// All formats.
+    pub fn all() -> Formats {
+        Formats(Self::ALL.to_vec())
+    }
+
+    /// Those that can be changed in place.
+    pub fn kept() -> Formats {
+        Formats(Self::ALL.iter().copied().filter(|format| format.is_changed_in_place()).collect())
+    }
+
+    /// What a file is read as: by bytes that only one format begins with, else
+    /// by its name, else by its first character.
+    pub(super) fn of_file(name: &str, bytes: &[u8]) -> Self {
+        let find = |is: &dyn Fn(&dyn FileFormat) -> bool| Self::ALL.iter().copied().find(|format| is(format.file()));
+        let extension = name.rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+        let first = without_mark(bytes).iter().find(|byte| !byte.is_ascii_whitespace());
+        find(&|format| format.is_sure(bytes))
+            .or_else(|| find(&|format| format.read_as().contains(&extension.as_str())))
+            .or_else(|| first.and_then(|first| find(&|format| format.may_begin_with(*first))))
+            .unwrap_or(Self::Csv)
+    }
+}
+
+/// Some formats, to be told of.
+#[derive(Debug, Clone)]
+pub struct Formats(Vec<Format>);
+
+impl Formats {
+    /// What they are called: `JSONL or CSV`.
+    pub fn titles(&self) -> String {
+        either(self.0.iter().map(|format| format.file().title().to_owned()))
+    }
+
+    /// How their files' names end: `.jsonl or .csv`.
+    pub fn endings(&self) -> String {
+        either(self.0.iter().filter_map(|format| Some(format!(".{}", format.file().written_as().first()?))))
+    }
+}
+
+/// `a, b or c`.
+fn either(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<String> = words.collect();
+    match words.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        _ => words.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,82 @@
+//! `parquet`: a table with lists, for programs that read columns. It is only
+//! written.
+
+use super::{FileFormat, Holds};
+use crate::dataset::cells::cell;
+use crate::dataset::rows::{Fault, Row};
+use arrow_array::{
+    ArrayRef, BooleanArray, RecordBatch, StringArray,
+    builder::{ListBuilder, StringBuilder},
+};
+use parquet::arrow::ArrowWriter;
+use serde_json::{Map, Value};
+use std::sync::Arc;
+
+/// The format, for the list in [`super`].
+pub(super) struct File;
+
+impl FileFormat for File {
+    fn title(&self) -> &'static str {
+        "Parquet"
+    }
+
+    fn written_as(&self) -> &'static [&'static str] {
+        &["parquet"]
+    }
+
+    fn read_as(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    fn is_sure(&self, bytes: &[u8]) -> bool {
+        bytes.starts_with(b"PAR1")
+    }
+
+    fn read(&self, _: &str, _: &[u8], holds: Holds) -> (Vec<Row>, Vec<Fault>) {
+        let how = match holds {
+            Holds::Questions => {
+                "is a Parquet file, which is not read here: write CSV or JSONL (pandas: `frame.to_json(\"golden.jsonl\", \
+                 orient=\"records\", lines=True)`)"
+            }
+            Holds::Answers => {
+                "is a Parquet file, which is not read: write JSONL (pandas: `frame.to_json(\"answers.jsonl\", \
+                 orient=\"records\", lines=True)`)"
+            }
+        };
+        (Vec::new(), vec![(1, how.to_owned())])
+    }
+
+    fn write(&self, rows: &[Map<String, Value>], columns: &[&str]) -> Result<Vec<u8>, String> {
+        let arrays: Vec<(&str, ArrayRef, bool)> =
+            columns.iter().map(|name| (*name, column(rows, name), true)).collect();
+        let batch = RecordBatch::try_from_iter_with_nullable(arrays).map_err(|error| error.to_string())?;
+        let mut bytes = Vec::new();
+        let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), None).map_err(|error| error.to_string())?;
+        writer.write(&batch).and_then(|()| writer.close()).map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+}
+
+/// A column by what its name holds: lists of strings, truth values, or texts
+/// (with JSON for what has parts).
+fn column(rows: &[Map<String, Value>], name: &str) -> ArrayRef {
+    let values = rows.iter().map(|row| row.get(name).filter(|value| !value.is_null()));
+    match name {
+        "tags" | "contexts" | "reference_contexts" => {
+            let mut list = ListBuilder::new(StringBuilder::new());
+            for value in values {
+                for item in value.and_then(Value::as_array).into_iter().flatten() {
+                    list.values().append_value(item.as_str().unwrap_or_default());
+                }
+                list.append(true);
+            }
+            Arc::new(list.finish())
+        }
+        // A field that is left out has its default.
+        "answerable" => {
+            Arc::new(values.map(|value| Some(value.and_then(Value::as_bool).unwrap_or(true))).collect::<BooleanArray>())
+        }
+        "episode_done" => Arc::new(values.map(|value| value.and_then(Value::as_bool)).collect::<BooleanArray>()),
+        _ => Arc::new(values.map(|value| value.map(|value| cell(Some(value)))).collect::<StringArray>()),
+    }
+}

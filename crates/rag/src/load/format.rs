@@ -1,0 +1,144 @@
+//! `load::format`: what every format of documents says of itself, in its own
+//! file: how it is told from the others, and how it is read.
+
+use super::{Limits, LoadError, Parsed};
+use std::io::Cursor;
+use zip::ZipArchive;
+use zip::result::ZipError;
+
+/// A format of files that documents are made of.
+pub(super) trait FileFormat {
+    /// How the names of such files end, in lower case.
+    fn extensions(&self) -> &'static [&'static str];
+
+    /// What tells such a file from those of the other formats.
+    fn sign(&self) -> Sign;
+
+    /// Reads a file.
+    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError>;
+
+    /// Whether its text has its headings as Markdown. In other texts a `#` is
+    /// a comment or a number sign.
+    fn keeps_headings(&self) -> bool;
+
+    /// What is said of a file that was read and has no text.
+    fn without_text(&self) -> &'static str {
+        "the file holds only white space or pictures"
+    }
+
+    /// The native library without which no such file can be read.
+    fn library(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// A file that every property of the format shows in: what it gives is
+    /// pinned.
+    #[cfg(test)]
+    fn sample(&self) -> sample::Sample;
+}
+
+/// What tells a format from the others.
+pub(super) enum Sign {
+    /// Bytes of its own. The function is given the file, and whether its name
+    /// says that it is of this format.
+    Bytes(fn(&[u8], bool) -> bool),
+    /// The entries of a ZIP archive.
+    Archive(fn(&Entries<'_>) -> bool),
+    /// How its text begins, else its name.
+    Text {
+        /// Whether a text that begins so is of this format.
+        begins: fn(&str) -> bool,
+        /// What such a file is called where another was expected.
+        called: &'static str,
+    },
+    /// Its name alone: the text could be any other.
+    Name,
+}
+
+impl Sign {
+    /// Whether such a file is text that a person could write.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self, Self::Text { .. } | Self::Name)
+    }
+}
+
+/// What a ZIP archive holds.
+pub(super) struct Entries<'a> {
+    bytes: &'a [u8],
+    archive: ZipArchive<Cursor<&'a [u8]>>,
+}
+
+impl<'a> Entries<'a> {
+    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, ZipError> {
+        Ok(Self { bytes, archive: ZipArchive::new(Cursor::new(bytes))? })
+    }
+
+    /// Whether there is an entry of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.archive.index_for_name(name).is_some()
+    }
+
+    /// Whether there is an entry below this folder, which ends in `/`.
+    pub(super) fn has_folder(&self, folder: &str) -> bool {
+        self.archive.file_names_raw().any(|name| name.starts_with(folder.as_bytes()))
+    }
+
+    /// Whether the first entry is called `mimetype` and begins with this text:
+    /// it is stored, so the text stands at byte 38.
+    pub(super) fn has_type(&self, text: &str) -> bool {
+        let rest = self.bytes.get(30..).and_then(|rest| rest.strip_prefix(b"mimetype"));
+        rest.is_some_and(|rest| rest.starts_with(text.as_bytes()))
+    }
+}
+
+/// Declares the formats: a module for each, and the enum of their names.
+macro_rules! formats {
+    ($( $Variant:ident => $module:ident ),+ $(,)?) => {
+        $( mod $module; )+
+
+        /// What a file really is, whatever its name says.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Format {
+            $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant, )+
+        }
+
+        impl Format {
+            /// All, in the order in which they are tried.
+            pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
+
+            /// What the format says of itself.
+            fn reader(self) -> &'static dyn FileFormat {
+                match self { $( Self::$Variant => &$module::Reader, )+ }
+            }
+        }
+    };
+}
+pub(super) use formats;
+
+#[cfg(test)]
+pub(super) mod sample {
+    use crate::load::archive::tests::zipped;
+    use serde_json::{Value, json};
+    use store::Key;
+
+    /// A file to try a format with.
+    pub(in crate::load) struct Sample {
+        pub(in crate::load) path: &'static str,
+        pub(in crate::load) bytes: Vec<u8>,
+        /// What it was made of.
+        pub(in crate::load) source: Value,
+    }
+
+    impl Sample {
+        pub(in crate::load) fn plain(path: &'static str, bytes: &[u8]) -> Self {
+            Self { path, bytes: bytes.to_vec(), source: json!(Key::of_bytes(bytes)) }
+        }
+
+        /// How archives are packed is not what is tried: their source is what
+        /// they hold.
+        pub(in crate::load) fn archive(path: &'static str, entries: &[(&str, &str)]) -> Self {
+            Self { path, bytes: zipped(entries), source: json!(entries) }
+        }
+    }
+}
