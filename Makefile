@@ -41,14 +41,11 @@ test: build services
 	cargo clippy --release --workspace --all-targets --features python/python -- -D warnings
 	cargo xtask skips $(SKIPS)
 
-## What each component gives for a fixed input, written anew after its VERSION was raised: `crates/*/pins`.
-pins: $(TOOLS)
-	REVERIE_WRITE_PINS=1 REVERIE_TEST_LIBRARIES=$(LIBRARIES) cargo nextest run --release -p rag -p eval -p models -E 'test(are_pinned)'
-
-## The classes of components in the Python package, written anew from the Rust source after settings or their comments
-## have changed: `crates/python/python/reverie/{chunkers,retrievers,rerankers,generators,metrics}.py`.
-classes: $(TOOLS)
-	REVERIE_WRITE_CLASSES=1 cargo test --release -p python --test classes
+## What is written from the Rust source and from its output, anew: after a new component, after its VERSION was raised,
+## or after settings or their comments changed. `pins` is what each component gives for a fixed input (`crates/*/pins`),
+## `classes` the classes of components in the Python package. It uses what `make build` and the tests compiled.
+pins classes: $(TOOLS)
+	REVERIE_WRITE_PINS=1 REVERIE_WRITE_CLASSES=1 REVERIE_TEST_LIBRARIES=$(LIBRARIES) cargo nextest run --release --workspace -E 'test(are_pinned) or binary(classes)'
 
 ## Servers that tests start by themselves: S3 and MLflow. PostgreSQL is taken from the system.
 services: $(SERVICES)/ready

@@ -59,7 +59,7 @@ mod tests {
         };
         let experiment = |rest: &str| {
             let text = format!(
-                "name = \"x\"\n[corpus]\nsource = \"d\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n{rest}{}{}",
+                "name = \"x\"\n[corpus]\nsource = \"d\"\n[dataset]\npath = \"g.jsonl\"\n[space]\nchunker = \"sentence\"\nretriever = \"bm25\"\n{rest}{}{}",
                 model("writer"),
                 model("judge")
             );

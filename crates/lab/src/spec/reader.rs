@@ -80,8 +80,10 @@ impl<'a> Reader<'a> {
                 Err(error) => {
                     let missing_because_removed =
                         missing_field(error.message()).is_some_and(|field| removed.contains(field));
+                    // A component whose name was removed, since it is misspelt, is no second mistake.
+                    let is_emptied = !removed.is_empty() && error.message().starts_with("wanted exactly 1 element");
                     clean = false;
-                    if missing_because_removed {
+                    if missing_because_removed || is_emptied {
                         return None;
                     }
                     let span = error.span().unwrap_or_else(|| value.span());
