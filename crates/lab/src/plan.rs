@@ -299,7 +299,8 @@ impl Plan {
         let mut passages = self.retrieve(inputs, trial, &corpus);
         for (axis, _) in trial.pipeline.passage_stages() {
             // The generator is no part of the key, and may hold the content of a file.
-            let (pipeline, corpus) = (PipelineConfig { generator: None, ..trial.pipeline.clone() }, corpus.clone());
+            let pipeline = Box::new(PipelineConfig { generator: None, ..trial.pipeline.clone() });
+            let corpus = corpus.clone();
             let label = || format!("{} {}", axis.stage(), trial.label(axis));
             passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus }, label);
         }

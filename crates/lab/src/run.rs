@@ -49,7 +49,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs to the end.
-    pub(crate) async fn to_end(mut self) -> Result<Results, Error> {
+    pub(crate) async fn finish(mut self) -> Result<Results, Error> {
         let results = self.run().await;
         // The list of its artifacts says now what a run needs that came to its end.
         self.claimed.end().await;

@@ -85,7 +85,7 @@ impl Session {
     /// # Errors
     /// [`Error::Interrupted`] after a cancellation, with everything finished kept.
     pub async fn run(&self, prepared: &Prepared) -> Result<Results, Error> {
-        Run::new(self, prepared).to_end().await
+        Run::new(self, prepared).finish().await
     }
 
     /// The results of the last finished run of this experiment, on whatever

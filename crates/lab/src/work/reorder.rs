@@ -21,7 +21,7 @@ pub(crate) struct Reorder {
     /// The stage.
     pub(crate) axis: Axis,
     /// The pipeline that it belongs to.
-    pub(crate) pipeline: PipelineConfig,
+    pub(crate) pipeline: Box<PipelineConfig>,
     pub(crate) passages: TaskId,
     pub(crate) corpus: CorpusInputs,
 }
