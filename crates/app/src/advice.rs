@@ -53,11 +53,12 @@ fn about(error: &(dyn Error + 'static)) -> Option<String> {
 }
 
 fn about_lab(error: &lab::Error) -> Option<String> {
+    // These variants show the error inside them.
+    if let Some(error) = lab::model_error(error) {
+        return about_models(error);
+    }
     match error {
-        // These variants show the error inside them.
         lab::Error::Store(error) => about_store(error),
-        lab::Error::Model(error) => about_models(error),
-        lab::Error::Stage(rag::Error::Model(error)) => about_models(error),
         lab::Error::NoRun { .. } => Some(START.to_owned()),
         lab::Error::Behind { .. } => Some("`reverie track` tries again".to_owned()),
         _ => None,

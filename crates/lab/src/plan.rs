@@ -231,25 +231,28 @@ impl Plan {
 
     /// Counts per operator. `stored` says which tasks are in the store.
     pub fn summary(&self, stored: &dyn Fn(TaskId) -> bool) -> PlanSummary {
+        let of_tasks: Vec<Operator> = self.tasks.iter().map(Task::operator).collect();
         let mut planned: BTreeMap<Operator, usize> = BTreeMap::new();
-        for trial in &self.trials {
-            for id in self.reached(trial) {
-                *planned.entry(self.tasks[id].operator()).or_default() += 1;
-            }
+        for id in self.trials.iter().flat_map(|trial| self.reached(trial)) {
+            *planned.entry(of_tasks[id]).or_default() += 1;
         }
-        let operators = Operator::all()
-            .filter_map(|operator| {
-                let ids: Vec<_> = (0..self.tasks.len()).filter(|&id| self.tasks[id].operator() == operator).collect();
+        let mut unique: BTreeMap<Operator, Vec<TaskId>> = BTreeMap::new();
+        for (id, operator) in of_tasks.into_iter().enumerate() {
+            unique.entry(operator).or_default().push(id);
+        }
+        let operators = unique
+            .into_iter()
+            .map(|(operator, ids)| {
                 let mut detail: Vec<String> = ids.iter().map(|&id| self.tasks[id].label.clone()).collect();
                 detail.sort();
                 detail.dedup();
-                (!ids.is_empty()).then(|| OperatorPlan {
+                OperatorPlan {
                     operator,
                     planned: planned.get(&operator).copied().unwrap_or(ids.len()),
                     unique: ids.len(),
                     stored: ids.iter().filter(|&&id| stored(id)).count(),
                     detail,
-                })
+                }
             })
             .collect();
         PlanSummary {

@@ -11,7 +11,7 @@ use crate::{
 };
 use futures::StreamExt;
 use models::Piece;
-use rag::{Answer, Item, Passage, Pipeline, load::Source, pipeline::Event};
+use rag::{Answer, Passage, Pipeline, load::Source, pipeline::Event};
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
 use tokio::sync::OnceCell;
@@ -169,7 +169,7 @@ fn check_models(
 ) -> Result<Vec<String>, Error> {
     let known = &record.frozen()?.identities;
     let embedder = trial.pipeline.embedder.as_deref();
-    let others = trial.pipeline.asks(Item::default()).into_iter().map(|ask| ask.model);
+    let others = trial.pipeline.models();
     let used: BTreeSet<&str> = embedder.into_iter().chain(others).collect();
     let mut notes = Vec::new();
     for name in used {

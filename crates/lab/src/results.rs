@@ -125,6 +125,33 @@ pub struct TrialResult {
     pub function_failures: Vec<FunctionFailure>,
 }
 
+impl TrialResult {
+    /// A trial's questions, before anything is scored, and before it is
+    /// compared with other trials.
+    fn uncompared(trial: Trial, questions: Vec<QuestionResult>) -> Self {
+        Self {
+            trial,
+            objective: None,
+            metrics: BTreeMap::new(),
+            latency_p50: None,
+            latency_p95: None,
+            tokens: None,
+            cost_usd: 0.0,
+            p_value: None,
+            tied: false,
+            group: None,
+            test: None,
+            questions_needed: None,
+            effect_size: None,
+            front: false,
+            stopped: None,
+            questions,
+            failures: Vec::new(),
+            function_failures: Vec::new(),
+        }
+    }
+}
+
 /// Which trial is best, or why none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -406,25 +433,15 @@ async fn gather_trial(
         answer.usage.prompt_tokens as f64 * price.0 + answer.usage.completion_tokens as f64 * price.1
     };
     Ok(TrialResult {
-        trial: trial.clone(),
-        objective: None,
         metrics: summaries,
         latency_p50: quantile(&seconds, 0.5),
         latency_p95: quantile(&seconds, 0.95),
         tokens: (!given.is_empty()).then(|| tokens / given.len() as f64),
         // The sum of nothing is -0.
         cost_usd: given.iter().map(cost).sum::<f64>() / 1e6 + 0.0,
-        p_value: None,
-        tied: false,
-        group: None,
-        test: None,
-        questions_needed: None,
-        effect_size: None,
-        front: false,
-        stopped: None,
-        questions,
         failures,
         function_failures,
+        ..TrialResult::uncompared(trial.clone(), questions)
     })
 }
 

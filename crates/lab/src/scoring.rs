@@ -144,7 +144,7 @@ impl Scoring {
         let caps = spec.evaluate.budget;
         let budget = Budget::new(Caps { usd: setup.budget_usd.or(caps.usd), ..caps });
         let context = setup.context(spec.engine.cores);
-        let used = used_models(&spec);
+        let used: BTreeSet<String> = spec.evaluate.models().into_iter().map(str::to_owned).collect();
         let mut mistakes = lacking(&spec.evaluate.metrics, &rows);
         mistakes.extend(budget::unpriced(&budget.caps(), &spec.models, &used));
         for name in &used {
@@ -352,11 +352,4 @@ fn lacking(configs: &[MetricConfig], rows: &[AnsweredRow]) -> Vec<String> {
         }
     }
     mistakes
-}
-
-fn used_models(spec: &ScoringSpec) -> BTreeSet<String> {
-    let needs: Vec<_> = spec.evaluate.metrics.iter().map(MetricConfig::needs).collect();
-    let judges = spec.evaluate.judges.iter().filter(|_| needs.iter().any(|needs| needs.judge));
-    let embedder = spec.evaluate.embedder.iter().filter(|_| needs.iter().any(|needs| needs.embedder));
-    judges.chain(embedder).cloned().collect()
 }

@@ -72,6 +72,11 @@ pub trait Component: Send + Sync {
         Vec::new()
     }
 
+    /// The names of these models.
+    fn models(&self) -> Vec<&str> {
+        self.asks(Item::default()).into_iter().map(|ask| ask.model).collect()
+    }
+
     /// The indexes that it looks at.
     fn indexes(&self) -> Indexes {
         Indexes::default()
@@ -121,11 +126,7 @@ pub trait Choice: Component {
 
     /// Name and settings, without settings that do not affect the output.
     fn keyed(&self) -> Value {
-        let mut value = self.value();
-        if let Some(settings) = value.get_mut(self.name()).and_then(Value::as_object_mut) {
-            self.unkeyed().iter().for_each(|&name| drop(settings.remove(name)));
-        }
-        value
+        without_settings(self.value(), self.name(), self.unkeyed())
     }
 
     /// Whether the settings can work, as far as that can be told without models.
@@ -133,6 +134,14 @@ pub trait Choice: Component {
     /// # Errors
     /// What is wrong with them.
     fn check(&self) -> Result<(), Error>;
+}
+
+/// Name and settings of a component, without these settings.
+pub fn without_settings(mut value: Value, name: &str, unkeyed: &[&str]) -> Value {
+    if let Some(settings) = value.get_mut(name).and_then(Value::as_object_mut) {
+        unkeyed.iter().for_each(|&name| drop(settings.remove(name)));
+    }
+    value
 }
 
 /// Hands out models by their names in the experiment.

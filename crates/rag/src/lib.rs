@@ -34,7 +34,7 @@ stage::stages! {
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
 }
 
-pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Indexes, Item, Models};
+pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Indexes, Item, Models, without_settings};
 pub use load::Format;
 pub use pipeline::Pipeline;
 pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace};

@@ -29,7 +29,7 @@ use regex::Regex;
 use serde_json::{Map, Value, json};
 use std::{
     fmt,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -47,6 +47,11 @@ const STRIKES: u32 = 3;
 const LEFT_ALONE: u32 = 10;
 const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 
+/// The beginning of a function's definition, up to its parameters. Compiled
+/// once: plans ask for the parameters of a metric's function again and again.
+#[expect(clippy::expect_used, reason = "a constant pattern; the tests compile it")]
+static DEFINITION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?m)^def\s+(\w+)\s*\(").expect("the pattern is valid"));
 static INTERPRETER: OnceLock<String> = OnceLock::new();
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
@@ -162,9 +167,11 @@ impl Script<'_> {
             });
         }
         let (function, file) = (self.function, if self.file.is_empty() { "the source" } else { self.file });
-        let pattern = Regex::new(&format!(r"(?m)^def\s+{}\s*\(", regex::escape(function)));
-        let found = pattern.ok().and_then(|pattern| Some(&self.source[pattern.find(self.source)?.end()..]));
-        let Some(list) = found else { return Err(format!("{file} has no function `{function}`")) };
+        let mut definitions = DEFINITION.captures_iter(self.source);
+        let found = definitions.find(|found| &found[1] == function).and_then(|found| found.get(0));
+        let Some(list) = found.map(|found| &self.source[found.end()..]) else {
+            return Err(format!("{file} has no function `{function}`"));
+        };
         let list = split(list);
         let names = list.iter().map(|part| part.split([':', '=']).next().unwrap_or_default().trim());
         let names: Vec<&str> = names.filter(|name| !matches!(*name, "" | "*" | "/")).collect();

@@ -4,7 +4,6 @@
 
 use crate::{
     Axis, Choice, Context, Error, Passage, PipelineConfig,
-    component::Item,
     retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
@@ -249,11 +248,10 @@ impl PipelineConfig {
         Axis::ALL.iter().filter_map(|&axis| Some((axis, self.on(axis)?)))
     }
 
-    /// The models that it names, without its embedder, and how much one
-    /// question asks of each model.
-    pub fn asks(&self, item: Item) -> Vec<crate::component::Ask<'_>> {
+    /// The names of the models that it asks, without its embedder.
+    pub fn models(&self) -> Vec<&str> {
         let others = self.values().filter(|(axis, _)| *axis != Axis::Embedder);
-        others.flat_map(|(_, value)| value.asks(item)).collect()
+        others.flat_map(|(_, value)| value.models()).collect()
     }
 
     /// The same pipeline, with an embedder only if something needs it:
@@ -269,7 +267,7 @@ impl PipelineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Space, chunk, generate, query, rerank, retrieve};
+    use crate::{Item, Space, chunk, generate, query, rerank, retrieve};
     use serde_json::json;
 
     /// Every component of every stage, with its default settings.

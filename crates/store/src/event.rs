@@ -4,7 +4,7 @@
 //! with one system call before `append` returns, so `kill -9` loses at most the
 //! line being written; a power cut may lose the last lines.
 
-use crate::Error;
+use crate::{Error, staged::file_error};
 use serde::{Deserialize, Serialize, de::DeserializeOwned, ser::SerializeMap};
 use serde_json::{Map, Value};
 use std::{
@@ -204,10 +204,6 @@ fn ends_with_newline(file: &mut File) -> io::Result<bool> {
     file.seek(SeekFrom::End(-1))?;
     file.read_exact(&mut last)?;
     Ok(last == *b"\n")
-}
-
-fn file_error(operation: &'static str, path: &Path, source: io::Error) -> Error {
-    Error::File { operation, path: path.display().to_string(), source }
 }
 
 #[cfg(test)]

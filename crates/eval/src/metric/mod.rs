@@ -130,11 +130,8 @@ impl MetricConfig {
     /// Name and settings, without those that change nothing of what it gives:
     /// what it is in keys.
     pub fn keyed(&self) -> serde_json::Value {
-        let mut value = serde_json::to_value(self).unwrap_or_default();
-        if let Some(settings) = value.get_mut(self.name()).and_then(serde_json::Value::as_object_mut) {
-            self.description().unkeyed().iter().for_each(|&name| drop(settings.remove(name)));
-        }
-        value
+        let value = serde_json::to_value(self).unwrap_or_default();
+        rag::without_settings(value, self.name(), self.description().unkeyed())
     }
 
     /// Whether it calls a function of the user's own.

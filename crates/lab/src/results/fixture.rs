@@ -22,26 +22,7 @@ pub(crate) fn results(trials: usize) -> Results {
         error: None,
         scores: BTreeMap::new(),
     };
-    let found = |trial| TrialResult {
-        trial,
-        objective: None,
-        metrics: BTreeMap::new(),
-        latency_p50: None,
-        latency_p95: None,
-        tokens: None,
-        cost_usd: 0.0,
-        p_value: None,
-        tied: false,
-        group: None,
-        test: None,
-        questions_needed: None,
-        effect_size: None,
-        front: false,
-        stopped: None,
-        questions: questions.map(asked).to_vec(),
-        failures: Vec::new(),
-        function_failures: Vec::new(),
-    };
+    let found = |trial| TrialResult::uncompared(trial, questions.map(asked).to_vec());
     Results {
         version: 1,
         experiment: "zoo".to_owned(),

@@ -3,7 +3,7 @@
 use super::Session;
 use crate::{Error, error_chain, spec::Experiment};
 use models::Identity;
-use rag::{Axis, Item};
+use rag::Axis;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The names of the models that an experiment uses.
@@ -11,15 +11,9 @@ pub(crate) fn used_models(experiment: &Experiment) -> BTreeSet<String> {
     let space = &experiment.space;
     let generate = experiment.dataset.as_ref().and_then(|dataset| dataset.generate.as_ref());
     let values = Axis::ALL.iter().flat_map(|&axis| space.on(axis));
-    let asked: Vec<String> = values
-        .flat_map(|value| value.asks(Item::default()).into_iter().map(|ask| ask.model.to_owned()).collect::<Vec<_>>())
-        .collect();
-    let named = asked.iter().map(String::as_str).chain(generate.map(|generate| generate.model.as_str()));
-    let needs: Vec<_> = experiment.evaluate.metrics.iter().map(eval::MetricConfig::needs).collect();
-    let judged = needs.iter().any(|needs| needs.judge);
-    let judges = experiment.evaluate.judges.iter().filter(|_| judged).map(String::as_str);
-    let embedder = experiment.evaluate.embedder.as_deref().filter(|_| needs.iter().any(|needs| needs.embedder));
-    named.chain(judges).chain(embedder).map(str::to_owned).collect()
+    let asked = values.flat_map(|value| value.models());
+    let named = asked.chain(generate.map(|generate| generate.model.as_str()));
+    named.chain(experiment.evaluate.models()).map(str::to_owned).collect()
 }
 
 /// What decides the answers of each model that the experiment uses; a model

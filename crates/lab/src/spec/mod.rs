@@ -126,6 +126,16 @@ pub struct Experiment {
     pub text: String,
 }
 
+impl EvaluateSpec {
+    /// The names of the models that its metrics ask: judges, and the embedder.
+    pub(crate) fn models(&self) -> Vec<&str> {
+        let needs: Vec<_> = self.metrics.iter().map(MetricConfig::needs).collect();
+        let judges = self.judges.iter().filter(|_| needs.iter().any(|needs| needs.judge));
+        let embedder = self.embedder.iter().filter(|_| needs.iter().any(|needs| needs.embedder));
+        judges.chain(embedder).map(String::as_str).collect()
+    }
+}
+
 impl Experiment {
     /// Reads and checks an experiment file's text.
     ///

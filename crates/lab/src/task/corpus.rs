@@ -1,9 +1,8 @@
 //! Opens indexes together with the chunks that they index.
 
-use super::{Execution, compute, tokens::open_tokens};
+use super::{Execution, compute, decode_matrix, tokens::open_tokens};
 use crate::{
-    Error,
-    artifact::{self, decode_vectors},
+    Error, artifact,
     engine::Outputs,
     plan::{CorpusInputs, TaskId},
 };
@@ -57,10 +56,7 @@ pub(crate) async fn open_corpus(
         [] => None,
         shards => Some(open_tokens(cx, shards.iter().map(|&id| name(id)).collect()).await?),
     };
-    let queries = match corpus.queries {
-        Some(id) if inputs.contains_key(&id) => Some(decode_vectors(cx.read(inputs, id).await?)?),
-        _ => None,
-    };
+    let queries = decode_matrix(cx, inputs, corpus.queries.filter(|id| inputs.contains_key(id))).await?;
     Ok((OpenCorpus { table, dense, bm25, tokens }, queries))
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Chunk {
 impl Chunk {
     /// Whether cutting a document waits for a model.
     fn waits(&self) -> bool {
-        self.embedder.is_some() || !self.chunker.asks(Item::default()).is_empty()
+        self.embedder.is_some() || !self.chunker.models().is_empty()
     }
 }
 

@@ -108,8 +108,7 @@ pub(crate) struct MadeOf<'a> {
 impl<'a> MadeOf<'a> {
     /// A component, with the trial's embedder.
     fn component(component: &'a dyn Choice, embedder: Option<&'a str>) -> Self {
-        let asks = component.asks(rag::Item::default()).into_iter().map(|ask| ask.model);
-        let models = asks.chain(embedder.filter(|_| component.indexes().tokens)).collect();
+        let models = component.models().into_iter().chain(embedder.filter(|_| component.indexes().tokens)).collect();
         Self { words: component.name().to_owned(), settings: component.value(), models, evaluates: false }
     }
 
@@ -139,9 +138,8 @@ impl Keys<'_> {
     /// The identities of the models that a component asks, and the identity of
     /// the trial's embedder if the component needs it.
     fn models(&self, component: &dyn Choice, embedder: Option<&str>) -> Vec<&Identity> {
-        let asks = component.asks(rag::Item::default()).into_iter().map(|ask| ask.model.to_owned());
-        let embedder = embedder.filter(|_| component.embedder()).map(str::to_owned);
-        asks.chain(embedder).map(|model| self.identity(&model)).collect()
+        let embedder = embedder.filter(|_| component.embedder());
+        component.models().into_iter().chain(embedder).map(|model| self.identity(model)).collect()
     }
 
     /// Adds the models of a component. Components of this kind once could have

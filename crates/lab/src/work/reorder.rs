@@ -107,7 +107,7 @@ impl Kind for Reorder {
             })
             .collect();
         // A stage that asks a model handles several questions at once.
-        let at_once = if stage.asks(rag::Item::default()).is_empty() { 1 } else { cx.experiment.engine.local.tasks };
+        let at_once = if stage.models().is_empty() { 1 } else { cx.experiment.engine.local.tasks };
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<_, Error>> = stream::iter(calls).buffered(at_once).collect().await;
         let mut rows = Vec::new();

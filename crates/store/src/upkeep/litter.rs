@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     ArtifactStore, Error, Kind, Layout, Location, StoredObject, artifact::checksum::Checksum, names::Object,
-    staged::is_staged,
+    staged::{file_error, is_staged},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
@@ -148,7 +148,7 @@ pub async fn remove(store: &ArtifactStore, litter: &Litter, mut progress: impl F
     for file in staged {
         match std::fs::remove_file(file) {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-                return Err(Error::File { operation: "remove", path: file.display().to_string(), source });
+                return Err(file_error("remove", file, source));
             }
             _ => {}
         }
@@ -175,7 +175,7 @@ fn staged(store: &ArtifactStore, before_unix_ms: i64) -> Result<Vec<PathBuf>, Er
     let Location::Folder(root) = store.location() else { return Ok(Vec::new()) };
     let (mut found, mut folders) = (Vec::new(), vec![root.clone()]);
     while let Some(folder) = folders.pop() {
-        let failed = |source| Error::File { operation: "list", path: folder.display().to_string(), source };
+        let failed = |source| file_error("list", &folder, source);
         for entry in std::fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let metadata = entry.metadata().map_err(failed)?;
