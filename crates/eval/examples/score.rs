@@ -24,12 +24,12 @@
 //! once more, it repeats what it said.
 
 use async_trait::async_trait;
-use eval::{Evidence, MetricConfig, Question, Sample, Score, metric::Context};
+use eval::{Evidence, MetricConfig, Question, Sample, Score};
 use models::{
     ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix, Model,
     Usage,
 };
-use rag::{Answer, Passage, Span};
+use rag::{Answer, Context, NamedModels, Passage, Span};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use std::{
@@ -241,10 +241,13 @@ async fn score(request: Request) -> Result<Score, Failure> {
         Identity { provider, model, revision: String::new(), parameters: Value::Null }
     };
     let judge = Scripted { identity: identity("judge"), rules, ratings, n_rated: AtomicUsize::new(0), probabilities };
-    let context = Context {
-        judges: vec![client.chat(Arc::new(judge))],
-        embedder: Some(client.embedder(Arc::new(Known { identity: identity("embedder"), vectors }))),
+    let embedder = client.embedder(Arc::new(Known { identity: identity("embedder"), vectors }));
+    let models = NamedModels {
+        chats: [("judge".to_owned(), client.chat(Arc::new(judge)))].into(),
+        embedders: [("embedder".to_owned(), embedder)].into(),
+        ..NamedModels::default()
     };
+    let context = Context { models: Some(&models), embedder: Some("embedder"), judges: &["judge".to_owned()] };
     let evidence = evidence.into_iter().map(|place| Evidence {
         document: place.document,
         quote: place.text,

@@ -8,6 +8,7 @@ mod prompt;
 pub mod qualify;
 mod score;
 pub mod statistics;
+pub mod verdict;
 
 pub use dataset::{Dataset, Evidence, Question};
 pub use generate::{

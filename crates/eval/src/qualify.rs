@@ -21,11 +21,11 @@
 use crate::{
     Missing, Question,
     metric::{
-        self,
         judge::{Judge, Transcript, Verdict},
         words::content_stems,
     },
     statistics::{Interval, Random, auc, balanced_accuracy, balanced_accuracy_interval, bootstrap},
+    verdict::{VerdictKind, quotes},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use models::Chat;
@@ -38,32 +38,6 @@ const UNREADABLE: f64 = 0.05;
 /// Parts for fitting and trying the threshold.
 const FOLDS: usize = 5;
 const SEED: u64 = 0x5EED;
-
-/// What a verdict is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VerdictKind {
-    /// Does the context support the statement? Faithfulness asks so.
-    Supported,
-    /// Does the passage help to answer the question? Context precision asks so.
-    Relevant,
-    /// Does the reference support the answer? Answer correctness asks so.
-    Correct,
-}
-
-impl VerdictKind {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Supported, Self::Relevant, Self::Correct];
-
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Supported => "supported",
-            Self::Relevant => "relevant",
-            Self::Correct => "correct",
-        }
-    }
-}
 
 /// A case whose truth is known.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -128,7 +102,7 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
             .collect();
         (!known.is_empty()).then(|| assess(kind, &known))
     };
-    Ok(VerdictKind::ALL.into_iter().filter_map(of).collect())
+    Ok(VerdictKind::ALL.iter().copied().filter_map(of).collect())
 }
 
 /// Cases planted from golden questions, up to `n` for each kind, half of them
@@ -140,9 +114,6 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
 pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     let mut order: Vec<&Question> = questions.iter().filter(|question| !question.evidence.is_empty()).collect();
     Random::new(seed).shuffle(&mut order);
-    let quotes = |question: &Question| {
-        question.evidence.iter().map(|evidence| evidence.quote.as_str()).collect::<Vec<_>>().join("\n")
-    };
     let stems: Vec<_> = order
         .iter()
         .map(|question| {
@@ -161,32 +132,7 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
             // The next question that shares fewest words.
             let others = (1..order.len()).map(|step| (i + step) % order.len());
             let Some(other) = others.min_by_key(|&j| stems[i].intersection(&stems[j]).count()) else { break };
-            let other = order[other];
-            let case = |item: String, label| Case {
-                kind,
-                question: question.question.clone(),
-                against: match kind {
-                    VerdictKind::Supported => quotes(question),
-                    VerdictKind::Relevant | VerdictKind::Correct => question.reference.clone().unwrap_or_default(),
-                },
-                item,
-                label,
-            };
-            match (kind, &question.reference, &other.reference) {
-                (VerdictKind::Supported, ..) => {
-                    of_kind.push(case(question.evidence[0].quote.clone(), true));
-                    of_kind.push(case(other.evidence[0].quote.clone(), false));
-                }
-                (VerdictKind::Relevant, Some(_), _) => {
-                    of_kind.push(case(quotes(question), true));
-                    of_kind.push(case(quotes(other), false));
-                }
-                (VerdictKind::Correct, Some(own), Some(foreign)) => {
-                    of_kind.push(case(own.clone(), true));
-                    of_kind.push(case(foreign.clone(), false));
-                }
-                _ => {}
-            }
+            of_kind.extend(kind.planted(question, order[other]).into_iter().flatten());
         }
         of_kind.truncate(n);
         cases.extend(of_kind);
@@ -195,13 +141,8 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
 }
 
 async fn verdict(judge: &Judge, case: &Case) -> Result<Verdict, Missing> {
-    let Case { kind, question, against, item, .. } = case;
-    let items = [item.clone()];
-    let inquiry = match kind {
-        VerdictKind::Supported => metric::supported([against.as_str()], &items),
-        VerdictKind::Relevant => metric::relevant(question, against, &items),
-        VerdictKind::Correct => metric::correct(question, against, &items),
-    };
+    let items = [case.item.clone()];
+    let inquiry = case.kind.inquiry(case, &items);
     match judge.verdicts(&inquiry, &mut Transcript::default()).await {
         Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
         // A judge that cannot be read is a bad one, not a missing one.
@@ -322,7 +263,7 @@ mod tests {
         let cases = planted(&questions, 6, 1);
         assert_eq!(cases.len(), 18);
         for kind in VerdictKind::ALL {
-            let of_kind: Vec<&Case> = cases.iter().filter(|case| case.kind == kind).collect();
+            let of_kind: Vec<&Case> = cases.iter().filter(|case| case.kind == *kind).collect();
             assert_eq!(of_kind.iter().filter(|case| case.label).count(), 3, "{kind:?}");
             let word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
             assert!(of_kind.iter().all(|case| (word(&case.item) == word(&case.against)) == case.label), "{of_kind:?}");
@@ -369,11 +310,8 @@ mod tests {
         let seen = fake.seen();
         wait(qualify(&fake.chat(), &cases(3))).unwrap();
         let asked = seen.lock().unwrap();
-        for question in [
-            metric::faithfulness_question(),
-            metric::context_precision_question(),
-            metric::answer_correctness_question(),
-        ] {
+        for kind in VerdictKind::ALL {
+            let question = kind.inquiry(&cases(1)[0], &[]).question;
             assert_eq!(asked.iter().filter(|request| request.messages[1].content.contains(question)).count(), 1);
         }
     }

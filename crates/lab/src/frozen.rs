@@ -18,7 +18,7 @@ use crate::{
 };
 use eval::Question;
 use models::Identity;
-use rag::index::{BM25_VERSION, DENSE_VERSION, TOKENS_VERSION};
+use rag::index::IndexKind;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 use store::Key;
@@ -31,8 +31,8 @@ const VERSION: u32 = 1;
 pub struct Frozen {
     /// The format of this structure.
     version: u32,
-    /// The formats of tables, dense, BM25 and token indexes in the artifacts.
-    formats: [u32; 4],
+    /// The formats of tables and of each kind of index in the artifacts.
+    formats: Vec<u32>,
     /// The resolved experiment as an experiment file, without values that may
     /// be secrets.
     pub experiment: String,
@@ -127,8 +127,8 @@ impl Frozen {
     }
 }
 
-fn formats() -> [u32; 4] {
-    [artifact::VERSION, DENSE_VERSION, BM25_VERSION, TOKENS_VERSION]
+fn formats() -> Vec<u32> {
+    std::iter::once(artifact::VERSION).chain(IndexKind::ALL.iter().map(|kind| kind.version())).collect()
 }
 
 /// The inputs of the retrieval behind a trial's passages, without the
@@ -161,7 +161,8 @@ impl RunRecord {
         let refuse = |reason: &str| Error::Unusable(format!("{}: {reason}: {again}", self.title()));
         let frozen = self.frozen.as_ref();
         let frozen = frozen.ok_or_else(|| refuse("an earlier version of reverie kept no record of its pipelines"))?;
-        if frozen.version != VERSION || frozen.formats != formats() {
+        // A kind of index that came later changes nothing of this run.
+        if frozen.version != VERSION || !formats().starts_with(&frozen.formats) {
             return Err(refuse("another version of reverie wrote it in another format"));
         }
         Ok(frozen)

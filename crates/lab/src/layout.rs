@@ -6,6 +6,7 @@
 
 use crate::artifact;
 use bytes::Bytes;
+use rag::index::IndexKind;
 use std::path::{Path, PathBuf};
 use store::{Key, Kind};
 
@@ -26,38 +27,32 @@ const QUALIFICATIONS: &str = "qualifications";
 pub enum Format {
     /// A table.
     Parquet,
-    /// An index of vectors.
-    Dense,
-    /// An index of words.
-    Bm25,
-    /// The vectors of a text's tokens.
-    Tokens,
+    /// A file of an index.
+    Index(IndexKind),
 }
 
 impl Format {
-    const ALL: [Self; 4] = [Self::Parquet, Self::Dense, Self::Bm25, Self::Tokens];
+    fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::Parquet).chain(IndexKind::ALL.iter().copied().map(Self::Index))
+    }
 
     fn ending(self) -> &'static str {
         match self {
             Self::Parquet => "parquet",
-            Self::Dense => "dense",
-            Self::Bm25 => "bm25",
-            Self::Tokens => "tokens",
+            Self::Index(kind) => kind.name(),
         }
     }
 
     fn of(name: &str) -> Option<Self> {
         let ending = name.rsplit('.').next();
-        Self::ALL.into_iter().find(|format| Some(format.ending()) == ending)
+        Self::all().find(|format| Some(format.ending()) == ending)
     }
 
     /// What is wrong with an output of this format, as far as the format shows it.
     fn problem(self, bytes: Bytes) -> Option<String> {
         let looked = match self {
             Self::Parquet => artifact::check(bytes),
-            Self::Dense => rag::index::DenseIndex::from_bytes(&bytes).map(drop).map_err(Into::into),
-            Self::Bm25 => rag::index::Bm25Index::from_bytes(&bytes).map(drop).map_err(Into::into),
-            Self::Tokens => rag::index::TokenBlock::from_bytes(&bytes).map(drop).map_err(Into::into),
+            Self::Index(kind) => kind.verify_bytes(&bytes).map_err(Into::into),
         };
         looked.err().map(|error| crate::error_chain(&error))
     }
@@ -162,7 +157,7 @@ impl Part {
 /// `partial/tokens/<task>/<first>.tokens`: the token vectors of some of a
 /// task's texts, from the first on.
 pub(crate) fn token_part(task: &Key, first: usize) -> String {
-    format!("{PARTIAL}/{TOKENS}/{}/{first:08}.{}", task.hex(), Format::Tokens.ending())
+    format!("{PARTIAL}/{TOKENS}/{}/{first:08}.{}", task.hex(), Format::Index(IndexKind::Tokens).ending())
 }
 
 /// `runs/<run>/<file>`.
@@ -278,7 +273,7 @@ mod tests {
     #[test]
     fn names_are_what_they_were_in_every_earlier_version() {
         let (key, hex) = (key(), key().hex());
-        assert_eq!(artifact(&key, Format::Dense), format!("artifacts/{}/{hex}.dense", &hex[..2]));
+        assert_eq!(artifact(&key, Format::Index(IndexKind::Dense)), format!("artifacts/{}/{hex}.dense", &hex[..2]));
         assert_eq!(
             partial("r", 7, &artifact(&key, Format::Parquet)),
             format!("partial/r/7-artifacts-{}-{hex}.parquet", &hex[..2])
@@ -296,7 +291,7 @@ mod tests {
     #[test]
     fn a_store_is_told_what_every_name_is() {
         let kind = |name: &str| LAYOUT.kind(name);
-        for format in Format::ALL {
+        for format in Format::all() {
             assert_eq!(kind(&artifact(&key(), format)), Kind::Artifact { format: format.ending().to_owned() });
         }
         assert_eq!(kind(&partial("r", 7, "artifacts/ab/x.parquet")), Kind::Partial { run: Some("r".to_owned()) });
@@ -318,7 +313,7 @@ mod tests {
 
     #[test]
     fn an_output_that_is_cut_off_is_told_by_its_format() {
-        for format in Format::ALL {
+        for format in Format::all() {
             let problem = LAYOUT.problem(&artifact(&key(), format), Bytes::from_static(b"cut"));
             assert!(problem.is_some(), "{format:?}");
         }

@@ -16,11 +16,9 @@ use crate::{
 };
 use eval::{
     MetricConfig, Question, Sample,
-    metric::Context,
     statistics::{NoiseBudget, Random},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use models::Embedder;
 use rag::{Passage, PipelineConfig, generate::GeneratorConfig};
 use serde::Serialize;
 
@@ -79,12 +77,11 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
         ready(session, &experiment, model).await?;
     }
     let models = session.models_of(&experiment);
-    let embedder = evaluate.embedder.as_deref().map(|name| models.embedder(name)).transpose()?;
     let mut order: Vec<usize> =
         (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
     Random::new(SEED).shuffle(&mut order);
     order.truncate(design.questions);
-    let repeats = Repeats { design, models, embedder, generator, pipeline: &found.trial.pipeline, config, evaluate };
+    let repeats = Repeats { design, models, generator, pipeline: &found.trial.pipeline, config, evaluate };
     let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i].passages);
     let scored: Vec<Option<Vec<Vec<f64>>>> =
         stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await?;
@@ -115,7 +112,6 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
 struct Repeats<'a> {
     design: NoiseDesign,
     models: Models,
-    embedder: Option<Embedder>,
     generator: &'a GeneratorConfig,
     pipeline: &'a PipelineConfig,
     config: &'a MetricConfig,
@@ -135,10 +131,7 @@ impl Repeats<'_> {
             let sample = Sample { question, passages, answer: Some(&answer) };
             let mut row = Vec::new();
             for j in 0..self.design.judgements {
-                let judges = self.evaluate.judges.iter();
-                let judges = judges.map(|judge| self.models.chat(judge).map(|chat| chat.with_repeat(repeat(j))));
-                let judges = judges.collect::<Result<Vec<_>, Error>>()?;
-                let built = self.config.build(&Context { judges, embedder: self.embedder.clone() })?;
+                let built = self.config.build(&self.models.repeated(repeat(j)).metric_context(self.evaluate))?;
                 row.push(self.config.score(built.as_ref(), &sample).await.score.value());
             }
             rows.push(row.into_iter().collect::<Option<Vec<f64>>>());

@@ -18,7 +18,8 @@ use crate::{
 use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
-    Axis, Component, Indexes, PipelineConfig,
+    Axis, Component, PipelineConfig,
+    index::{IndexKind, Indexes, MadeFrom},
     load::{Rejected, SourceFile, Unread},
 };
 use serde::{Deserialize, Serialize};
@@ -37,20 +38,21 @@ pub type TaskId = usize;
 pub struct CorpusInputs {
     /// The chunks of all documents.
     pub chunks: Vec<TaskId>,
-    /// The dense index.
-    pub dense: Option<TaskId>,
-    /// The BM25 index.
-    pub bm25: Option<TaskId>,
-    /// The token vectors of all chunks, if a stage compares them.
-    pub tokens: Vec<TaskId>,
+    /// The files of each index that is searched.
+    #[serde(flatten, with = "index_files")]
+    pub indexes: BTreeMap<IndexKind, Vec<TaskId>>,
     /// The questions' vectors.
     pub queries: Option<TaskId>,
 }
 
 impl CorpusInputs {
+    /// All of them. Their order is part of keys.
     pub(crate) fn all(&self) -> Vec<TaskId> {
-        let indexes = self.dense.into_iter().chain(self.bm25).chain(self.queries);
-        self.chunks.iter().copied().chain(indexes).chain(self.tokens.iter().copied()).collect()
+        let files = |in_shards| {
+            let indexes = self.indexes.iter().filter(move |(kind, _)| kind.compares_tokens() == in_shards);
+            indexes.flat_map(|(_, files)| files.iter().copied())
+        };
+        self.chunks.iter().copied().chain(files(false)).chain(self.queries).chain(files(true)).collect()
     }
 }
 
@@ -316,7 +318,6 @@ impl Plan {
 
     fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> CorpusInputs {
         let pipeline = &trial.pipeline;
-        let indexes = pipeline.values().fold(Indexes::default(), |all, (_, value)| all.and(value.indexes()));
         let chunker = trial.label(Axis::Chunker);
         let embedder = pipeline.embedder.as_deref();
         let chunk = |&documents: &TaskId| {
@@ -325,34 +326,51 @@ impl Plan {
             self.add(inputs, work, || format!("chunk with {chunker}"))
         };
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
-        let dense = embedder.filter(|_| indexes.dense).map(|model| {
-            let embed = |&chunks: &TaskId| {
-                let work = work::Embed { model: model.to_owned(), chunks };
-                self.add(inputs, work, || format!("embed {model} on {chunker}"))
-            };
-            let vectors = chunks.iter().map(embed).collect();
-            self.add(inputs, work::IndexDense { vectors }, || format!("dense index of {model} on {chunker}"))
-        });
-        let bm25 = indexes.bm25.then(|| {
-            let work = work::IndexBm25 { chunks: chunks.clone() };
-            self.add(inputs, work, || format!("BM25 index of {chunker}"))
-        });
+        let (in_shards, in_one_file): (Indexes, Indexes) =
+            pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
+        let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
+            .into_iter()
+            .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, &chunks, embedder, &chunker)?])))
+            .collect();
         // Where queries are written, only what comes after retrieval looks at the questions' own vectors.
-        let compares = pipeline.passage_stages().iter().any(|(_, stage)| stage.indexes().dense);
-        let compares = compares || pipeline.query.is_nothing() && pipeline.retriever.indexes().dense;
+        let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
+        let compares = compares || pipeline.query.is_nothing() && compares_vectors(&pipeline.retriever.indexes());
         let queries = embedder.filter(|_| compares && !inputs.questions.is_empty()).map(|model| {
             let work = work::EmbedQueries { model: model.to_owned(), queries: None };
             self.add(inputs, work, || format!("embed questions with {model}"))
         });
-        let tokens = embedder.filter(|_| indexes.tokens).map(|model| {
+        for (kind, model) in in_shards.into_iter().zip(embedder) {
             // In shards of their own, so that a killed run keeps those that are done.
             let embed = |&chunks: &TaskId| {
                 let work = work::EmbedTokens { model: model.to_owned(), chunks };
                 self.add(inputs, work, || format!("embed tokens with {model} on {chunker}"))
             };
-            chunks.iter().map(embed).collect()
-        });
-        CorpusInputs { chunks, dense, bm25, tokens: tokens.unwrap_or_default(), queries }
+            indexes.insert(kind, chunks.iter().map(embed).collect());
+        }
+        CorpusInputs { chunks, indexes, queries }
+    }
+
+    /// An index that has one file; none if it lacks the embedder.
+    fn index(
+        &mut self,
+        inputs: &Inputs<'_>,
+        kind: IndexKind,
+        chunks: &[TaskId],
+        embedder: Option<&str>,
+        chunker: &str,
+    ) -> Option<TaskId> {
+        let title = kind.title();
+        if let MadeFrom::Texts(_) = kind.made_from() {
+            let work = work::Index { kind, from: chunks.to_vec() };
+            return Some(self.add(inputs, work, || format!("{title} of {chunker}")));
+        }
+        let model = embedder?;
+        let embed = |&chunks: &TaskId| {
+            let work = work::Embed { model: model.to_owned(), chunks };
+            self.add(inputs, work, || format!("embed {model} on {chunker}"))
+        };
+        let from = chunks.iter().map(embed).collect();
+        Some(self.add(inputs, work::Index { kind, from }, || format!("{title} of {model} on {chunker}")))
     }
 
     fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> TaskId {
@@ -360,14 +378,11 @@ impl Plan {
         // A retriever's key holds only the indexes that the retriever searches,
         // not those that other trials need.
         let indexes = pipeline.retriever.indexes();
-        let written = self.write_queries(inputs, trial, indexes);
-        let corpus = CorpusInputs {
-            chunks: corpus.chunks.clone(),
-            dense: corpus.dense.filter(|_| indexes.dense),
-            bm25: corpus.bm25.filter(|_| indexes.bm25),
-            tokens: if indexes.tokens { corpus.tokens.clone() } else { Vec::new() },
-            queries: corpus.queries.filter(|_| indexes.dense && written.is_none()),
-        };
+        let compares = compares_vectors(&indexes);
+        let written = self.write_queries(inputs, trial, compares);
+        let mut corpus = corpus.clone();
+        corpus.indexes.retain(|kind, _| indexes.contains(kind));
+        corpus.queries = corpus.queries.filter(|_| compares && written.is_none());
         let work = work::Retrieve {
             chunker: pipeline.chunker.clone(),
             retriever: pipeline.retriever.clone(),
@@ -379,7 +394,7 @@ impl Plan {
     }
 
     /// The queries to search with, unless they are the questions themselves.
-    fn write_queries(&mut self, inputs: &Inputs<'_>, trial: &Trial, indexes: Indexes) -> Option<Written> {
+    fn write_queries(&mut self, inputs: &Inputs<'_>, trial: &Trial, compares: bool) -> Option<Written> {
         let writer = &trial.pipeline.query;
         if writer.is_nothing() || inputs.questions.is_empty() {
             return None;
@@ -387,7 +402,7 @@ impl Plan {
         let label = trial.label(Axis::Query);
         let work = work::WriteQueries { writer: writer.clone(), embedder: trial.embedder_of(writer) };
         let queries = self.add(inputs, work, || format!("write queries with {label}"));
-        let vectors = trial.pipeline.embedder.as_deref().filter(|_| indexes.dense).map(|model| {
+        let vectors = trial.pipeline.embedder.as_deref().filter(|_| compares).map(|model| {
             let work = work::EmbedQueries { model: model.to_owned(), queries: Some(queries) };
             self.add(inputs, work, || format!("embed queries of {label} with {model}"))
         });
@@ -423,6 +438,50 @@ impl Plan {
         let answers = if needs.answer { answers.to_vec() } else { Vec::new() };
         let work = work::Score { metric: metric.clone(), passages, answers, questions };
         self.add(inputs, work, || format!("score {}", metric.label()))
+    }
+}
+
+/// Whether one of the indexes compares its vectors with a question's.
+fn compares_vectors(indexes: &Indexes) -> bool {
+    indexes.iter().any(|kind| kind.compares_vectors())
+}
+
+/// Files of indexes as records have held them since there were three kinds: a
+/// task, or nothing, for an index of one file; a list for one of many.
+mod index_files {
+    use super::{BTreeMap, IndexKind, TaskId};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Files {
+        Many(Vec<TaskId>),
+        One(Option<TaskId>),
+    }
+
+    type Indexes = BTreeMap<IndexKind, Vec<TaskId>>;
+
+    pub(super) fn serialize<S: Serializer>(indexes: &Indexes, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(IndexKind::ALL.len()))?;
+        for kind in IndexKind::ALL {
+            let files = indexes.get(kind).map(Vec::as_slice).unwrap_or_default();
+            let files = match kind.compares_tokens() {
+                true => Files::Many(files.to_vec()),
+                false => Files::One(files.first().copied()),
+            };
+            map.serialize_entry(kind, &files)?;
+        }
+        map.end()
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Indexes, D::Error> {
+        let read = BTreeMap::<IndexKind, Files>::deserialize(deserializer)?;
+        let files = |files| match files {
+            Files::Many(files) => files,
+            Files::One(file) => file.into_iter().collect(),
+        };
+        let all = read.into_iter().map(|(kind, read)| (kind, files(read)));
+        Ok(all.filter(|(_, files)| !files.is_empty()).collect())
     }
 }
 

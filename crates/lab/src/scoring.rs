@@ -163,10 +163,10 @@ impl Scoring {
             .with_budget(budget.clone())
             .with_cancellation(setup.control.cancel.clone());
         let models = Models::new(spec.models.clone(), context, client);
-        let mut metrics = Vec::new();
-        for config in &spec.evaluate.metrics {
-            metrics.push(config.build(&models.metric_context(&spec.evaluate, config.needs(), Turn::default())?)?);
-        }
+        let in_turn = models.in_turn(Turn::default());
+        let context = in_turn.metric_context(&spec.evaluate);
+        let metrics = spec.evaluate.metrics.iter().map(|config| config.build(&context));
+        let metrics = metrics.collect::<Result<Vec<_>, _>>()?;
         Ok(Self { spec, file: name, rows, models, metrics, budget, journal, control: setup.control })
     }
 

@@ -35,7 +35,6 @@ use eval::Question;
 use models::Matrix;
 use rag::{
     ChunkTable, Passage,
-    index::{Bm25Index, DenseIndex, TokenIndex},
     load::{Source, Unread},
     python::on_behalf_of,
 };
@@ -129,9 +128,7 @@ pub struct Execution {
     log: Option<EventLog>,
     models: Arc<Models>,
     tables: Cache<ChunkTable>,
-    dense: Cache<DenseIndex>,
-    bm25: Cache<Bm25Index>,
-    tokens: Cache<TokenIndex>,
+    indexes: corpus::Indexes,
     /// The token vectors of all questions, by model.
     question_tokens: Cache<Vec<Matrix>>,
     /// The passages of trials, by question.
@@ -172,8 +169,7 @@ impl Execution {
         let (run, questions, log) = (run.to_owned(), Vec::new(), None);
         let components = Components::of(&experiment);
         // A few corpora stay in memory, because trials that share one run one after the other.
-        let (tables, dense, bm25) = (Cache::new(4), Cache::new(8), Cache::new(4));
-        let (tokens, question_tokens) = (Cache::new(4), Cache::new(4));
+        let (tables, question_tokens) = (Cache::new(4), Cache::new(4));
         Self {
             experiment,
             store,
@@ -185,9 +181,7 @@ impl Execution {
             log,
             models,
             tables,
-            dense,
-            bm25,
-            tokens,
+            indexes: corpus::Indexes::default(),
             question_tokens,
             passages: Cache::new(4),
         }

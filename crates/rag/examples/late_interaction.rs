@@ -12,9 +12,9 @@
 
 use models::{Client, CpuBudget, Embedder, InputKind, Matrix, ModelConfig, ModelDirectory, provider};
 use rag::{
-    Chunk, ChunkTable, Passage,
+    Chunk, ChunkTable, NamedModels, Passage,
     chunk::ChunkerConfig,
-    index::{Bm25Index, DenseIndex, TokenBlock, TokenIndex, TokenWriter},
+    index::{Bm25Index, DenseIndex, OpenIndex, TokenBlock, TokenIndex, TokenWriter},
     load::{self, Limits, Source},
     rerank::RerankerConfig,
     retrieve::{Corpus, Query, RetrieverConfig},
@@ -69,7 +69,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bm25 = Bm25Index::build(&texts);
     let dense = DenseIndex::from_matrix(&embedder.embed(&texts, InputKind::Document).await?)?;
     let vectors = embedder.embed(&questions, InputKind::Query).await?;
-    let corpus = Corpus { table: &table, dense: Some(&dense), bm25: Some(&bm25), tokens: None };
+    let mut indexes = vec![Arc::new(OpenIndex::new(dense)), Arc::new(OpenIndex::new(bm25))];
+    let corpus = Corpus { table: &table, indexes: &indexes };
     let retriever = serde_json::json!({ "bm25": { "top_k": n_candidates } });
     let retriever = serde_json::from_value::<RetrieverConfig>(retriever)?.build(&rag::Context::default())?;
     let asked: Vec<Query<'_>> = questions.iter().map(|text| Query { text, embedding: None, tokens: None }).collect();
@@ -84,13 +85,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
         tokens.extend(embedder.embed_tokens(step, InputKind::Query).await?);
     }
     let questions_seconds = started.elapsed().as_secs_f64();
-    let corpus = Corpus { tokens: Some(&index), ..corpus };
+    indexes.push(OpenIndex::new(index.clone()).into());
+    let corpus = Corpus { table: &table, indexes: &indexes };
     let mut kept = 0;
     for trial in 0..n_trials {
         let weights = serde_json::json!({ "maxsim": 1.0 + trial as f64 / 10.0 });
         let config = serde_json::json!({ "late_interaction": { "top_n": 3 + trial % 3, "weights": weights } });
-        let only = Only(embedder.clone());
-        let context = rag::Context { models: Some(&only), embedder: Some("only") };
+        let only = NamedModels { embedders: [("only".to_owned(), embedder.clone())].into(), ..NamedModels::default() };
+        let context = rag::Context { models: Some(&only), embedder: Some("only"), judges: &[] };
         let reranker = serde_json::from_value::<RerankerConfig>(config)?.build(&context)?;
         for (i, text) in questions.iter().enumerate() {
             let query = Query { text, embedding: Some(vectors.row(i)), tokens: tokens.get(i) };
@@ -117,21 +119,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     writeln!(std::io::stdout(), "{report}")?;
     Ok(())
-}
-
-/// The one model that there is.
-struct Only(Embedder);
-
-impl rag::Models for Only {
-    fn chat(&self, _: &str) -> Result<models::Chat, rag::Error> {
-        Err(rag::Error::Needs { component: "this example", part: "no chat model" })
-    }
-    fn embedder(&self, _: &str) -> Result<Embedder, rag::Error> {
-        Ok(self.0.clone())
-    }
-    fn reranker(&self, _: &str) -> Result<models::Reranker, rag::Error> {
-        Err(rag::Error::Needs { component: "this example", part: "no rerank model" })
-    }
 }
 
 /// The first chunks of a folder's files, and these again until there are enough.

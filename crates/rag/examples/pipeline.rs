@@ -15,7 +15,7 @@ use models::Matrix;
 use rag::{
     Chunk, ChunkTable, Document, Format, Hit, Passage,
     chunk::{Chunker, ChunkerConfig},
-    index::{Bm25Index, DenseIndex},
+    index::{Bm25Index, DenseIndex, OpenIndex},
     retrieve::{Corpus, Query, RetrieverConfig},
 };
 use rayon::prelude::*;
@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     error::Error,
     io::{BufRead, Write},
+    sync::Arc,
 };
 
 #[derive(Deserialize)]
@@ -61,8 +62,7 @@ enum Answer<'a> {
 struct Pipeline {
     chunker: Option<Box<dyn Chunker>>,
     table: ChunkTable,
-    dense: Option<DenseIndex>,
-    bm25: Option<Bm25Index>,
+    indexes: Vec<Arc<OpenIndex>>,
 }
 
 impl Pipeline {
@@ -74,7 +74,7 @@ impl Pipeline {
                 let chunks = documents.par_iter().map(|document| chunker.chunk_now(document));
                 let chunks = chunks.collect::<Result<Vec<Vec<Chunk>>, _>>()?;
                 let table = ChunkTable::new(chunks.into_iter().flatten().collect());
-                *self = Self { chunker: Some(chunker), table, dense: None, bm25: None };
+                *self = Self { chunker: Some(chunker), table, indexes: Vec::new() };
                 Ok(Answer::Chunks(self.table.chunks()))
             }
             Request::Index { vectors } => {
@@ -84,17 +84,18 @@ impl Pipeline {
                 if vectors.len() != texts.len() || vectors.iter().any(|vector| vector.len() != columns) {
                     return Err(format!("{} vectors for {} searchable chunks", vectors.len(), texts.len()).into());
                 }
-                self.dense = Some(DenseIndex::from_matrix(&Matrix { columns, data: vectors.concat() })?);
-                self.bm25 = Some(Bm25Index::build(&texts));
-                Ok(Answer::Indexed(texts.len()))
+                let dense = DenseIndex::from_matrix(&Matrix { columns, data: vectors.concat() })?;
+                let indexes = [OpenIndex::new(dense), OpenIndex::new(Bm25Index::build(&texts))];
+                let n = texts.len();
+                self.indexes = indexes.map(Arc::new).into();
+                Ok(Answer::Indexed(n))
             }
             Request::Retrieve { retriever, queries } => {
                 let queries: Vec<Query<'_>> = queries
                     .iter()
                     .map(|query| Query { text: &query.text, embedding: query.vector.as_deref(), tokens: None })
                     .collect();
-                let corpus =
-                    Corpus { table: &self.table, dense: self.dense.as_ref(), bm25: self.bm25.as_ref(), tokens: None };
+                let corpus = Corpus { table: &self.table, indexes: &self.indexes };
                 Ok(Answer::Hits(retriever.build(&rag::Context::default())?.retrieve_now(&queries, &corpus)?))
             }
             Request::Context { hits } => {

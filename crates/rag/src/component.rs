@@ -2,9 +2,13 @@
 //! needs. Plan, keys, estimates, checks of the experiment file, and the context
 //! that a component is built from follow from these needs.
 
-use crate::Error;
+use crate::{
+    Error,
+    index::{IndexKind, Indexes},
+};
 use models::{Chat, Embedder, Kind, Reranker};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use store::registry::Read;
 
 /// Tokens of the instructions around a question and its passages, for estimates.
@@ -37,31 +41,6 @@ pub struct Ask<'a> {
     pub completion_tokens: u64,
 }
 
-/// The indexes that a component looks at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Indexes {
-    /// Query and chunk vectors.
-    pub dense: bool,
-    /// The BM25 index.
-    pub bm25: bool,
-    /// A vector for each token of each chunk.
-    pub tokens: bool,
-}
-
-impl Indexes {
-    /// The indexes that either of two components looks at.
-    #[must_use]
-    pub fn and(self, other: Self) -> Self {
-        let Self { dense, bm25, tokens } = other;
-        Self { dense: self.dense || dense, bm25: self.bm25 || bm25, tokens: self.tokens || tokens }
-    }
-
-    /// Whether one of them is made with the trial's embedder.
-    pub fn embedder(self) -> bool {
-        self.dense || self.tokens
-    }
-}
-
 /// What a component's settings say about its needs. Each `Config` implements
 /// this; the defaults are those of a component that needs nothing.
 pub trait Component: Send + Sync {
@@ -77,14 +56,14 @@ pub trait Component: Send + Sync {
         self.asks(Item::default()).into_iter().map(|ask| ask.model).collect()
     }
 
-    /// The indexes that it looks at.
+    /// The indexes that it searches.
     fn indexes(&self) -> Indexes {
-        Indexes::default()
+        Indexes::new()
     }
 
     /// Whether it needs the trial's embedder.
     fn embedder(&self) -> bool {
-        self.indexes().embedder()
+        self.indexes().into_iter().any(IndexKind::embeds)
     }
 
     /// Whether it calls a user's function.
@@ -165,13 +144,43 @@ pub trait Models: Send + Sync {
     fn reranker(&self, name: &str) -> Result<Reranker, Error>;
 }
 
+/// Models at hand, by their names.
+#[derive(Clone, Default)]
+pub struct NamedModels {
+    /// Chat models.
+    pub chats: BTreeMap<String, Chat>,
+    /// Embedding models.
+    pub embedders: BTreeMap<String, Embedder>,
+    /// Rerank models.
+    pub rerankers: BTreeMap<String, Reranker>,
+}
+
+impl Models for NamedModels {
+    fn chat(&self, name: &str) -> Result<Chat, Error> {
+        named(&self.chats, name)
+    }
+    fn embedder(&self, name: &str) -> Result<Embedder, Error> {
+        named(&self.embedders, name)
+    }
+    fn reranker(&self, name: &str) -> Result<Reranker, Error> {
+        named(&self.rerankers, name)
+    }
+}
+
+fn named<T: Clone>(models: &BTreeMap<String, T>, name: &str) -> Result<T, Error> {
+    let missing = || Error::Failed { component: "model", reason: format!("there is none with the name `{name}`") };
+    models.get(name).cloned().ok_or_else(missing)
+}
+
 /// The parts that components are built from. Without models, settings can still be checked.
 #[derive(Clone, Copy, Default)]
 pub struct Context<'a> {
     /// All models of the experiment.
     pub models: Option<&'a dyn Models>,
-    /// The name of the trial's embedder.
+    /// The name of the embedder: of the trial for stages, of the evaluation for metrics.
     pub embedder: Option<&'a str>,
+    /// The names of the judges, for metrics.
+    pub judges: &'a [String],
 }
 
 impl Context<'_> {
@@ -222,7 +231,7 @@ macro_rules! components {
             fn asks(&self, item: $crate::component::Item) -> Vec<$crate::component::Ask<'_>> {
                 match self { $( Self::$Variant(config) => config.asks(item), )+ }
             }
-            fn indexes(&self) -> $crate::component::Indexes {
+            fn indexes(&self) -> $crate::index::Indexes {
                 match self { $( Self::$Variant(config) => config.indexes(), )+ }
             }
             fn embedder(&self) -> bool {

@@ -34,7 +34,7 @@ stage::stages! {
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
 }
 
-pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Indexes, Item, Models, without_settings};
+pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings};
 pub use load::Format;
 pub use pipeline::Pipeline;
 pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace};
@@ -78,6 +78,14 @@ pub enum Error {
         component: &'static str,
         /// The missing part.
         part: &'static str,
+    },
+    /// An index that the component searches was not opened.
+    #[error("{component} needs the {index}")]
+    NeedsIndex {
+        /// The component.
+        component: &'static str,
+        /// The missing index.
+        index: &'static str,
     },
     /// A file of an index is not what was written.
     #[error("{path}: {reason}")]

@@ -3,13 +3,13 @@
 //! from their registries, so a new one is tried too, or says what is missing.
 
 use crate::{
-    Answer, Chunk, ChunkTable, Context, Document, Hit, Passage, Span,
+    Answer, Chunk, ChunkTable, Component, Context, Document, Hit, Passage, Span,
     chunk::ChunkerConfig,
     generate::{GeneratorConfig, tests::Script},
-    index::{BM25_VERSION, Bm25Index, DENSE_VERSION, DenseIndex, TOKENS_VERSION, TokenBlock, dense_tests::matrix},
+    index::{Bm25Index, DenseIndex, Index, IndexKind, Indexes, TokenBlock, TokenIndex, dense_tests::matrix},
     load::{self, Limits},
     rerank::{self, RerankerConfig},
-    retrieve::{Corpus, Query, RetrieverConfig},
+    retrieve::{Corpus, Query, RetrieverConfig, tests::opened},
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -142,23 +142,27 @@ fn indexes_are_pinned() {
     let mut block = TokenBlock::default();
     block.push(&[matrix(3, 48, 5), matrix(0, 48, 5), matrix(9, 48, 6)]).unwrap();
     let pins = [
-        Pin::new("dense", DENSE_VERSION, &"8 × 48", &of_dense).unwrap(),
-        Pin::new("bm25", BM25_VERSION, &(TEXTS, QUESTIONS), &of_bm25).unwrap(),
-        Pin::new("tokens", TOKENS_VERSION, &"3 + 0 + 9 × 48", &store::Key::of_bytes(&block.to_bytes())).unwrap(),
+        Pin::new("dense", DenseIndex::VERSION, &"8 × 48", &of_dense).unwrap(),
+        Pin::new("bm25", Bm25Index::VERSION, &(TEXTS, QUESTIONS), &of_bm25).unwrap(),
+        Pin::new("tokens", TokenIndex::VERSION, &"3 + 0 + 9 × 48", &store::Key::of_bytes(&block.to_bytes())).unwrap(),
     ];
     check("index", &pins, &[]);
 }
 
 /// What searches and reorders by an index has the index' key in its own.
-const INDEXES: [u32; 3] = [DENSE_VERSION, BM25_VERSION, TOKENS_VERSION];
+fn indexes<T: Component>(configs: &[T]) -> Vec<(IndexKind, u32)> {
+    let kinds: Indexes = configs.iter().flat_map(Component::indexes).collect();
+    kinds.into_iter().map(|kind| (kind, kind.version())).collect()
+}
+
 const RETRIEVE: &str = "def retrieve(questions, chunks):\n    return [[(i, len(chunk)) for i, chunk in enumerate(chunks)] for _ in questions]\n";
 
 #[test]
 fn retrievers_are_pinned() {
     let table = table();
     let dense = DenseIndex::from_matrix(&matrix(8, 48, 3)).unwrap();
-    let bm25 = Bm25Index::build(&TEXTS);
-    let corpus = Corpus { table: &table, dense: Some(&dense), bm25: Some(&bm25), tokens: None };
+    let opened = opened(dense, Bm25Index::build(&TEXTS));
+    let corpus = Corpus { table: &table, indexes: &opened };
     let vectors = matrix(3, 48, 4);
     let queries: Vec<Query<'_>> = QUESTIONS
         .iter()
@@ -176,7 +180,7 @@ fn retrievers_are_pinned() {
             .iter()
             .map(|config| config.build(&Context::default()).unwrap().retrieve_now(&queries, &corpus).unwrap());
         let output: Vec<Vec<Vec<Hit>>> = output.collect();
-        Pin::new(name, configs[0].version(), &(TEXTS, QUESTIONS, INDEXES, &configs), &output).unwrap()
+        Pin::new(name, configs[0].version(), &(TEXTS, QUESTIONS, indexes(&configs), &configs), &output).unwrap()
     });
     check("retrieve", &pins.collect::<Vec<_>>(), &[]);
 }
@@ -202,7 +206,7 @@ async fn rerankers_are_pinned() {
             let reranker = config.build(&fixture.context()).unwrap();
             output.push((fixture.rerank(&*reranker).await.unwrap(), script.requests()));
         }
-        pins.push(Pin::new(name, configs[0].version(), &(INDEXES, &configs), &output).unwrap());
+        pins.push(Pin::new(name, configs[0].version(), &(indexes(&configs), &configs), &output).unwrap());
     }
     check("rerank", &pins, &[]);
 }

@@ -6,7 +6,7 @@ use crate::{
     Answer, ChunkTable, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
     chunk::Chunker,
     generate::Generator,
-    index::{Bm25Index, DenseIndex, TokenIndex},
+    index::{IndexKind, OpenIndex},
     python::{caller, computing_for},
     query::QueryWriter,
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
@@ -26,19 +26,14 @@ pub const FUSION_VERSION: u32 = 1;
 pub struct OpenCorpus {
     /// The chunks.
     pub table: Arc<ChunkTable>,
-    /// Vectors of the searchable chunks.
-    pub dense: Option<Arc<DenseIndex>>,
-    /// Words of the searchable chunks.
-    pub bm25: Option<Arc<Bm25Index>>,
-    /// Token vectors of the searchable chunks.
-    pub tokens: Option<Arc<TokenIndex>>,
+    /// The indexes of the searchable chunks, at most one of each kind.
+    pub indexes: Vec<Arc<OpenIndex>>,
 }
 
 impl OpenCorpus {
     /// The same, borrowed.
     pub fn corpus(&self) -> Corpus<'_> {
-        let Self { table, dense, bm25, tokens } = self;
-        Corpus { table, dense: dense.as_deref(), bm25: bm25.as_deref(), tokens: tokens.as_deref() }
+        Corpus { table: &self.table, indexes: &self.indexes }
     }
 }
 
@@ -73,8 +68,8 @@ impl Pipeline {
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
     pub fn new(config: &PipelineConfig, corpus: OpenCorpus, models: &dyn Models) -> Result<Self, Error> {
-        let cx = Context { models: Some(models), embedder: config.embedder.as_deref() };
-        let compares_vectors = config.values().any(|(_, value)| value.indexes().dense);
+        let cx = Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[] };
+        let compares_vectors = config.indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
         let steps = config.passage_stages().into_iter().map(|(_, stage)| stage.step(&cx));
         Ok(Self {
@@ -315,10 +310,10 @@ mod tests {
         let pipeline = Pipeline::new(&config(json!({})), corpus.clone(), &script).unwrap();
         let events: Vec<_> = pipeline.answer("fox", &[]).collect().await;
         assert!(matches!(events.as_slice(), [Ok(Event::Found(passages))] if passages.len() == 1), "{events:?}");
-        let without = OpenCorpus { bm25: None, ..corpus };
+        let without = OpenCorpus { indexes: Vec::new(), ..corpus };
         let pipeline = Pipeline::new(&config(json!({})), without, &script).unwrap();
         let events: Vec<_> = pipeline.answer("fox", &[]).collect().await;
-        assert!(matches!(events.as_slice(), [Err(Error::Needs { .. })]), "{events:?}");
+        assert!(matches!(events.as_slice(), [Err(Error::NeedsIndex { .. })]), "{events:?}");
     }
 
     #[test]

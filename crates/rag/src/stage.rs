@@ -4,6 +4,7 @@
 
 use crate::{
     Axis, Choice, Context, Error, Passage, PipelineConfig,
+    index::Indexes,
     retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
@@ -50,7 +51,9 @@ pub trait PassageStage: Choice {
 }
 
 /// A value of an axis, as the lists of the experiment file hold it.
-pub trait Listed: Choice + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + 'static {
+pub trait Listed:
+    Choice + Clone + fmt::Debug + PartialEq + Serialize + DeserializeOwned + schemars::JsonSchema + 'static
+{
     /// Whether a string in the list means the component with its default settings.
     const HAS_SETTINGS: bool = true;
 
@@ -148,6 +151,11 @@ macro_rules! stages {
                 match self { $( Self::$Axis => Data::$to, )+ }
             }
 
+            /// The JSON Schema of its components and their settings; none if it has no settings.
+            pub fn schema(self) -> Option<serde_json::Value> {
+                match self { $( Self::$Axis => $crate::stage::schema::<<$field as $crate::stage::Field>::Value>(), )+ }
+            }
+
             /// Whether every experiment must list it.
             pub fn is_required(self) -> bool {
                 match self { $( Self::$Axis => <$field as $crate::stage::Field>::all(&[]).is_empty(), )+ }
@@ -230,6 +238,12 @@ macro_rules! stages {
 }
 pub(crate) use stages;
 
+/// The JSON Schema (draft 2020-12) of the components of an axis, if they have settings.
+pub(crate) fn schema<T: Listed>() -> Option<Value> {
+    let generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
+    T::HAS_SETTINGS.then(|| generator.into_root_schema_for::<T>().to_value())
+}
+
 /// A field of a pipeline's settings as it was written, or its default if it was
 /// left out.
 pub(crate) fn field<T: Field + DeserializeOwned, E: serde::de::Error>(
@@ -246,6 +260,11 @@ impl PipelineConfig {
     /// All values, in the order of the stages.
     pub fn values(&self) -> impl Iterator<Item = (Axis, &dyn Choice)> {
         Axis::ALL.iter().filter_map(|&axis| Some((axis, self.on(axis)?)))
+    }
+
+    /// The indexes that its stages search.
+    pub fn indexes(&self) -> Indexes {
+        self.values().flat_map(|(_, value)| value.indexes()).collect()
     }
 
     /// The names of the models that it asks, without its embedder.

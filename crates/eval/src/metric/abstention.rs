@@ -53,12 +53,14 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("abstention", self.threshold)?;
-        let judge = if self.judge { Some(cx.judge("abstention", self.threshold)?) } else { None };
+        let judge = if self.judge { Some(super::judge(cx, "abstention", self.threshold)?) } else { None };
         Ok(Box::new(Abstention { judge }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -111,7 +113,7 @@ impl Judged for Abstention {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, context, judge_context, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, question, sample, score, unjudged};
     use super::*;
     use crate::{Question, Score, Scored};
 
@@ -119,7 +121,7 @@ mod tests {
 
     fn abstention(config: &Config, fake: FakeJudge, answerable: bool, text: &str) -> Scored {
         let question = Question { answerable, ..question("When was the mill built?", None) };
-        let metric = config.build(&judge_context(fake)).unwrap();
+        let metric = config.build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &[], Some(&answer(text))))
     }
 
@@ -157,7 +159,7 @@ mod tests {
     #[test]
     fn without_a_judge_what_is_unclear_counts_as_answered() {
         let config = Config { judge: false, ..Config::default() };
-        assert!(!config.needs().judge && config.build(&context()).is_ok());
+        assert!(!config.needs().judge && config.build(&unjudged().context()).is_ok());
         let fake = FakeJudge::new();
         assert_eq!(abstention(&config, fake, false, UNCLEAR).score, Score::Value(0.0));
     }

@@ -32,10 +32,12 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         two_ratings::build("answer_accuracy", cx, [0, 2, 4], prompts)
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -73,13 +75,13 @@ fn prompts(sample: &Sample<'_>) -> Result<Option<[String; 2]>, Missing> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
     fn accuracy(fake: FakeJudge, text: &str) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));
-        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let metric = Config::default().build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &[], Some(&answer(text))))
     }
 

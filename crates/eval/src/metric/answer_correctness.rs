@@ -28,7 +28,7 @@ use super::answer_similarity::similarity;
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::qualify::VerdictKind;
+use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};
 use models::Embedder;
 use serde::{Deserialize, Serialize};
@@ -58,7 +58,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_correctness";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         judge::check_threshold(metric, self.threshold)?;
@@ -71,11 +71,13 @@ impl Config {
             return refuse(format!("weights must not be negative and not both 0: {:?}", self.weights));
         }
         let needs = self.needs();
-        let judge = if needs.judge { Some(cx.judge(metric, self.threshold)?) } else { None };
-        let embedder = if needs.embedder { Some(cx.embedder(metric)?) } else { None };
+        let judge = if needs.judge { Some(super::judge(cx, metric, self.threshold)?) } else { None };
+        let embedder = if needs.embedder { Some(super::embedder(cx, metric)?) } else { None };
         Ok(Box::new(AnswerCorrectness { judge, embedder, config: self.clone() }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -97,15 +99,6 @@ impl Describe for Config {
         let share = self.weights[1] / (self.weights[0] + self.weights[1]);
         (if share.is_finite() { -share } else { -1.0 }, 1.0)
     }
-}
-
-/// What is asked about each statement of an answer.
-pub(crate) const QUESTION: &str = "The statement is part of an answer to the question. Does the reference support it?";
-
-/// Asks about the statements of an answer by the reference.
-pub(crate) fn inquiry<'a>(question: &str, reference: &str, statements: &'a [String]) -> Inquiry<'a> {
-    let shared = format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference));
-    Inquiry::of_statements(shared, statements, QUESTION)
 }
 
 struct AnswerCorrectness {
@@ -147,7 +140,7 @@ impl AnswerCorrectness {
         let limit = self.config.max_statements as usize;
         let said = judge.statements(question, answer, limit, transcript).await?;
         let wanted = judge.statements(question, reference, limit, transcript).await?;
-        let against_reference = inquiry(question, reference, &said);
+        let against_reference = correct::inquiry(question, reference, &said);
         let supported = judge.verdicts(&against_reference, transcript).await?;
         let shared = format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer));
         let against_answer = Inquiry::of_statements(shared, &wanted, "Does the answer say what the statement says?");
@@ -175,7 +168,7 @@ fn f_measure(true_positive: usize, false_positive: usize, false_negative: usize,
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, context, judge_context, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, question, sample, score, unjudged};
     use super::*;
     use crate::{Score, Scored};
 
@@ -191,7 +184,7 @@ mod tests {
 
     fn correctness(config: &Config, fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("red fox"));
-        let metric = config.build(&judge_context(fake)).unwrap();
+        let metric = config.build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &[], Some(&answer("red fox"))))
     }
 
@@ -229,7 +222,7 @@ mod tests {
     fn a_part_without_weight_needs_no_model() {
         let similarity_only = Config { weights: [0.0, 1.0], ..Config::default() };
         assert!(!similarity_only.needs().judge);
-        assert!(similarity_only.build(&context()).is_ok());
+        assert!(similarity_only.build(&unjudged().context()).is_ok());
         let facts_only = Config { weights: [1.0, 0.0], ..Config::default() };
         assert!(!facts_only.needs().embedder);
         assert_eq!(facts_only.range(), (-0.0, 1.0));
@@ -239,7 +232,7 @@ mod tests {
     fn weights_that_cannot_work_are_refused() {
         for weights in [[0.0, 0.0], [-1.0, 2.0], [f64::NAN, 1.0]] {
             let config = Config { weights, ..Config::default() };
-            assert!(config.build(&judge_context(FakeJudge::new())).is_err(), "{weights:?}");
+            assert!(config.build(&judged_by(FakeJudge::new()).context()).is_err(), "{weights:?}");
         }
     }
 }

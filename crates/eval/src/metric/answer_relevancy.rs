@@ -53,7 +53,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "answer_relevancy";
         judge::check_threshold(metric, self.threshold)?;
         if self.strictness == 0 {
@@ -64,12 +64,14 @@ impl Config {
             return Err(Error::Config { metric, reason });
         }
         Ok(Box::new(AnswerRelevancy {
-            judge: cx.judge(metric, self.threshold)?,
-            embedder: cx.embedder(metric)?,
+            judge: super::judge(cx, metric, self.threshold)?,
+            embedder: super::embedder(cx, metric)?,
             config: self.clone(),
         }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -189,7 +191,7 @@ fn relevancy(cosines: &[f64], noncommittal: &[bool]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
@@ -204,7 +206,7 @@ mod tests {
 
     fn relevancy_of(fake: FakeJudge) -> Scored {
         let question = question("what is apt", None);
-        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let metric = Config::default().build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &[], Some(&answer("APT is a package manager."))))
     }
 

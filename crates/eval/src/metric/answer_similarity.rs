@@ -29,15 +29,17 @@ pub struct Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         if let Some(threshold) = self.threshold.filter(|threshold| !(-1.0..=1.0).contains(threshold)) {
             let reason = format!("threshold must be between -1 and 1, not {threshold}");
             return Err(Error::Config { metric: "answer_similarity", reason });
         }
-        let embedder = cx.embedder("answer_similarity")?;
+        let embedder = super::embedder(cx, "answer_similarity")?;
         Ok(Box::new(AnswerSimilarity { embedder, threshold: self.threshold }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -101,12 +103,12 @@ pub(super) fn cosine(left: &[f32], right: &[f32]) -> Result<f64, Missing> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{context, score, text_sample, text_score};
+    use super::super::testing::{score, text_sample, text_score, unjudged};
     use super::*;
 
     #[test]
     fn the_same_words_are_nearest() {
-        let metric = Config::default().build(&context()).unwrap();
+        let metric = Config::default().build(&unjudged().context()).unwrap();
         let same = text_score(&*metric, "the red fox", "the red fox [1]");
         let near = text_score(&*metric, "the red fox", "the red hen");
         let far = text_score(&*metric, "the red fox", "something else entirely");
@@ -116,14 +118,14 @@ mod tests {
 
     #[test]
     fn a_threshold_makes_it_a_verdict() {
-        let metric = Config { threshold: Some(0.99) }.build(&context()).unwrap();
+        let metric = Config { threshold: Some(0.99) }.build(&unjudged().context()).unwrap();
         assert_eq!(text_score(&*metric, "red fox", "red fox"), 1.0);
         assert_eq!(text_score(&*metric, "red fox", "blue hen"), 0.0);
     }
 
     #[test]
     fn an_empty_answer_has_no_similarity() {
-        let metric = Config::default().build(&context()).unwrap();
+        let metric = Config::default().build(&unjudged().context()).unwrap();
         let missing = text_sample("red fox", " [1]", |sample| score(&*metric, sample).score);
         assert!(matches!(missing, Score::Missing(Missing::EmptyInput(_))), "{missing:?}");
     }

@@ -22,7 +22,7 @@ use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::{Judged, Settings};
 use super::{Context, Describe, Error, Metric, Needs, Sample, citation};
 use crate::Missing;
-use crate::qualify::VerdictKind;
+use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -34,10 +34,12 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config(pub Settings);
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(CitationPrecision { judge: self.0.judge("citation_precision", cx)? }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -125,14 +127,14 @@ impl CitationPrecision {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
     use rag::Answer;
 
     fn precision(fake: FakeJudge, text: &str) -> Scored {
         let passages: Vec<_> = (0..3).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
-        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let metric = Config::default().build(&judged_by(fake).context()).unwrap();
         let answer = Answer { citations: vec![1, 2, 3], ..answer(text) };
         score(&*metric, &sample(&question("What is APT?", None), &passages, Some(&answer)))
     }

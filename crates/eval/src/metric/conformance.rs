@@ -1,11 +1,13 @@
 //! What every metric of the registry must do.
 
-use super::testing::{FakeJudge, answer, context, judge_context, passage, question_with_evidence, sample, score};
+use super::testing::{
+    FakeJudge, answer, judged_by, judged_by_all, passage, question_with_evidence, sample, score, unjudged,
+};
 use super::*;
 use std::collections::HashSet;
 
 fn build(config: &MetricConfig) -> Box<dyn Metric> {
-    config.build(&judge_context(FakeJudge::new())).unwrap()
+    config.build(&judged_by(FakeJudge::new()).context()).unwrap()
 }
 
 /// An answer that cites, and whose wording leaves open whether it answers, so
@@ -70,7 +72,7 @@ fn a_judge_that_fails_is_a_provider_error() {
     let passages = [passage("a.txt", 0, 40)];
     let answer = answer(DOUBTFUL);
     for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
-        let metric = config.build(&judge_context(FakeJudge::new().failing())).unwrap();
+        let metric = config.build(&judged_by(FakeJudge::new().failing()).context()).unwrap();
         let scored = score(&*metric, &sample(&question, &passages, Some(&answer)));
         assert!(
             matches!(scored.score, Score::Missing(Missing::ProviderError(_))),
@@ -96,7 +98,7 @@ fn scoring_twice_gives_the_same() {
 #[test]
 fn a_metric_is_refused_exactly_where_a_model_that_it_needs_is_missing() {
     for config in MetricConfig::examples() {
-        assert_eq!(config.build(&context()).is_err(), config.judged(), "{}", config.name());
+        assert_eq!(config.build(&unjudged().context()).is_err(), config.judged(), "{}", config.name());
         let needs = config.needs();
         assert_eq!(config.build(&Context::default()).is_err(), needs.judge || needs.embedder, "{}", config.name());
     }
@@ -146,8 +148,8 @@ fn a_panel_gives_every_judged_metric_its_majority() {
     for config in MetricConfig::examples().iter().filter(|config| config.judged()) {
         let name = config.name();
         let of = |judges: Vec<FakeJudge>| {
-            let judges = judges.into_iter().map(FakeJudge::chat).collect();
-            let metric = config.build(&Context { judges, ..context() }).unwrap();
+            let judges = judged_by_all(judges.into_iter().map(FakeJudge::chat));
+            let metric = config.build(&judges.context()).unwrap();
             score(&*metric, &sample(&question, &passages, Some(&answer)))
         };
         let no = || FakeJudge::new().verdicts(&"0".repeat(40)).ratings(&"0".repeat(9));
@@ -179,7 +181,7 @@ fn the_estimate_counts_the_calls_that_a_metric_makes() {
         let asked = |verdicts: &str| {
             let fake = FakeJudge::new().statements(&texts).verdicts(verdicts);
             let seen = fake.seen();
-            let metric = config.build(&judge_context(fake)).unwrap();
+            let metric = config.build(&judged_by(fake).context()).unwrap();
             score(&*metric, &sample(&question, &passages, Some(&cited)));
             let requests = seen.lock().unwrap();
             let writing = requests.iter().filter(|request| request.choices.is_empty()).count() as u64;
@@ -203,7 +205,7 @@ fn what_does_not_apply_to_an_unanswerable_question_says_so_and_asks_nobody() {
     let of = |config: &MetricConfig, text: &str| {
         let fake = FakeJudge::new().statements(&[]);
         let seen = fake.seen();
-        let metric = config.build(&judge_context(fake)).unwrap();
+        let metric = config.build(&judged_by(fake).context()).unwrap();
         let answer = answer(text);
         let scored = super::testing::wait(config.score(&*metric, &sample(&question, &passages, Some(&answer))));
         let asked = seen.lock().unwrap().len();

@@ -65,15 +65,17 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "context_entity_recall";
         judge::check_threshold(metric, self.threshold)?;
         if self.max_entities == 0 {
             return Err(Error::Config { metric, reason: "max_entities must be at least 1".into() });
         }
-        Ok(Box::new(ContextEntityRecall { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
+        Ok(Box::new(ContextEntityRecall { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -136,7 +138,7 @@ impl Judged for ContextEntityRecall {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
     use rag::Passage;
@@ -145,7 +147,7 @@ mod tests {
         let question = question("What did he build?", Some("Gustave Eiffel built the Eiffel Tower in 1889."));
         let passages: Vec<Passage> =
             passages.iter().map(|text| Passage { text: (*text).to_owned(), ..passage("a.txt", 0, 10) }).collect();
-        let metric = config.build(&judge_context(fake)).unwrap();
+        let metric = config.build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &passages, None))
     }
 

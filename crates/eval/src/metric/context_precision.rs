@@ -19,11 +19,11 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024, and Ragas' documentation.
 
-use super::judge::{self, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::qualify::VerdictKind;
-use crate::{Missing, prompt};
+use crate::Missing;
+use crate::verdict::{VerdictKind, relevant};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -57,11 +57,16 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("context_precision", self.threshold)?;
-        Ok(Box::new(ContextPrecision { judge: cx.judge("context_precision", self.threshold)?, against: self.against }))
+        Ok(Box::new(ContextPrecision {
+            judge: super::judge(cx, "context_precision", self.threshold)?,
+            against: self.against,
+        }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -83,22 +88,6 @@ impl Describe for Config {
     }
 }
 
-/// What is asked about each passage.
-pub(crate) const QUESTION: &str =
-    "Does the passage hold information that helps to arrive at this answer to the question?";
-
-/// Asks about the texts of passages by a question and its answer.
-pub(crate) fn inquiry<'a>(question: &str, answer: &str, passages: &'a [String]) -> Inquiry<'a> {
-    Inquiry {
-        shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer)),
-        tag: "passage",
-        items: passages,
-        question: QUESTION,
-        // Passages are long: one by one, a judge does not mix them up.
-        per_call: 1,
-    }
-}
-
 struct ContextPrecision {
     judge: Judge,
     against: Against,
@@ -111,7 +100,7 @@ impl Judged for ContextPrecision {
             Against::Answer => sample.answer_with_words()?,
         };
         let passages: Vec<String> = sample.texts().map(str::to_owned).collect();
-        let inquiry = inquiry(&sample.question.question, &answer, &passages);
+        let inquiry = relevant::inquiry(&sample.question.question, &answer, &passages);
         let verdicts = self.judge.verdicts(&inquiry, transcript).await?;
         let names: Vec<String> = sample
             .passages
@@ -136,7 +125,7 @@ fn average_precision(verdicts: &[bool]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
@@ -158,7 +147,7 @@ mod tests {
     fn precision(fake: FakeJudge, n_passages: usize) -> Scored {
         let question = question("What is APT?", Some("A package manager."));
         let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
-        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let metric = Config::default().build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &passages, None))
     }
 

@@ -21,7 +21,7 @@ use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::judged::{Judged, Settings};
 use super::{Context, Describe, Error, Metric, Needs, Sample, words};
 use crate::Missing;
-use crate::qualify::VerdictKind;
+use crate::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -32,10 +32,12 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config(pub Settings);
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(ContextRecall { judge: self.0.judge("context_recall", cx)? }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -73,14 +75,14 @@ impl Judged for ContextRecall {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
     fn recall(fake: FakeJudge, reference: Option<&str>, n_passages: usize) -> Scored {
         let question = question("What is APT?", reference);
         let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
-        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let metric = Config::default().build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &passages, None))
     }
 

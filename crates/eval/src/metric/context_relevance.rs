@@ -33,10 +33,12 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         two_ratings::build("context_relevance", cx, [0, 1, 2], prompts)
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -73,13 +75,13 @@ fn prompts(sample: &Sample<'_>) -> Result<Option<[String; 2]>, Missing> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
     fn relevance(fake: FakeJudge, n_passages: usize) -> Scored {
         let passages: Vec<_> = (0..n_passages).map(|i| passage("a.txt", i * 10, i * 10 + 10)).collect();
-        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let metric = Config::default().build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question("What is APT?", None), &passages, None))
     }
 

@@ -75,7 +75,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "criteria";
         check_name(metric, self.name.as_deref())?;
         judge::check_threshold(metric, self.threshold)?;
@@ -83,9 +83,11 @@ impl Config {
             let reason = "`criterion` is missing: write what is to be so, such as \"The answer is polite.\"".to_owned();
             return Err(Error::Config { metric, reason });
         }
-        Ok(Box::new(Criteria { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
+        Ok(Box::new(Criteria { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -149,14 +151,14 @@ impl Judged for Criteria {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
     fn criteria(config: &Config, fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));
         let passages = [passage("a.txt", 0, 10)];
-        let metric = config.build(&judge_context(fake)).unwrap();
+        let metric = config.build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &passages, Some(&answer("A tool, dear [1]."))))
     }
 
@@ -198,7 +200,8 @@ mod tests {
 
     #[test]
     fn a_criterion_must_be_written_and_may_be_a_fault() {
-        let context = judge_context(FakeJudge::new());
+        let judged = judged_by(FakeJudge::new());
+        let context = judged.context();
         assert!(Config::default().build(&context).is_err());
         assert!(Config { threshold: 0.0, ..Config::example() }.build(&context).is_err());
         assert!(!Config { higher_is_better: false, ..Config::example() }.higher_is_better());

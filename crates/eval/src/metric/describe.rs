@@ -3,11 +3,12 @@
 //! applies, and how often it asks its judges.
 
 use super::{JudgeCalls, Needs};
-use crate::qualify::VerdictKind;
+use crate::verdict::VerdictKind;
 use crate::{Missing, Question};
+use rag::Component;
 
 /// What can be told of a metric from its settings alone, before it is built.
-pub(super) trait Describe {
+pub(super) trait Describe: Component {
     /// What it looks at.
     fn needs(&self) -> Needs;
 
@@ -19,21 +20,6 @@ pub(super) trait Describe {
     /// Whether its settings may give it a name.
     fn is_named(&self) -> bool {
         false
-    }
-
-    /// Whether it calls a function of the user's own.
-    fn runs_function(&self) -> bool {
-        false
-    }
-
-    /// Settings that change nothing of what it gives: they are no part of keys.
-    fn unkeyed(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// Puts what its files hold into the settings.
-    fn load(&mut self, _read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
-        Ok(())
     }
 
     /// Settings that work: those of a metric that has no such default.

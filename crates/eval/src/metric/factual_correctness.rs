@@ -36,7 +36,7 @@
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::qualify::VerdictKind;
+use crate::verdict::VerdictKind;
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +95,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "factual_correctness";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         judge::check_threshold(metric, self.threshold)?;
@@ -105,9 +105,11 @@ impl Config {
         if !(self.beta > 0.0 && self.beta.is_finite()) {
             return refuse(format!("beta must be above 0, not {}", self.beta));
         }
-        Ok(Box::new(FactualCorrectness { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
+        Ok(Box::new(FactualCorrectness { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -230,13 +232,13 @@ fn f_beta(precision: Share, recall: Share, beta: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
     fn correctness(config: &Config, fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));
-        let metric = config.build(&judge_context(fake)).unwrap();
+        let metric = config.build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &[], Some(&answer("A tool [1]."))))
     }
 
@@ -312,7 +314,7 @@ mod tests {
             Config { max_claims: 0, ..Config::default() },
             Config { threshold: 1.0, ..Config::default() },
         ] {
-            assert!(config.build(&judge_context(FakeJudge::new())).is_err(), "{config:?}");
+            assert!(config.build(&judged_by(FakeJudge::new()).context()).is_err(), "{config:?}");
         }
         assert_eq!(mode(Mode::Recall).label().as_deref(), Some("factual_correctness_recall"));
     }

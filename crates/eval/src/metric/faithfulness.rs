@@ -21,11 +21,11 @@
 //! Source: S. Es et al., "RAGAS: Automated Evaluation of Retrieval Augmented
 //! Generation", EACL 2024.
 
-use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
+use super::judge::{self, ITEMS, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
 use super::{Context, Describe, Error, Metric, Needs, Sample};
-use crate::qualify::VerdictKind;
-use crate::{Missing, prompt};
+use crate::Missing;
+use crate::verdict::{VerdictKind, supported};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -48,13 +48,15 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         judge::check_threshold("faithfulness", self.threshold)?;
         judge::check_statements("faithfulness", self.max_statements)?;
         let limit = self.max_statements as usize;
-        Ok(Box::new(Faithfulness { judge: cx.judge("faithfulness", self.threshold)?, limit }))
+        Ok(Box::new(Faithfulness { judge: super::judge(cx, "faithfulness", self.threshold)?, limit }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -68,15 +70,6 @@ impl Describe for Config {
     fn judge_calls(&self, _passages: u64) -> JudgeCalls {
         JudgeCalls { writing: 1, voting: ITEMS }
     }
-}
-
-/// What is asked about each statement.
-pub(crate) const QUESTION: &str =
-    "Can the statement be inferred directly from the context, without any other knowledge?";
-
-/// Asks about statements by the passages' texts.
-pub(crate) fn inquiry<'a>(passages: impl IntoIterator<Item = &'a str>, statements: &'a [String]) -> Inquiry<'a> {
-    Inquiry::of_statements(prompt::fence_all("context", "passage", passages), statements, QUESTION)
 }
 
 struct Faithfulness {
@@ -94,21 +87,21 @@ impl Judged for Faithfulness {
         if statements.is_empty() {
             return Err(Missing::EmptyInput("the judge found no statement in the answer".into()));
         }
-        let inquiry = inquiry(sample.texts(), &statements);
+        let inquiry = supported::inquiry(sample.texts(), &statements);
         judge::share(&self.judge.decided(&inquiry, "statements", transcript).await?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
     fn faithfulness(fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A package manager."));
         let passages = [passage("a.txt", 0, 10), passage("a.txt", 20, 30)];
-        let metric = Config::default().build(&judge_context(fake)).unwrap();
+        let metric = Config::default().build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &passages, Some(&answer("APT is a manager [1]."))))
     }
 

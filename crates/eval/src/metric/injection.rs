@@ -9,7 +9,7 @@
 //! so must the fences. And a judge that obeys every order which it does not
 //! read as data gives the same verdicts.
 
-use super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+use super::testing::{FakeJudge, answer, judged_by, judged_by_all, passage, question, sample, score};
 use super::*;
 use async_trait::async_trait;
 use models::{ChatModel, ChatRequest, ChatResponse, Client, Identity, Model};
@@ -66,7 +66,7 @@ fn asked(config: &MetricConfig, text: &str, probabilities: bool) -> (Scored, Vec
     let fake = FakeJudge::new().statements(&[text, "another one"]).question(text).verdicts("0111").ratings("12");
     let fake = if probabilities { fake } else { fake.without_probabilities() };
     let seen = fake.seen();
-    let metric = config.build(&judge_context(fake)).unwrap();
+    let metric = config.build(&judged_by(fake).context()).unwrap();
     let scored = score(&*metric, &sample(&question, &passages, Some(&answer)));
     let requests = seen.lock().unwrap().clone();
     (scored, requests)
@@ -165,7 +165,7 @@ impl ChatModel for Obedient {
 /// The score that the obedient judge gives where this stands in a document.
 fn obeyed(config: &MetricConfig, document: &str, probabilities: bool) -> Scored {
     let chat = Client::new(None).chat(Arc::new(Obedient::new(probabilities)));
-    let metric = config.build(&Context { judges: vec![chat], ..super::testing::context() }).unwrap();
+    let metric = config.build(&judged_by_all([chat]).context()).unwrap();
     let question = Question { evidence: Vec::new(), ..question("What does the fox do?", Some("It sleeps.")) };
     let passages =
         [document, "The fox sleeps."].map(|text| Passage { text: text.to_owned(), ..passage("a.txt", 0, 9) });

@@ -79,7 +79,7 @@ pub(crate) struct Inquiry<'a> {
 
 impl<'a> Inquiry<'a> {
     /// A question about statements, all of which one call may hold.
-    pub(super) fn of_statements(shared: String, statements: &'a [String], question: &'a str) -> Self {
+    pub(crate) fn of_statements(shared: String, statements: &'a [String], question: &'a str) -> Self {
         Self { shared, tag: "statement", items: statements, question, per_call: statements.len() }
     }
 }

@@ -45,8 +45,8 @@ impl Default for Settings {
 
 impl Settings {
     /// The judge of the metric of this name.
-    pub(super) fn judge(&self, metric: &'static str, cx: &Context) -> Result<Judge, Error> {
+    pub(super) fn judge(&self, metric: &'static str, cx: &Context<'_>) -> Result<Judge, Error> {
         judge::check_threshold(metric, self.threshold)?;
-        cx.judge(metric, self.threshold)
+        super::judge(cx, metric, self.threshold)
     }
 }

@@ -19,12 +19,12 @@ pub(crate) mod words;
 
 pub use judge::JudgeCalls;
 
-use crate::qualify::VerdictKind;
+use crate::verdict::VerdictKind;
 use crate::{Missing, Question, Score, Scored};
 use async_trait::async_trait;
 use describe::{Describe, reference, unanswerable};
 use models::{Chat, Embedder};
-use rag::{Answer, Passage};
+use rag::{Answer, Context, Passage};
 
 /// The registry of metrics, and what can be told of each from its settings.
 macro_rules! metrics {
@@ -32,7 +32,7 @@ macro_rules! metrics {
         store::registry! {
             /// Which metric, and its settings.
             #[derive(schemars::JsonSchema)]
-            pub enum MetricConfig builds Box<dyn Metric>, from &Context, or crate::metric::Error {
+            pub enum MetricConfig builds Box<dyn Metric>, from &rag::Context<'_>, or crate::metric::Error {
                 $( #[doc = concat!("`", stringify!($module), "`: see its file.")] $Variant => $module ),+
             }
         }
@@ -112,7 +112,7 @@ impl MetricConfig {
     /// What `read` says, with the metric's name.
     pub fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), Error> {
         let metric = self.name();
-        self.description_mut().load(read).map_err(|reason| Error::Config { metric, reason })
+        self.description_mut().read_files(read).map_err(|reason| Error::Config { metric, reason })
     }
 
     /// Whether the settings can work, as far as that can be told without models.
@@ -122,8 +122,8 @@ impl MetricConfig {
     pub fn check(&self) -> Result<(), Error> {
         // Settings are looked at before models.
         match self.build(&Context::default()) {
-            Err(error @ Error::Config { .. }) => Err(error),
             Ok(_) | Err(Error::Needs { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
@@ -211,28 +211,6 @@ impl MetricConfig {
     }
 }
 
-/// What faithfulness asks about a statement and the context.
-pub fn faithfulness_question() -> &'static str {
-    faithfulness::QUESTION
-}
-
-/// What context precision asks about a passage, the question and its answer.
-pub fn context_precision_question() -> &'static str {
-    context_precision::QUESTION
-}
-
-/// What answer correctness asks about a statement of the answer and the reference.
-pub fn answer_correctness_question() -> &'static str {
-    answer_correctness::QUESTION
-}
-
-/// Asks a judge exactly what answer correctness asks it.
-pub(crate) use answer_correctness::inquiry as correct;
-/// Asks a judge exactly what context precision asks it.
-pub(crate) use context_precision::inquiry as relevant;
-/// Asks a judge exactly what faithfulness asks it.
-pub(crate) use faithfulness::inquiry as supported;
-
 /// What a metric cannot work without.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -245,6 +223,14 @@ pub enum Error {
         /// The missing part.
         part: &'static str,
     },
+    /// A model that is named under `[evaluate]` cannot be had.
+    #[error("metric {metric}: {source}")]
+    Model {
+        /// The metric.
+        metric: &'static str,
+        /// What is wrong.
+        source: rag::Error,
+    },
     /// Settings that cannot work.
     #[error("metric {metric}: {reason}")]
     Config {
@@ -255,25 +241,22 @@ pub enum Error {
     },
 }
 
-/// The models that metrics may use.
-#[derive(Clone, Default)]
-pub struct Context {
-    /// The judge; of several, the majority decides.
-    pub judges: Vec<Chat>,
-    /// The embedder for similarities: the same one for all trials.
-    pub embedder: Option<Embedder>,
+/// The judges of a metric. One says yes from this probability on; of several,
+/// the majority decides.
+fn judge(cx: &Context<'_>, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
+    let missing = Error::Needs { metric, part: "a judge" };
+    let Some(models) = cx.models else { return Err(missing) };
+    let judges = cx.judges.iter().map(|name| models.chat(name)).collect::<Result<Vec<Chat>, _>>();
+    let judges = judges.map_err(|source| Error::Model { metric, source })?;
+    Ok(judge::Judge::new(judge::Judges::of(&judges).ok_or(missing)?, threshold))
 }
 
-impl Context {
-    /// The judge that says yes from this probability on.
-    fn judge(&self, metric: &'static str, threshold: f64) -> Result<judge::Judge, Error> {
-        let judges = judge::Judges::of(&self.judges).ok_or(Error::Needs { metric, part: "a judge" })?;
-        Ok(judge::Judge::new(judges, threshold))
-    }
-
-    fn embedder(&self, metric: &'static str) -> Result<Embedder, Error> {
-        self.embedder.clone().ok_or(Error::Needs { metric, part: "an embedder" })
-    }
+/// The embedder for similarities: the same one for all trials.
+fn embedder(cx: &Context<'_>, metric: &'static str) -> Result<Embedder, Error> {
+    let (Some(models), Some(name)) = (cx.models, cx.embedder) else {
+        return Err(Error::Needs { metric, part: "an embedder" });
+    };
+    models.embedder(name).map_err(|source| Error::Model { metric, source })
 }
 
 /// What a metric looks at, and so what must be there before it can run.

@@ -33,8 +33,8 @@
 
 use super::judge::{self, ITEMS, Inquiry, Judge, JudgeCalls, Transcript};
 use super::judged::Judged;
-use super::{Context, Describe, Error, Metric, Needs, Sample, answer_correctness};
-use crate::qualify::VerdictKind;
+use super::{Context, Describe, Error, Metric, Needs, Sample};
+use crate::verdict::{VerdictKind, correct};
 use crate::{Missing, prompt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -72,13 +72,15 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "noise_sensitivity";
         judge::check_threshold(metric, self.threshold)?;
         judge::check_statements(metric, self.max_statements)?;
-        Ok(Box::new(NoiseSensitivity { judge: cx.judge(metric, self.threshold)?, config: self.clone() }))
+        Ok(Box::new(NoiseSensitivity { judge: super::judge(cx, metric, self.threshold)?, config: self.clone() }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -123,7 +125,7 @@ impl Judged for NoiseSensitivity {
                 return Err(Missing::EmptyInput(format!("the judge found no statement in the {text}")));
             }
         }
-        let inquiry = answer_correctness::inquiry(question, reference, &said);
+        let inquiry = correct::inquiry(question, reference, &said);
         let supported = self.judge.decided(&inquiry, "answer_statements", transcript).await?;
         let wrong: Vec<String> =
             said.iter().zip(&supported).filter(|(_, supported)| !**supported).map(|(text, _)| text.clone()).collect();
@@ -178,7 +180,7 @@ fn sensitivity(mode: Mode, relevant: &[bool], irrelevant: &[bool], n_statements:
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
@@ -189,7 +191,7 @@ mod tests {
             let fake = FakeJudge::new().statements(statements).verdicts(verdicts);
             let fake = if probabilities { fake } else { fake.without_probabilities() };
             let seen = fake.seen();
-            let metric = Config { mode, ..Config::default() }.build(&judge_context(fake)).unwrap();
+            let metric = Config { mode, ..Config::default() }.build(&judged_by(fake).context()).unwrap();
             let scored = score(&*metric, &sample(&question, &passages, Some(&answer("APT is a game [1]."))));
             let n_calls = seen.lock().unwrap().len();
             (scored, n_calls)
@@ -254,7 +256,7 @@ mod tests {
         let question = question("What is APT?", Some("A package manager."));
         let passages = [passage("a.txt", 0, 10)];
         let of = |fake: FakeJudge, passages: &[rag::Passage]| {
-            let metric = Config::default().build(&judge_context(fake)).unwrap();
+            let metric = Config::default().build(&judged_by(fake).context()).unwrap();
             missing(score(&*metric, &sample(&question, passages, Some(&answer("APT is a game.")))))
         };
         let unread = FakeJudge::new().statements(&["a", "b"]).verdicts("00?0").without_probabilities();

@@ -2,7 +2,7 @@
 //! fixed samples, is pinned in `pins/metric.txt`: a prompt or a score that
 //! changes needs a new `VERSION`.
 
-use super::testing::{FakeJudge, answer, judge_context, passage, question_with_evidence, sample, score};
+use super::testing::{FakeJudge, answer, judged_by, passage, question_with_evidence, sample, score};
 use super::*;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -43,7 +43,7 @@ fn output(config: &MetricConfig) -> Value {
                         let fake = fake.question("Which fox jumps?").says("0.5");
                         let fake = if *probabilities { fake } else { fake.without_probabilities() };
                         let seen = fake.seen();
-                        let metric = config.build(&judge_context(fake)).unwrap();
+                        let metric = config.build(&judged_by(fake).context()).unwrap();
                         let answer = Answer { citations: vec![1, 2], ..answer(text) };
                         let scored = match config.applies(question) {
                             Ok(()) => score(&*metric, &sample(question, &passages[..n], Some(&answer))),

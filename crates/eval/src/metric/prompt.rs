@@ -128,7 +128,7 @@ fn pieces(template: &str) -> Result<Vec<Piece>, String> {
 }
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "prompt";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         check_name(metric, self.name.as_deref())?;
@@ -172,7 +172,7 @@ impl Config {
                 Err(error) => return refuse(format!("the tags of the prompt cannot be told from text: {error}")),
             }
         };
-        let judge = cx.judge(metric, judge::EVEN)?;
+        let judge = super::judge(cx, metric, judge::EVEN)?;
         let content = Key::of_bytes(self.template.as_bytes()).short();
         Ok(Box::new(Prompt { judge, config: self.clone(), pieces, labels, own_tags, content }))
     }
@@ -195,6 +195,21 @@ fn ordered(labels: &BTreeMap<String, f64>) -> Result<Vec<(String, f64)>, String>
     Ok(labels)
 }
 
+impl rag::Component for Config {
+    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
+        if self.file.is_empty() || !self.template.is_empty() {
+            return Ok(());
+        }
+        self.template = read(&self.file)?;
+        if self.template.trim().is_empty() {
+            return Err(format!("the file {} is empty", self.file));
+        }
+        // A file that is moved is still the same prompt.
+        self.file.clear();
+        Ok(())
+    }
+}
+
 impl Describe for Config {
     fn needs(&self) -> Needs {
         let pieces = pieces(&self.template).unwrap_or_default();
@@ -213,19 +228,6 @@ impl Describe for Config {
 
     fn label(&self) -> Option<String> {
         self.name.clone()
-    }
-
-    fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
-        if self.file.is_empty() || !self.template.is_empty() {
-            return Ok(());
-        }
-        self.template = read(&self.file)?;
-        if self.template.trim().is_empty() {
-            return Err(format!("the file {} is empty", self.file));
-        }
-        // A file that is moved is still the same prompt.
-        self.file.clear();
-        Ok(())
     }
 
     fn range(&self) -> (f64, f64) {

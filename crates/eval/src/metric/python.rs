@@ -74,7 +74,7 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "python";
         let refuse = |reason: String| Err(Error::Config { metric, reason });
         check_name(metric, self.name.as_deref())?;
@@ -94,6 +94,20 @@ impl Config {
     }
 }
 
+impl rag::Component for Config {
+    fn runs_function(&self) -> bool {
+        true
+    }
+
+    fn unkeyed(&self) -> &'static [&'static str] {
+        rag::python::UNKEYED
+    }
+
+    fn read_files(&mut self, read: store::registry::Read<'_>) -> Result<(), String> {
+        rag::python::load(&self.file, &mut self.source, read)
+    }
+}
+
 impl Describe for Config {
     fn needs(&self) -> Needs {
         let wanted = self.script().parameters(&PARAMETERS).unwrap_or_default();
@@ -107,18 +121,6 @@ impl Describe for Config {
 
     fn is_named(&self) -> bool {
         true
-    }
-
-    fn runs_function(&self) -> bool {
-        true
-    }
-
-    fn unkeyed(&self) -> &'static [&'static str] {
-        rag::python::UNKEYED
-    }
-
-    fn load(&mut self, read: &dyn Fn(&str) -> Result<String, String>) -> Result<(), String> {
-        rag::python::load(&self.file, &mut self.source, read)
     }
 
     fn range(&self) -> (f64, f64) {

@@ -46,7 +46,7 @@ macro_rules! config {
         impl Config {
             pub(super) fn build(
                 &self,
-                _: &$crate::metric::Context,
+                _: &rag::Context<'_>,
             ) -> Result<Box<dyn $crate::metric::Metric>, $crate::metric::Error> {
                 self.0.build($name, $formula)
             }
@@ -59,6 +59,8 @@ macro_rules! config {
                 $crate::metric::testing::retrieval_score(&*metric, evidence, passages)
             }
         }
+
+        impl rag::Component for Config {}
 
         impl $crate::metric::describe::Describe for Config {
             fn needs(&self) -> $crate::metric::Needs {

@@ -37,11 +37,13 @@ impl Default for Config {
 }
 
 impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let stem = self.stem;
         Ok(Box::new(Computed(move |sample: &Sample<'_>| score(sample, stem))))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {

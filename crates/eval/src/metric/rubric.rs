@@ -47,7 +47,7 @@ pub struct Config {
 const MOST_LEVELS: usize = 9;
 
 impl Config {
-    pub(super) fn build(&self, cx: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         let metric = "rubric";
         check_name(metric, self.name.as_deref())?;
         if !(2..=MOST_LEVELS).contains(&self.levels.len()) {
@@ -60,9 +60,11 @@ impl Config {
         if let Some(empty) = self.levels.iter().position(|level| level.trim().is_empty()) {
             return Err(Error::Config { metric, reason: format!("level {} is empty: say what it means", empty + 1) });
         }
-        Ok(Box::new(Rubric { judge: cx.judge(metric, judge::EVEN)?, config: self.clone() }))
+        Ok(Box::new(Rubric { judge: super::judge(cx, metric, judge::EVEN)?, config: self.clone() }))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
@@ -120,14 +122,14 @@ impl Judged for Rubric {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+    use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sample, score};
     use super::*;
     use crate::{Score, Scored};
 
     fn rubric(config: &Config, fake: FakeJudge) -> Scored {
         let question = question("What is APT?", Some("A manager of packages."));
         let passages = [passage("a.txt", 0, 10)];
-        let metric = config.build(&judge_context(fake)).unwrap();
+        let metric = config.build(&judged_by(fake).context()).unwrap();
         score(&*metric, &sample(&question, &passages, Some(&answer("A tool [1]."))))
     }
 
@@ -174,7 +176,7 @@ mod tests {
             Config { name: Some("a b".to_owned()), ..Config::example() },
             Config { name: Some("recall".to_owned()), ..Config::example() },
         ] {
-            assert!(config.build(&judge_context(FakeJudge::new())).is_err(), "{config:?}");
+            assert!(config.build(&judged_by(FakeJudge::new()).context()).is_err(), "{config:?}");
         }
     }
 }

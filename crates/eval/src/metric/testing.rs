@@ -8,9 +8,12 @@ use models::{
     Chat, ChatModel, ChatRequest, ChatResponse, Client, EmbeddingModel, Error, Finish, Identity, InputKind, Matrix,
     Model, Usage,
 };
-use rag::{Answer, Passage, Span};
+use rag::{Answer, NamedModels, Passage, Span};
 use serde_json::json;
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 /// Runs a future to its end.
 pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
@@ -90,14 +93,35 @@ pub(crate) fn text_score(metric: &dyn Metric, reference: &str, text: &str) -> f6
     text_sample(reference, text, |sample| score(metric, sample).score.value().unwrap())
 }
 
+/// The models of an evaluation.
+pub(crate) struct Evaluation {
+    models: NamedModels,
+    judges: Vec<String>,
+}
+
+impl Evaluation {
+    pub(crate) fn context(&self) -> Context<'_> {
+        Context { models: Some(&self.models), embedder: Some("words"), judges: &self.judges }
+    }
+}
+
 /// An embedder and no judge.
-pub(crate) fn context() -> Context {
-    Context { judges: Vec::new(), embedder: Some(Client::new(None).embedder(Arc::new(WordCounter(identity("words"))))) }
+pub(crate) fn unjudged() -> Evaluation {
+    judged_by_all([])
 }
 
 /// An embedder and this judge.
-pub(crate) fn judge_context(judge: FakeJudge) -> Context {
-    Context { judges: vec![judge.chat()], ..context() }
+pub(crate) fn judged_by(judge: FakeJudge) -> Evaluation {
+    judged_by_all([judge.chat()])
+}
+
+/// An embedder and these judges.
+pub(crate) fn judged_by_all(judges: impl IntoIterator<Item = Chat>) -> Evaluation {
+    let embedder = Client::new(None).embedder(Arc::new(WordCounter(identity("words"))));
+    let chats: BTreeMap<String, Chat> = (0..).map(|i: usize| format!("judge {i}")).zip(judges).collect();
+    let judges = chats.keys().cloned().collect();
+    let models = NamedModels { chats, embedders: [("words".to_owned(), embedder)].into(), ..NamedModels::default() };
+    Evaluation { models, judges }
 }
 
 fn identity(model: &str) -> Identity {

@@ -25,10 +25,12 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Config {
-    pub(super) fn build(&self, _: &Context) -> Result<Box<dyn Metric>, Error> {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
         Ok(Box::new(Computed(score)))
     }
 }
+
+impl rag::Component for Config {}
 
 impl Describe for Config {
     fn needs(&self) -> Needs {

@@ -28,11 +28,11 @@ struct TwoRatings {
 /// The metric of this name, with this scale and these prompts.
 pub(super) fn build(
     metric: &'static str,
-    cx: &Context,
+    cx: &Context<'_>,
     scale: [u8; 3],
     prompts: Prompts,
 ) -> Result<Box<dyn Metric>, Error> {
-    Ok(Box::new(TwoRatings { judge: cx.judge(metric, EVEN)?, scale, prompts }))
+    Ok(Box::new(TwoRatings { judge: super::judge(cx, metric, EVEN)?, scale, prompts }))
 }
 
 impl Judged for TwoRatings {

@@ -221,3 +221,13 @@ fn a_file_that_cannot_be_read_now_moves_no_other_to_another_task() {
     };
     assert_eq!(inputs(&[absent]).len(), 2);
 }
+
+#[test]
+fn records_of_earlier_versions_say_where_indexes_are_and_are_written_as_then() {
+    let written = r#"{"chunks":[0,1],"dense":3,"bm25":null,"tokens":[4,5],"queries":null}"#;
+    let inputs: CorpusInputs = serde_json::from_str(written).unwrap();
+    assert_eq!(inputs.indexes, [(IndexKind::Dense, vec![3]), (IndexKind::Tokens, vec![4, 5])].into());
+    assert_eq!(serde_json::to_string(&inputs).unwrap(), written);
+    let inputs = CorpusInputs { queries: Some(2), ..inputs };
+    assert_eq!(inputs.all(), [0, 1, 3, 2, 4, 5], "this order is part of keys");
+}

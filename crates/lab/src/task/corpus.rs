@@ -1,6 +1,6 @@
 //! Opens indexes together with the chunks that they index.
 
-use super::{Execution, compute, decode_matrix, tokens::open_tokens};
+use super::{Cache, Execution, compute, decode_matrix};
 use crate::{
     Error, artifact,
     engine::Outputs,
@@ -9,10 +9,22 @@ use crate::{
 use models::Matrix;
 use rag::{
     Chunk, ChunkTable,
-    index::{Bm25Index, DenseIndex},
+    index::{IndexKind, OpenIndex},
     pipeline::OpenCorpus,
 };
-use std::sync::Arc;
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+
+/// Opened indexes of each kind.
+pub(super) struct Indexes(BTreeMap<IndexKind, Cache<OpenIndex>>);
+
+impl Default for Indexes {
+    /// A few corpora stay open. An index that an embedder makes is there for
+    /// two embedders, because trials of both run one after the other.
+    fn default() -> Self {
+        let size = |kind: IndexKind| if kind.embeds() { 8 } else { 4 };
+        Self(IndexKind::ALL.iter().map(|&kind| (kind, Cache::new(size(kind)))).collect())
+    }
+}
 
 /// Opens the inputs of a retrieval, with the questions' vectors.
 pub(crate) async fn open_corpus(
@@ -20,44 +32,32 @@ pub(crate) async fn open_corpus(
     inputs: &Outputs,
     corpus: &CorpusInputs,
 ) -> Result<(OpenCorpus, Option<Matrix>), Error> {
-    let name = |id: TaskId| inputs.get(&id).cloned().unwrap_or_default();
     let table = chunk_table(cx, inputs, &corpus.chunks).await?;
-    let dense = match corpus.dense {
-        Some(id) => {
-            let load = || async {
-                let name = name(id);
-                let file = cx.store.local_file(&name, &cx.scratch).await?;
-                if file.is_checked {
-                    return Ok(DenseIndex::open(&file.content)?);
-                }
-                // An older version wrote no checksum for it, but the file holds its own.
-                let opened =
-                    compute(move || DenseIndex::open(&file.content).and_then(|index| index.verify().map(|()| index)));
-                match opened.await? {
-                    Ok(index) => Ok(index),
-                    Err(error) => Err(cx.store.set_aside(&name, &crate::error_chain(&error)).await.into()),
-                }
-            };
-            Some(cx.dense.get(vec![name(id)], load).await?)
-        }
-        None => None,
-    };
-    let bm25 = match corpus.bm25 {
-        Some(id) => {
-            let load = || async {
-                let bytes = cx.read(inputs, id).await?;
-                Ok(Bm25Index::from_bytes(&bytes)?)
-            };
-            Some(cx.bm25.get(vec![name(id)], load).await?)
-        }
-        None => None,
-    };
-    let tokens = match corpus.tokens.as_slice() {
-        [] => None,
-        shards => Some(open_tokens(cx, shards.iter().map(|&id| name(id)).collect()).await?),
-    };
+    let mut indexes = Vec::new();
+    for (&kind, files) in &corpus.indexes {
+        let names: Vec<String> = files.iter().map(|id| inputs.get(id).cloned().unwrap_or_default()).collect();
+        let Some(cache) = cx.indexes.0.get(&kind) else { continue };
+        indexes.push(cache.get(names.clone(), || open_index(cx, kind, names)).await?);
+    }
     let queries = decode_matrix(cx, inputs, corpus.queries.filter(|id| inputs.contains_key(id))).await?;
-    Ok((OpenCorpus { table, dense, bm25, tokens }, queries))
+    Ok((OpenCorpus { table, indexes }, queries))
+}
+
+/// Opens the artifacts that form an index, from files on this machine.
+async fn open_index(cx: &Execution, kind: IndexKind, names: Vec<String>) -> Result<OpenIndex, Error> {
+    let mut files: Vec<PathBuf> = Vec::with_capacity(names.len());
+    for name in &names {
+        let file = cx.store.local_file(name, &cx.scratch).await?;
+        if !file.is_checked {
+            // An older version wrote no checksum for it, but the file holds its own.
+            let path = file.content.clone();
+            if let Err(error) = compute(move || kind.verify(path)).await? {
+                return Err(cx.store.set_aside(name, &crate::error_chain(&error)).await.into());
+            }
+        }
+        files.push(file.content);
+    }
+    Ok(compute(move || kind.open(&files)).await??)
 }
 
 pub(crate) async fn chunk_table(cx: &Execution, inputs: &Outputs, chunks: &[TaskId]) -> Result<Arc<ChunkTable>, Error> {

@@ -1,7 +1,6 @@
 //! The handles of an experiment's models.
 
 use crate::{Error, engine::Turn, spec::EvaluateSpec};
-use eval::metric;
 use models::{Chat, Client, Embedder, ModelConfig, Reranker, provider};
 use rag::Context;
 use std::{
@@ -83,32 +82,6 @@ impl Models {
             _ => Err(Error::NotFound(format!("model `{name}` is not an embedding model"))),
         }
     }
-
-    /// The models that a metric needs.
-    ///
-    /// # Errors
-    /// If a model it names cannot be made.
-    pub(crate) fn metric_context(
-        &self,
-        evaluate: &EvaluateSpec,
-        needs: metric::Needs,
-        turn: Turn,
-    ) -> Result<metric::Context, Error> {
-        Ok(metric::Context {
-            judges: evaluate
-                .judges
-                .iter()
-                .filter(|_| needs.judge)
-                .map(|name| Ok(in_turn(self.chat(name)?, turn)))
-                .collect::<Result<_, Error>>()?,
-            embedder: evaluate
-                .embedder
-                .as_ref()
-                .filter(|_| needs.embedder)
-                .map(|name| self.embedder(name))
-                .transpose()?,
-        })
-    }
 }
 
 /// The experiment's models for the components of a task.
@@ -132,9 +105,14 @@ impl Models {
 }
 
 impl InTurn<'_> {
+    /// The context from which a metric is built.
+    pub(crate) fn metric_context<'b>(&'b self, evaluate: &'b EvaluateSpec) -> Context<'b> {
+        Context { models: Some(self), embedder: evaluate.embedder.as_deref(), judges: &evaluate.judges }
+    }
+
     /// The context from which a component of a trial with this embedder is built.
     pub(crate) fn context<'b>(&'b self, embedder: Option<&'b str>) -> Context<'b> {
-        Context { models: Some(self), embedder }
+        Context { models: Some(self), embedder, judges: &[] }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
-use rag::index::{TOKENS_VERSION, TokenBlock, TokenWriter};
+use rag::index::{IndexKind, TokenBlock, TokenWriter};
 use serde::{Deserialize, Serialize};
 use std::{
     hash::{BuildHasher, RandomState},
@@ -22,6 +22,8 @@ use std::{
 };
 use store::Key;
 
+/// The index that these vectors are.
+const KIND: IndexKind = IndexKind::Tokens;
 /// Texts encoded between two looks at the progress table.
 const TEXTS_PER_STEP: usize = 256;
 /// Finished vectors are stored after this time, and whenever they reach this
@@ -47,12 +49,12 @@ impl Kind for EmbedTokens {
     }
 
     fn key(&self, cx: &Keys<'_>) -> Key {
-        let builder = cx.builder("embed_tokens", &[self.chunks]).field("version", &TOKENS_VERSION);
+        let builder = cx.builder("embed_tokens", &[self.chunks]).field("version", &KIND.version());
         builder.field("model", cx.identity(&self.model)).finish()
     }
 
     fn format(&self) -> Format {
-        Format::Tokens
+        Format::Index(KIND)
     }
 
     fn made_of(&self) -> MadeOf<'_> {

@@ -7,8 +7,7 @@ mod embed;
 mod embed_queries;
 mod embed_tokens;
 mod generate;
-mod index_bm25;
-mod index_dense;
+mod index;
 mod load;
 mod reorder;
 mod retrieve;
@@ -21,8 +20,7 @@ pub(crate) use {
     embed_queries::EmbedQueries,
     embed_tokens::EmbedTokens,
     generate::Generate,
-    index_bm25::IndexBm25,
-    index_dense::IndexDense,
+    index::Index,
     load::Load,
     reorder::Reorder,
     retrieve::{Retrieve, Written},
@@ -43,7 +41,7 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use models::Identity;
-use rag::{Choice, Passage, load::Unread};
+use rag::{Choice, Passage, index::IndexKind, load::Unread};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
@@ -108,7 +106,8 @@ pub(crate) struct MadeOf<'a> {
 impl<'a> MadeOf<'a> {
     /// A component, with the trial's embedder.
     fn component(component: &'a dyn Choice, embedder: Option<&'a str>) -> Self {
-        let models = component.models().into_iter().chain(embedder.filter(|_| component.indexes().tokens)).collect();
+        let embeds = component.indexes().into_iter().any(IndexKind::compares_tokens);
+        let models = component.models().into_iter().chain(embedder.filter(|_| embeds)).collect();
         Self { words: component.name().to_owned(), settings: component.value(), models, evaluates: false }
     }
 
@@ -277,5 +276,5 @@ macro_rules! works {
 }
 
 works! {
-    Load, Chunk, Embed, EmbedTokens, EmbedQueries, IndexDense, IndexBm25, WriteQueries, Retrieve, Reorder, Generate, Score,
+    Load, Chunk, Embed, EmbedTokens, EmbedQueries, Index, WriteQueries, Retrieve, Reorder, Generate, Score,
 }

@@ -11,7 +11,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use rag::{Axis, PassageStage, PipelineConfig, retrieve::Query};
+use rag::{Axis, PassageStage, PipelineConfig, index::IndexKind, retrieve::Query};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -83,7 +83,8 @@ impl Kind for Reorder {
         let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", making.task.label)))?;
         let models = making.models();
         let step = stage.step(&models.context(self.embedder()))?;
-        let tokens = match self.embedder().filter(|_| stage.indexes().tokens) {
+        let compares_tokens = stage.indexes().into_iter().any(IndexKind::compares_tokens);
+        let tokens = match self.embedder().filter(|_| compares_tokens) {
             Some(embedder) => Some(of_questions(cx, embedder).await?),
             None => None,
         };

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use rag::{
     Component,
     chunk::ChunkerConfig,
+    index::IndexKind,
     pipeline::{FUSION_VERSION, find},
     python::{caller, computing_for},
     retrieve::{Query, RetrieverConfig},
@@ -61,7 +62,8 @@ impl Kind for Retrieve {
         }
         // If the retriever searches an embedder's vectors, the embedder is in
         // the keys of the inputs already.
-        let embedder = self.embedder.as_deref().filter(|_| !self.retriever.indexes().embedder());
+        let embeds = self.retriever.indexes().into_iter().any(IndexKind::embeds);
+        let embedder = self.embedder.as_deref().filter(|_| !embeds);
         cx.with_models(builder, &self.retriever, embedder).finish()
     }
 

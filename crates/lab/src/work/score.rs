@@ -74,16 +74,15 @@ impl Kind for Score {
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
-        let (cx, needs) = (making.cx, self.metric.needs());
-        let context = cx.models().metric_context(&cx.experiment.evaluate, needs, making.turn)?;
-        let metric = self.metric.build(&context)?;
+        let cx = making.cx;
+        let metric = self.metric.build(&making.models().metric_context(&cx.experiment.evaluate))?;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
         let answers = answers_by_question(cx, making.inputs, &self.answers).await?;
         let one = async |i: usize| {
             let question = &cx.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
             let scored = match answers.get(&question.id) {
-                Some(Err(error)) if needs.answer => Scored::missing(error.missing()),
+                Some(Err(error)) if self.metric.needs_answer() => Scored::missing(error.missing()),
                 answer => {
                     let answer = answer.and_then(|answer| answer.as_ref().ok());
                     self.metric.score(&*metric, &Sample { question, passages: found, answer }).await

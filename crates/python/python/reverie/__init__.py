@@ -2,9 +2,10 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
-- `reverie.chunker.Sentence(chunk_size=256)`, `reverie.retriever.Hybrid(top_k=3)`, `reverie.reranker.…`,
-  `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in experiments wherever a
-  dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same classes, for annotations.
+- `reverie.chunker.Sentence(chunk_size=256)`, `reverie.query.…`, `reverie.retriever.Hybrid(top_k=3)`,
+  `reverie.reranker.…`, `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in
+  experiments wherever a dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same
+  classes, for annotations.
 - `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
   function as a metric or a stage.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: stages by themselves, on Arrow batches.
@@ -20,11 +21,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reverie import chunkers, generators, metrics, rerankers, retrievers
+    from reverie import chunkers, generators, metrics, queries, rerankers, retrievers
     from reverie._core import Chunker, Embedding, Parser
     from reverie.answers import Answer, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
-    from reverie.functions import Function, chunker, generator, metric, reranker, retriever
+    from reverie.functions import Function, chunker, generator, metric, query, reranker, retriever
     from reverie.results import Comparison, Results, Trial
     from reverie.tables import Table
 
@@ -47,11 +48,12 @@ _HOME = {
     "chunker": "functions",
     "generator": "functions",
     "metric": "functions",
+    "query": "functions",
     "reranker": "functions",
     "retriever": "functions",
 }
 
-_MODULES = ("chunkers", "generators", "metrics", "rerankers", "retrievers")
+_MODULES = ("chunkers", "generators", "metrics", "queries", "rerankers", "retrievers")
 
 __all__ = [
     "Answer",
@@ -73,6 +75,8 @@ __all__ = [
     "generators",
     "metric",
     "metrics",
+    "queries",
+    "query",
     "reranker",
     "rerankers",
     "retriever",

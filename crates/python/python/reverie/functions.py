@@ -18,6 +18,7 @@ from typing import Any, overload
 from reverie.chunkers import Chunkers
 from reverie.generators import Generators
 from reverie.metrics import Metrics
+from reverie.queries import Queries
 from reverie.rerankers import Rerankers
 from reverie.retrievers import Retrievers
 
@@ -162,6 +163,8 @@ class _Chunker(Chunkers):
 
 
 chunker = _Chunker()
+
+query = Queries()
 
 
 class _Retriever(Retrievers):

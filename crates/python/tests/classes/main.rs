@@ -1,29 +1,33 @@
 //! The Python package's classes for components are those of the Rust source:
-//! `python/reverie/{chunkers,retrievers,rerankers,generators,metrics}.py`.
+//! a module of `python/reverie` for each stage, such as `chunkers.py`, and `metrics.py`.
 //! `make classes` writes them anew: this test with `REVERIE_WRITE_CLASSES=1`.
 
 mod source;
 
-use schemars::{JsonSchema, generate::SchemaSettings};
-use serde_json::Value;
+use eval::MetricConfig;
+use rag::Axis;
+use schemars::generate::SchemaSettings;
 use source::Kind;
 use std::{fs, path::Path};
 
 const COMMAND: &str = "make classes";
 
-fn schema<T: JsonSchema>() -> Value {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
+/// The stages whose components have settings, and the metrics.
+fn kinds() -> Vec<Kind> {
+    let stages = Axis::ALL.iter().filter_map(|axis| {
+        let folder = format!("rag/src/{}", axis.stage());
+        Some(Kind { module: plural(axis.name()), name: axis.name(), folder, schema: axis.schema()? })
+    });
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<MetricConfig>().to_value();
+    let metrics = Kind { module: plural("metric"), name: "metric", folder: "eval/src/metric".to_owned(), schema };
+    stages.chain([metrics]).collect()
 }
 
-fn kinds() -> Vec<Kind> {
-    let kind = |module, name, folder, schema| Kind { module, name, folder, schema };
-    vec![
-        kind("chunkers", "chunker", "rag/src/chunk", schema::<rag::chunk::ChunkerConfig>()),
-        kind("retrievers", "retriever", "rag/src/retrieve", schema::<rag::retrieve::RetrieverConfig>()),
-        kind("rerankers", "reranker", "rag/src/rerank", schema::<rag::rerank::RerankerConfig>()),
-        kind("generators", "generator", "rag/src/generate", schema::<rag::generate::GeneratorConfig>()),
-        kind("metrics", "metric", "eval/src/metric", schema::<eval::MetricConfig>()),
-    ]
+fn plural(name: &str) -> String {
+    match name.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None => format!("{name}s"),
+    }
 }
 
 #[test]

@@ -14,11 +14,11 @@ const RESERVED: &[&str] = &["None", "True", "False", "lambda", "from", "in", "is
 /// A kind of component, as Python sees it.
 pub(crate) struct Kind {
     /// The module with its classes.
-    pub(crate) module: &'static str,
+    pub(crate) module: String,
     /// The name in `reverie`: the decorator, which has the classes as attributes.
     pub(crate) name: &'static str,
     /// The folder of its components, below `crates`.
-    pub(crate) folder: &'static str,
+    pub(crate) folder: String,
     /// The schema of its registry.
     pub(crate) schema: Value,
 }
@@ -32,7 +32,7 @@ pub(crate) fn module(kind: &Kind, crates: &Path, command: &str) -> Result<String
     let mut names = Vec::new();
     for variant in variants(&kind.schema) {
         let Some((component, content)) = only(&variant["properties"]) else { continue };
-        let head = head(&crates.join(kind.folder).join(format!("{component}.rs")))?;
+        let head = head(&crates.join(&kind.folder).join(format!("{component}.rs")))?;
         writer.class(&class_name(component), Some(component), &head, writer.resolved(content));
         names.push(class_name(component));
     }
@@ -49,9 +49,9 @@ pub(crate) fn module(kind: &Kind, crates: &Path, command: &str) -> Result<String
     let bases: Vec<&str> =
         ["Component", "Part"].into_iter().filter(|base| own.contains(&format!("({base})"))).collect();
     let mut text = format!(
-        "\"\"\"The {name}s with their settings: `reverie.{name}.{first}` and so on. Each says what it is for.\n\nWritten from \
+        "\"\"\"The {module} with their settings: `reverie.{name}.{first}` and so on. Each says what it is for.\n\nWritten from \
          the Rust source by `{command}`: change that, not this.\n\"\"\"\n\nfrom __future__ import annotations\n\n",
-        first = names.iter().find(|name| !name.ends_with('_')).map_or("", String::as_str),
+        first = names.iter().find(|name| !name.ends_with('_')).or(names.first()).map_or("", String::as_str),
     );
     if !abstract_types.is_empty() {
         let _ = writeln!(text, "from collections.abc import {}", abstract_types.join(", "));
@@ -61,7 +61,7 @@ pub(crate) fn module(kind: &Kind, crates: &Path, command: &str) -> Result<String
     text.push_str(own);
     let _ = write!(
         text,
-        "\n\nclass {}:\n    \"\"\"The {name}s by their names: `reverie.{name}` has them.\"\"\"\n\n",
+        "\n\nclass {}:\n    \"\"\"The {module} by their names: `reverie.{name}` has them.\"\"\"\n\n",
         class_name(module)
     );
     for name in &names {

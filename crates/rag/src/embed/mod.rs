@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::{fmt, ops::Deref};
 
 /// The name of an embedding model in the experiment.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct EmbedderName(pub String);
 

@@ -121,7 +121,7 @@ pub(crate) mod tests {
 
         /// Whatever the name, it is the model.
         pub(crate) fn context(self: &Arc<Self>) -> Context<'_> {
-            Context { models: Some(self), embedder: None }
+            Context { models: Some(self), ..Context::default() }
         }
 
         pub(crate) fn requests(&self) -> Vec<ChatRequest> {

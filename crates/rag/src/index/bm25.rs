@@ -11,10 +11,10 @@
 //! Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25
 //! and Beyond, 2009; Kamphuis et al., Which BM25 Do You Mean?, 2020.
 
-use super::{tokens::Tokenizer, top::Top};
+use super::{Index, MadeFrom, kind::only, tokens::Tokenizer, top::Top};
 use crate::Error;
 use rayon::prelude::*;
-use std::collections::HashMap;
+use std::{collections::HashMap, path::PathBuf};
 
 const K1: f64 = 1.5;
 const B: f64 = 0.75;
@@ -40,6 +40,32 @@ pub struct Bm25Index {
     weights: Vec<f32>,
     /// The number of terms of each entry.
     lengths: Vec<u32>,
+}
+
+impl Index for Bm25Index {
+    const NAME: &'static str = "bm25";
+    const TITLE: &'static str = "BM25 index";
+    const VERSION: u32 = 1;
+    const MADE_FROM: MadeFrom = MadeFrom::Texts(|texts| Self::build(texts).to_bytes());
+
+    fn open_files(files: &[PathBuf]) -> Result<Self, Error> {
+        let file = only(files)?;
+        let bytes = std::fs::read(file).map_err(|error| bad(format!("{}: {error}", file.display())))?;
+        Self::from_bytes(&bytes)
+    }
+
+    /// Its file was compared with its checksum when it was opened.
+    fn verify(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn verify_bytes(bytes: &[u8]) -> Result<(), Error> {
+        Self::from_bytes(bytes).map(drop)
+    }
+
+    fn entries(&self) -> usize {
+        self.len()
+    }
 }
 
 impl Bm25Index {

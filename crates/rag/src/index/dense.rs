@@ -10,9 +10,11 @@
 //! Its file is described in [`dense_file`](super::dense_file).
 
 use super::{
+    Index, MadeFrom, VectorWriter,
     coarse::Coarse,
     dense_file::{DenseWriter, HEADER_BYTES, Header, append_row, bad, checksum},
     kernel::{self, Kernel, QUERIES, ROWS},
+    kind::only,
     top::Top,
 };
 use crate::Error;
@@ -21,7 +23,7 @@ use models::Matrix;
 use rayon::prelude::*;
 use std::{
     fs::File,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{
         OnceLock,
         atomic::{AtomicUsize, Ordering},
@@ -59,6 +61,32 @@ pub struct DenseIndex {
 enum Data {
     Mapped(Mmap),
     Owned(Vec<f32>),
+}
+
+impl Index for DenseIndex {
+    const NAME: &'static str = "dense";
+    const TITLE: &'static str = "dense index";
+    const VERSION: u32 = 1;
+    const MADE_FROM: MadeFrom = MadeFrom::Vectors(|path, dimensions| {
+        let writer = DenseWriter::create(path, dimensions)?;
+        Ok(Box::new(writer) as Box<dyn VectorWriter>)
+    });
+
+    fn open_files(files: &[PathBuf]) -> Result<Self, Error> {
+        Self::open(only(files)?)
+    }
+
+    fn verify(&self) -> Result<(), Error> {
+        Self::verify(self)
+    }
+
+    fn verify_bytes(bytes: &[u8]) -> Result<(), Error> {
+        Self::from_bytes(bytes).map(drop)
+    }
+
+    fn entries(&self) -> usize {
+        self.len()
+    }
 }
 
 impl DenseIndex {

@@ -3,7 +3,7 @@
 //! filled up with zeros to a multiple of 64 bytes, so that a mapped file is
 //! searched in place.
 
-use super::kernel::LANES;
+use super::{VectorWriter, kernel::LANES};
 use crate::Error;
 use models::Matrix;
 use std::{
@@ -110,6 +110,16 @@ impl DenseWriter {
             std::fs::rename(&self.partial, &self.path)
         };
         complete().map_err(|error| bad(&origin, error))
+    }
+}
+
+impl VectorWriter for DenseWriter {
+    fn push(&mut self, shard: &Matrix) -> Result<(), Error> {
+        Self::push(self, shard)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), Error> {
+        Self::finish(*self)
     }
 }
 

@@ -1,27 +1,38 @@
-//! `index`: the indexes that retrievers search.
+//! `index`: the indexes that retrievers and rerankers search.
+//!
+//! A kind of index is one file that implements [`Index`], and one line in the
+//! list below. Plan, keys, artifacts and their checks follow from that line. A
+//! component that searches the index names its kind in `Component::indexes`,
+//! and takes the opened index from the [`Corpus`](crate::retrieve::Corpus).
 
-mod bm25;
 mod coarse;
-mod dense;
 mod dense_file;
 mod kernel;
+mod kind;
 mod token_file;
-mod token_index;
 mod tokens;
 mod top;
 
 pub use bm25::Bm25Index;
 pub use dense::DenseIndex;
 pub use dense_file::DenseWriter;
+pub use kind::{Index, MadeFrom, OpenIndex, VectorWriter};
 pub use token_file::{TokenBlock, TokenWriter};
 pub use token_index::TokenIndex;
 pub(crate) use tokens::Tokenizer;
 #[cfg(test)]
 pub(crate) use {dense::tests as dense_tests, token_index::tests as token_index_tests};
 
-/// Raise when the dense index' file or scores change.
-pub const DENSE_VERSION: u32 = 1;
-/// Raise when the BM25 index' tokens or scores change.
-pub const BM25_VERSION: u32 = 1;
-/// Raise when the token index' file or scores change.
-pub const TOKENS_VERSION: u32 = 1;
+use std::collections::BTreeSet;
+
+kind::kinds! {
+    /// Exact search over vectors.
+    Dense => dense::DenseIndex,
+    /// Search by words.
+    Bm25 => bm25::Bm25Index,
+    /// A vector for each token of each chunk.
+    Tokens => token_index::TokenIndex,
+}
+
+/// The kinds of index that a component searches.
+pub type Indexes = BTreeSet<IndexKind>;

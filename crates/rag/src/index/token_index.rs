@@ -12,6 +12,7 @@
 //! order.
 
 use super::{
+    Index, MadeFrom,
     dense_file::bad,
     kernel::{self, Kernel},
     token_file::{self, HEADER_BYTES, Header, TokenBlock, Words, check},
@@ -70,6 +71,29 @@ impl Data {
             Self::Mapped(map) => map,
             Self::Owned(bytes) => bytes,
         }
+    }
+}
+
+impl Index for TokenIndex {
+    const NAME: &'static str = "tokens";
+    const TITLE: &'static str = "token vectors of the chunks";
+    const VERSION: u32 = 1;
+    const MADE_FROM: MadeFrom = MadeFrom::TokenVectors;
+
+    fn open_files(files: &[PathBuf]) -> Result<Self, Error> {
+        Self::open(files)
+    }
+
+    fn verify(&self) -> Result<(), Error> {
+        Self::verify(self)
+    }
+
+    fn verify_bytes(bytes: &[u8]) -> Result<(), Error> {
+        TokenBlock::from_bytes(bytes).map(drop)
+    }
+
+    fn entries(&self) -> usize {
+        self.len()
     }
 }
 

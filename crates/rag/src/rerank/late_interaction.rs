@@ -18,7 +18,10 @@
 //! 0.841 of rank fusion).
 
 use super::{Corpus, Query, Reranker, by_score, check_top_n};
-use crate::{Component, Context, Error, Indexes, Passage, retrieve::check_length};
+use crate::{
+    Component, Context, Error, Passage,
+    index::{Bm25Index, DenseIndex, IndexKind, Indexes, TokenIndex},
+};
 use async_trait::async_trait;
 use models::{Embedder, InputKind};
 use serde::{Deserialize, Serialize};
@@ -64,7 +67,8 @@ impl Component for Config {
     /// A score that does not count need not be there.
     fn indexes(&self) -> Indexes {
         let Weights { maxsim, bm25, dense } = self.weights;
-        Indexes { dense: dense > 0.0, bm25: bm25 > 0.0, tokens: maxsim > 0.0 }
+        let all = [(IndexKind::Dense, dense), (IndexKind::Bm25, bm25), (IndexKind::Tokens, maxsim)];
+        all.into_iter().filter(|(_, weight)| *weight > 0.0).map(|(kind, _)| kind).collect()
     }
 }
 
@@ -80,7 +84,7 @@ impl Config {
             return Err(Error::Config { component: NAME, reason });
         }
         // Only words' vectors need the embedder.
-        let embedder = if self.indexes().tokens { Some(cx.embedder(NAME)?) } else { None };
+        let embedder = if maxsim > 0.0 { Some(cx.embedder(NAME)?) } else { None };
         Ok(Box::new(LateInteraction { embedder, config: self.clone() }))
     }
 }
@@ -113,11 +117,11 @@ impl Reranker for LateInteraction {
             add(maxsim, self.maxsim(query, corpus, &passages).await?);
         }
         if bm25 > 0.0 {
-            let index = corpus.bm25.ok_or(Error::Needs { component: NAME, part: "the BM25 index" })?;
+            let index = corpus.index::<Bm25Index>(NAME)?;
             add(bm25, best(&passages, corpus, |entries| Ok(index.scores(query.text, entries)))?);
         }
         if dense > 0.0 {
-            let index = corpus.dense.ok_or(Error::Needs { component: NAME, part: "the dense index" })?;
+            let index = corpus.index::<DenseIndex>(NAME)?;
             let vector = query.embedding.ok_or(Error::Needs { component: NAME, part: "a vector of the question" })?;
             add(dense, best(&passages, corpus, |entries| index.scores(vector, entries))?);
         }
@@ -135,8 +139,7 @@ impl LateInteraction {
         corpus: Corpus<'_>,
         passages: &[Passage],
     ) -> Result<Vec<Option<f32>>, Error> {
-        let index = corpus.tokens.ok_or(Error::Needs { component: NAME, part: "the token vectors of the chunks" })?;
-        check_length(NAME, index.len(), &corpus)?;
+        let index = corpus.index::<TokenIndex>(NAME)?;
         let question = match (query.tokens, &self.embedder) {
             (Some(tokens), _) => Some(tokens.clone()),
             (None, Some(embedder)) => embedder.embed_tokens(&[query.text.to_owned()], InputKind::Query).await?.pop(),
@@ -183,7 +186,7 @@ fn standard(scores: &[Option<f32>]) -> Vec<f64> {
 mod tests {
     use super::*;
     use crate::{
-        index::{TokenIndex, token_index_tests::exact_score},
+        index::{OpenIndex, token_index_tests::exact_score},
         rerank::tests::{Fixture, letters, texts},
     };
 
@@ -247,14 +250,13 @@ mod tests {
     async fn an_index_that_is_missing_or_of_other_chunks_is_an_error() {
         let fixture = Fixture::new();
         let reranker = config(1.0, 0.0, 0.0).build(&fixture.context()).unwrap();
-        let error = |tokens| {
-            let (query, corpus) = (fixture.query(), Corpus { tokens, ..fixture.corpus() });
-            let reranked = reranker.rerank(query, corpus, fixture.passages.clone());
-            async move { reranked.await.unwrap_err().to_string() }
-        };
-        assert!(error(None).await.contains("the token vectors of the chunks"));
-        let other = TokenIndex::from_matrices(&[letters("cat")]).unwrap();
-        assert!(error(Some(&other)).await.contains("other chunks"));
+        let other = OpenIndex::new(TokenIndex::from_matrices(&[letters("cat")]).unwrap());
+        for (indexes, expected) in [(vec![], "the token vectors of the chunks"), (vec![other.into()], "other chunks")] {
+            let corpus = Corpus { indexes: &indexes, ..fixture.corpus() };
+            let reranked = reranker.rerank(fixture.query(), corpus, fixture.passages.clone()).await;
+            let error = reranked.unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
     }
 
     #[test]
@@ -299,8 +301,8 @@ mod tests {
     #[test]
     fn only_scores_that_count_are_needed() {
         let indexes = |maxsim, bm25, dense| config(maxsim, bm25, dense).indexes();
-        assert_eq!(indexes(1.0, 0.0, 1.0), Indexes { dense: true, bm25: false, tokens: true });
-        assert_eq!(indexes(0.0, 2.0, 0.0), Indexes { bm25: true, ..Indexes::default() });
+        assert_eq!(indexes(1.0, 0.0, 1.0), [IndexKind::Dense, IndexKind::Tokens].into());
+        assert_eq!(indexes(0.0, 2.0, 0.0), [IndexKind::Bm25].into());
         assert!(config(1.0, 0.0, 0.0).build(&Context::default()).is_err());
         assert!(config(0.0, 1.0, 1.0).build(&Context::default()).is_ok(), "only words' vectors need the embedder");
     }

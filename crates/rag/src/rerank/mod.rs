@@ -76,35 +76,40 @@ fn check_top_n(component: &'static str, top_n: usize) -> Result<(), Error> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Hit, generate::tests::Script, index::TokenIndex, retrieve};
+    use crate::{
+        Hit,
+        generate::tests::Script,
+        index::{OpenIndex, TokenIndex},
+        retrieve,
+    };
     use models::{Client, EmbeddingModel, Identity, InputKind, Matrix, Model, RerankModel, Usage};
     use std::sync::Arc;
 
     /// Three passages about animals, a question, and models that need no weights.
     pub(crate) struct Fixture {
         corpus: retrieve::tests::Fixture,
-        tokens: TokenIndex,
         pub(super) passages: Vec<Passage>,
         pub(crate) models: Given,
     }
 
     impl Fixture {
         pub(crate) fn new() -> Self {
-            let corpus = retrieve::tests::Fixture::new();
+            let mut corpus = retrieve::tests::Fixture::new();
             let passages = (1..4).map(|row| corpus.table.passage(Hit { row, score: 1.0 / row as f32 })).collect();
             let chunks = corpus.table.searchable().iter().map(|&row| letters(&corpus.table.chunk(row).text));
             let tokens = TokenIndex::from_matrices(&chunks.collect::<Vec<_>>()).unwrap();
+            corpus.indexes.push(OpenIndex::new(tokens).into());
             let client = Client::new(None);
             let models = Given {
                 reranker: client.reranker(Arc::new(LikesTheLast(identity()))),
                 chat: Script::new(4096, |_| "{\"ranking\": [2]}".to_owned()).handle(),
                 embedder: client.embedder(Arc::new(LettersAsVectors(identity()))),
             };
-            Self { corpus, tokens, passages, models }
+            Self { corpus, passages, models }
         }
 
         pub(crate) fn context(&self) -> Context<'_> {
-            Context { models: Some(&self.models), embedder: Some("letters") }
+            Context { models: Some(&self.models), embedder: Some("letters"), judges: &[] }
         }
 
         pub(crate) async fn rerank(&self, reranker: &dyn Reranker) -> Result<Vec<Passage>, Error> {
@@ -116,7 +121,7 @@ pub(crate) mod tests {
         }
 
         pub(super) fn corpus(&self) -> Corpus<'_> {
-            Corpus { tokens: Some(&self.tokens), ..self.corpus.corpus() }
+            self.corpus.corpus()
         }
     }
 

@@ -6,7 +6,10 @@
 //! with any chunk has no hits.
 
 use super::{Corpus, Query, Retriever, bm25_search, check_top_k};
-use crate::{Component, Context, Error, Hit, Indexes};
+use crate::{
+    Component, Context, Error, Hit,
+    index::{IndexKind, Indexes},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +32,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn indexes(&self) -> Indexes {
-        Indexes { bm25: true, ..Indexes::default() }
+        [IndexKind::Bm25].into()
     }
 }
 
@@ -67,7 +70,7 @@ mod tests {
     #[test]
     fn a_missing_index_is_named() {
         let fixture = Fixture::new();
-        let corpus = Corpus { bm25: None, ..fixture.corpus() };
+        let corpus = Corpus { indexes: &[], ..fixture.corpus() };
         let bm25 = Config::default().build(&Context::default()).unwrap();
         let error = bm25.retrieve_now(&[fixture.query("cat", &[])], &corpus).unwrap_err();
         assert_eq!(error.to_string(), "retriever bm25 needs the BM25 index");

@@ -5,7 +5,10 @@
 //! Source: Karpukhin et al., Dense Passage Retrieval, 2020.
 
 use super::{Corpus, Query, Retriever, check_top_k, dense_search};
-use crate::{Component, Context, Error, Hit, Indexes};
+use crate::{
+    Component, Context, Error, Hit,
+    index::{IndexKind, Indexes},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +34,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn indexes(&self) -> Indexes {
-        Indexes { dense: true, ..Indexes::default() }
+        [IndexKind::Dense].into()
     }
 }
 
@@ -90,7 +93,7 @@ mod tests {
                 .to_string()
                 .contains("vector of the question")
         );
-        let no_index = Corpus { dense: None, ..fixture.corpus() };
+        let no_index = Corpus { indexes: &[], ..fixture.corpus() };
         let error = dense.retrieve_now(&[fixture.query("", &[1.0, 0.0])], &no_index).unwrap_err();
         assert_eq!(error.to_string(), "retriever dense needs the dense index");
     }

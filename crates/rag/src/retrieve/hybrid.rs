@@ -6,7 +6,10 @@
 //! pays where one side is known to be better.
 
 use super::{Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion};
-use crate::{Component, Context, Error, Hit, Indexes};
+use crate::{
+    Component, Context, Error, Hit,
+    index::{IndexKind, Indexes},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -72,7 +75,7 @@ impl Default for Weighted {
 
 impl Component for Config {
     fn indexes(&self) -> Indexes {
-        Indexes { dense: true, bm25: true, ..Indexes::default() }
+        [IndexKind::Dense, IndexKind::Bm25].into()
     }
 }
 

@@ -8,8 +8,11 @@
 //! nothing can be newer than unrelated, and scores fall from hit to hit.
 //! Source: Carbonell and Goldstein, 1998.
 
-use super::{Corpus, Query, Retriever, check_candidates, check_top_k, dense_index, dense_search};
-use crate::{Component, Context, Error, Hit, Indexes, index::DenseIndex};
+use super::{Corpus, Query, Retriever, check_candidates, check_top_k, dense_search};
+use crate::{
+    Component, Context, Error, Hit,
+    index::{DenseIndex, IndexKind, Indexes},
+};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +40,7 @@ impl Default for Config {
 
 impl Component for Config {
     fn indexes(&self) -> Indexes {
-        Indexes { dense: true, ..Indexes::default() }
+        [IndexKind::Dense].into()
     }
 }
 
@@ -63,7 +66,7 @@ struct Mmr {
 impl Retriever for Mmr {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
         let found = dense_search(NAME, queries, corpus, self.candidates)?;
-        let index = dense_index(NAME, corpus)?;
+        let index = corpus.index::<DenseIndex>(NAME)?;
         found.into_iter().map(|candidates| self.choose(candidates, index, corpus)).collect()
     }
 }

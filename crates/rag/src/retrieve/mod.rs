@@ -8,12 +8,13 @@ use crate::{
     ChunkTable, Error, Hit, Listed,
     chunk::WAITS,
     component::components,
-    index::{Bm25Index, DenseIndex, TokenIndex},
+    index::{Bm25Index, DenseIndex, Index, OpenIndex},
 };
 use async_trait::async_trait;
 use futures::FutureExt;
 use models::Matrix;
 use rayon::prelude::*;
+use std::sync::Arc;
 
 components! {
     /// Which retriever, and its settings.
@@ -46,15 +47,30 @@ pub struct Query<'a> {
 pub struct Corpus<'a> {
     /// The chunks.
     pub table: &'a ChunkTable,
-    /// Vectors of the searchable chunks.
-    pub dense: Option<&'a DenseIndex>,
-    /// Words of the searchable chunks.
-    pub bm25: Option<&'a Bm25Index>,
-    /// Token vectors of the searchable chunks.
-    pub tokens: Option<&'a TokenIndex>,
+    /// The indexes of the searchable chunks, at most one of each kind.
+    pub indexes: &'a [Arc<OpenIndex>],
 }
 
-impl Corpus<'_> {
+impl<'a> Corpus<'a> {
+    /// The index of a kind, for a component that searches it.
+    ///
+    /// # Errors
+    /// If it is not there, or was made from other chunks than the table's:
+    /// that would give wrong citations.
+    pub fn index<T: Index>(&self, component: &'static str) -> Result<&'a T, Error> {
+        let index = self.indexes.iter().find_map(|index| index.get::<T>());
+        let index = index.ok_or(Error::NeedsIndex { component, index: T::TITLE })?;
+        let (entries, searchable) = (index.entries(), self.table.searchable().len());
+        if entries == searchable {
+            return Ok(index);
+        }
+        let reason = format!(
+            "the index holds {entries} entries but there are {searchable} searchable chunks: it was made from other \
+             chunks"
+        );
+        Err(Error::Config { component, reason })
+    }
+
     /// The position in the indexes of a row of the table, if it is searchable.
     pub fn entry(&self, row: u32) -> Option<u32> {
         self.table.searchable().binary_search(&row).ok().map(|entry| entry as u32)
@@ -93,12 +109,6 @@ fn sort(hits: &mut [Hit]) {
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.row.cmp(&b.row)));
 }
 
-fn dense_index<'a>(component: &'static str, corpus: &Corpus<'a>) -> Result<&'a DenseIndex, Error> {
-    let index = corpus.dense.ok_or(Error::Needs { component, part: "the dense index" })?;
-    check_length(component, index.len(), corpus)?;
-    Ok(index)
-}
-
 /// The nearest chunks for each query, best first, equal scores by row.
 fn dense_search(
     component: &'static str,
@@ -106,7 +116,7 @@ fn dense_search(
     corpus: &Corpus<'_>,
     k: usize,
 ) -> Result<Vec<Vec<Hit>>, Error> {
-    let index = dense_index(component, corpus)?;
+    let index = corpus.index::<DenseIndex>(component)?;
     let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
     let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
     Ok(index.search(&vectors, k)?.into_iter().map(|found| corpus.hits(found)).collect())
@@ -119,21 +129,8 @@ fn bm25_search(
     corpus: &Corpus<'_>,
     k: usize,
 ) -> Result<Vec<Vec<Hit>>, Error> {
-    let index = corpus.bm25.ok_or(Error::Needs { component, part: "the BM25 index" })?;
-    check_length(component, index.len(), corpus)?;
+    let index = corpus.index::<Bm25Index>(component)?;
     Ok(queries.par_iter().map(|query| corpus.hits(index.search(query.text, k))).collect())
-}
-
-/// An index over other chunks than the table's would give wrong citations.
-pub(crate) fn check_length(component: &'static str, entries: usize, corpus: &Corpus<'_>) -> Result<(), Error> {
-    let searchable = corpus.table.searchable().len();
-    if entries == searchable {
-        return Ok(());
-    }
-    let reason = format!(
-        "the index holds {entries} entries but there are {searchable} searchable chunks: it was made from other chunks"
-    );
-    Err(Error::Config { component, reason })
 }
 
 fn check_top_k(component: &'static str, top_k: usize) -> Result<(), Error> {
@@ -163,8 +160,7 @@ pub(crate) mod tests {
     /// Five chunks, the first of them a parent that is not searched.
     pub(crate) struct Fixture {
         pub(crate) table: ChunkTable,
-        dense: DenseIndex,
-        bm25: Bm25Index,
+        pub(crate) indexes: Vec<Arc<OpenIndex>>,
     }
 
     impl Fixture {
@@ -197,26 +193,25 @@ pub(crate) mod tests {
             };
             let table = ChunkTable::new((0u32..).zip(texts).map(chunk).collect());
             let dense = DenseIndex::from_matrix(&Matrix { columns: 2, data: vectors.concat() }).unwrap();
-            Self { table, dense, bm25: Bm25Index::build(&texts[1..]) }
+            Self { table, indexes: opened(dense, Bm25Index::build(&texts[1..])) }
         }
 
         pub(crate) fn corpus(&self) -> Corpus<'_> {
-            Corpus { table: &self.table, dense: Some(&self.dense), bm25: Some(&self.bm25), tokens: None }
+            Corpus { table: &self.table, indexes: &self.indexes }
         }
 
         pub(crate) fn open(self) -> crate::pipeline::OpenCorpus {
-            let Self { table, dense, bm25 } = self;
-            crate::pipeline::OpenCorpus {
-                table: table.into(),
-                dense: Some(dense.into()),
-                bm25: Some(bm25.into()),
-                tokens: None,
-            }
+            crate::pipeline::OpenCorpus { table: self.table.into(), indexes: self.indexes }
         }
 
         pub(crate) fn query<'a>(&self, text: &'a str, embedding: &'a [f32]) -> Query<'a> {
             Query { text, embedding: Some(embedding), tokens: None }
         }
+    }
+
+    /// A dense and a BM25 index.
+    pub(crate) fn opened(dense: DenseIndex, bm25: Bm25Index) -> Vec<Arc<OpenIndex>> {
+        vec![Arc::new(OpenIndex::new(dense)), Arc::new(OpenIndex::new(bm25))]
     }
 
     pub(crate) fn rows(hits: &[Hit]) -> Vec<u32> {
@@ -268,7 +263,7 @@ pub(crate) mod tests {
     fn an_index_of_other_chunks_is_refused() {
         let fixture = Fixture::new();
         let other = DenseIndex::from_matrix(&Matrix { columns: 2, data: vec![1.0, 0.0] }).unwrap();
-        let corpus = Corpus { dense: Some(&other), ..fixture.corpus() };
+        let corpus = Corpus { indexes: &[Arc::new(OpenIndex::new(other))], ..fixture.corpus() };
         let retriever = RetrieverConfig::defaults()[0].build(&Context::default()).unwrap();
         let error = retriever.retrieve_now(&[fixture.query("cat", &[1.0, 0.0])], &corpus).unwrap_err();
         assert!(error.to_string().contains("other chunks"));

@@ -9,7 +9,9 @@ use super::{
     finished,
 };
 use crate::{
-    ArtifactStore, Error, Kind, Layout, Location, StoredObject, artifact::checksum::Checksum, names::Object,
+    ArtifactStore, Error, Kind, Layout, Location, StoredObject,
+    artifact::checksum::Checksum,
+    names::Object,
     staged::{file_error, is_staged},
 };
 use futures::{StreamExt, TryStreamExt, stream};

@@ -1,7 +1,7 @@
 //! Tests of metrics from prompts.
 
 use super::super::MetricConfig;
-use super::super::testing::{FakeJudge, answer, judge_context, passage, question, sample, score};
+use super::super::testing::{FakeJudge, answer, judged_by, passage, question, sample, score};
 use super::*;
 use crate::{Score, Scored};
 
@@ -12,12 +12,12 @@ fn of(template: &str, output: Output) -> Config {
 fn run(config: &Config, fake: FakeJudge) -> Scored {
     let question = question("What is APT?", Some("A manager of packages."));
     let passages = [passage("a.txt", 0, 10)];
-    let metric = config.build(&judge_context(fake)).unwrap();
+    let metric = config.build(&judged_by(fake).context()).unwrap();
     score(&*metric, &sample(&question, &passages, Some(&answer("A <b>tool</b> [1]."))))
 }
 
 fn refused(config: &Config) -> String {
-    config.build(&judge_context(FakeJudge::new())).err().unwrap().to_string()
+    config.build(&judged_by(FakeJudge::new()).context()).err().unwrap().to_string()
 }
 
 fn choice() -> Output {

@@ -1,0 +1,19 @@
+//! `correct`: does the reference support the answer? Answer correctness asks so.
+
+use super::{Planted, Rule};
+use crate::{Question, metric::judge::Inquiry, prompt};
+
+pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry(&case.question, &case.against, items), planted };
+
+/// Asks about the statements of an answer by the reference.
+pub(crate) fn inquiry<'a>(question: &str, reference: &str, statements: &'a [String]) -> Inquiry<'a> {
+    let shared = format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("reference", reference));
+    let question = "The statement is part of an answer to the question. Does the reference support it?";
+    Inquiry::of_statements(shared, statements, question)
+}
+
+/// A reference, held against itself.
+fn planted(own: &Question, other: &Question) -> Option<Planted> {
+    let right = own.reference.clone()?;
+    Some(Planted { against: right.clone(), right, wrong: other.reference.clone()? })
+}

@@ -1,0 +1,24 @@
+//! `relevant`: does the passage help to answer the question? Context precision
+//! asks so.
+
+use super::{Planted, Rule, quotes};
+use crate::{Question, metric::judge::Inquiry, prompt};
+
+pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry(&case.question, &case.against, items), planted };
+
+/// Asks about the texts of passages by a question and its answer.
+pub(crate) fn inquiry<'a>(question: &str, answer: &str, passages: &'a [String]) -> Inquiry<'a> {
+    Inquiry {
+        shared: format!("{}\n\n{}", prompt::fence("question", question), prompt::fence("answer", answer)),
+        tag: "passage",
+        items: passages,
+        question: "Does the passage hold information that helps to arrive at this answer to the question?",
+        // Passages are long: one by one, a judge does not mix them up.
+        per_call: 1,
+    }
+}
+
+/// Evidence, held against the reference of its question.
+fn planted(own: &Question, other: &Question) -> Option<Planted> {
+    Some(Planted { against: own.reference.clone()?, right: quotes(own), wrong: quotes(other) })
+}

@@ -1,0 +1,19 @@
+//! `supported`: does the context support the statement? Faithfulness asks so,
+//! and metrics that hold statements against texts are qualified by it.
+
+use super::{Planted, Rule, quotes};
+use crate::{Question, metric::judge::Inquiry, prompt};
+
+pub(super) const RULE: Rule = Rule { inquiry: |case, items| inquiry([case.against.as_str()], items), planted };
+
+/// Asks about statements by the passages' texts.
+pub(crate) fn inquiry<'p, 'a>(passages: impl IntoIterator<Item = &'p str>, statements: &'a [String]) -> Inquiry<'a> {
+    let question = "Can the statement be inferred directly from the context, without any other knowledge?";
+    Inquiry::of_statements(prompt::fence_all("context", "passage", passages), statements, question)
+}
+
+/// Evidence, held against all evidence of its own question.
+fn planted(own: &Question, other: &Question) -> Option<Planted> {
+    let first = |question: &Question| Some(question.evidence.first()?.quote.clone());
+    Some(Planted { against: quotes(own), right: first(own)?, wrong: first(other)? })
+}

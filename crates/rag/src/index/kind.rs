@@ -1,0 +1,202 @@
+//! What the rest of the system knows about a kind of index.
+
+use super::{IndexKind, dense_file::bad};
+use crate::Error;
+use models::Matrix;
+use std::{
+    any::Any,
+    path::{Path, PathBuf},
+};
+
+/// A kind of index over the searchable chunks of a corpus: entry `i` of the
+/// index is the `i`-th searchable chunk.
+pub trait Index: Sized + Send + Sync + 'static {
+    /// The ending of its files' names, and a part of its tasks' keys.
+    const NAME: &'static str;
+    /// How people call it, such as `BM25 index`.
+    const TITLE: &'static str;
+    /// Raise when the file or scores change.
+    const VERSION: u32;
+    /// What it is made from.
+    const MADE_FROM: MadeFrom;
+
+    /// Opens its files.
+    ///
+    /// # Errors
+    /// A file that is missing, or is not a complete index of this version.
+    fn open_files(files: &[PathBuf]) -> Result<Self, Error>;
+
+    /// Compares everything with the checksums that the files themselves hold.
+    ///
+    /// # Errors
+    /// If a byte is not what was written.
+    fn verify(&self) -> Result<(), Error>;
+
+    /// Whether these bytes are one of its files, undamaged.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    fn verify_bytes(bytes: &[u8]) -> Result<(), Error>;
+
+    /// How many entries it has.
+    fn entries(&self) -> usize;
+}
+
+/// What a kind of index is made from, and how.
+#[derive(Debug, Clone, Copy)]
+pub enum MadeFrom {
+    /// The texts of the searchable chunks. Makes the bytes of its one file.
+    Texts(fn(&[&str]) -> Vec<u8>),
+    /// Their vectors, one for each. Begins its one file, for vectors of some dimensions.
+    Vectors(fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error>),
+    /// A vector for each token of each chunk. A [`TokenWriter`] wrote its files, one for each shard of chunks.
+    TokenVectors,
+}
+
+/// Writes an index of vectors, shard by shard.
+pub trait VectorWriter: Send {
+    /// Adds the vectors of the next chunks.
+    ///
+    /// # Errors
+    /// Rows of another length, numbers that are not finite, or a full disk.
+    fn push(&mut self, shard: &Matrix) -> Result<(), Error>;
+
+    /// Completes the file.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn finish(self: Box<Self>) -> Result<(), Error>;
+}
+
+/// An opened index of any kind.
+#[derive(Debug)]
+pub struct OpenIndex(Box<dyn Any + Send + Sync>);
+
+impl OpenIndex {
+    /// An index of a kind that is known here.
+    pub fn new(index: impl Index) -> Self {
+        Self(Box::new(index))
+    }
+
+    /// The index, if it is of this kind.
+    pub fn get<T: Index>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+impl IndexKind {
+    /// Whether the trial's embedder makes what it is made from.
+    pub fn embeds(self) -> bool {
+        !matches!(self.made_from(), MadeFrom::Texts(_))
+    }
+
+    /// Whether a question's vector is compared with its entries.
+    pub fn compares_vectors(self) -> bool {
+        matches!(self.made_from(), MadeFrom::Vectors(_))
+    }
+
+    /// Whether the vectors of a question's tokens are compared with its
+    /// entries. Such an index has a file for each shard of chunks; others have one file.
+    pub fn compares_tokens(self) -> bool {
+        matches!(self.made_from(), MadeFrom::TokenVectors)
+    }
+}
+
+/// The file of an index that has only one.
+pub(super) fn only(files: &[PathBuf]) -> Result<&Path, Error> {
+    match files {
+        [file] => Ok(file),
+        _ => Err(bad("index", format!("{} files, but this kind of index has one", files.len()))),
+    }
+}
+
+/// Declares the kinds of index: a module for each, and [`IndexKind`].
+macro_rules! kinds {
+    ($( $(#[$doc:meta])* $Kind:ident => $module:ident::$Index:ident ),+ $(,)?) => {
+        $( mod $module; )+
+
+        /// A kind of index.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum IndexKind {
+            $( $(#[$doc])* $Kind, )+
+        }
+
+        impl IndexKind {
+            /// All, in the order of registration.
+            pub const ALL: &'static [Self] = &[$( Self::$Kind ),+];
+
+            /// The ending of its files' names, and a part of its tasks' keys.
+            pub fn name(self) -> &'static str {
+                match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::NAME, )+ }
+            }
+
+            /// How people call it, such as `BM25 index`.
+            pub fn title(self) -> &'static str {
+                match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::TITLE, )+ }
+            }
+
+            /// The version of its file and its scores.
+            pub fn version(self) -> u32 {
+                match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::VERSION, )+ }
+            }
+
+            /// What it is made from, and how.
+            pub fn made_from(self) -> $crate::index::MadeFrom {
+                match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::MADE_FROM, )+ }
+            }
+
+            /// Opens its files.
+            ///
+            /// # Errors
+            /// A file that is missing, or is not a complete index of this version.
+            pub fn open(self, files: &[std::path::PathBuf]) -> Result<$crate::index::OpenIndex, $crate::Error> {
+                match self { $( Self::$Kind => Ok($crate::index::OpenIndex::new(<$module::$Index as $crate::index::Index>::open_files(files)?)), )+ }
+            }
+
+            /// Opens a file and compares everything with the checksums that the file itself holds.
+            ///
+            /// # Errors
+            /// If it cannot be opened, or a byte is not what was written.
+            pub fn verify(self, file: std::path::PathBuf) -> Result<(), $crate::Error> {
+                match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::open_files(&[file])?.verify(), )+ }
+            }
+
+            /// Whether these bytes are a file of this kind, undamaged.
+            ///
+            /// # Errors
+            /// What is wrong with them.
+            pub fn verify_bytes(self, bytes: &[u8]) -> Result<(), $crate::Error> {
+                match self { $( Self::$Kind => <$module::$Index as $crate::index::Index>::verify_bytes(bytes), )+ }
+            }
+        }
+    };
+}
+pub(super) use kinds;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::{Bm25Index, DenseIndex};
+
+    #[test]
+    fn every_kind_reads_its_name_and_refuses_what_is_no_file_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("x");
+        std::fs::write(&file, b"no index").unwrap();
+        for &kind in IndexKind::ALL {
+            assert_eq!(serde_json::from_value::<IndexKind>(kind.name().into()).unwrap(), kind);
+            assert!(kind.open(&[file.clone()]).is_err() && kind.open(&[folder.path().join("none")]).is_err());
+            assert!(kind.verify(file.clone()).is_err() && kind.verify_bytes(b"no index").is_err());
+        }
+    }
+
+    #[test]
+    fn an_opened_index_is_found_by_its_type() {
+        let index = OpenIndex::new(Bm25Index::build(&["a mill", "a fox"]));
+        assert_eq!(index.get::<Bm25Index>().map(Index::entries), Some(2));
+        assert!(index.get::<DenseIndex>().is_none());
+    }
+}
