@@ -231,15 +231,15 @@ mod tests {
     use super::*;
     use crate::metric::testing::{FakeJudge, wait};
 
-    /// Cases of every kind, half of them true, in an order that is no pattern.
+    /// So many cases of every kind, half of them true, in an order that is no pattern.
     fn cases(n: usize) -> Vec<Case> {
-        let mut cases: Vec<Case> = (0..n)
+        let mut cases: Vec<Case> = (0..n * VerdictKind::ALL.len())
             .map(|i| Case {
-                kind: VerdictKind::ALL[i % 3],
+                kind: VerdictKind::ALL[i % VerdictKind::ALL.len()],
                 question: "What is opt for?".to_owned(),
                 against: "It is for add-ons.".to_owned(),
                 item: format!("item {i}"),
-                label: (i / 3) % 2 == 0,
+                label: (i / VerdictKind::ALL.len()) % 2 == 0,
             })
             .collect();
         Random::new(3).shuffle(&mut cases);
@@ -261,10 +261,14 @@ mod tests {
         };
         let questions: Vec<Question> = ["alpha", "beta", "gamma", "delta"].map(question).to_vec();
         let cases = planted(&questions, 6, 1);
-        assert_eq!(cases.len(), 18);
-        for kind in VerdictKind::ALL {
-            let of_kind: Vec<&Case> = cases.iter().filter(|case| case.kind == *kind).collect();
-            assert_eq!(of_kind.iter().filter(|case| case.label).count(), 3, "{kind:?}");
+        let of_kind = |kind| cases.iter().filter(|case| case.kind == kind).collect::<Vec<&Case>>();
+        for &kind in VerdictKind::ALL {
+            let of_kind = of_kind(kind);
+            assert_eq!((of_kind.len(), of_kind.iter().filter(|case| case.label).count()), (6, 3), "{kind:?}");
+            assert!(of_kind.chunks(2).all(|pair| pair[0].item != pair[1].item), "{of_kind:?}");
+        }
+        for kind in [VerdictKind::Supported, VerdictKind::Relevant, VerdictKind::Correct] {
+            let of_kind = of_kind(kind);
             let word = |text: &str| text.split_whitespace().next().unwrap_or_default().to_owned();
             assert!(of_kind.iter().all(|case| (word(&case.item) == word(&case.against)) == case.label), "{of_kind:?}");
         }
@@ -273,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_judge_that_is_always_right_is_qualified_for_every_kind() {
-        let cases = cases(120);
+        let cases = cases(40);
         let right = script(cases.iter().map(|case| case.label));
         for fake in [FakeJudge::new(), FakeJudge::new().without_probabilities()] {
             let found = wait(qualify(&fake.verdicts(&right).chat(), &cases)).unwrap();
@@ -290,7 +294,7 @@ mod tests {
         for with_probabilities in [true, false] {
             let (mut sum, mut qualified) = (0.0, 0);
             for seed in 0..10 {
-                let cases = cases(300);
+                let cases = cases(100);
                 let mut random = Random::new(seed);
                 let fake = FakeJudge::new().verdicts(&script(cases.iter().map(|_| random.below(2) == 0)));
                 let fake = if with_probabilities { fake } else { fake.without_probabilities() };
@@ -299,16 +303,17 @@ mod tests {
                     qualified += usize::from(one.qualified);
                 }
             }
-            assert!((sum / 30.0 - 0.5).abs() < 0.03, "{}", sum / 30.0);
+            let mean = sum / (10 * VerdictKind::ALL.len()) as f64;
+            assert!((mean - 0.5).abs() < 0.03, "{mean}");
             assert_eq!(qualified, 0);
         }
     }
 
     #[test]
-    fn a_judge_is_asked_what_the_metrics_ask() {
+    fn each_case_is_asked_by_the_question_of_its_kind() {
         let fake = FakeJudge::new();
         let seen = fake.seen();
-        wait(qualify(&fake.chat(), &cases(3))).unwrap();
+        wait(qualify(&fake.chat(), &cases(1))).unwrap();
         let asked = seen.lock().unwrap();
         for kind in VerdictKind::ALL {
             let question = kind.inquiry(&cases(1)[0], &[]).question;
@@ -318,11 +323,11 @@ mod tests {
 
     #[test]
     fn a_model_that_fails_qualifies_nobody_and_one_without_probabilities_is_asked_for_them_once() {
-        let failed = wait(qualify(&FakeJudge::new().failing().chat(), &cases(3)));
+        let failed = wait(qualify(&FakeJudge::new().failing().chat(), &cases(1)));
         assert!(matches!(failed, Err(Missing::ProviderError(_))), "{failed:?}");
         let fake = FakeJudge::new().without_probabilities();
         let seen = fake.seen();
-        wait(qualify(&fake.chat(), &cases(9))).unwrap();
+        wait(qualify(&fake.chat(), &cases(3))).unwrap();
         assert_eq!(seen.lock().unwrap().iter().filter(|request| !request.choices.is_empty()).count(), 1);
     }
 
