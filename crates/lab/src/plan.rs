@@ -180,7 +180,7 @@ impl Plan {
     }
 
     /// The tasks whose outputs become the results.
-    pub fn sinks(&self) -> Vec<TaskId> {
+    pub(crate) fn sinks(&self) -> Vec<TaskId> {
         let of_trial = |trial: &TrialTasks| {
             let scores = trial.scores.iter().map(|(_, id)| *id);
             std::iter::once(trial.passages).chain(trial.answers.iter().copied()).chain(scores).collect::<Vec<_>>()

@@ -45,7 +45,7 @@ pub struct JudgeResult {
 
 impl JudgeResult {
     /// Why verdicts for a metric do not count; none if they count.
-    pub fn objection(&self, metric: &MetricConfig) -> Option<String> {
+    pub(crate) fn objection(&self, metric: &MetricConfig) -> Option<String> {
         let judge = &self.judge;
         let Some(kind) = metric.verdict() else {
             return Some("there are no labelled cases for what this metric asks".to_owned());

@@ -8,7 +8,7 @@ use std::{
 };
 
 /// The length of the tiny model's vectors.
-pub const TINY_DIMENSIONS: usize = 64;
+pub(crate) const TINY_DIMENSIONS: usize = 64;
 
 /// Writes a static embedding model that knows `words` (compared in lower
 /// case) into `folder`: use it as `embedding.static = { model = "<folder>" }`.

@@ -132,7 +132,7 @@ pub const UNKEYED: &[&str] = &["timeout_seconds"];
 ///
 /// # Errors
 /// If the limit is not above 0, or is longer than a million seconds.
-pub fn check_timeout(seconds: f64) -> Result<(), String> {
+pub(crate) fn check_timeout(seconds: f64) -> Result<(), String> {
     match seconds > 0.0 && seconds <= 1e6 {
         true => Ok(()),
         false => Err(format!("`timeout_seconds` is how long a call may take, above 0, not {seconds}")),

@@ -57,7 +57,7 @@ impl ChunkTable {
     }
 
     /// The row of another chunk of the same document, by its number.
-    pub fn sibling(&self, row: u32, number: u32) -> u32 {
+    pub(crate) fn sibling(&self, row: u32, number: u32) -> u32 {
         self.first[row as usize] + number
     }
 

@@ -227,36 +227,28 @@ fn what_does_not_apply_to_an_unanswerable_question_says_so_and_asks_nobody() {
         );
         assert_eq!(asked, 0, "{name}");
     }
-    assert_eq!(
-        scored,
-        ["faithfulness", "response_groundedness", "citation_precision", "citation_recall", "abstention"]
-    );
+    for name in ["faithfulness", "response_groundedness", "citation_precision", "citation_recall", "abstention"] {
+        assert!(scored.contains(&name), "{name} looks only at what was retrieved and answered");
+    }
 }
 
 #[test]
-fn the_judged_metrics_are_these() {
-    let judged: Vec<&str> =
-        MetricConfig::defaults().iter().filter(|config| config.judged()).map(MetricConfig::name).collect();
-    assert_eq!(
-        judged,
-        [
-            "faithfulness",
-            "answer_relevancy",
-            "context_precision",
-            "context_recall",
-            "answer_correctness",
-            "factual_correctness",
-            "noise_sensitivity",
-            "context_entity_recall",
-            "context_relevance",
-            "response_groundedness",
-            "answer_accuracy",
-            "citation_precision",
-            "citation_recall",
-            "abstention",
-            "rubric",
-            "criteria",
-            "prompt",
-        ]
-    );
+fn the_metrics_of_ragas_that_ask_a_judge_are_judged_here_too() {
+    for name in [
+        "faithfulness",
+        "answer_relevancy",
+        "context_precision",
+        "context_recall",
+        "answer_correctness",
+        "factual_correctness",
+        "noise_sensitivity",
+        "context_entity_recall",
+        "context_relevance",
+        "response_groundedness",
+        "answer_accuracy",
+        "rubric",
+        "criteria",
+    ] {
+        assert!(MetricConfig::named(name).is_some_and(|config| config.judged()), "{name}");
+    }
 }

@@ -144,7 +144,7 @@ impl Remote {
 
     /// Tasks that were handed out again because their worker died, and
     /// workers that died.
-    pub fn losses(&self) -> (usize, usize) {
+    pub(crate) fn losses(&self) -> (usize, usize) {
         let state = self.shared.state();
         (state.repeated, state.deaths)
     }

@@ -32,7 +32,7 @@ impl Default for SearchConfig {
 impl SearchConfig {
     /// Whether every trial is asked every question, so that the search has
     /// nothing to decide.
-    pub fn is_exhaustive(&self) -> bool {
+    pub(crate) fn is_exhaustive(&self) -> bool {
         matches!(self, Self::Grid(_))
     }
 }

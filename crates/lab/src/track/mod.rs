@@ -65,7 +65,7 @@ pub enum Failure {
 
 impl Failure {
     /// Whether trying again soon may help.
-    pub fn is_away(&self) -> bool {
+    pub(crate) fn is_away(&self) -> bool {
         matches!(self, Self::Away(_))
     }
 }

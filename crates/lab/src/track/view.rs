@@ -257,7 +257,7 @@ impl RunReader {
 
 impl View {
     /// Each trial's means by metric and number of questions, the last of each.
-    pub fn scores_of(&self, trial: &str) -> BTreeMap<(&str, usize), &ScorePoint> {
+    pub(crate) fn scores_of(&self, trial: &str) -> BTreeMap<(&str, usize), &ScorePoint> {
         let of_trial = self.scores.iter().filter(|point| point.trial == trial);
         of_trial.map(|point| ((point.metric.as_str(), point.questions), point)).collect()
     }

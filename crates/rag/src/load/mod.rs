@@ -43,7 +43,7 @@ formats! {
 impl Format {
     /// Whether its text has its headings as Markdown. In others a `#` is a
     /// comment or a number sign.
-    pub fn keeps_headings(self) -> bool {
+    pub(crate) fn keeps_headings(self) -> bool {
         self.reader().keeps_headings()
     }
 

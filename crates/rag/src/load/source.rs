@@ -23,7 +23,7 @@ const KINDS_NAMED: usize = 8;
 #[derive(Debug, Clone)]
 pub struct Source {
     address: String,
-    places: Vec<Place>,
+    place: Place,
     filter: Filter,
     links: Links,
 }
@@ -71,7 +71,6 @@ pub struct SourceFile {
     pub path: String,
     /// Its size when it was listed.
     pub bytes: u64,
-    place: usize,
     /// The path below the place's root, or the whole key in an object store.
     location: String,
 }
@@ -117,7 +116,7 @@ impl Source {
         let fail = |reason: String| Error::Source { source_address: address.to_owned(), reason };
         let place = Place::parse(address, options).map_err(fail)?;
         let filter = Filter::parse(include, exclude).map_err(fail)?;
-        Ok(Self { address: address.to_owned(), places: vec![place], filter, links: Links::default() })
+        Ok(Self { address: address.to_owned(), place, filter, links: Links::default() })
     }
 
     /// The objects of a store below a prefix, as one address.
@@ -133,36 +132,13 @@ impl Source {
         let fail = |reason: String| Error::Source { source_address: prefix.to_owned(), reason };
         let filter = Filter::parse(include, exclude).map_err(fail)?;
         let place = Place::Remote { store, prefix: ObjectPath::from(prefix), pattern: None };
-        Ok(Self { address: prefix.to_owned(), places: vec![place], filter, links: Links::default() })
+        Ok(Self { address: prefix.to_owned(), place, filter, links: Links::default() })
     }
 
     /// Sets which links are followed; by default those that stay inside.
     #[must_use]
     pub fn with_links(self, links: Links) -> Self {
         Self { links, ..self }
-    }
-
-    /// Several addresses as one corpus. Paths then begin with the last
-    /// component of their address, so that equal names stay apart.
-    ///
-    /// # Errors
-    /// As [`parse`](Self::parse); and no address at all.
-    pub fn parse_all(
-        addresses: &[String],
-        include: &[String],
-        exclude: &[String],
-        options: &[(String, String)],
-    ) -> Result<Self, Error> {
-        let mut sources = addresses.iter().map(|address| Self::parse(address, include, exclude, options));
-        let Some(first) = sources.next() else {
-            return Err(Error::Source { source_address: String::new(), reason: "no address is given".to_owned() });
-        };
-        let mut all = first?;
-        for source in sources {
-            all.places.extend(source?.places);
-        }
-        all.address = addresses.join(", ");
-        Ok(all)
     }
 
     /// The files of the corpus, by path.
@@ -176,18 +152,12 @@ impl Source {
     /// The files of the corpus, and the other files that were seen.
     ///
     /// # Errors
-    /// The address cannot be listed, no file there belongs to the corpus, or
-    /// two files would have the same path.
+    /// The address cannot be listed, or no file there belongs to the corpus.
     pub async fn survey(&self) -> Result<Listing, Error> {
         let mut listing = Listing::default();
-        for (index, place) in self.places.iter().enumerate() {
-            let seen = place.list(self.links).await.map_err(|reason| self.error(reason))?;
-            self.sort_out(index, place, seen, &mut listing);
-        }
+        let seen = self.place.list(self.links).await.map_err(|reason| self.error(reason))?;
+        self.sort_out(seen, &mut listing);
         listing.files.sort_by(|one, other| one.path.cmp(&other.path));
-        if let Some(pair) = listing.files.windows(2).find(|pair| pair[0].path == pair[1].path) {
-            return Err(self.error(format!("two addresses hold a file `{}`; rename one", pair[0].path)));
-        }
         if listing.files.is_empty() && listing.rejected.is_empty() && listing.unread.is_empty() {
             return Err(self.error(nothing_found(&listing.skipped)));
         }
@@ -206,24 +176,20 @@ impl Source {
         };
         over(file.bytes)?;
         let (links, limit) = (self.links, limits.file_bytes);
-        let read = match self.places.get(file.place) {
-            Some(Place::Remote { store, .. }) => {
+        let read = match &self.place {
+            Place::Remote { store, .. } => {
                 let found = store.get(&ObjectPath::from(file.location.as_str())).await.map_err(failed)?;
                 // The file may have grown since it was listed.
                 over(found.meta.size)?;
                 return found.bytes().await.map_err(failed);
             }
-            Some(Place::Folder(root) | Place::Glob { root, .. }) => {
+            Place::Folder(root) | Place::Glob { root, .. } => {
                 let (root, location) = (root.clone(), file.location.clone());
                 tokio::task::spawn_blocking(move || walk::read_below(&root, &location, links, limit)).await
             }
-            Some(Place::File(path)) => {
+            Place::File(path) => {
                 let path = path.clone();
                 tokio::task::spawn_blocking(move || walk::read(&path, limit)).await
-            }
-            None => {
-                let reason = "it belongs to another source".to_owned();
-                return Err(ReadError::Failed { reason, may_pass: false });
             }
         };
         let bytes = read.map_err(|error| ReadError::Failed { reason: error.to_string(), may_pass: false })??;
@@ -235,25 +201,21 @@ impl Source {
         Error::Source { source_address: self.address.clone(), reason }
     }
 
-    /// Puts the files of one place into the listing.
-    fn sort_out(&self, index: usize, place: &Place, seen: Seen, listing: &mut Listing) {
-        let label = if self.places.len() > 1 { place.label() } else { String::new() };
-        let named = |path: &str| if label.is_empty() { path.to_owned() } else { format!("{label}/{path}") };
+    /// Puts what was seen into the listing.
+    fn sort_out(&self, seen: Seen, listing: &mut Listing) {
         for (location, bytes) in seen.files {
-            let below = place.path_below(&location);
+            let below = self.place.path_below(&location);
             // A file that is named explicitly is taken, whatever its extension.
-            let is_named = matches!(place, Place::File(_));
-            if is_named || self.filter.takes(below, place.pattern()) {
-                listing.files.push(SourceFile { path: named(below), bytes, place: index, location });
+            let is_named = matches!(self.place, Place::File(_));
+            if is_named || self.filter.takes(below, self.place.pattern()) {
+                listing.files.push(SourceFile { path: below.to_owned(), bytes, location });
             } else {
                 let extension = sniff::extension(below).map(|extension| format!(".{extension}"));
                 *listing.skipped.entry(extension.unwrap_or_default()).or_default() += 1;
             }
         }
-        let rejected = seen.rejected.into_iter().map(|rejected| Rejected { path: named(&rejected.path), ..rejected });
-        listing.rejected.extend(rejected);
-        let unread = seen.unread.into_iter().map(|unread| Unread { path: named(&unread.path), ..unread });
-        listing.unread.extend(unread);
+        listing.rejected = seen.rejected;
+        listing.unread = seen.unread;
     }
 }
 
@@ -322,17 +284,6 @@ impl Place {
             Self::Remote { pattern, .. } => pattern.as_ref(),
             Self::Folder(_) | Self::File(_) => None,
         }
-    }
-
-    /// The last component of the address.
-    fn label(&self) -> String {
-        let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-        match self {
-            Self::File(_) => None,
-            Self::Folder(root) | Self::Glob { root, .. } => name(root),
-            Self::Remote { prefix, .. } => prefix.filename().map(str::to_owned),
-        }
-        .unwrap_or_default()
     }
 }
 
@@ -439,7 +390,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_and_a_list_of_addresses_are_corpora_too() {
+    async fn a_file_is_a_corpus_too() {
         let folder = corpus();
         let root = folder.path().display();
         let style = source(&format!("{root}/deep/style.css"), &[], &[]).unwrap();
@@ -448,11 +399,6 @@ mod tests {
             &style.read(&style.list().await.unwrap()[0], &Limits::default()).await.unwrap()[..],
             b"deep/style.css"
         );
-        let addresses = [format!("{root}/deep"), format!("file://{root}/b.txt")];
-        let both = Source::parse_all(&addresses, &[], &[], &[]).unwrap();
-        assert_eq!(paths(&both).await, ["b.txt", "deep/er/c.md"]);
-        let twice = Source::parse_all(&[addresses[0].clone(), addresses[0].clone()], &[], &[], &[]).unwrap();
-        assert!(twice.list().await.unwrap_err().to_string().contains("deep/er/c.md"));
     }
 
     #[tokio::test]
@@ -468,7 +414,7 @@ mod tests {
         };
         let remote = |prefix: &str| Source {
             address: "memory".to_owned(),
-            places: vec![place(prefix)],
+            place: place(prefix),
             filter: Filter::parse(&[], &[]).unwrap(),
             links: Links::Inside,
         };

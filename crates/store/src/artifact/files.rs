@@ -78,7 +78,7 @@ impl ArtifactStore {
     /// # Errors
     /// If there is no such object, or it cannot be read or written.
     /// [`Error::Damaged`] if it is not what was written: then it is not copied.
-    pub async fn copy_to(&self, name: &str, target: &Self, scratch: &Path) -> Result<bool, Error> {
+    pub(crate) async fn copy_to(&self, name: &str, target: &Self, scratch: &Path) -> Result<bool, Error> {
         target.writable()?;
         if let Some(file) = self.local_path(name) {
             self.agree(name, &Checksum::of_file(&file).await?, target).await?;

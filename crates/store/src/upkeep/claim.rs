@@ -25,7 +25,7 @@ use tokio::task::AbortHandle;
 const REFRESH: Duration = Duration::from_secs(60);
 /// A run that has not renewed its claim for this time counts as dead. The clock
 /// of the machine that removes must be right to a few minutes.
-pub const CLAIM_LIFETIME: Duration = Duration::from_secs(600);
+pub(crate) const CLAIM_LIFETIME: Duration = Duration::from_secs(600);
 /// How often a removal renews its mark.
 const REMOVAL_REFRESH: Duration = Duration::from_secs(5);
 /// A removal that has not renewed its mark for this time counts as dead, by the

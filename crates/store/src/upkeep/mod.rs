@@ -7,7 +7,7 @@ mod copy;
 mod litter;
 mod verify;
 
-pub use claim::{CLAIM_LIFETIME, Claim};
+pub use claim::Claim;
 pub use copy::{Copied, CopyProgress, copy};
 pub use litter::{Litter, Wanted, litter, remove};
 pub use verify::{DamagedObject, Verified, verify};

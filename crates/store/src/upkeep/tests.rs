@@ -164,7 +164,7 @@ async fn the_claim_of_a_killed_run_ends_and_is_removed() -> TestResult {
     std::mem::forget(claim);
     let all = Wanted { since_unix_ms: SOON, only_used: true, ..Wanted::default() };
     assert!(litter(&store, &all).await?.unused.is_empty());
-    let dead = std::time::SystemTime::now() - CLAIM_LIFETIME - std::time::Duration::from_secs(1);
+    let dead = std::time::SystemTime::now() - super::claim::CLAIM_LIFETIME - std::time::Duration::from_secs(1);
     for name in store.list("leases").await? {
         let file = std::fs::File::options().write(true).open(store.local_path(&name).ok_or("a path")?)?;
         file.set_modified(dead)?;

@@ -126,7 +126,7 @@ impl Format {
     }
 
     /// Whether files of this format can be changed in place.
-    pub fn is_changed_in_place(self) -> bool {
+    pub(crate) fn is_changed_in_place(self) -> bool {
         self.file().rewrite().is_some()
     }
 

@@ -44,7 +44,7 @@ macro_rules! kinds {
             }
 
             /// The share of it in a dataset where nothing else is asked for.
-            pub fn default_share(self) -> f64 {
+            pub(crate) fn default_share(self) -> f64 {
                 match self { $( Self::$Variant => $share ),+ }
             }
 
@@ -72,12 +72,12 @@ kinds! {
 
 impl Kind {
     /// How many passages a question of this kind needs.
-    pub fn hops(self) -> usize {
+    pub(crate) fn hops(self) -> usize {
         self.recipe().example_passages.len()
     }
 
     /// Whether the documents answer such questions.
-    pub fn is_answerable(self) -> bool {
+    pub(crate) fn is_answerable(self) -> bool {
         self != Self::Unanswerable
     }
 }
