@@ -239,7 +239,7 @@ mod tests {
                 question: "What is opt for?".to_owned(),
                 against: "It is for add-ons.".to_owned(),
                 item: format!("item {i}"),
-                label: (i / VerdictKind::ALL.len()) % 2 == 0,
+                label: (i / VerdictKind::ALL.len()).is_multiple_of(2),
             })
             .collect();
         Random::new(3).shuffle(&mut cases);

@@ -330,7 +330,7 @@ impl Plan {
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
         let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
             .into_iter()
-            .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, &chunks, embedder, &chunker)?])))
+            .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, &chunks, embedder, chunker)?])))
             .collect();
         // Where queries are written, only what comes after retrieval looks at the questions' own vectors.
         let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));

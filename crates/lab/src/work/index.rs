@@ -10,9 +10,8 @@ use crate::{
     task::{chunk_table, compute},
 };
 use async_trait::async_trait;
-use rag::index::{IndexKind, MadeFrom, VectorWriter};
+use rag::index::{CreateVectors, IndexKind, MadeFrom};
 use serde::{Deserialize, Serialize};
-use std::path::Path;
 use store::Key;
 
 /// Makes an index that has one file.
@@ -70,11 +69,7 @@ impl Index {
 
     /// Writes the index shard by shard into a scratch file. If the store is a
     /// folder, the file is moved there; otherwise it is sent there.
-    async fn of_vectors(
-        &self,
-        making: &Making<'_>,
-        create: fn(&Path, usize) -> Result<Box<dyn VectorWriter>, rag::Error>,
-    ) -> Result<Made, Error> {
+    async fn of_vectors(&self, making: &Making<'_>, create: CreateVectors) -> Result<Made, Error> {
         let name = making.artifact();
         let is_local = making.cx.store.local_path(&name).is_some();
         // If the store is not a folder, this file is also the local copy that

@@ -48,10 +48,13 @@ pub enum MadeFrom {
     /// The texts of the searchable chunks. Makes the bytes of its one file.
     Texts(fn(&[&str]) -> Vec<u8>),
     /// Their vectors, one for each. Begins its one file, for vectors of some dimensions.
-    Vectors(fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error>),
+    Vectors(CreateVectors),
     /// A vector for each token of each chunk. A [`TokenWriter`] wrote its files, one for each shard of chunks.
     TokenVectors,
 }
+
+/// Begins the file of an index for vectors of so many dimensions.
+pub type CreateVectors = fn(&Path, usize) -> Result<Box<dyn VectorWriter>, Error>;
 
 /// Writes an index of vectors, shard by shard.
 pub trait VectorWriter: Send {
@@ -188,7 +191,9 @@ mod tests {
         std::fs::write(&file, b"no index").unwrap();
         for &kind in IndexKind::ALL {
             assert_eq!(serde_json::from_value::<IndexKind>(kind.name().into()).unwrap(), kind);
-            assert!(kind.open(&[file.clone()]).is_err() && kind.open(&[folder.path().join("none")]).is_err());
+            assert!(
+                kind.open(std::slice::from_ref(&file)).is_err() && kind.open(&[folder.path().join("none")]).is_err()
+            );
             assert!(kind.verify(file.clone()).is_err() && kind.verify_bytes(b"no index").is_err());
         }
     }

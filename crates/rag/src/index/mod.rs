@@ -16,7 +16,7 @@ mod top;
 pub use bm25::Bm25Index;
 pub use dense::DenseIndex;
 pub use dense_file::DenseWriter;
-pub use kind::{Index, MadeFrom, OpenIndex, VectorWriter};
+pub use kind::{CreateVectors, Index, MadeFrom, OpenIndex, VectorWriter};
 pub use token_file::{TokenBlock, TokenWriter};
 pub use token_index::TokenIndex;
 pub(crate) use tokens::Tokenizer;
