@@ -11,11 +11,11 @@ use std::path::PathBuf;
 pub async fn write_report(session: &Session, results: &Results) -> Result<PathBuf, Error> {
     let page = render::report(results).map_err(|error| Error::Table(error.to_string()))?;
     session.workspace().write_run_file(&results.run, RunFile::Report, page).await?;
-    Ok(report_path(session, results))
+    Ok(report_path(session, &results.run))
 }
 
 /// Where a run's report is.
-pub fn report_path(session: &Session, results: &Results) -> PathBuf {
-    let path = RunFile::Report.within(&session.workspace().run_folder(&results.run));
+pub fn report_path(session: &Session, run: &str) -> PathBuf {
+    let path = RunFile::Report.within(&session.workspace().run_folder(run));
     path.canonicalize().unwrap_or(path)
 }

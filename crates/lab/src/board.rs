@@ -66,6 +66,8 @@ pub struct Board {
     pub notes: Vec<Note>,
     /// Files that gave no document.
     pub rejected: Vec<RejectedFile>,
+    /// The metrics whose mean compares trials.
+    pub objective: Vec<String>,
     /// The columns of the table.
     pub columns: Vec<Column>,
     /// The trials, best first.
@@ -135,8 +137,18 @@ impl Board {
             groups,
             front,
             rejected: rejected(results),
+            objective: results.objective.clone(),
             rows: results.trials.iter().map(|trial| row(results, trial, &columns)).collect(),
             columns,
+        }
+    }
+
+    /// What is said above the trials of a group, counted from 1.
+    pub fn group_title(&self, group: usize) -> String {
+        let trials = count_of(self.groups.get(group - 1).map_or(0, Vec::len), "trial");
+        match group {
+            1 => format!("group 1: {trials}, the best among them with 95 % confidence"),
+            _ => format!("group {group}: {trials}, worse than group {}", group - 1),
         }
     }
 
@@ -156,6 +168,10 @@ impl Board {
     pub fn shown<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (&'a Column, &'a Cell)> {
         self.columns.iter().zip(&row.cells).filter(|(column, _)| column.shown)
     }
+}
+
+fn count_of(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }
 
 fn row(results: &Results, trial: &TrialResult, columns: &[Column]) -> Row {

@@ -4,15 +4,17 @@
 //! and never the experiment file, which may have changed since.
 
 mod changes;
+mod summary;
 
 pub use changes::changed_since;
+pub(crate) use summary::summary_json;
 
 use crate::{
-    Error, Prepared, Session, artifact,
+    Board, Error, Prepared, Session, artifact,
     engine::Outcome,
     layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
-    results::{Answering, Results},
+    results::Answering,
     spec::Experiment,
     trial::Trial,
 };
@@ -22,6 +24,7 @@ use rag::index::IndexKind;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
 use store::Key;
+use summary::Summary;
 
 /// The format of [`Frozen`].
 const VERSION: u32 = 1;
@@ -66,11 +69,11 @@ struct FrozenTrial {
     inputs: CorpusInputs,
 }
 
-/// A finished run: its results, and what they were made from.
+/// A finished run: what its leaderboard says, and what it was made from. The
+/// results themselves hold every passage; [`Session::latest`] reads them.
 #[derive(Debug, Clone)]
 pub struct RunRecord {
-    /// The results: trials, questions, scores, the winner.
-    pub results: Results,
+    summary: Summary,
     frozen: Option<Frozen>,
 }
 
@@ -143,12 +146,27 @@ impl RunRecord {
     /// # Errors
     /// If there are no results in it, or a file of it cannot be read.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        Ok(Self { results: Results::read(folder)?, frozen: Frozen::read(folder)? })
+        Ok(Self { summary: Summary::read(folder)?, frozen: Frozen::read(folder)? })
     }
 
     /// The run in words: its id and when it finished.
     pub fn title(&self) -> String {
-        self.results.title()
+        self.summary.title()
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &str {
+        &self.summary.board.run
+    }
+
+    /// When it finished, in milliseconds since 1970.
+    pub fn time_ms(&self) -> i64 {
+        self.summary.time_ms
+    }
+
+    /// What its leaderboard says.
+    pub fn board(&self) -> &Board {
+        &self.summary.board
     }
 
     /// The record of what it was made from.
@@ -168,14 +186,9 @@ impl RunRecord {
         Ok(frozen)
     }
 
-    /// The trials, best first.
-    pub fn trials(&self) -> impl Iterator<Item = &Trial> {
-        self.results.trials.iter().map(|trial| &trial.trial)
-    }
-
     /// The golden questions that were asked.
     pub fn questions(&self) -> &[Question] {
-        &self.results.questions
+        &self.summary.questions
     }
 
     /// The documents that were read.
@@ -191,18 +204,23 @@ impl RunRecord {
     /// # Errors
     /// If there is no such trial, or none at all.
     pub fn answering(&self, asked: Option<&str>) -> Result<Answering, Error> {
-        self.results.answering(asked)
+        self.summary.answering(asked)
     }
 
     /// A trial, the artifacts that it searches, and their names.
     pub(crate) fn searched(&self, id: &str) -> Result<(&Trial, &CorpusInputs, &BTreeMap<TaskId, String>), Error> {
         let frozen = self.frozen()?;
-        self.results.trial(id)?;
+        self.summary.check_trial(id)?;
         let found = frozen.trials.iter().find(|frozen| frozen.trial.id == id);
         let found =
             found.ok_or_else(|| Error::Unusable(format!("trial `{id}` of {} retrieves nothing", self.title())))?;
         Ok((&found.trial, &found.inputs, &frozen.artifacts))
     }
+}
+
+/// A run in words: its id and when it finished.
+pub(crate) fn title(run: &str, time_ms: i64) -> String {
+    format!("run {run} of {}", utc(time_ms))
 }
 
 /// The last finished run of a session's experiment, on whatever machine if the

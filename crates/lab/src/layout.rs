@@ -71,14 +71,16 @@ pub enum RunFile {
     Report,
     /// What the run was made from.
     Frozen,
+    /// What the leaderboard says, and the questions.
+    Summary,
     /// The results. They are copied last, so whoever finds them finds the other files.
     Results,
 }
 
 impl RunFile {
     /// All of them, in the order in which they are copied.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Experiment, Self::Events, Self::Artifacts, Self::Report, Self::Frozen, Self::Results];
+    pub(crate) const ALL: [Self; 7] =
+        [Self::Experiment, Self::Events, Self::Artifacts, Self::Report, Self::Frozen, Self::Summary, Self::Results];
 
     /// Its name in the folder.
     pub fn name(self) -> &'static str {
@@ -88,6 +90,7 @@ impl RunFile {
             Self::Artifacts => "artifacts.json",
             Self::Report => "report.html",
             Self::Frozen => "frozen.json",
+            Self::Summary => "summary.json",
             Self::Results => "results.json",
         }
     }
@@ -302,7 +305,7 @@ mod tests {
             _ => None,
         });
         use store::RunFile as Of;
-        assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Results].map(Some));
+        assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Json, Of::Results].map(Some));
         assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (Kind::Pointer, Kind::Input));
         assert_eq!((kind("scratch/tokens"), kind(&probe("x"))), (Kind::Machine, Kind::Other));
         assert_eq!(

@@ -64,7 +64,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
     // The metric, its judges and the generator are those of the run.
     let record = latest_record(session).await?;
     let experiment = experiment_of(session, &record)?;
-    let (results, evaluate) = (&record.results, &experiment.evaluate);
+    let (results, evaluate) = (&session.latest().await?, &experiment.evaluate);
     let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
         let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
         Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))

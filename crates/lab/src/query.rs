@@ -76,7 +76,7 @@ impl RunPipeline {
         // A question needs none of the corpus' files, which may be gone.
         let source = Source::parse(&session.workspace().root().display().to_string(), &[], &[], &[])?;
         let models = Arc::new(session.models_of(&experiment));
-        let run = record.results.run.clone();
+        let run = record.id().to_owned();
         let (store, scratch) = (session.workspace().store().clone(), session.workspace().scratch_folder());
         let execution = Execution::asking(Arc::new(experiment), store, source, scratch, &run, models);
         Ok(Self {
@@ -85,7 +85,7 @@ impl RunPipeline {
             inputs: inputs.clone(),
             outputs,
             run,
-            run_time_ms: record.results.time_ms,
+            run_time_ms: record.time_ms(),
             notes,
             pipeline: OnceCell::new(),
         })

@@ -253,6 +253,12 @@ pub struct Results {
     pub judges: Vec<JudgeResult>,
 }
 
+/// The error of a trial that is not there.
+pub(crate) fn no_such_trial<'a>(id: &str, known: impl Iterator<Item = &'a str>) -> Error {
+    let known: Vec<&str> = known.collect();
+    Error::NotFound(format!("there is no trial `{id}`; there are {}", known.join(", ")))
+}
+
 impl Results {
     /// Reads a run's results.
     ///
@@ -290,10 +296,8 @@ impl Results {
     /// # Errors
     /// If there is no such trial.
     pub fn trial(&self, id: &str) -> Result<&TrialResult, Error> {
-        self.trials.iter().find(|result| result.trial.id == id).ok_or_else(|| {
-            let known: Vec<_> = self.trials.iter().map(|result| result.trial.id.as_str()).collect();
-            Error::NotFound(format!("there is no trial `{id}`; there are {}", known.join(", ")))
-        })
+        let found = self.trials.iter().find(|result| result.trial.id == id);
+        found.ok_or_else(|| no_such_trial(id, self.trials.iter().map(|result| result.trial.id.as_str())))
     }
 
     /// Reads what became of a part of a run.

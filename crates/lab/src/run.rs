@@ -13,7 +13,7 @@ use crate::{
     Error, Prepared, Session,
     engine::Outcome,
     error_chain,
-    frozen::Frozen,
+    frozen::{Frozen, summary_json},
     layout::{self, RunFile},
     plan::Plan,
     results::Results,
@@ -71,6 +71,8 @@ impl<'a> Run<'a> {
         let found = serde_json::to_vec(&results).map_err(Error::table)?;
         let frozen = Frozen::of(session, prepared, &outcome).to_json()?;
         workspace.write_run_file(&prepared.run, RunFile::Frozen, frozen).await?;
+        let summary = summary_json(&results, found.len())?;
+        workspace.write_run_file(&prepared.run, RunFile::Summary, summary).await?;
         workspace.write_run_file(&prepared.run, RunFile::Results, found).await?;
         workspace.point_to(&session.experiment.name, &prepared.run).await?;
         log_end(prepared, &outcome, &results);

@@ -12,6 +12,7 @@ pub use setup::{ClusterSetup, Connect, Control, Environment, Setup};
 use crate::{
     Error,
     engine::{Engine, Local},
+    layout::RunFile,
     prepare::{self, Prepared},
     results::Results,
     run::Run,
@@ -95,6 +96,7 @@ impl Session {
     /// If there is none, or it cannot be read.
     pub async fn latest(&self) -> Result<Results, Error> {
         let run = self.workspace.latest_run(&self.experiment.name).await?;
+        self.workspace.check_run_file(&run, RunFile::Results).await?;
         Results::read(&self.workspace.run_folder(&run))
     }
 

@@ -220,7 +220,7 @@ impl Experiment {
             let pipeline = lab::RunPipeline::open(&session, &record, &answering.trial).await?;
             let mut changed = lab::changed_since(&session, &record).await;
             changed.extend_from_slice(pipeline.notes());
-            Ok((pipeline, changed, record.results.time_ms))
+            Ok((pipeline, changed, record.time_ms()))
         };
         let (pipeline, changed_since, time_ms) = wait(py, &cancel, open, |_| Ok(()))?;
         let (trial, run) = (pipeline.trial().id.clone(), pipeline.run().to_owned());

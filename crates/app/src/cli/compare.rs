@@ -2,7 +2,6 @@
 
 use super::{Context, Failure, since};
 use crate::{environment, render};
-use lab::Board;
 use std::path::PathBuf;
 
 /// Compare two trials of the last run on the questions that both were asked.
@@ -29,8 +28,8 @@ pub struct Arguments {
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
-    let rows = record.results.compare(&arguments.first, &arguments.second)?;
-    let board = Board::of(&record.results);
+    let rows = session.latest().await?.compare(&arguments.first, &arguments.second)?;
+    let board = record.board();
     if cx.json {
         cx.print_json(&rows)?;
     } else if let (Some(first), Some(second)) = (board.row(&arguments.first), board.row(&arguments.second)) {

@@ -109,7 +109,7 @@ fn show(
     if cx.json {
         cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))
     } else {
-        cx.print(render::leaderboard(&lab::Board::of(results)));
+        cx.print_leaderboard(&lab::Board::of(results), &render::Layout::of_terminal())?;
         cx.print(format_args!("\nquestion: {QUESTION}\n{}", render::answered(answered)));
         cx.print(format_args!(
             "\nask another: reverie query \"…\" --experiment {}\nopen the report in a browser: file://{}",

@@ -5,32 +5,50 @@ use crate::{
     environment, render,
     report::{report_path, write_report},
 };
-use lab::Board;
 use std::path::PathBuf;
 
 /// Show the leaderboard of the last run.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie leaderboard
+  reverie leaderboard --wide
+  reverie leaderboard --columns retriever,ndcg,latency_p50 --sort latency_p50
   reverie leaderboard experiment.toml --json | jq -r '.winner'")]
 pub struct Arguments {
     /// The experiment file.
     #[arg(default_value = "experiment.toml")]
     experiment: PathBuf,
+    /// Show every column, however wide the terminal is.
+    #[arg(long)]
+    wide: bool,
+    /// The columns to show: axes, metrics, objective, test, latency_p50, latency_p95, tokens, cost_usd.
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// Sort by a column: scores from the highest, seconds, tokens and dollars from the lowest.
+    #[arg(long, value_name = "NAME")]
+    sort: Option<String>,
+}
+
+impl Arguments {
+    fn layout(&self) -> render::Layout {
+        let layout = render::Layout::of_terminal();
+        let width = layout.width.filter(|_| !self.wide);
+        render::Layout { width, columns: self.columns.clone(), sort: self.sort.clone() }
+    }
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
-    let results = &record.results;
     if cx.json {
-        cx.print_json(results)?;
+        cx.print_json(&session.latest().await?)?;
     } else {
-        cx.print(render::leaderboard(&Board::of(results)));
-        let report = if session.workspace().is_reading() {
-            Some(report_path(&session, results)).filter(|report| report.is_file())
-        } else {
-            Some(write_report(&session, results).await?)
+        cx.print_leaderboard(record.board(), &arguments.layout())?;
+        let path = report_path(&session, record.id());
+        let report = match path.is_file() {
+            true => Some(path),
+            false if session.workspace().is_reading() => None,
+            false => Some(write_report(&session, &session.latest().await?).await?),
         };
         if let Some(report) = report {
             cx.print(format_args!("report: {}", report.display()));

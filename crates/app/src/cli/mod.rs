@@ -168,6 +168,12 @@ impl Context {
         self.write(&render::visible(&text.to_string()));
     }
 
+    /// Prints a leaderboard.
+    pub fn print_leaderboard(&self, board: &lab::Board, layout: &render::Layout) -> Result<(), Failure> {
+        self.print(render::leaderboard(board, layout).map_err(Failure::usage)?);
+        Ok(())
+    }
+
     /// Prints a result as JSON.
     pub fn print_json(&self, value: &impl serde::Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(value).map_err(Failure::work)?;

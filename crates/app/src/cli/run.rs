@@ -70,7 +70,7 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
     if cx.json {
         cx.print_json(results)?;
     } else {
-        cx.print(render::leaderboard(&Board::of(results)));
+        cx.print_leaderboard(&Board::of(results), &render::Layout::of_terminal())?;
         cx.print(format_args!("report: {}", report.display()));
     }
     if let Some(failures) = library::function_failures(results) {
@@ -126,7 +126,7 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
     table.stop().await;
     match results {
         Ok(results) => {
-            let report = report_path(&session, &results);
+            let report = report_path(&session, &results.run);
             Ok(Ran { session, results, report, tracking })
         }
         Err(error) => {

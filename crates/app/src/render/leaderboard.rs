@@ -1,4 +1,5 @@
-//! The leaderboard for people: lays out what `lab::Board` says.
+//! The leaderboard for people: lays out what `lab::Board` says, as wide as the
+//! terminal is. Columns that do not fit are left out, and named.
 
 use super::{aligned, combination, table, visible_line};
 use eval::statistics::Summary;
@@ -6,65 +7,230 @@ use lab::{
     Board, Results, TrialResult,
     board::{About, Cell, Column, ColumnKind, Note, Row, Scores},
 };
-use std::fmt::Write;
+use std::{cmp::Ordering, fmt::Write};
+
+/// How a leaderboard is laid out.
+#[derive(Debug, Clone, Default)]
+pub struct Layout {
+    /// The most characters of a line; none where there is no limit.
+    pub width: Option<usize>,
+    /// The names of the columns to show; of none, those that say something and fit.
+    pub columns: Vec<String>,
+    /// The column to sort by; none for the order of the board, best first.
+    pub sort: Option<String>,
+}
+
+impl Layout {
+    /// As wide as the terminal, or as the variable `COLUMNS` says; without a
+    /// limit where the output is no terminal.
+    pub fn of_terminal() -> Self {
+        let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let seen = || Some(usize::from(console::Term::stdout().size_checked()?.1));
+        Self { width: told.or_else(seen), ..Self::default() }
+    }
+
+    /// A sentence in lines that are no longer than the layout is wide.
+    fn wrapped(&self, text: &str) -> String {
+        match self.width {
+            Some(width) => textwrap::fill(text, textwrap::Options::new(width.max(20)).subsequent_indent("  ")),
+            None => text.to_owned(),
+        }
+    }
+}
 
 /// All trials, best first, with intervals and what is tied.
-pub fn leaderboard(board: &Board) -> String {
-    let mut text = format!("{}: {}", board.experiment, board.corpus);
+///
+/// # Errors
+/// If the layout names a column that the board does not have.
+pub fn leaderboard(board: &Board, layout: &Layout) -> Result<String, String> {
+    let mut text = layout.wrapped(&format!("{}: {}", board.experiment, board.corpus));
+    let mut line = |told: &str| _ = write!(text, "\n{}", layout.wrapped(told));
     if let Some(partial) = &board.partial {
-        let _ = write!(text, "\nPARTIAL: {partial} (--budget-usd, or `budget` under [evaluate])");
+        line(&format!("PARTIAL: {partial} (--budget-usd, or `budget` under [evaluate])"));
     }
     if let Some(unscored) = &board.unscored {
         let trial = board.answering.as_ref().map_or("t01", |answering| &answering.trial);
-        let _ = write!(text, "\n{unscored}\nask: reverie query \"…\" --trial {trial}");
-        return text;
+        line(unscored);
+        line(&format!("ask: reverie query \"…\" --trial {trial}"));
+        return Ok(text);
     }
-    let _ = write!(text, "\n{}", trials(board));
-    for sentence in &board.verdict {
-        let _ = write!(text, "\n{sentence}");
+    let (trials, left_out) = trials(board, layout)?;
+    let _ = write!(text, "\n{trials}");
+    let mut line = |told: &str| _ = write!(text, "\n{}", layout.wrapped(told));
+    board.verdict.iter().for_each(|sentence| line(sentence));
+    if !left_out.is_empty() {
+        let names: Vec<&str> = left_out.iter().map(|column| column.name.as_str()).collect();
+        line(&format!("no room for {}: `--wide` shows all, `--columns` chooses", names.join(", ")));
     }
-    for (number, note) in board.notes.iter().enumerate() {
-        let is_first = number == 0 || board.notes[number - 1].about != note.about;
-        let _ = write!(text, "\n{}", line(note, is_first));
+    let in_blocks = is_in_blocks(board, layout);
+    let notes = board.notes.iter().filter(|note| !(in_blocks && note.about == About::Groups));
+    let mut before = None;
+    for note in notes {
+        line(&told(note, before != Some(note.about)));
+        before = Some(note.about);
     }
+    Ok(text)
+}
+
+/// Whether the groups are blocks of rows with a heading.
+fn is_in_blocks(board: &Board, layout: &Layout) -> bool {
+    !board.groups.is_empty() && layout.sort.is_none()
+}
+
+/// The table, and the columns for which there is no room.
+fn trials<'a>(board: &'a Board, layout: &Layout) -> Result<(String, Vec<&'a Column>), String> {
+    let rows = sorted(board, layout)?;
+    let mut columns = chosen(board, layout)?;
+    let mut text = lines(board, &columns, &rows);
+    let Some(width) = layout.width.filter(|_| layout.columns.is_empty()) else {
+        return Ok((blocks(board, layout, text, &rows), Vec::new()));
+    };
+    let mut left_out = Vec::new();
+    while text.first().is_some_and(|line| console::measure_text_width(line) > width) {
+        // The least important goes first; of equal ones the last.
+        let least = (0..columns.len()).max_by_key(|&i| (unimportance(board, columns[i]), i));
+        let Some(least) = least.filter(|&i| unimportance(board, columns[i]) > 0) else { break };
+        left_out.push(columns.remove(least));
+        text = lines(board, &columns, &rows);
+    }
+    left_out.sort_by_key(|column| board.columns.iter().position(|other| other == *column));
+    Ok((blocks(board, layout, text, &rows), left_out))
+}
+
+/// The larger, the earlier a column is left out; 0 stays in any case.
+fn unimportance(board: &Board, column: &Column) -> u8 {
+    let is_objective = |name: &String| *name == column.name;
+    match column.kind {
+        ColumnKind::Objective => 0,
+        ColumnKind::Axis => 1,
+        ColumnKind::Test => 2,
+        ColumnKind::Metric if board.objective.iter().any(is_objective) => 3,
+        ColumnKind::Money => 4,
+        ColumnKind::Seconds if column.name == "latency_p50" => 5,
+        ColumnKind::Metric => 6,
+        ColumnKind::Seconds => 7,
+        ColumnKind::Tokens => 8,
+    }
+}
+
+fn find<'a>(board: &'a Board, name: &str) -> Result<&'a Column, String> {
+    let found = board.columns.iter().find(|column| column.name == name);
+    found.ok_or_else(|| {
+        let known: Vec<&str> = board.columns.iter().map(|column| column.name.as_str()).collect();
+        format!("there is no column `{name}`; there are {}", known.join(", "))
+    })
+}
+
+/// The columns to show, those of text first.
+fn chosen<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Column>, String> {
+    if layout.columns.is_empty() {
+        return Ok(board.columns.iter().filter(|column| column.shown).collect());
+    }
+    let mut columns = layout.columns.iter().map(|name| find(board, name)).collect::<Result<Vec<_>, _>>()?;
+    columns.sort_by_key(|column| column.kind != ColumnKind::Axis);
+    Ok(columns)
+}
+
+/// The trials in the order of the layout. What is unknown comes last.
+fn sorted<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Row>, String> {
+    let mut rows: Vec<&Row> = board.rows.iter().collect();
+    let Some(name) = &layout.sort else {
+        if is_in_blocks(board, layout) {
+            rows.sort_by_key(|row| row.group.unwrap_or(usize::MAX));
+        }
+        return Ok(rows);
+    };
+    let column = find(board, name)?;
+    let cell = |row: &'a Row| board.cell(row, column.kind, &column.name);
+    if column.kind == ColumnKind::Axis {
+        rows.sort_by_key(|row| cell(row).and_then(Cell::text).unwrap_or_default());
+        return Ok(rows);
+    }
+    let less_is_better = matches!(column.kind, ColumnKind::Seconds | ColumnKind::Tokens | ColumnKind::Money);
+    rows.sort_by(|one, other| match (cell(one).and_then(Cell::number), cell(other).and_then(Cell::number)) {
+        (Some(one), Some(other)) if less_is_better => one.total_cmp(&other),
+        (Some(one), Some(other)) => other.total_cmp(&one),
+        (one, other) => other.is_some().cmp(&one.is_some()).then(Ordering::Equal),
+    });
+    Ok(rows)
+}
+
+/// The lines of the table: borders, header, and one for each trial.
+fn lines(board: &Board, columns: &[&Column], rows: &[&Row]) -> Vec<String> {
+    let names: Vec<String> = columns.iter().map(|column| heading(board, column)).collect();
+    let header: Vec<&str> = ["", "trial"].into_iter().chain(names.iter().map(String::as_str)).collect();
+    let words = columns.iter().filter(|column| column.kind == ColumnKind::Axis).count();
+    let mut made = table(&header, words + 2);
+    for row in rows {
+        let first = [aligned(row.standing.mark(), false), aligned(&row.id, false)];
+        let cell = |column: &&Column| {
+            let cell = board.cell(row, column.kind, &column.name).unwrap_or(&Cell::Empty);
+            aligned(shown(board, column, cell), column.kind != ColumnKind::Axis)
+        };
+        made.add_row(first.into_iter().chain(columns.iter().map(cell)).collect::<Vec<_>>());
+    }
+    made.lines().collect()
+}
+
+/// The lines with a heading above each group.
+fn blocks(board: &Board, layout: &Layout, lines: Vec<String>, rows: &[&Row]) -> String {
+    if !is_in_blocks(board, layout) {
+        return lines.join("\n");
+    }
+    // After the rows there is the lower border.
+    let first = lines.len().saturating_sub(rows.len() + 1);
+    let mut text = String::new();
+    let mut before = Some(0);
+    for (i, line) in lines.iter().enumerate() {
+        if let Some(row) = i.checked_sub(first).and_then(|row| rows.get(row))
+            && row.group != before
+        {
+            let title = row.group.map_or_else(|| "not compared".to_owned(), |group| board.group_title(group));
+            let _ = writeln!(text, " {title}");
+            before = row.group;
+        }
+        let _ = writeln!(text, "{line}");
+    }
+    text.truncate(text.trim_end_matches('\n').len());
     text
 }
 
-/// The table.
-fn trials(board: &Board) -> comfy_table::Table {
-    let columns: Vec<&Column> = board.columns.iter().filter(|column| column.shown).collect();
-    let names: Vec<String> = columns.iter().map(|column| heading(column)).collect();
-    let header: Vec<&str> = ["", "trial"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    let words = columns.iter().filter(|column| column.kind == ColumnKind::Axis).count();
-    let mut rows = table(&header, words + 2);
-    for row in &board.rows {
-        rows.add_row(cells(board, row));
-    }
-    rows
+/// How many questions all means of a column are of, if that is the same for all.
+fn questions(board: &Board, column: &Column) -> Option<usize> {
+    let mut counts = board.rows.iter().filter_map(|row| match board.cell(row, column.kind, &column.name)? {
+        Cell::Scores(Scores { summary, .. }) => Some((summary.n_scored, summary.n_total)),
+        _ => None,
+    });
+    let (scored, total) = counts.next()?;
+    (scored == total && counts.all(|other| other == (scored, total))).then_some(total)
 }
 
 /// Words below each other keep the table narrow enough for a terminal.
-fn heading(column: &Column) -> String {
+fn heading(board: &Board, column: &Column) -> String {
+    let n = questions(board, column).map_or_else(String::new, |n| format!("\nn = {n}"));
     match column.kind {
-        ColumnKind::Objective => format!("{} [95 %]", column.title),
-        ColumnKind::Test => column.title.replace(" questions", "\nquestions"),
-        ColumnKind::Metric => column.title.replace('_', "\n") + if column.judged { "*" } else { "" },
+        ColumnKind::Objective => format!("{} [95 %]{n}", column.title),
+        ColumnKind::Test => column.title.replace(" questions", "\nquestions") + &n,
+        ColumnKind::Metric => column.title.replace('_', "\n") + if column.judged { "*" } else { "" } + &n,
         _ => column.title.clone(),
     }
 }
 
-fn cells(board: &Board, row: &Row) -> Vec<comfy_table::Cell> {
-    let first = [aligned(row.standing.mark(), false), aligned(&row.id, false)];
-    let others = board.shown(row).map(|(column, cell)| aligned(shown(column, cell), column.kind != ColumnKind::Axis));
-    first.into_iter().chain(others).collect()
-}
-
-fn shown(column: &Column, cell: &Cell) -> String {
+fn shown(board: &Board, column: &Column, cell: &Cell) -> String {
     match (cell, column.kind) {
         (Cell::Text(text), _) => text.clone(),
-        (Cell::Number(number), _) => format!("{number:.*}", column.digits),
-        (Cell::Scores(Scores { summary, .. }), ColumnKind::Metric) => value(summary),
-        (Cell::Scores(Scores { summary, .. }), _) => interval(summary),
+        // `+ 0.0` makes a zero of a negative zero.
+        (Cell::Number(number), _) => format!("{:.*}", column.digits, number + 0.0),
+        (Cell::Scores(Scores { summary, .. }), kind) => {
+            let mean = if kind == ColumnKind::Metric { value(summary) } else { interval(summary) };
+            match questions(board, column) {
+                Some(_) => mean,
+                None if summary.n_failed > 0 || summary.mean.is_none() => {
+                    format!("{mean} ({}/{})", summary.n_scored, summary.n_total)
+                }
+                None => format!("{mean} ({})", summary.n_scored),
+            }
+        }
         (Cell::Empty, ColumnKind::Axis | ColumnKind::Metric) => String::new(),
         (Cell::Empty, _) => "–".to_owned(),
     }
@@ -73,22 +239,16 @@ fn shown(column: &Column, cell: &Cell) -> String {
 fn interval(summary: &Summary) -> String {
     match (summary.mean, summary.low, summary.high) {
         (Some(mean), Some(low), Some(high)) => format!("{mean:.3} [{low:.3}, {high:.3}]"),
-        (Some(mean), _, _) => format!("{mean:.3}"),
-        _ => "–".to_owned(),
+        _ => value(summary),
     }
 }
 
-/// The mean, and n scored of n total where some are missing.
 fn value(summary: &Summary) -> String {
-    match summary.mean {
-        Some(mean) if summary.n_failed == 0 => format!("{mean:.3}"),
-        Some(mean) => format!("{mean:.3} ({}/{})", summary.n_scored, summary.n_total),
-        None => format!("– (0/{})", summary.n_total),
-    }
+    summary.mean.map_or_else(|| "–".to_owned(), |mean| format!("{:.3}", mean + 0.0))
 }
 
 /// A note, with advice for a reader of the terminal.
-fn line(note: &Note, is_first: bool) -> String {
+fn told(note: &Note, is_first: bool) -> String {
     let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
     match note.about {
         About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq .search.stops"),
@@ -205,6 +365,7 @@ mod tests {
                 note(About::Journal, "", "3 answers in the journal were damaged"),
             ],
             rejected: Vec::new(),
+            objective: vec!["answer_relevancy".to_owned()],
             columns: vec![
                 column(ColumnKind::Axis, "retriever", 0),
                 column(ColumnKind::Objective, "objective", 3),
@@ -219,7 +380,7 @@ mod tests {
 
     #[test]
     fn a_row_has_its_mark_and_numbers_with_what_is_missing() {
-        let text = leaderboard(&board());
+        let text = leaderboard(&board(), &Layout::default()).unwrap();
         let lines: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(lines[0], "zoo: 3 documents");
@@ -229,8 +390,53 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_room_is_left_out_by_importance_and_named() {
+        let narrow = leaderboard(&board(), &Layout { width: Some(60), ..Layout::default() }).unwrap();
+        assert!(narrow.lines().all(|line| console::measure_text_width(line) <= 60), "{narrow}");
+        assert!(narrow.contains("objective") && narrow.contains("bm25"), "{narrow}");
+        assert!(narrow.contains("no room for s p50, tokens"), "{narrow}");
+        let wide = leaderboard(&board(), &Layout { width: Some(200), ..Layout::default() }).unwrap();
+        assert!(!wide.contains("no room") && wide.contains("tokens"), "{wide}");
+    }
+
+    #[test]
+    fn columns_and_the_order_can_be_chosen_and_a_misspelt_name_is_refused() {
+        let layout = |columns: &[&str], sort: Option<&str>| Layout {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            sort: sort.map(str::to_owned),
+            ..Layout::default()
+        };
+        let text = leaderboard(&board(), &layout(&["$", "retriever"], Some("$"))).unwrap();
+        let rows: Vec<Vec<&str>> = text.lines().skip(2).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["trial", "retriever", "$"]);
+        assert_eq!(rows[2..4], [vec!["…", "t02", "dense", "0.0000"], vec!["★", "t01", "bm25", "0.2500"]]);
+        let error = leaderboard(&board(), &layout(&["recal"], None)).unwrap_err();
+        assert!(error.contains("no column `recal`") && error.contains("answer_relevancy"), "{error}");
+        assert!(leaderboard(&board(), &layout(&[], Some("cost"))).is_err());
+    }
+
+    #[test]
+    fn groups_are_blocks_and_the_number_of_questions_stands_above_means() {
+        let mut board = board();
+        board.groups = vec![vec!["t01".to_owned()], vec!["t02".to_owned()]];
+        board.rows.reverse();
+        for (row, group) in board.rows.iter_mut().zip([2, 1]) {
+            row.group = Some(group);
+            row.cells[2] = scores(Some(0.25), 0);
+        }
+        board.notes.push(note(About::Groups, "", "groups: t01 > t02"));
+        let text = leaderboard(&board, &Layout::default()).unwrap();
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        assert!(place("group 1: 1 trial, the best") < place("t01 "), "{text}");
+        assert!(place("t01 ") < place("group 2: 1 trial, worse than group 1") && text.contains("n = 5"), "{text}");
+        assert!(!text.contains("groups: t01"), "{text}");
+        let sorted = leaderboard(&board, &Layout { sort: Some("tokens".to_owned()), ..Layout::default() }).unwrap();
+        assert!(!sorted.contains("group 1:") && sorted.contains("groups: t01 > t02"), "{sorted}");
+    }
+
+    #[test]
     fn notes_say_what_can_be_done_on_a_command_line() {
-        let text = leaderboard(&board());
+        let text = leaderboard(&board(), &Layout::default()).unwrap();
         let (_, notes) = text.split_once("no winner: nothing was scored\n").unwrap();
         let expected = "search by race: 1 of 2 answers asked for (50 %). Why, for each: reverie leaderboard --json | jq .search.stops
 * judged by gpt: supported qualified
@@ -254,6 +460,6 @@ a\\nb.pdf could not be read
 PARTIAL: the budget was reached (--budget-usd, or `budget` under [evaluate])
 everything is indexed by t02
 ask: reverie query \"…\" --trial t02";
-        assert_eq!(leaderboard(&board), expected);
+        assert_eq!(leaderboard(&board, &Layout::default()).unwrap(), expected);
     }
 }

@@ -25,7 +25,7 @@ pub use functions::{function_failures, function_failures_of_scores};
 pub use golden::{GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns};
 pub use journal::{journal, sweep};
 pub use judges::{calibration, qualifications};
-pub use leaderboard::{leaderboard, trial};
+pub use leaderboard::{Layout, leaderboard, trial};
 pub use live::LiveTable;
 pub use live_answer::LiveAnswer;
 pub use noise::noise;

@@ -49,11 +49,22 @@ impl Workspace {
             let (experiment, place) = (experiment.to_owned(), self.store.location().to_string());
             Error::NoRun { experiment, what: "finished run", place }
         })?;
-        for file in [RunFile::Results, RunFile::Frozen] {
-            // Compared with its checksum: an error if it is not what was written.
-            self.local.check(&layout::run_file(run.trim(), file)).await?;
+        let run = run.trim().to_owned();
+        let has_summary = RunFile::Summary.within(&self.run_folder(&run)).is_file();
+        let first = if has_summary { RunFile::Summary } else { RunFile::Results };
+        for file in [first, RunFile::Frozen] {
+            self.check_run_file(&run, file).await?;
         }
-        Ok(run.trim().to_owned())
+        Ok(run)
+    }
+
+    /// Compares a file of a run's folder with its checksum.
+    ///
+    /// # Errors
+    /// If it is not what was written.
+    pub(crate) async fn check_run_file(&self, run: &str, file: RunFile) -> Result<(), Error> {
+        self.local.check(&layout::run_file(run, file)).await?;
+        Ok(())
     }
 
     /// Sends the store what of the journal it does not have, if it is
@@ -118,7 +129,7 @@ impl Workspace {
                 return Ok(());
             }
         }
-        for file in [RunFile::Experiment, RunFile::Frozen] {
+        for file in [RunFile::Experiment, RunFile::Frozen, RunFile::Summary] {
             if let Some(bytes) = self.store.get(&layout::run_file(&run, file)).await? {
                 self.write_run_file(&run, file, bytes).await?;
             }

@@ -1,0 +1,109 @@
+//! What a run's leaderboard says, stored beside the results: whoever only shows
+//! the leaderboard or asks a question need not read the passages of all trials.
+
+use crate::{
+    Board, Error,
+    layout::RunFile,
+    results::{Answering, Results, no_such_trial},
+};
+use eval::Question;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Raise when what a leaderboard says changes. A summary of another version is
+/// made anew from the results.
+const VERSION: u32 = 1;
+
+/// `summary.json` in a run's folder.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Summary {
+    version: u32,
+    /// How large the results are that it was made from. Other results are those
+    /// of another version of this program, which wrote no summary.
+    results_bytes: u64,
+    /// When the run finished, in milliseconds since 1970.
+    pub(super) time_ms: i64,
+    /// The golden questions that were asked.
+    pub(super) questions: Vec<Question>,
+    pub(super) board: Board,
+}
+
+impl Summary {
+    /// The summary of results that take so many bytes.
+    pub(super) fn of(results: &Results, results_bytes: u64) -> Self {
+        Self {
+            version: VERSION,
+            results_bytes,
+            time_ms: results.time_ms,
+            questions: results.questions.clone(),
+            board: Board::of(results),
+        }
+    }
+
+    /// Reads the summary of a run's folder, or makes it from the results.
+    pub(super) fn read(folder: &Path) -> Result<Self, Error> {
+        let bytes = std::fs::metadata(RunFile::Results.within(folder)).map_or(0, |metadata| metadata.len());
+        let kept = std::fs::read(RunFile::Summary.within(folder)).ok();
+        let kept = kept.and_then(|kept| serde_json::from_slice::<Self>(&kept).ok());
+        match kept.filter(|kept| kept.version == VERSION && kept.results_bytes == bytes) {
+            Some(kept) => Ok(kept),
+            None => Ok(Self::of(&Results::read(folder)?, bytes)),
+        }
+    }
+
+    pub(super) fn title(&self) -> String {
+        super::title(&self.board.run, self.time_ms)
+    }
+
+    /// Whether there is such a trial.
+    pub(super) fn check_trial(&self, id: &str) -> Result<(), Error> {
+        match self.board.row(id) {
+            Some(_) => Ok(()),
+            None => Err(no_such_trial(id, self.board.rows.iter().map(|row| row.id.as_str()))),
+        }
+    }
+
+    /// The trial that answers, as in [`Results::answering`].
+    pub(super) fn answering(&self, asked: Option<&str>) -> Result<Answering, Error> {
+        if let Some(asked) = asked {
+            self.check_trial(asked)?;
+            return Ok(Answering { trial: asked.to_owned(), note: None });
+        }
+        let none = || Error::Unusable(format!("{} has no trials", self.title()));
+        self.board.answering.clone().ok_or_else(none)
+    }
+}
+
+/// The content of the file.
+pub(crate) fn summary_json(results: &Results, results_bytes: usize) -> Result<Vec<u8>, Error> {
+    serde_json::to_vec(&Summary::of(results, results_bytes as u64)).map_err(Error::table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::fixture;
+
+    #[test]
+    fn a_summary_says_what_the_results_say_and_is_made_anew_for_other_results() -> Result<(), Box<dyn std::error::Error>>
+    {
+        let folder = tempfile::tempdir()?;
+        let mut results = fixture::results(2);
+        let written = serde_json::to_vec(&results)?;
+        std::fs::write(RunFile::Results.within(folder.path()), &written)?;
+        std::fs::write(RunFile::Summary.within(folder.path()), summary_json(&results, written.len())?)?;
+        let read = Summary::read(folder.path())?;
+        assert_eq!(read.board, Board::of(&results));
+        assert_eq!(read.title(), results.title());
+        for asked in [None, Some("t02"), Some("t09")] {
+            let (one, other) = (read.answering(asked), results.answering(asked));
+            assert_eq!(one.map_err(|error| error.to_string()), other.map_err(|error| error.to_string()));
+        }
+        results.experiment = "another name".to_owned();
+        std::fs::write(RunFile::Results.within(folder.path()), serde_json::to_vec(&results)?)?;
+        assert_eq!(Summary::read(folder.path())?.board.experiment, "another name");
+        std::fs::write(RunFile::Summary.within(folder.path()), "cut off")?;
+        assert_eq!(Summary::read(folder.path())?.board.experiment, "another name");
+        Ok(())
+    }
+}
