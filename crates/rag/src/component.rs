@@ -113,6 +113,15 @@ pub trait Choice: Component {
     /// # Errors
     /// What is wrong with them.
     fn check(&self) -> Result<(), Error>;
+
+    /// The components of this stage, with the docs of their files; none if the
+    /// values of the axis are no components.
+    fn docs() -> Vec<(&'static str, String)>
+    where
+        Self: Sized,
+    {
+        Vec::new()
+    }
 }
 
 /// Name and settings of a component, without these settings.
@@ -268,6 +277,9 @@ macro_rules! components {
             }
             fn value(&self) -> serde_json::Value {
                 serde_json::to_value(self).unwrap_or_default()
+            }
+            fn docs() -> Vec<(&'static str, String)> {
+                Self::NAMES.iter().copied().zip(Self::docs()).collect()
             }
             fn check(&self) -> Result<(), $crate::Error> {
                 // Settings are looked at before models.

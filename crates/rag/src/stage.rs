@@ -156,6 +156,11 @@ macro_rules! stages {
                 match self { $( Self::$Axis => $crate::stage::schema::<<$field as $crate::stage::Field>::Value>(), )+ }
             }
 
+            /// The names of its components, each with the docs of its file.
+            pub fn docs(self) -> Vec<(&'static str, String)> {
+                match self { $( Self::$Axis => <<$field as $crate::stage::Field>::Value as $crate::Choice>::docs(), )+ }
+            }
+
             /// Whether every experiment must list it.
             pub fn is_required(self) -> bool {
                 match self { $( Self::$Axis => <$field as $crate::stage::Field>::all(&[]).is_empty(), )+ }

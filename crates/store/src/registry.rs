@@ -4,6 +4,24 @@
 /// Reads a file that settings name, given its path as the settings write it.
 pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 
+/// The docs at the top of a file of Rust: its lines with `//!`, a blank line
+/// between paragraphs, without links to other items.
+pub fn docs(source: &str) -> String {
+    let lines =
+        source.lines().map_while(|line| line.strip_prefix("//!")).map(|line| line.strip_prefix(' ').unwrap_or(line));
+    let mut text = lines.collect::<Vec<_>>().join("\n");
+    // `[a word](crate::its::place)` is for rustdoc.
+    let mut from = 0;
+    while let Some(at) = text[from..].find("](").map(|at| from + at + 1) {
+        let Some(end) = text[at..].find(')').map(|end| at + end) else { break };
+        if text[at..end].contains("::") {
+            text.replace_range(at..=end, "");
+        }
+        from = at;
+    }
+    text.replace("[`", "`").replace("`]", "`")
+}
+
 /// Declares the components of one kind.
 ///
 /// Expands to a private module per component, the enum of their `Config`s
@@ -25,6 +43,10 @@ pub type Read<'a> = &'a dyn Fn(&str) -> Result<String, String>;
 macro_rules! registry {
     (@declare $module:ident) => { mod $module; };
     (@declare $module:ident in $folder:ident) => {};
+    (@source $module:ident) => { include_str!(concat!(stringify!($module), ".rs")) };
+    (@source $module:ident in $folder:ident) => {
+        include_str!(concat!("../", stringify!($folder), "/", stringify!($module), ".rs"))
+    };
     (
         $(#[$meta:meta])*
         $visibility:vis enum $Enum:ident builds $built:ty, from $context:ty, or $error:ty {
@@ -47,6 +69,11 @@ macro_rules! registry {
         impl $Enum {
             /// The names of all components of this kind, in the order of registration.
             $visibility const NAMES: &'static [&'static str] = &[ $( stringify!($module) ),+ ];
+
+            /// What each component is for, in that order: the docs at the top of its file.
+            $visibility fn docs() -> Vec<String> {
+                vec![ $( $crate::registry::docs($crate::registry! { @source $module $(in $folder)? }) ),+ ]
+            }
 
             /// The component's name, as it is written in a file.
             $visibility fn name(&self) -> &'static str {
@@ -72,4 +99,16 @@ macro_rules! registry {
             }
         }
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::docs;
+
+    #[test]
+    fn docs_are_the_lines_at_the_top_without_links_to_items() {
+        let source = "//! `x`: cuts at [`Blank`](crate::Blank) lines.\n//!\n//! - as [here](https://example.org) and [`there`](super::There)\n\nuse y;\n//! no";
+        assert_eq!(docs(source), "`x`: cuts at `Blank` lines.\n\n- as [here](https://example.org) and `there`");
+        assert_eq!(docs("use y;"), "");
+    }
 }

@@ -4,6 +4,7 @@
 
 mod calibrate;
 pub(crate) mod compare;
+mod components;
 mod demo;
 mod doctor;
 mod golden;
@@ -87,6 +88,7 @@ enum Verb {
     Golden(golden::Arguments),
     Query(query::Arguments),
     Score(score::Arguments),
+    Components(components::Arguments),
     Models(models::Arguments),
     Journal(journal::Arguments),
     Store(store::Arguments),
@@ -257,6 +259,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Score(arguments) => score::run(&cx, arguments).await,
+            Verb::Components(arguments) => components::run(&cx, &arguments),
             Verb::Models(arguments) => models::run(&cx, arguments).await,
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,
             Verb::Store(arguments) => store::run(&cx, arguments).await,

@@ -29,7 +29,12 @@ impl Layout {
         Self { width: told.or_else(seen), ..Self::default() }
     }
 
-    /// A sentence in lines that are no longer than the layout is wide.
+    /// A paragraph in lines that are no longer than the layout is wide.
+    pub(super) fn filled(&self, text: &str) -> String {
+        self.width.map_or_else(|| text.to_owned(), |width| textwrap::fill(text, width.max(20)))
+    }
+
+    /// A sentence among others: its further lines are indented.
     fn wrapped(&self, text: &str) -> String {
         match self.width {
             Some(width) => textwrap::fill(text, textwrap::Options::new(width.max(20)).subsequent_indent("  ")),
@@ -224,6 +229,8 @@ fn shown(board: &Board, column: &Column, cell: &Cell) -> String {
         (Cell::Scores(Scores { summary, .. }), kind) => {
             let mean = if kind == ColumnKind::Metric { value(summary) } else { interval(summary) };
             match questions(board, column) {
+                // Metrics of an objective may be asked of different questions.
+                _ if kind != ColumnKind::Metric && summary.n_failed == 0 => mean,
                 Some(_) => mean,
                 None if summary.n_failed > 0 || summary.mean.is_none() => {
                     format!("{mean} ({}/{})", summary.n_scored, summary.n_total)

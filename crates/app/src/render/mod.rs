@@ -2,6 +2,7 @@
 
 mod catalogue;
 mod comparison;
+mod components;
 mod functions;
 mod golden;
 mod journal;
@@ -21,6 +22,7 @@ mod visible;
 
 pub use catalogue::{catalogue, catalogue_entry};
 pub use comparison::comparison;
+pub use components::{ComponentDocs, component, component_list, components};
 pub use functions::{function_failures, function_failures_of_scores};
 pub use golden::{GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns};
 pub use journal::{journal, sweep};

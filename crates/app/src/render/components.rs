@@ -1,0 +1,253 @@
+//! The components and their settings, from the code: docs of files and JSON
+//! Schemas of settings.
+
+use super::{Layout, table};
+use comfy_table::ContentArrangement;
+use rag::Axis;
+use serde::Serialize;
+use serde_json::Value;
+use std::fmt::Write;
+
+/// A component, as a reader of the experiment file needs it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ComponentDocs {
+    /// Its kind: the axis that lists it, or `metric`.
+    pub kind: &'static str,
+    /// Its name in the file.
+    pub name: &'static str,
+    /// What it is for, in paragraphs.
+    pub docs: String,
+    /// Its settings; those within another setting have its name before a point.
+    pub settings: Vec<Setting>,
+}
+
+/// A setting of a component.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Setting {
+    /// Its name.
+    pub name: String,
+    /// What it takes, in words.
+    pub takes: String,
+    /// The value if it is not set, as JSON; none if it must be set.
+    pub default: Option<Value>,
+    /// What it does.
+    pub description: String,
+}
+
+/// All components: those of each stage, then the metrics.
+pub fn components() -> Vec<ComponentDocs> {
+    let stages = Axis::ALL.iter().filter_map(|axis| {
+        let schema = axis.schema()?;
+        Some(axis.docs().into_iter().map(|(name, docs)| (axis.name(), name, docs, schema.clone())).collect::<Vec<_>>())
+    });
+    let schema = schemars::schema_for!(eval::MetricConfig).to_value();
+    let names = eval::MetricConfig::NAMES.iter().copied().zip(eval::MetricConfig::docs());
+    let metrics = names.map(|(name, docs)| ("metric", name, docs, schema.clone()));
+    let all = stages.flatten().chain(metrics);
+    all.map(|(kind, name, docs, schema)| ComponentDocs { kind, name, docs, settings: settings(&schema, name) })
+        .collect()
+}
+
+/// The settings of the component of this name, by the schema of its registry.
+fn settings(schema: &Value, name: &str) -> Vec<Setting> {
+    let variants = schema["oneOf"].as_array().into_iter().flatten();
+    let mut found = variants.filter_map(|variant| variant["properties"].get(name));
+    let mut all = Vec::new();
+    if let Some(content) = found.next() {
+        add(&mut all, &schema["$defs"], content, "");
+    }
+    all
+}
+
+fn add(all: &mut Vec<Setting>, definitions: &Value, schema: &Value, within: &str) {
+    let schema = resolved(definitions, schema);
+    for (key, field) in schema["properties"].as_object().into_iter().flatten() {
+        let name = format!("{within}{key}");
+        let description =
+            field["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        // A model must be named.
+        let default = field.get("default").filter(|default| !(key == "model" && **default == ""));
+        let default = default.cloned().or_else(|| takes(definitions, field).contains("nothing").then_some(Value::Null));
+        all.push(Setting { name: name.clone(), takes: takes(definitions, field), default, description });
+        let parts = resolved(definitions, field);
+        let choices =
+            parts["oneOf"].as_array().into_iter().flatten().filter_map(|choice| choice["properties"].as_object());
+        for (tag, content) in choices.flatten() {
+            add(all, definitions, content, &format!("{name}.{tag}."));
+        }
+        add(all, definitions, parts, &format!("{name}."));
+    }
+}
+
+fn resolved<'a>(definitions: &'a Value, mut schema: &'a Value) -> &'a Value {
+    while let Some(name) = schema["$ref"].as_str().and_then(|path| path.strip_prefix("#/$defs/")) {
+        schema = &definitions[name];
+    }
+    schema
+}
+
+/// What a setting takes, in words.
+fn takes(definitions: &Value, schema: &Value) -> String {
+    let schema = resolved(definitions, schema);
+    if let Some(of) = schema["anyOf"].as_array() {
+        return of.iter().map(|schema| takes(definitions, schema)).collect::<Vec<_>>().join(" or ");
+    }
+    if let Some(choices) = schema["oneOf"].as_array() {
+        let word = |choice: &Value| {
+            let tag = choice["properties"].as_object().and_then(|table| table.keys().next().cloned());
+            choice["const"].as_str().map(|word| format!("\"{word}\"")).or(tag)
+        };
+        return choices.iter().filter_map(word).collect::<Vec<_>>().join(" or ");
+    }
+    if let Some(words) = schema["enum"].as_array() {
+        return words
+            .iter()
+            .filter_map(Value::as_str)
+            .map(|word| format!("\"{word}\""))
+            .collect::<Vec<_>>()
+            .join(" or ");
+    }
+    let word = |kind: &str| match kind {
+        "integer" => "a whole number".to_owned(),
+        "number" => "a number".to_owned(),
+        "boolean" => "true or false".to_owned(),
+        "string" => "a text".to_owned(),
+        "null" => "nothing".to_owned(),
+        "array" => match schema.get("items") {
+            Some(items) => format!("a list, each {}", takes(definitions, items)),
+            None => "a list".to_owned(),
+        },
+        _ => "a table".to_owned(),
+    };
+    match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).map(word).collect::<Vec<_>>().join(" or "),
+        Value::String(kind) => word(kind),
+        _ => "a table".to_owned(),
+    }
+}
+
+/// The names of all components, with the first sentence about each.
+pub fn component_list(all: &[ComponentDocs], layout: &Layout) -> String {
+    let mut rows = narrow(&["kind", "name", "what it does"], layout);
+    let mut before = "";
+    for component in all {
+        let kind = if component.kind == before { "" } else { component.kind };
+        before = component.kind;
+        rows.add_row([kind, component.name, &first_sentence(component)]);
+    }
+    format!("{rows}\none of them, with its settings: reverie components NAME")
+}
+
+/// The first sentence, without the name that stands before it in most files.
+fn first_sentence(component: &ComponentDocs) -> String {
+    let paragraph =
+        component.docs.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    // `hybrid`: …, or Recall: …
+    let is_name = |head: &str| head.split(' ').count() <= 4 && !head.contains('(');
+    let text = paragraph.split_once(": ").filter(|(head, _)| is_name(head)).map_or(&*paragraph, |(_, text)| text);
+    let end = text.find(". ").map_or(text.len(), |at| at + 1);
+    text[..end].trim_end_matches('.').to_owned()
+}
+
+/// One component in full.
+pub fn component(component: &ComponentDocs, layout: &Layout) -> String {
+    let ComponentDocs { kind, name, docs, settings } = component;
+    let mut text = format!("{kind} {name}\n");
+    for paragraph in docs.split("\n\n") {
+        // Lists keep their lines.
+        let is_list = paragraph.lines().any(|line| line.starts_with("- ") || line.starts_with("  "));
+        let joined = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = write!(text, "\n{}\n", if is_list { paragraph.to_owned() } else { layout.filled(&joined) });
+    }
+    if settings.is_empty() {
+        text.push_str("\nIt has no settings.\n");
+    } else {
+        let mut rows = narrow(&["setting", "takes", "default", "what it does"], layout);
+        for Setting { name, takes, default, description } in settings {
+            let default = match default {
+                None => "must be set".to_owned(),
+                Some(Value::Null) => "nothing".to_owned(),
+                Some(value) => number_of_32_bits(value).unwrap_or_else(|| value.to_string()),
+            };
+            rows.add_row([name, takes, &default, description]);
+        }
+        let _ = writeln!(text, "\n{rows}");
+    }
+    let place = if *kind == "metric" { "[evaluate]\nmetrics" } else { "[space]\n" };
+    let axis = if *kind == "metric" { "" } else { kind };
+    let _ = write!(text, "\nIn an experiment file:\n\n{place}{axis} = {}", example(component));
+    text
+}
+
+/// A list that holds the component: what must be set, else its first setting as an example.
+fn example(component: &ComponentDocs) -> String {
+    let ComponentDocs { name, settings, .. } = component;
+    let needed: Vec<String> =
+        settings.iter().filter(|one| one.default.is_none()).map(|one| format!("{} = \"…\"", one.name)).collect();
+    if !needed.is_empty() {
+        return format!("[{{ {name} = {{ {} }} }}]", needed.join(", "));
+    }
+    let simple = |one: &&Setting| one.default.as_ref().is_some_and(|value| value.is_number() || value.is_boolean());
+    match settings.iter().find(simple) {
+        Some(Setting { name: setting, default: Some(value), .. }) => {
+            let value = number_of_32_bits(value).unwrap_or_else(|| value.to_string());
+            format!("[\"{name}\"]   # or [{{ {name} = {{ {setting} = {value} }} }}]")
+        }
+        _ => format!("[\"{name}\"]"),
+    }
+}
+
+/// Many settings are 32-bit numbers; in 64 bits, 0.3 would be 0.30000001192092896.
+fn number_of_32_bits(value: &Value) -> Option<String> {
+    let number = value.as_f64().filter(|_| value.is_f64())?;
+    Some(format!("{:?}", number as f32))
+}
+
+/// A table whose last column is as wide as there is room.
+fn narrow(header: &[&str], layout: &Layout) -> comfy_table::Table {
+    let mut made = table(header, header.len());
+    if let Some(width) = layout.width {
+        made.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    }
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_component_says_what_it_is_for_and_every_setting_what_it_does() {
+        let all = components();
+        for component in &all {
+            assert!(component.docs.len() > 40, "{component:?}");
+            assert!(!component.docs.contains("](crate::"), "{component:?}");
+            for setting in &component.settings {
+                assert!(!setting.description.is_empty() && !setting.takes.is_empty(), "{} {setting:?}", component.name);
+            }
+        }
+        let stages: usize = Axis::ALL.iter().filter(|axis| axis.schema().is_some()).map(|axis| axis.docs().len()).sum();
+        assert_eq!(all.len(), stages + eval::MetricConfig::NAMES.len());
+    }
+
+    #[test]
+    fn settings_have_types_defaults_and_the_parts_of_choices() {
+        let all = components();
+        let find = |kind, name| all.iter().find(|one| (one.kind, one.name) == (kind, name)).unwrap();
+        let hybrid = find("retriever", "hybrid");
+        let setting = |name: &str| hybrid.settings.iter().find(|setting| setting.name == name).unwrap();
+        assert_eq!(
+            (setting("top_k").takes.as_str(), setting("top_k").default.clone()),
+            ("a whole number", Some(5.into()))
+        );
+        assert_eq!(setting("fusion").takes, "rrf or weighted");
+        assert_eq!(setting("fusion.rrf.k").default, Some(60.into()));
+        assert_eq!(setting("candidates").default, Some(Value::Null));
+        let listwise = find("reranker", "listwise");
+        let model = listwise.settings.iter().find(|setting| setting.name == "model").unwrap();
+        assert_eq!(model.default, None, "a model must be named");
+        let text = component(find("retriever", "mmr"), &Layout { width: Some(80), ..Layout::default() });
+        assert!(text.lines().all(|line| console::measure_text_width(line) <= 80), "{text}");
+        assert!(text.contains("retriever = [\"mmr\"]") && text.contains("lambda"), "{text}");
+    }
+}
