@@ -7,7 +7,8 @@ use lab::{Board, QuestionResult, Results};
 use rag::{Answer, Passage};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use store::{Key, KeyBuilder};
 
 const PAGE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/style.css");
@@ -22,39 +23,71 @@ struct Data<'a> {
     questions: &'a [Question],
     /// By trial, in the order of the questions.
     trials: BTreeMap<&'a str, Vec<Asked<'a>>>,
+    /// Each passage once, whoever found it.
+    passages: Vec<&'a Passage>,
+    /// How scores came about, each account once: many metrics give the same one.
+    details: Vec<&'a Value>,
+}
+
+/// Each of some values once, with its place. Values are told apart by how they are written.
+struct Once<'a, T> {
+    all: Vec<&'a T>,
+    places: HashMap<Key, usize>,
+}
+
+impl<'a, T: Serialize> Once<'a, T> {
+    fn place(&mut self, value: &'a T, identity: &impl Serialize) -> usize {
+        let key = KeyBuilder::new("once").field("value", identity).finish();
+        *self.places.entry(key).or_insert_with(|| {
+            self.all.push(value);
+            self.all.len() - 1
+        })
+    }
+}
+
+impl<T> Default for Once<'_, T> {
+    fn default() -> Self {
+        Self { all: Vec::new(), places: HashMap::new() }
+    }
 }
 
 /// What a trial made of a question.
 #[derive(Serialize)]
 struct Asked<'a> {
     question: &'a str,
-    passages: &'a [Passage],
+    /// The place of each passage among all, and its score.
+    passages: Vec<(usize, f32)>,
     answer: Option<&'a Answer>,
     error: Option<&'a str>,
-    scores: BTreeMap<&'a str, Scored<'a>>,
+    scores: BTreeMap<&'a str, Scored>,
 }
 
 /// A score, or why there is none.
 #[derive(Serialize)]
-struct Scored<'a> {
+struct Scored {
     value: Option<f64>,
     missing: Option<String>,
-    detail: &'a Value,
+    /// The place of its account among all.
+    detail: Option<usize>,
 }
 
 impl<'a> Asked<'a> {
-    fn of(result: &'a QuestionResult) -> Self {
-        let scored = |scored: &'a eval::Scored| Scored {
+    fn of(result: &'a QuestionResult, passages: &mut Once<'a, Passage>, details: &mut Once<'a, Value>) -> Self {
+        let mut scored = |scored: &'a eval::Scored| Scored {
             value: scored.score.value(),
             missing: match &scored.score {
                 Score::Value(_) => None,
                 Score::Missing(missing) => Some(missing.to_string()),
             },
-            detail: &scored.detail,
+            detail: (!scored.detail.is_null()).then(|| details.place(&scored.detail, &scored.detail)),
+        };
+        let mut place = |passage: &'a Passage| {
+            let Passage { document, span, text, rows, .. } = passage;
+            (passages.place(passage, &(document, span, text, rows)), passage.score)
         };
         Self {
             question: &result.question,
-            passages: &result.passages,
+            passages: result.passages.iter().map(&mut place).collect(),
             answer: result.answer.as_ref(),
             error: result.error.as_deref(),
             scores: result.scores.iter().map(|(metric, score)| (metric.as_str(), scored(score))).collect(),
@@ -64,15 +97,21 @@ impl<'a> Asked<'a> {
 
 /// The whole page.
 pub fn report(results: &Results) -> Result<String, serde_json::Error> {
-    let trials = results.trials.iter();
-    let trials = trials.map(|found| (found.trial.id.as_str(), found.questions.iter().map(Asked::of).collect()));
-    page(STYLE, &Data { board: Board::of(results), questions: &results.questions, trials: trials.collect() })
+    let (mut passages, mut details) = (Once::default(), Once::default());
+    let mut trials = BTreeMap::new();
+    for found in &results.trials {
+        let asked = found.questions.iter().map(|result| Asked::of(result, &mut passages, &mut details)).collect();
+        trials.insert(found.trial.id.as_str(), asked);
+    }
+    let (passages, details) = (passages.all, details.all);
+    page(STYLE, &Data { board: Board::of(results), questions: &results.questions, trials, passages, details })
 }
 
 /// The page with nothing but its plot: it holds no question and no passage.
 pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
     let board = Board { notes: Vec::new(), rejected: Vec::new(), ..Board::of(results) };
-    page(&[STYLE, ONLY_THE_PLOT].concat(), &Data { board, questions: &[], trials: BTreeMap::new() })
+    let (trials, passages, details) = (BTreeMap::new(), Vec::new(), Vec::new());
+    page(&[STYLE, ONLY_THE_PLOT].concat(), &Data { board, questions: &[], trials, passages, details })
 }
 
 fn page(style: &str, data: &Data<'_>) -> Result<String, serde_json::Error> {
@@ -114,6 +153,32 @@ mod tests {
         let data = data(&report(&results()).unwrap());
         assert_eq!(data["board"], json!(Board::of(&results())));
         assert_eq!(data["questions"][0]["question"], "Who wrote </script>?");
+    }
+
+    #[test]
+    fn what_many_trials_found_is_written_once() {
+        let passage = |score: f32, text: &str| {
+            json!({
+                "document": "a.md", "span": { "start": 0, "end": 4 }, "text": text, "score": score, "page": null,
+                "book": null, "heading": null, "rows": [1],
+            })
+        };
+        let trial = |score: f32| {
+            let found = [passage(score, "rye!"), passage(score / 2.0, "oats")];
+            let scored = json!({ "score": { "value": 1.0 }, "detail": { "places": [1, 2] } });
+            let question = json!({
+                "question": "q1", "passages": found, "answer": null, "error": null,
+                "scores": { "recall": scored, "ndcg": scored },
+            });
+            serde_json::from_value::<QuestionResult>(question).unwrap()
+        };
+        let (first, second) = (trial(0.5), trial(0.25));
+        let (mut passages, mut details) = (Once::default(), Once::default());
+        let asked = [&first, &second].map(|result| Asked::of(result, &mut passages, &mut details));
+        assert_eq!(asked[1].passages, [(0, 0.25), (1, 0.125)]);
+        assert_eq!((passages.all.len(), details.all.len()), (2, 1));
+        assert_eq!(passages.all[1].text, "oats");
+        assert!(asked.iter().flat_map(|asked| asked.scores.values()).all(|scored| scored.detail == Some(0)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 // The report: draws the board, which says everything about trials in words and
 // numbers, and what each trial made of each question. Text from documents and
 // models is only ever set as text, never as markup.
-const { board, questions, trials } = JSON.parse(document.getElementById("data").textContent);
+const { board, questions, trials, passages, details } = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const known = (value) => value !== null && value !== undefined;
 const fixed = (value, digits = 3) => (known(value) ? value.toFixed(digits) : "–");
@@ -280,7 +280,9 @@ function drawDetail() {
   }
   nodes.push(element("h3", {}, "Retrieved"));
   const cards = element("div", { class: "cards" });
-  result.passages.forEach((passage, i) => {
+  // Each passage stands once in the data, whoever found it; its score is the trial's own.
+  const found = result.passages.map(([place, score]) => ({ ...passages[place], score }));
+  found.forEach((passage, i) => {
     const [body, covers] = highlighted(passage, golden.evidence ?? []);
     cards.append(element("div", { class: `card${covers ? " covers" : ""}` },
       element("div", { class: "where" }, `[${i + 1}] ${where(passage)} · score ${fixed(passage.score)}${covers ? " · holds evidence" : ""}`), body));
@@ -290,8 +292,8 @@ function drawDetail() {
   for (const metric of metrics) {
     const scored = result.scores[metric.name];
     const cell = element("dd", {}, known(scored?.value) ? fixed(scored.value) : scored?.missing ?? "not scored");
-    if (scored?.detail) {
-      cell.append(element("details", {}, element("summary", {}, "how it came about"), element("pre", {}, JSON.stringify(scored.detail, null, 2))));
+    if (known(scored?.detail)) {
+      cell.append(element("details", {}, element("summary", {}, "how it came about"), element("pre", {}, JSON.stringify(details[scored.detail], null, 2))));
     }
     scores.append(element("dt", {}, metric.name), cell);
   }
