@@ -1,26 +1,24 @@
 //! `reverie leaderboard`: the results of the last run.
 
-use super::{Context, Failure, since};
+use super::{Context, Failure, options::ExperimentFile, since};
 use crate::{
     environment, render,
     report::{report_path, write_report},
 };
 use lab::Board;
-use std::path::PathBuf;
 
 /// Show the leaderboard of the last run.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie leaderboard
-  reverie leaderboard experiment.toml --json | jq -r '.winner'")]
+  reverie leaderboard -f books.toml --json | jq -r '.winner'")]
 pub struct Arguments {
-    /// The experiment file.
-    #[arg(default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
     let results = &record.results;
     if cx.json {
