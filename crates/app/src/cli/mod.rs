@@ -70,18 +70,29 @@ Environment:
   GOOGLE_…, AZURE_…  the same for gs:// (GOOGLE_SERVICE_ACCOUNT) and az:// (AZURE_STORAGE_ACCOUNT_NAME, …_KEY)
   MLFLOW_TRACKING_…  USERNAME and PASSWORD, or TOKEN, for the server under [track]";
 
+/// The heading of the options that every verb has.
+const EVERYWHERE: &str = "Options of every verb";
+
 /// Finds the RAG pipeline that answers best on your documents, and proves it.
 #[derive(Parser)]
 #[command(name = "reverie", version, after_help = EXIT_CODES, propagate_version = true)]
 struct Arguments {
     /// Print results as JSON, and an error as one JSON object on standard error.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     json: bool,
     /// Print no progress and no remarks: only results and errors.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     quiet: bool,
-    /// Colour what is printed: auto does so on a terminal, unless NO_COLOR is set.
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value = "auto")]
+    /// Colour what is printed: always, never, or auto: on a terminal, unless NO_COLOR is set.
+    #[arg(
+        long,
+        global = true,
+        help_heading = EVERYWHERE,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     color: Color,
     #[command(subcommand)]
     verb: Verb,

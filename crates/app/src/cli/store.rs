@@ -94,7 +94,9 @@ were broken off are removed by the object store's own rules for them.")]
         agreement: Agreement,
     },
     /// Copy a store to another place. Nothing is overwritten; what is there is passed over.
-    #[command(after_help = "Examples:
+    #[command(
+        override_usage = "reverie store copy [OPTIONS] [FROM] <TO>",
+        after_help = "Examples:
   reverie store copy store s3://bucket/experiments
   reverie store copy s3://bucket/experiments backup
   reverie store copy -f books.toml gs://bucket/experiments    # the store of an experiment
@@ -104,11 +106,12 @@ An interrupted copy goes on where it was. Model calls go along, so that nothing 
 paid anew: from the journal file of a folder to objects of an object store, and
 back. Scratch files belong to their machine and stay.
 Exit codes: 0 all is there, 3 some names are there with another size and were left,
-or some model calls could not be copied.")]
+or some model calls could not be copied."
+    )]
     Copy {
-        /// From where and to where: folders or URLs. With one of them, the
+        /// From where and to where: folders or URLs. If there is one, the
         /// experiment's store is copied there.
-        #[arg(required = true, num_args = 1..=2, value_names = ["FROM", "TO"])]
+        #[arg(required = true, num_args = 1..=2, value_name = "PLACE")]
         places: Vec<String>,
         #[command(flatten)]
         file: ExperimentFile,

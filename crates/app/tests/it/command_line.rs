@@ -145,7 +145,7 @@ fn a_value_of_the_file_is_replaced_for_one_command_and_the_record_says_so() {
     assert!(shown.err.contains("since that run: ") && shown.err.contains("[dataset]"), "{}", shown.err);
     let whole = workspace.run(&["run", "--json"]).succeeds().json();
     assert_ne!(whole["run"], quick["run"]);
-    assert!(!frozen(&workspace, &whole).contains("limit"), "the file is as it was");
+    assert!(!frozen(&workspace, &whole).contains("limit = 3"), "the file is as it was");
 }
 
 #[test]
@@ -213,9 +213,10 @@ fn errors_are_json_where_results_would_be() {
     assert_eq!(mistakes[0]["line"], 11, "{told}");
     assert_eq!(mistakes[0]["key"], "space.chunker[1].sentence.chunk_sise", "{told}");
     assert_eq!((&mistakes[1]["file"], &mistakes[1]["key"]), (&Value::Null, &"store".into()), "{told}");
-    workspace.write("golden.csv", "question\nWhy?\n\"open");
-    let rows = error(&["golden", "stats", "golden.csv", "--json"], 2);
-    assert_eq!(rows["mistakes"][0]["file"], "golden.csv", "{rows}");
+    workspace.write("bad.jsonl", "{\"id\": \"a\", \"question\": \"Why?\"}\nnonsense\n");
+    let rows = error(&["golden", "stats", "bad.jsonl", "--json"], 2);
+    assert_eq!(rows["mistakes"][0]["line"], 2, "{rows}");
+    assert_eq!(rows["mistakes"][0]["file"], "bad.jsonl", "{rows}");
 }
 
 #[test]
