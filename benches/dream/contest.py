@@ -209,7 +209,7 @@ def turn(wanted, scratch, corpus, golden, settings):
                     command, read = [sys.executable, HERE / "contender.py", json.dumps(given)], theirs
                 else:
                     path = experiment(side, folder, corpus, provider.url, small)
-                    command, read = [Path(sys.executable).with_name("reverie"), "run", path, "--json"], ours
+                    command, read = [Path(sys.executable).with_name("reverie"), "run", "-f", path, "--json"], ours
                     command += ["--engine", "ray", "--address", cluster.address] if side == "ray" else ["--engine", "local"]
                 out, seconds, cpu = run(command, QUIET, marker)
                 runs.append({"side": side, "questions": questions, "seconds": seconds, "cpu": cpu, **paid(provider.stats()), **read(out)})

@@ -54,7 +54,7 @@ def main() -> None:
                     experiment = Workspace(Path(folder) / "w", QUESTIONS).experiment("sweep", provider.url)
                     flags = ["--engine", engine] + (["--address", cluster.address] if engine == "ray" else [])
                     environment = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-                    row = measured([REVERIE, "run", experiment, "--json", *flags], environment) | {"engine": engine}
+                    row = measured([REVERIE, "run", "-f", experiment, "--json", *flags], environment) | {"engine": engine}
                     provider.stop()
                 rows.append(row)
                 print(f"{engine:6} {row['seconds']:7.1f} s  driver {row['cpu']:5.1f} s of a core, "

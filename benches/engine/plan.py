@@ -95,7 +95,7 @@ def contest(path: Path, flags: list[str], every: float) -> None:
     """Runs the experiment and looks at its driver."""
     started = time.monotonic()
     environment = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-    process = subprocess.Popen([REVERIE, "run", path, "--json", *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+    process = subprocess.Popen([REVERIE, "run", "-f", path, "--json", *flags], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                text=True, env=environment)
     out: list[str] = []
     reader = threading.Thread(target=lambda: out.append(process.stdout.read()))

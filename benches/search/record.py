@@ -128,9 +128,9 @@ def main():
     fetch()
     for name in options.names:
         folder = prepare(name, options.documents)
-        subprocess.run([TARGET / "reverie", "run", folder / "experiment.toml"], check=True)
+        subprocess.run([TARGET / "reverie", "run", "-f", folder / "experiment.toml"], check=True)
         with open(folder / "results.json", "wb") as results:
-            subprocess.run([TARGET / "reverie", "leaderboard", "--json", folder / "experiment.toml"], check=True, stdout=results)
+            subprocess.run([TARGET / "reverie", "leaderboard", "--json", "-f", folder / "experiment.toml"], check=True, stdout=results)
         grid = ROOT / "benches" / "search" / "grids" / f"{name}.parquet"
         grid.parent.mkdir(exist_ok=True)
         subprocess.run([TARGET / "examples" / "search_replay", "record", folder / "results.json", grid], check=True)

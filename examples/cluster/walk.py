@@ -65,7 +65,7 @@ def artifacts(run: Path) -> set[str]:
 def run(experiment: Path, *flags: str, environment: dict[str, str] | None = None) -> dict:
     """Runs an experiment to its end."""
     started = time.monotonic()
-    command = [REVERIE, "run", experiment, "--json", *flags]
+    command = [REVERIE, "run", "-f", experiment, "--json", *flags]
     ended = subprocess.run(command, env={**os.environ, **(environment or {})}, stdout=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 3):
         raise SystemExit(f"`{' '.join(map(str, command))}` ended with {ended.returncode}")
@@ -82,7 +82,7 @@ def finished(store: servers.S3) -> int:
 
 def killed(experiment: Path, flags: list[str], environment: dict, cluster: servers.Ray, store: servers.S3, total: int) -> None:
     """A run whose node dies at a third of its artifacts, and its driver at two thirds."""
-    process = subprocess.Popen([REVERIE, "run", experiment, "--json", *flags], env={**os.environ, **environment},
+    process = subprocess.Popen([REVERIE, "run", "-f", experiment, "--json", *flags], env={**os.environ, **environment},
                                stdout=subprocess.DEVNULL)
     for share, victim in ((1 / 3, "node"), (2 / 3, "driver")):
         while finished(store) < total * share:

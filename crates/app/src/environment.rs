@@ -1,7 +1,7 @@
 //! The environment of the process: the folder of models, variables, and whether
 //! a person watches standard error.
 
-use lab::{Choice, Control, Experiment, ScoringSpec, Session, Setup, SpecError};
+use lab::{Choice, Control, Experiment, Override, ScoringSpec, Session, Setup, SpecError};
 use models::{ModelDirectory, PullOptions};
 use serde::de::DeserializeOwned;
 use std::{
@@ -9,11 +9,65 @@ use std::{
     io::{ErrorKind, IsTerminal},
     ops::Deref,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::Failure;
+use crate::cli::{Failure, Mistake};
+
+/// When to colour what is printed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Everywhere.
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// Who sees what is reported on standard error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Watched {
+    /// A person, at a terminal.
+    Terminal,
+    /// A log.
+    Log,
+    /// Nobody: no progress is wanted.
+    Not,
+}
+
+// The choices of a command line hold for its whole process.
+static COLOR: OnceLock<Color> = OnceLock::new();
+static QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Sets the choice of the command line.
+pub fn set_color(color: Color) {
+    let _ = COLOR.set(color);
+}
+
+/// Whether text for this stream is coloured.
+pub fn is_coloured(stream: &impl IsTerminal) -> bool {
+    match COLOR.get().copied().unwrap_or_default() {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => stream.is_terminal() && variable("NO_COLOR").is_none(),
+    }
+}
+
+/// Sets the choice of the command line.
+pub fn set_quiet(quiet: bool) {
+    QUIET.store(quiet, Ordering::Relaxed);
+}
+
+/// Whether progress and remarks are unwanted.
+pub fn is_quiet() -> bool {
+    QUIET.load(Ordering::Relaxed)
+}
 
 /// The folder that holds models and libraries: `REVERIE_HOME`, else the
 /// nearest `.reverie` at or above the working folder, else the user's cache.
@@ -131,19 +185,18 @@ pub fn open_to_read(path: &Path, setup: Setup) -> Result<Opened, Failure> {
     let experiment = read(path)?;
     // Objects from an object store are cached beside the experiment.
     if experiment.store.contains("://") {
-        return open_or_read(path, setup);
+        return open_or_read(experiment, setup);
     }
     reading(experiment, setup)
 }
 
-/// Reads an experiment file, and opens its store; if the store cannot be
-/// written to, only to read.
-pub fn open_or_read(path: &Path, setup: Setup) -> Result<Opened, Failure> {
-    match Session::open(read(path)?, setup.clone()) {
+/// Opens an experiment's store; if the store cannot be written to, only to read.
+pub fn open_or_read(experiment: Experiment, setup: Setup) -> Result<Opened, Failure> {
+    match Session::open(experiment.clone(), setup.clone()) {
         Err(lab::Error::Store(store::Error::File { source, .. }) | lab::Error::File { source, .. })
             if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
         {
-            reading(read(path)?, setup)
+            reading(experiment, setup)
         }
         session => Ok(Opened { session: session?, _scratch: None }),
     }
@@ -157,25 +210,33 @@ fn reading(experiment: Experiment, setup: Setup) -> Result<Opened, Failure> {
 
 /// Reads an experiment file.
 pub fn read(path: &Path) -> Result<Experiment, Failure> {
+    read_with(path, &[])
+}
+
+/// Reads an experiment file of which parts are replaced.
+pub fn read_with(path: &Path, overrides: &[Override]) -> Result<Experiment, Failure> {
     let text = std::fs::read_to_string(path).map_err(|error| {
-        Failure::usage(format!("{}: {error}; `reverie init FOLDER` writes an experiment file", path.display()))
+        Failure::usage(format!(
+            "{}: {error}; name the experiment file with -f, or let `reverie init FOLDER` write one",
+            path.display()
+        ))
     })?;
-    Experiment::parse(&text, folder_of(path))
-        .map_err(|errors| mistakes(path, &errors, "experiment file; nothing was run"))
+    Experiment::parse_with(&text, folder_of(path), overrides)
+        .map_err(|errors| mistakes(path, &errors, "the experiment; nothing was run"))
 }
 
 /// Reads the settings for scoring answers: a file, and the choices that replace parts of it.
 pub fn read_scoring(path: Option<&Path>, choice: &Choice) -> Result<ScoringSpec, Failure> {
     let Some(path) = path else {
         return ScoringSpec::parse("", ".", choice).map_err(|errors| {
-            let messages: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
-            Failure::usage(messages.join("\n"))
+            let mistakes = errors.iter().map(|error| Mistake { message: error.message.clone(), ..Mistake::default() });
+            Failure::listed(mistakes.collect(), errors.iter().map(|error| error.message.clone()), None)
         });
     };
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
+        .map_err(|error| Failure::usage(format!("--experiment {}: {error}", path.display())))?;
     ScoringSpec::parse(&text, folder_of(path), choice)
-        .map_err(|errors| mistakes(path, &errors, "file; nothing was scored"))
+        .map_err(|errors| mistakes(path, &errors, "the file; nothing was scored"))
 }
 
 /// The folder that a file's relative paths start from.
@@ -184,14 +245,16 @@ fn folder_of(path: &Path) -> PathBuf {
     if folder.as_os_str().is_empty() { PathBuf::from(".") } else { folder.to_path_buf() }
 }
 
-/// All mistakes of a file, each with its line.
+/// All mistakes of a file, and of what replaces parts of it, each with its line.
 fn mistakes(path: &Path, errors: &[SpecError], end: &str) -> Failure {
     let shown = errors.iter().map(|error| {
         let mark = format!("{}^", " ".repeat(error.column.saturating_sub(1)));
-        format!("{}:{error}\n    {}\n    {mark}", path.display(), error.source_line)
+        let place = if error.place.is_none() { format!("{}:", path.display()) } else { String::new() };
+        format!("{place}{error}\n    {}\n    {mark}", error.source_line)
     });
-    let (shown, count) = (shown.collect::<Vec<_>>().join("\n"), errors.len());
-    Failure::usage(format!("{shown}\n{count} mistake{} in the {end}", if count == 1 { "" } else { "s" }))
+    let count = errors.len();
+    let end = format!("{count} mistake{} in {end}", if count == 1 { "" } else { "s" });
+    Failure::listed(errors.iter().map(|error| Mistake::of(path, error)).collect(), shown, Some(end))
 }
 
 /// Reads a file with one JSON object in each line; reports every faulty line.
@@ -201,13 +264,22 @@ pub fn read_lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, Failure> {
     for (i, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         match serde_json::from_str(line) {
             Ok(row) => rows.push(row),
-            Err(error) => faults.push(format!("{}:{}: {error}", path.display(), i + 1)),
+            Err(error) => faults.push((i + 1, error.to_string())),
         }
     }
-    if faults.is_empty() { Ok(rows) } else { Err(Failure::usage(faults.join("\n"))) }
+    if faults.is_empty() {
+        return Ok(rows);
+    }
+    let file = path.display().to_string();
+    let mistakes = faults.iter().map(|(line, fault)| Mistake::of_line(&file, *line, fault)).collect();
+    Err(Failure::listed(mistakes, faults.iter().map(|(line, fault)| format!("{file}:{line}: {fault}")), None))
 }
 
-/// Whether a person watches standard error.
-pub fn watched() -> bool {
-    std::io::stderr().is_terminal()
+/// Who sees the progress.
+pub fn watched() -> Watched {
+    match (is_quiet(), std::io::stderr().is_terminal()) {
+        (true, _) => Watched::Not,
+        (false, true) => Watched::Terminal,
+        (false, false) => Watched::Log,
+    }
 }

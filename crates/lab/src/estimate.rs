@@ -15,7 +15,7 @@ use crate::{
 };
 use eval::{MetricConfig, Question, Sample};
 use models::{Cap, Caps, ModelConfig};
-use rag::{Ask, Component, INSTRUCTION_TOKENS, Item};
+use rag::{Ask, Component, INSTRUCTION_TOKENS, Item, Passage};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -85,6 +85,26 @@ impl Load {
     pub(crate) fn embedding(tokens: u64) -> Self {
         Self::new(tokens.div_ceil(TOKENS_PER_EMBEDDING_CALL), tokens, 0)
     }
+}
+
+/// The call of a judge about one thing with this many bytes of text.
+pub(crate) fn verdict(bytes: usize) -> Load {
+    Load::new(1, INSTRUCTION_TOKENS + bytes as u64 / BYTES_PER_TOKEN, VERDICT_TOKENS)
+}
+
+/// A component's load for one question and its passages.
+pub(crate) fn of_item<'a, C: Component + ?Sized>(
+    component: &'a C,
+    question: &Question,
+    passages: &[Passage],
+) -> Vec<(&'a str, Load)> {
+    let bytes: usize = passages.iter().map(|passage| passage.text.len()).sum();
+    let item = Item {
+        text_tokens: question.question.len() as u64 / BYTES_PER_TOKEN + 1,
+        passages: passages.len() as u64,
+        passage_tokens: bytes as u64 / BYTES_PER_TOKEN,
+    };
+    component.asks(item).into_iter().map(|ask| (ask.model, Load::of(&ask))).collect()
 }
 
 /// The sizes that are known before a run.

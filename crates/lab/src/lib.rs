@@ -42,12 +42,12 @@ pub use estimate::{CostEstimate, ModelEstimate};
 pub use files::{write_new, write_whole};
 pub use frozen::{Frozen, FrozenDocument, RunRecord, changed_since, latest_record, utc};
 pub use golden::{Golden, Manifest, generate_golden};
-pub use noise::{NoiseDesign, NoiseResult, noise};
+pub use noise::{NoiseDesign, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
 pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
 pub use prepare::{LoadedCorpus, Prepared, corpus::load_corpus};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
-pub use qualification::{JudgeResult, QualificationRecord, judges, qualify};
+pub use qualification::{JudgeResult, QualificationRecord, judges, qualify, qualify_cost};
 pub use query::{Answered, RunPipeline};
 pub use rag::{Axis, PipelineConfig, Space};
 pub use results::{
@@ -56,7 +56,7 @@ pub use results::{
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
 pub use spec::{
-    Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec,
+    Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
     RayEngineSpec, ScoringSpec, SpecError, StageSpec,
 };
 pub use summary::summary;

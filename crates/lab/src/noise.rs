@@ -9,9 +9,12 @@
 
 use crate::{
     Error, Session,
+    estimate::{CostEstimate, of_item, score_of},
     frozen::{experiment_of, latest_record},
+    results::Results,
+    results::TrialResult,
     session::used_models::ready,
-    spec::EvaluateSpec,
+    spec::{EvaluateSpec, Experiment},
     task::Models,
 };
 use eval::{
@@ -61,26 +64,11 @@ pub struct NoiseResult {
 /// There is no such trial or metric, the trial generates nothing, a model
 /// failed, or fewer than two questions have all their scores.
 pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
-    // The metric, its judges and the generator are those of the run.
     let record = latest_record(session).await?;
-    let experiment = experiment_of(session, &record)?;
-    let (results, evaluate) = (&session.latest().await?, &experiment.evaluate);
-    let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
-        let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
-        Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
-    })?;
-    let found = results.trial(trial)?;
-    let Some(generator) = &found.trial.pipeline.generator else {
-        return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
-    };
-    for model in generator.model().into_iter().chain(evaluate.judges.iter().map(String::as_str)) {
-        ready(session, &experiment, model).await?;
-    }
+    let (results, experiment) = (session.latest().await?, experiment_of(session, &record)?);
+    let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
+    let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
-    let mut order: Vec<usize> =
-        (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
-    Random::new(SEED).shuffle(&mut order);
-    order.truncate(design.questions);
     let repeats = Repeats { design, models, generator, pipeline: &found.trial.pipeline, config, evaluate };
     let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i].passages);
     let scored: Vec<Option<Vec<Vec<f64>>>> =
@@ -106,6 +94,66 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
             noise.standard_error(n, 1, 3),
         ],
     })
+}
+
+/// What [`noise`] should cost. Calls that are in the journal already are not
+/// subtracted.
+///
+/// # Errors
+/// As [`noise`], as far as it can be told without asking.
+pub async fn noise_cost(
+    session: &Session,
+    trial: &str,
+    metric: &str,
+    design: NoiseDesign,
+) -> Result<CostEstimate, Error> {
+    let record = latest_record(session).await?;
+    let (results, experiment) = (session.latest().await?, experiment_of(session, &record)?);
+    let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
+    let loads = order.iter().flat_map(|&i| {
+        let (question, asked) = (&results.questions[i], &found.questions[i]);
+        let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref() };
+        let answers = std::iter::repeat_n(of_item(generator, question, &asked.passages), design.answers);
+        let scores = score_of(&experiment.evaluate, config, &sample);
+        answers.flatten().chain(std::iter::repeat_n(scores, design.answers * design.judgements).flatten())
+    });
+    Ok(CostEstimate::sum(&experiment.models, session.budget().caps(), loads))
+}
+
+/// What is repeated: the metric, its judges and the generator are those of the run.
+struct Asked<'a> {
+    found: &'a TrialResult,
+    generator: &'a GeneratorConfig,
+    config: &'a MetricConfig,
+    /// The questions, by their places.
+    order: Vec<usize>,
+}
+
+async fn ask<'a>(
+    session: &Session,
+    results: &'a Results,
+    experiment: &'a Experiment,
+    trial: &str,
+    metric: &str,
+    design: NoiseDesign,
+) -> Result<Asked<'a>, Error> {
+    let evaluate = &experiment.evaluate;
+    let config = evaluate.metrics.iter().find(|known| known.label() == metric).ok_or_else(|| {
+        let known: Vec<String> = evaluate.metrics.iter().map(MetricConfig::label).collect();
+        Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
+    })?;
+    let found = results.trial(trial)?;
+    let Some(generator) = &found.trial.pipeline.generator else {
+        return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
+    };
+    for model in generator.model().into_iter().chain(evaluate.judges.iter().map(String::as_str)) {
+        ready(session, experiment, model).await?;
+    }
+    let mut order: Vec<usize> =
+        (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
+    Random::new(SEED).shuffle(&mut order);
+    order.truncate(design.questions);
+    Ok(Asked { found, generator, config, order })
 }
 
 /// What answers and scores questions again and again.

@@ -5,7 +5,14 @@
 //! winner if all its judges are qualified for the kind of verdict that the
 //! metric takes, with the threshold that the metric uses.
 
-use crate::{Error, Session, files::write_whole, layout, session::used_models::ready, task::now_ms};
+use crate::{
+    Error, Session,
+    estimate::{CostEstimate, verdict},
+    files::write_whole,
+    layout,
+    session::used_models::{ready, unknown_model},
+    task::now_ms,
+};
 use eval::{
     MetricConfig,
     qualify::{self, Case, Qualification},
@@ -77,6 +84,23 @@ impl JudgeResult {
 /// The probability of yes from which on a metric counts a verdict as yes.
 fn threshold(metric: &MetricConfig) -> Option<f64> {
     serde_json::to_value(metric).ok()?.get(metric.name())?.get("threshold")?.as_f64()
+}
+
+/// What trying judges on labelled cases should cost. Calls that are in the
+/// journal already are not subtracted.
+///
+/// # Errors
+/// A model is not in the experiment.
+pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Result<CostEstimate, Error> {
+    let models = &session.experiment.models;
+    let unknown = judges.iter().filter(|judge| !models.contains_key(*judge));
+    let mistakes: Vec<String> = unknown.map(|judge| unknown_model(judge)).collect();
+    if !mistakes.is_empty() {
+        return Err(Error::Refused(mistakes));
+    }
+    let bytes = |case: &Case| case.question.len() + case.against.len() + case.item.len();
+    let asked = judges.iter().flat_map(|judge| cases.iter().map(move |case| (judge.as_str(), verdict(bytes(case)))));
+    Ok(CostEstimate::sum(models, session.budget().caps(), asked))
 }
 
 /// Tries a judge on labelled cases and keeps how it did.

@@ -162,7 +162,7 @@ impl Experiment {
         let mut experiment = self.experiment.clone();
         if let Place::Job(ray) = app::place(&mut experiment, engine, address).map_err(PyValueError::new_err)? {
             return Err(PyValueError::new_err(format!(
-                "{} is the address of a Jobs API: `reverie run experiment.toml --address {0}` submits to it from a \
+                "{} is the address of a Jobs API: `reverie run --address {0}` submits to it from a \
                  shell. From Python, give the address of a cluster that this process joins (`auto`, HOST:PORT), or \
                  `engine=\"local\"` for this machine",
                 ray.address

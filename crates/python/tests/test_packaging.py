@@ -74,5 +74,5 @@ def test_a_job_that_ran_to_its_end_is_no_failure_to_kubernetes(tmp_path, code, e
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
     )
     assert done.returncode == ends, done
-    assert "run experiment.toml --engine ray --address auto" in done.stdout
+    assert "run -f experiment.toml --engine ray --address auto" in done.stdout
     assert f"exit code {code}" in done.stdout

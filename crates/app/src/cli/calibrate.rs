@@ -1,6 +1,6 @@
 //! `reverie calibrate`: a judge's scores beside people's labels.
 
-use super::{Context, Failure};
+use super::{Context, Failure, options::ExperimentFile};
 use crate::{environment, render};
 use lab::Label;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
   reverie calibrate labels.jsonl --metric faithfulness --json | jq .agreement.kappa
 
 A label is a line of JSON: {\"trial\": \"t03\", \"question\": \"g-1f\", \"label\": true}, or a
-score in the metric's range instead of true and false. Label a random part of
+score in the metric's range instead of true and false. Nothing is asked or changed. Label a random part of
 the answers: the corrected means are then those of people, with less labour.")]
 pub struct Arguments {
     /// The labels, JSONL.
@@ -20,14 +20,13 @@ pub struct Arguments {
     /// The metric.
     #[arg(long)]
     metric: String,
-    /// The experiment file.
-    #[arg(long, default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let labels: Vec<Label> = environment::read_lines(&arguments.labels)?;
-    let session = environment::open(&arguments.experiment, cx.setup())?;
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let calibration = session.latest().await?.calibrate(&arguments.metric, &labels)?;
     if cx.json {
         cx.print_json(&calibration)?;

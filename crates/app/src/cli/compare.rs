@@ -1,8 +1,7 @@
 //! `reverie compare`: one trial against another, metric by metric.
 
-use super::{Context, Failure, since};
+use super::{Context, Failure, options::ExperimentFile, since};
 use crate::{environment, render};
-use std::path::PathBuf;
 
 /// Compare two trials of the last run on the questions that both were asked.
 #[derive(clap::Args)]
@@ -20,13 +19,18 @@ pub struct Arguments {
     first: String,
     /// The second trial.
     second: String,
-    /// The experiment file.
-    #[arg(long, default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
+    if arguments.first == arguments.second {
+        return Err(Failure::usage(format!(
+            "`{}` is named twice: name the trial that it is compared with",
+            arguments.first
+        )));
+    }
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
     let rows = session.latest().await?.compare(&arguments.first, &arguments.second)?;
     let board = record.board();

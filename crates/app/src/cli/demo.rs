@@ -112,7 +112,7 @@ fn show(
         cx.print_leaderboard(&lab::Board::of(results), &render::Layout::of_terminal())?;
         cx.print(format_args!("\nquestion: {QUESTION}\n{}", render::answered(answered)));
         cx.print(format_args!(
-            "\nask another: reverie query \"…\" --experiment {}\nopen the report in a browser: file://{}",
+            "\nask another: reverie query \"…\" -f {}\nopen the report in a browser: file://{}",
             experiment.display(),
             report.display()
         ));

@@ -3,7 +3,11 @@
 
 mod review;
 
-use super::{Context, Failure, run::dollars};
+use super::{
+    Context, Failure, Mistake,
+    options::{Agreement, DryRun, ExperimentFile},
+    run::dollars,
+};
 use crate::{environment, render};
 use eval::{
     Dataset, GenerateEstimate, Kind, Length, Style,
@@ -22,7 +26,7 @@ use store::{ArtifactStore, Key, NoLayout};
   reverie golden generate --size 50 --model qwen
   reverie golden review golden.jsonl
   reverie golden split golden.jsonl --test-share 0.3
-  reverie golden export golden.jsonl --columns ragas --to s3://bucket/golden/test.parquet")]
+  reverie golden export golden.jsonl --columns ragas --output s3://bucket/golden/test.parquet")]
 pub struct Arguments {
     #[command(subcommand)]
     verb: Verb,
@@ -66,17 +70,15 @@ columns are kept.")]
     },
     /// Find the evidence again after documents changed; tells what could not be found.
     #[command(after_help = "Example:
-  reverie golden anchor                    # only tells
+  reverie golden anchor --dry-run          # only tells
   reverie golden anchor --yes              # writes the new places into the dataset
 
 Exit codes: 0 all was found, 3 some was not.")]
     Anchor {
-        /// The experiment file.
-        #[arg(default_value = "experiment.toml")]
-        experiment: PathBuf,
-        /// Write the places that were found.
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        file: ExperimentFile,
+        #[command(flatten)]
+        agreement: Agreement,
     },
     /// Part a dataset by document into questions to choose by and questions to report by.
     #[command(after_help = "Example:
@@ -91,6 +93,8 @@ Exit codes: 0 all was found, 3 some was not.")]
         /// Makes the choice repeatable.
         #[arg(long, default_value_t = 0)]
         seed: u64,
+        #[command(flatten)]
+        question: DryRun,
     },
     /// Read questions from CSV or JSONL in any known columns, check them, and write them as ours.
     #[command(after_help = "Example:
@@ -101,16 +105,18 @@ Columns that are no part of the questions are named and left out")]
         /// The file.
         file: PathBuf,
         /// Where to.
-        #[arg(long, default_value = "golden.jsonl")]
+        #[arg(long, value_name = "FILE", default_value = "golden.jsonl")]
         output: PathBuf,
         /// Replace a file that is there.
         #[arg(long)]
-        force: bool,
+        yes: bool,
+        #[command(flatten)]
+        question: DryRun,
     },
     /// Write questions for other programs: CSV, JSONL or Parquet, to a folder or an object store.
     #[command(after_help = "Examples:
-  reverie golden export golden.jsonl --columns dream --to dream/golden.csv
-  reverie golden export golden.jsonl --columns ragas --to s3://bucket/golden/testset.parquet
+  reverie golden export golden.jsonl --columns dream --output dream/golden.csv
+  reverie golden export golden.jsonl --columns ragas --output s3://bucket/golden/testset.parquet
 
 The name's ending decides the format. Access to object stores: AWS_… variables.")]
     Export {
@@ -119,12 +125,12 @@ The name's ending decides the format. Access to object stores: AWS_… variables
         /// Whose columns: reverie, ragas (0.4) or dream (Ragas 0.1).
         #[arg(long, default_value = "reverie", value_parser = named::<Columns>)]
         columns: Columns,
-        /// A path or URL that ends in .jsonl, .csv or .parquet.
-        #[arg(long)]
-        to: String,
+        /// Where to: a path or URL that ends in .jsonl, .csv or .parquet.
+        #[arg(long, value_name = "FILE")]
+        output: String,
         /// Replace a file that is there.
         #[arg(long)]
-        force: bool,
+        yes: bool,
     },
 }
 
@@ -138,9 +144,8 @@ The name's ending decides the format. Access to object stores: AWS_… variables
 What is not given here is taken from `generate = { … }` under [dataset] of the
 experiment file. Beside the questions a manifest and the rejections are written.")]
 struct GenerateArguments {
-    /// The experiment file: its corpus, models and dataset.
-    #[arg(default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
     /// How many questions.
     #[arg(long)]
     size: Option<usize>,
@@ -169,14 +174,13 @@ struct GenerateArguments {
     #[arg(long, value_name = "SHARE")]
     test_share: Option<f64>,
     /// Where to. Default: the dataset's path.
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace a file that is there.
     #[arg(long)]
-    force: bool,
-    /// Only tell what it would cost.
-    #[arg(long)]
-    dry_run: bool,
+    yes: bool,
+    #[command(flatten)]
+    question: DryRun,
     /// What it may cost, in US dollars.
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     budget_usd: Option<f64>,
@@ -206,12 +210,17 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(u8::from(!difference.is_empty()))
         }
-        Verb::Anchor { experiment, yes } => anchor(cx, &experiment, yes).await,
-        Verb::Split { file, test_share, seed } => {
+        Verb::Anchor { file, agreement } => {
+            let yes = agreement.is_given("golden anchor", "replaces the places of evidence in the dataset")?;
+            anchor(cx, &file.experiment, yes).await
+        }
+        Verb::Split { file, test_share, seed, question } => {
             let mut opened = open(&file)?;
             let counts = opened.dataset.split(test_share, seed).map_err(Failure::usage)?;
             tell_ignored(cx, &opened);
-            write(&file, &opened)?;
+            if !question.dry_run {
+                write(&file, &opened)?;
+            }
             if cx.json {
                 cx.print_json(&counts)?;
             } else {
@@ -225,13 +234,17 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Import { file, output, force } => {
-            refuse_to_replace(&output, force)?;
+        Verb::Import { file, output, yes, question } => {
+            if !question.dry_run {
+                refuse_to_replace(&output, yes)?;
+            }
             let opened = open(&file)?;
             let report = opened.report();
             let format = writable_format(&output)?;
             let bytes = opened.dataset.export(format, Columns::Reverie).map_err(Failure::work)?;
-            put(&output, &bytes, force)?;
+            if !question.dry_run {
+                put(&output, &bytes, yes)?;
+            }
             if cx.json {
                 cx.print_json(&json!({ "file": output, "dataset": report }))?;
             } else {
@@ -240,19 +253,19 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Export { file, columns, to, force } => export(cx, &file, columns, &to, force).await,
+        Verb::Export { file, columns, output, yes } => export(cx, &file, columns, &output, yes).await,
     }
 }
 
 async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Failure> {
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
-    let session = environment::open(&arguments.experiment, setup)?;
+    let session = environment::open(&arguments.file.experiment, setup)?;
     let spec = specification(&session, &arguments)?;
     let default = session.experiment.dataset.as_ref().map(|dataset| session.experiment.path(&dataset.path));
     let output = arguments.output.clone().or(default).unwrap_or_else(|| PathBuf::from("golden.jsonl"));
     writable_format(&output)?;
-    if !arguments.dry_run {
-        refuse_to_replace(&output, arguments.force)?;
+    if !arguments.question.dry_run {
+        refuse_to_replace(&output, arguments.yes)?;
     }
     let corpus = lab::load_corpus(&session).await?;
     tell_unread(cx, &corpus);
@@ -260,7 +273,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     let estimate = GenerateEstimate::of(&spec.options, &passages);
     let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
     let told = render::golden_estimate(&estimate, &spec, prices);
-    if arguments.dry_run {
+    if arguments.question.dry_run {
         if cx.json {
             cx.print_json(&estimate)?;
         } else {
@@ -269,7 +282,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         return Ok(0);
     }
     cx.note(told);
-    let bar = render::GoldenBar::start(spec.options.size);
+    let bar = render::GoldenBar::start(spec.options.size, environment::watched());
     let golden = lab::generate_golden(&session, &corpus, &passages, &spec, |progress| bar.show(progress)).await;
     bar.finish();
     let mut golden = golden?;
@@ -277,7 +290,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         golden.generated.dataset.split(share, spec.options.seed).map_err(Failure::work)?;
         golden.manifest.version = golden.generated.dataset.version();
     }
-    let paths = golden.write(&output, arguments.force)?;
+    let paths = golden.write(&output, arguments.yes)?;
     if cx.json {
         cx.print_json(&json!({ "files": paths, "manifest": golden.manifest }))?;
     } else {
@@ -295,6 +308,16 @@ fn specification(session: &Session, arguments: &GenerateArguments) -> Result<Gen
     let model = model.ok_or_else(|| {
         Failure::usage("no model is named: give --model NAME, or `generate = { model = \"NAME\" }` under [dataset]")
     })?;
+    let config = session.experiment.models.get(&model).ok_or_else(|| {
+        let known: Vec<&str> = session.experiment.models.keys().map(String::as_str).collect();
+        Failure::usage(format!("there is no model `{model}` in the experiment file; there are {}", known.join(", ")))
+    })?;
+    if config.kind() != ::models::Kind::Chat {
+        let kind = config.kind().name();
+        return Err(Failure::usage(format!(
+            "model `{model}` is of kind {kind}, but only a chat model writes questions"
+        )));
+    }
     let mut options = written.map(|spec| spec.options).unwrap_or_default();
     options.size = arguments.size.unwrap_or(options.size);
     options.seed = arguments.seed.unwrap_or(options.seed);
@@ -352,7 +375,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
         for lost in &lost {
             cx.print(lost);
         }
-        let then = if difference.is_empty() || yes { "" } else { "; --yes writes the new places" };
+        let then = if difference.is_empty() || yes { "" } else { "; nothing was written: --yes does it" };
         cx.print(format_args!(
             "{}: {} of {all} quotes found, {} questions with a new place{then}",
             path.display(),
@@ -363,7 +386,7 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     Ok(if lost.is_empty() { 0 } else { 3 })
 }
 
-async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, force: bool) -> Result<u8, Failure> {
+async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, yes: bool) -> Result<u8, Failure> {
     let Some(format) = Format::of_name(to) else {
         return Err(Failure::usage(format!("`{to}` tells no format: let it end in {}", Format::all().endings())));
     };
@@ -379,15 +402,13 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, force: bo
         }
     } else {
         let path = Path::new(to);
-        if path.exists() && !force {
-            return Err(Failure::usage(format!(
-                "{to} is there already: choose another name, or --force to replace it"
-            )));
+        if path.exists() && !yes {
+            return Err(Failure::usage(format!("{to} is there already: choose another name, or --yes to replace it")));
         }
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| Failure::work(format!("{}: {error}", folder.display())))?;
         }
-        put(path, &bytes, force)?;
+        put(path, &bytes, yes)?;
     }
     if cx.json {
         cx.print_json(&json!({ "file": to, "questions": dataset.questions.len() }))?;
@@ -416,8 +437,8 @@ fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
     }
     let bytes = std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
     let read = DatasetFile::read(&path.display().to_string(), &bytes).map_err(|errors| {
-        let list: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        Failure::usage(list.join("\n"))
+        let mistakes = errors.iter().map(|error| Mistake::of_line(&error.file, error.line, &error.message)).collect();
+        Failure::listed(mistakes, errors.iter().map(ToString::to_string), None)
     });
     Ok((read?, Key::of_bytes(&bytes)))
 }
@@ -437,8 +458,8 @@ fn write(path: &Path, opened: &DatasetFile) -> Result<(), Failure> {
 
 /// Writes a new file. If a file has appeared there in the meantime, it stays,
 /// unless it was to be replaced.
-fn put(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
-    if force { lab::write_whole(path, bytes) } else { lab::write_new(path, bytes) }?;
+fn put(path: &Path, bytes: &[u8], replace: bool) -> Result<(), Failure> {
+    if replace { lab::write_whole(path, bytes) } else { lab::write_new(path, bytes) }?;
     Ok(())
 }
 
@@ -457,7 +478,7 @@ fn tell_unread(cx: &Context, corpus: &lab::LoadedCorpus) {
         ));
     }
     for unread in &corpus.unread {
-        cx.note(format_args!("could not be read now: {}: {}", render::visible_line(&unread.path), unread.reason));
+        cx.warn(format_args!("could not be read now: {}: {}", render::visible_line(&unread.path), unread.reason));
     }
 }
 
@@ -474,10 +495,10 @@ fn writable_format(path: &Path) -> Result<Format, Failure> {
     })
 }
 
-fn refuse_to_replace(path: &Path, force: bool) -> Result<(), Failure> {
-    if path.exists() && !force {
+fn refuse_to_replace(path: &Path, replace: bool) -> Result<(), Failure> {
+    if path.exists() && !replace {
         return Err(Failure::usage(format!(
-            "{} is there already: choose another --output, or --force to replace it",
+            "{} is there already: choose another --output, or --yes to replace it",
             path.display()
         )));
     }

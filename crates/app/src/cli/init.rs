@@ -12,7 +12,7 @@ pub struct Arguments {
     /// The folder with the documents.
     folder: PathBuf,
     /// The file to write.
-    #[arg(long, default_value = "experiment.toml")]
+    #[arg(long, value_name = "FILE", default_value = "experiment.toml")]
     output: PathBuf,
 }
 
@@ -37,7 +37,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let source = serde_json::Value::String(absolute.display().to_string()).to_string();
     let text = TEMPLATE.replace("{name}", &name).replace("{source}", &source);
     lab::write_new(&arguments.output, text.as_bytes())?;
-    let output = arguments.output.display();
-    cx.print(format_args!("wrote {output}\nnext: reverie models pull all-minilm-l6-v2 onnxruntime pdfium && reverie plan {output} && reverie run {output}"));
+    let output = arguments.output.display().to_string();
+    // The name that is looked for anyway needs no flag.
+    let flag = if output == "experiment.toml" { String::new() } else { format!(" -f {output}") };
+    cx.print(format_args!("wrote {output}\nnext: reverie models pull all-minilm-l6-v2 onnxruntime pdfium && reverie plan{flag} && reverie run{flag}"));
     Ok(0)
 }

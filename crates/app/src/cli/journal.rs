@@ -1,7 +1,10 @@
 //! `reverie journal`: what was paid for and is kept, whether it is intact, and
 //! taking out what is not wanted any more.
 
-use super::{Context, Failure};
+use super::{
+    Context, Failure,
+    options::{Agreement, ExperimentFile},
+};
 use crate::{environment, render};
 use serde_json::json;
 use std::{
@@ -14,9 +17,9 @@ use store::{DamagedEntry, Error, Journal, Selection};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie journal stats
-  reverie journal stats experiment.toml --json | jq .saved_usd
+  reverie journal stats -f books.toml --json | jq .saved_usd
   reverie journal verify
-  reverie journal gc --older-than 90d --model old-model
+  reverie journal gc --older-than 90d --model old-model --dry-run
   reverie journal gc --older-than 90d --model old-model --yes
 
 Several runs may use a journal at once. It lies in the folder of the store; where
@@ -32,28 +35,26 @@ enum Verb {
     /// Count calls, tokens and money by model, and what the journal has saved.
     #[command(after_help = "Examples:
   reverie journal stats
-  reverie journal stats experiment.toml --json | jq '.models[] | {model, cost_usd}'")]
+  reverie journal stats -f books.toml --json | jq '.models[] | {model, cost_usd}'")]
     Stats {
-        /// The experiment file.
-        #[arg(default_value = "experiment.toml")]
-        experiment: PathBuf,
+        #[command(flatten)]
+        file: ExperimentFile,
     },
     /// Check every entry against its checksum, and name the damaged ones.
     #[command(after_help = "Examples:
   reverie journal verify
-  reverie journal verify experiment.toml --json | jq '.damaged | length'
+  reverie journal verify -f books.toml --json | jq '.damaged | length'
 
 Exit codes: 0 all is intact, 1 something is damaged.
 The next run asks for damaged answers again by itself.")]
     Verify {
-        /// The experiment file.
-        #[arg(default_value = "experiment.toml")]
-        experiment: PathBuf,
+        #[command(flatten)]
+        file: ExperimentFile,
     },
-    /// Take out damaged entries, and those of an age or of models. Only tells what it would do without --yes.
+    /// Take out damaged entries, and those of an age or of models.
     #[command(after_help = "Examples:
-  reverie journal gc                                   # what is damaged
-  reverie journal gc --older-than 90d                  # and what is older than 90 days
+  reverie journal gc --dry-run                         # what is damaged
+  reverie journal gc --older-than 90d --dry-run        # and what is older than 90 days
   reverie journal gc --model a --model b --yes         # takes out all answers of two models
   reverie journal gc --older-than 2w --model a --yes   # of one model, if older than two weeks
 
@@ -61,30 +62,29 @@ An answer that was taken out is paid again if a run asks for it.
 A journal whose file is damaged is built anew from what can still be read; no
 run may be using it then.")]
     Gc {
-        /// The experiment file.
-        #[arg(default_value = "experiment.toml")]
-        experiment: PathBuf,
+        #[command(flatten)]
+        file: ExperimentFile,
         /// Entries older than this: a number with s, m, h, d or w.
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
         /// Entries of this model, as `journal stats` names it; may be given more than once.
         #[arg(long, value_name = "MODEL")]
         model: Vec<String>,
-        /// Do it.
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        agreement: Agreement,
     },
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     match arguments.verb {
-        Verb::Stats { experiment } => stats(cx, &path(&experiment)?),
-        Verb::Verify { experiment } => verify(cx, &path(&experiment)?),
-        Verb::Gc { experiment, older_than, model, yes } => {
+        Verb::Stats { file } => stats(cx, &path(&file.experiment)?),
+        Verb::Verify { file } => verify(cx, &path(&file.experiment)?),
+        Verb::Gc { file, older_than, model, agreement } => {
+            let yes = agreement.is_given("journal gc", "takes out answers that were paid")?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let before = older_than.map(|age| now.saturating_sub(age).as_millis());
             let before_unix_ms = before.map(|before| i64::try_from(before).unwrap_or(i64::MAX));
-            gc(cx, &path(&experiment)?, &Selection { before_unix_ms, models: model }, yes)
+            gc(cx, &path(&file.experiment)?, &Selection { before_unix_ms, models: model }, yes)
         }
     }
 }

@@ -1,14 +1,20 @@
 //! `reverie judge`: whether a judge can tell right from wrong.
 
-use super::{Context, Failure};
+use super::{
+    Context, Failure,
+    options::{DryRun, ExperimentFile},
+    refusal,
+};
 use crate::{environment, render};
 use eval::qualify::{Case, planted};
+use serde_json::json;
 use std::path::PathBuf;
 
 /// Try judges on labelled cases before their numbers count.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie judge                                  # the experiment's judges, on cases planted from its golden questions
+  reverie judge --dry-run                        # how many calls, and what they should cost
   reverie judge qwen --cases labelled.jsonl
   reverie judge qwen gemma --cases labelled.jsonl --planted 0 --json
 
@@ -20,15 +26,16 @@ The result is kept: a metric of a qualified judge may be in `objective`.")]
 pub struct Arguments {
     /// The chat models, by their names in the experiment file. Default: its judges.
     models: Vec<String>,
-    /// The experiment file.
-    #[arg(long, default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
     /// Labelled cases, JSONL; may be given more than once.
     #[arg(long = "cases", value_name = "FILE")]
     cases: Vec<PathBuf>,
     /// How many cases to plant for each kind of verdict, from the golden questions.
     #[arg(long, value_name = "N")]
     planted: Option<usize>,
+    #[command(flatten)]
+    question: DryRun,
 }
 
 /// Enough for an interval of about a tenth on each side.
@@ -36,7 +43,8 @@ const PLANTED: usize = 60;
 const SEED: u64 = 0x5EED;
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, cx.setup())?;
+    refusal::refuse_experiment(&arguments.models, "judge")?;
+    let session = environment::open(&arguments.file.experiment, cx.setup())?;
     let experiment = &session.experiment;
     let models = if arguments.models.is_empty() { experiment.evaluate.judges.clone() } else { arguments.models };
     if models.is_empty() {
@@ -60,6 +68,16 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     if cases.is_empty() {
         return Err(Failure::usage("there are no cases: golden questions with evidence give some, or --cases FILE"));
+    }
+    if arguments.question.dry_run {
+        let cost = lab::qualify_cost(&session, &models, &cases)?;
+        if cx.json {
+            cx.print_json(&json!({ "judges": models, "cases": cases.len(), "cost": cost }))?;
+        } else {
+            let judges = models.join(", ");
+            cx.print(format_args!("{} cases for {judges}{}", cases.len(), render::estimate(&cost)));
+        }
+        return Ok(0);
     }
     let mut records = Vec::new();
     for model in &models {

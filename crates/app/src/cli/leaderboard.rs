@@ -1,11 +1,10 @@
 //! `reverie leaderboard`: the results of the last run.
 
-use super::{Context, Failure, since};
+use super::{Context, Failure, options::ExperimentFile, since};
 use crate::{
     environment, render,
     report::{report_path, write_report},
 };
-use std::path::PathBuf;
 
 /// Show the leaderboard of the last run.
 #[derive(clap::Args)]
@@ -13,11 +12,10 @@ use std::path::PathBuf;
   reverie leaderboard
   reverie leaderboard --wide
   reverie leaderboard --columns retriever,ndcg,latency_p50 --sort latency_p50
-  reverie leaderboard experiment.toml --json | jq -r '.winner'")]
+  reverie leaderboard -f books.toml --json | jq -r '.winner'")]
 pub struct Arguments {
-    /// The experiment file.
-    #[arg(default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
     /// Show every column, however wide the terminal is.
     #[arg(long)]
     wide: bool,
@@ -38,7 +36,7 @@ impl Arguments {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
     if cx.json {
         cx.print_json(&session.latest().await?)?;

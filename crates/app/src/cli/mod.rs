@@ -4,18 +4,23 @@
 
 mod calibrate;
 pub(crate) mod compare;
+mod completions;
 mod components;
 mod demo;
 mod doctor;
+mod failure;
 mod golden;
+mod groups;
 mod init;
 mod journal;
 mod judge;
 mod leaderboard;
 mod models;
 mod noise;
+mod options;
 mod plan;
 mod query;
+mod refusal;
 pub(crate) mod run;
 mod score;
 mod show;
@@ -24,8 +29,13 @@ mod store;
 mod submit;
 mod track;
 
-use crate::{environment, render};
-use clap::{Parser, Subcommand};
+pub use failure::{Failure, Mistake};
+
+use crate::{
+    environment::{self, Color},
+    render,
+};
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::{
     ffi::OsString,
     fmt::Display,
@@ -61,13 +71,30 @@ Environment:
   GOOGLE_…, AZURE_…  the same for gs:// (GOOGLE_SERVICE_ACCOUNT) and az:// (AZURE_STORAGE_ACCOUNT_NAME, …_KEY)
   MLFLOW_TRACKING_…  USERNAME and PASSWORD, or TOKEN, for the server under [track]";
 
+/// The heading of the options that every verb has.
+const EVERYWHERE: &str = "Options of every verb";
+
 /// Finds the RAG pipeline that answers best on your documents, and proves it.
 #[derive(Parser)]
 #[command(name = "reverie", version, after_help = EXIT_CODES, propagate_version = true)]
 struct Arguments {
-    /// Print results as JSON.
-    #[arg(long, global = true)]
+    /// Print results as JSON, and an error as one JSON object on standard error.
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
     json: bool,
+    /// Print no progress and no remarks: only results and errors.
+    #[arg(long, global = true, help_heading = EVERYWHERE)]
+    quiet: bool,
+    /// Colour what is printed: always, never, or auto: on a terminal, unless NO_COLOR is set.
+    #[arg(
+        long,
+        global = true,
+        help_heading = EVERYWHERE,
+        value_name = "WHEN",
+        value_enum,
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    color: Color,
     #[command(subcommand)]
     verb: Verb,
 }
@@ -93,54 +120,7 @@ enum Verb {
     Journal(journal::Arguments),
     Store(store::Arguments),
     Doctor(doctor::Arguments),
-}
-
-/// How a command failed.
-#[derive(Debug)]
-pub struct Failure {
-    message: String,
-    code: u8,
-}
-
-impl Failure {
-    /// Something failed while working.
-    pub fn work(message: impl Display) -> Self {
-        Self { message: message.to_string(), code: 1 }
-    }
-
-    /// Nothing was done, because the arguments or files have mistakes.
-    pub fn usage(message: impl Display) -> Self {
-        Self { message: message.to_string(), code: 2 }
-    }
-}
-
-impl From<lab::Error> for Failure {
-    fn from(error: lab::Error) -> Self {
-        let message = lab::error_chain(&error);
-        if matches!(lab::model_error(&error), Some(::models::Error::BudgetExhausted { .. })) {
-            return Self { message, code: BUDGET_REACHED };
-        }
-        match error {
-            lab::Error::Refused(mistakes) => {
-                let list: Vec<String> = mistakes.iter().map(|mistake| format!("  - {mistake}")).collect();
-                Self::usage(format!("nothing was run, because:\n{}", list.join("\n")))
-            }
-            lab::Error::Interrupted => Self { message, code: 130 },
-            _ => Self::work(message),
-        }
-    }
-}
-
-impl From<::store::Error> for Failure {
-    fn from(error: ::store::Error) -> Self {
-        Self::work(lab::error_chain(&error))
-    }
-}
-
-impl From<::models::Error> for Failure {
-    fn from(error: ::models::Error) -> Self {
-        Self::work(lab::error_chain(&error))
-    }
+    Completions(completions::Arguments),
 }
 
 /// What every command is given.
@@ -199,7 +179,66 @@ impl Context {
 
     /// Reports progress or a remark on standard error.
     pub fn note(&self, text: impl Display) {
+        if !environment::is_quiet() {
+            self.warn(text);
+        }
+    }
+
+    /// Reports on standard error why results are missing.
+    pub fn warn(&self, text: impl Display) {
         let _ = writeln!(std::io::stderr(), "{}", render::visible(&text.to_string()));
+    }
+}
+
+/// Reports a failure on standard error.
+fn tell(failure: &Failure, json: bool) {
+    let text = if json {
+        let error = failure.json();
+        render::visible_json(&serde_json::to_string_pretty(&error).unwrap_or_else(|_| error.to_string())).into_owned()
+    } else {
+        let mark = if environment::is_coloured(&std::io::stderr()) { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
+        format!("{mark} {}", render::visible(&failure.message))
+    };
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The command line, with its verbs in groups.
+fn command() -> clap::Command {
+    groups::grouped(Arguments::command())
+}
+
+/// Whether errors are wanted as JSON, and which colours: also a command line
+/// with mistakes is answered in the form that it asks for.
+fn wanted(arguments: &[OsString]) -> (bool, Color) {
+    let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).take_while(|word| word != "--").collect();
+    let after = words.iter().position(|word| word == "--color").and_then(|at| words.get(at + 1));
+    let color = after.map(|word| word.as_ref()).or_else(|| words.iter().find_map(|word| word.strip_prefix("--color=")));
+    let color = color.and_then(|color| <Color as clap::ValueEnum>::from_str(color, false).ok());
+    (words.iter().any(|word| word == "--json"), color.unwrap_or_default())
+}
+
+/// Reads a command line. `--help` and mistakes end the process.
+fn parse(arguments: &[OsString]) -> Arguments {
+    let (json, color) = wanted(arguments);
+    environment::set_color(color);
+    let choice = match color {
+        Color::Auto => ColorChoice::Auto,
+        Color::Always => ColorChoice::Always,
+        Color::Never => ColorChoice::Never,
+    };
+    let matches = command().color(choice).try_get_matches_from(arguments);
+    match matches.and_then(|matches| Arguments::from_arg_matches(&matches)) {
+        Ok(arguments) => arguments,
+        Err(error) if error.use_stderr() => {
+            let failure = refusal::explained(&error, arguments);
+            tell(&failure, json);
+            leave(failure.code)
+        }
+        // `--help` and `--version`.
+        Err(error) => {
+            let _ = error.print();
+            leave(0)
+        }
     }
 }
 
@@ -214,18 +253,20 @@ static GRACE: AtomicU64 = AtomicU64::new(1500);
 /// threads of in-process models may still compute something that nobody waits
 /// for.
 pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::Connect>) -> u8 {
-    let arguments = Arguments::parse_from(arguments);
+    let arguments = parse(&arguments.into_iter().collect::<Vec<_>>());
+    environment::set_quiet(arguments.quiet);
     crate::advice::give();
     let marked = Marked::from_environment();
     let cx = Context { json: arguments.json, cancel: CancellationToken::new(), connect, marked };
     rag::python::set_sink(Arc::new(|printed| {
-        let printed = printed.to_string();
-        let _ = writeln!(std::io::stderr(), "{}", render::visible(&printed));
+        if !environment::is_quiet() {
+            let _ = writeln!(std::io::stderr(), "{}", render::visible(&printed.to_string()));
+        }
     }));
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            cx.note(format_args!("error: {error}"));
+            tell(&Failure::work(error), cx.json);
             return 1;
         }
     };
@@ -264,13 +305,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,
             Verb::Store(arguments) => store::run(&cx, arguments).await,
             Verb::Doctor(arguments) => doctor::run(&cx, arguments).await,
+            Verb::Completions(arguments) => completions::run(&cx, arguments).await,
         }
     });
     runtime.shutdown_background();
     let code = match result {
         Ok(code) => code,
         Err(failure) => {
-            cx.note(format_args!("error: {}", failure.message));
+            tell(&failure, cx.json);
             failure.code
         }
     };

@@ -64,7 +64,7 @@ pub async fn pull(_cx: &Context, names: &[String]) -> Result<(), Failure> {
     let directory = environment::model_directory();
     let options = environment::pull_options();
     for name in names {
-        let bars = render::PullBars::new(name);
+        let bars = render::PullBars::new(name, environment::watched());
         directory.pull(name, &options, &move |event| bars.event(&event)).await?;
     }
     Ok(())

@@ -1,13 +1,17 @@
 //! `reverie noise`: where a metric's noise comes from.
 
-use super::{Context, Failure};
+use super::{
+    Context, Failure,
+    options::{DryRun, ExperimentFile},
+};
 use crate::{environment, render};
 use lab::NoiseDesign;
-use std::path::PathBuf;
+use serde_json::json;
 
 /// Find out how much of a metric's noise comes from questions, generator and judge, by a few repeats.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
+  reverie noise t03 --metric faithfulness --dry-run
   reverie noise t03 --metric faithfulness
   reverie noise t03 --metric token_f1 --questions 10 --answers 3 --judgements 1
 
@@ -29,18 +33,30 @@ pub struct Arguments {
     /// Judgements of each answer.
     #[arg(long, default_value_t = 3)]
     judgements: usize,
-    /// The experiment file.
-    #[arg(long, default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
+    #[command(flatten)]
+    question: DryRun,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let Arguments { trial, metric, questions, answers, judgements, experiment } = arguments;
+    let Arguments { trial, metric, questions, answers, judgements, file, question } = arguments;
     if questions < 2 || answers == 0 || judgements == 0 {
         return Err(Failure::usage("at least 2 questions, 1 answer and 1 judgement are needed"));
     }
-    let session = environment::open(&experiment, cx.setup())?;
-    let result = lab::noise(&session, &trial, &metric, NoiseDesign { questions, answers, judgements }).await?;
+    let session = environment::open(&file.experiment, cx.setup())?;
+    let design = NoiseDesign { questions, answers, judgements };
+    if question.dry_run {
+        let cost = lab::noise_cost(&session, &trial, &metric, design).await?;
+        if cx.json {
+            cx.print_json(&json!({ "trial": trial, "metric": metric, "design": design, "cost": cost }))?;
+        } else {
+            let repeats = format!("{questions} questions × {answers} answers × {judgements} judgements at most");
+            cx.print(format_args!("{metric} of {trial}: {repeats}{}", render::estimate(&cost)));
+        }
+        return Ok(0);
+    }
+    let result = lab::noise(&session, &trial, &metric, design).await?;
     if cx.json {
         cx.print_json(&result)?;
     } else {

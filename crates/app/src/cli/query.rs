@@ -1,15 +1,12 @@
 //! `reverie query`: an answer with sources.
 
-use super::{Context, Failure, since};
+use super::{Context, Failure, options::ExperimentFile, since};
 use crate::{
     environment,
     render::{self, LiveAnswer},
 };
 use serde::Serialize;
-use std::{
-    io::{self, IsTerminal},
-    path::PathBuf,
-};
+use std::io::{self, IsTerminal};
 
 /// Answer a question with the winner of the last run, naming the sources.
 ///
@@ -26,9 +23,8 @@ pub struct Arguments {
     /// Another trial than the winner.
     #[arg(long)]
     trial: Option<String>,
-    /// The experiment file.
-    #[arg(long, default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
 }
 
 /// An answer, and what has changed since the run of its trial.
@@ -43,7 +39,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if arguments.question.trim().is_empty() {
         return Err(Failure::usage("the question is empty"));
     }
-    let session = environment::open_or_read(&arguments.experiment, cx.setup())?;
+    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
     if session.workspace().is_reading() {
         cx.note("note: the store cannot be written to: this answer is not kept, and is paid again the next time");
     }

@@ -1,6 +1,10 @@
 //! `reverie run`: do what is not done yet, and show the leaderboard.
 
-use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, submit};
+use super::{
+    BUDGET_REACHED, Context, FUNCTION_FAILED, Failure,
+    options::{Changes, DryRun, ExperimentFile},
+    plan, submit,
+};
 use crate::{
     environment, library,
     place::{Place, place},
@@ -14,9 +18,14 @@ use std::path::{Path, PathBuf};
 /// interruption, run the same command.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  reverie run experiment.toml
-  reverie run experiment.toml --budget-usd 2.50
-  reverie run experiment.toml --json > results.json
+  reverie run
+  reverie run --dry-run
+  reverie run -f books.toml --budget-usd 2.50
+  reverie run --set 'evaluate.metrics=[\"recall\"]' --limit 20      # a quick try
+  reverie run --json > results.json
+
+A quick try is a run of its own: its record says what was changed, and what it
+computes or pays is not done again by the whole run.
 
 At a cap of the budget (`budget = { usd = 5.0, tokens = …, calls = …, minutes = … }`
 under [evaluate]) the run ends with exit code 4: everything finished is kept,
@@ -24,9 +33,12 @@ the results are marked as partial, and a run with a larger budget goes on
 without paying anything twice. A budget is for one run: what was paid before
 takes nothing of it.")]
 pub struct Arguments {
-    /// The experiment file.
-    #[arg(default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
+    #[command(flatten)]
+    changes: Changes,
+    #[command(flatten)]
+    question: DryRun,
     /// What this run may cost, in US dollars, whatever the file says.
     #[arg(long, value_name = "DOLLARS", value_parser = dollars)]
     budget_usd: Option<f64>,
@@ -54,9 +66,13 @@ pub fn dollars(text: &str) -> Result<f64, String> {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let mut experiment = environment::read(&arguments.experiment)?;
+    let mut experiment = environment::read_with(&arguments.file.experiment, &arguments.changes.overrides())?;
     let EngineChoice { engine, address } = &arguments.engine;
-    if let Place::Job(ray) = place(&mut experiment, engine.as_deref(), address.as_deref()).map_err(Failure::usage)? {
+    let place = place(&mut experiment, engine.as_deref(), address.as_deref()).map_err(Failure::usage)?;
+    if arguments.question.dry_run {
+        return plan::show(cx, experiment, arguments.budget_usd).await;
+    }
+    if let Place::Job(ray) = place {
         return submit::run(cx, &experiment, &ray, arguments.budget_usd).await;
     }
     let Ran { session, results, report, tracking } = execute(cx, experiment, arguments.budget_usd).await?;
@@ -74,7 +90,7 @@ fn show(cx: &Context, session: &Session, results: &Results, report: &Path) -> Re
         cx.print(format_args!("report: {}", report.display()));
     }
     if let Some(failures) = library::function_failures(results) {
-        cx.note(failures);
+        cx.warn(failures);
     }
     let journal = session.workspace().journal();
     let unsent = journal.n_unsent()?;

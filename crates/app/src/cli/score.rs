@@ -1,6 +1,6 @@
 //! `reverie score`: scores the answers of any other system.
 
-use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, run};
+use super::{BUDGET_REACHED, Context, FUNCTION_FAILED, Failure, options::DryRun, run};
 use crate::{environment, render};
 use eval::Score;
 use lab::{Choice, ScoreResults, Scoring};
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "Examples:
   reverie score answers.jsonl --metric token_f1 --metric rouge_l
   reverie score answers.csv --metric faithfulness --judge qwen2.5-coder-0.5b-instruct
-  reverie score answers.parquet --config experiment.toml --budget-usd 1 --output scores.jsonl
-  reverie score answers.csv --config experiment.toml --plan
+  reverie score answers.parquet -f experiment.toml --budget-usd 1 --output scores.jsonl
+  reverie score answers.csv -f experiment.toml --dry-run
 
 Columns: `question`, `answer`, `contexts` (a list of texts), `reference`, and
 optionally `id`, `answerable`, `evidence`; also by the names of Ragas
@@ -30,9 +30,9 @@ pub struct Arguments {
     /// A metric by its name; may be given several times.
     #[arg(long = "metric", value_name = "NAME")]
     metrics: Vec<String>,
-    /// A file with [models] and [evaluate], such as an experiment file.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    /// An experiment file, or one with only [models] and [evaluate]. Default: none.
+    #[arg(short = 'f', long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    experiment: Option<PathBuf>,
     /// A judge: a model of the file, or a chat model of the catalogue. Of
     /// several the majority decides.
     #[arg(long = "judge", value_name = "MODEL")]
@@ -43,33 +43,32 @@ pub struct Arguments {
     /// What this may cost, in US dollars, whatever the file says.
     #[arg(long, value_name = "DOLLARS", value_parser = run::dollars)]
     budget_usd: Option<f64>,
-    /// Only tell what would be asked and what it should cost.
-    #[arg(long)]
-    plan: bool,
+    #[command(flatten)]
+    question: DryRun,
     /// Write the scores of each question here: .jsonl (with verdicts and
     /// transcripts) or .csv.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace a file that is there.
     #[arg(long)]
-    force: bool,
+    yes: bool,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let table = arguments.output.as_deref().map(table_kind).transpose()?;
-    if let Some(path) = arguments.output.as_deref().filter(|path| path.exists() && !arguments.force) {
+    if let Some(path) = arguments.output.as_deref().filter(|path| path.exists() && !arguments.yes) {
         return Err(Failure::usage(format!(
-            "{} is there already: choose another --output, or --force to replace it",
+            "{} is there already: choose another --output, or --yes to replace it",
             path.display()
         )));
     }
     let choice = Choice { metrics: arguments.metrics, judges: arguments.judges, embedder: arguments.embedder };
-    let spec = environment::read_scoring(arguments.config.as_deref(), &choice)?;
+    let spec = environment::read_scoring(arguments.experiment.as_deref(), &choice)?;
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let progress = setup.control.progress.clone();
     let scoring = Scoring::open(spec, &arguments.file, setup).await?;
     let estimate = scoring.estimate();
-    if arguments.plan {
+    if arguments.question.dry_run {
         if cx.json {
             let metrics =
                 scoring.applicable().into_iter().map(|(metric, rows)| json!({ "metric": metric, "rows": rows }));
@@ -91,7 +90,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             Table::Jsonl => jsonl(&results)?,
             Table::Csv => csv(&results),
         };
-        if arguments.force { lab::write_whole(path, text.as_bytes())? } else { lab::write_new(path, text.as_bytes())? }
+        if arguments.yes { lab::write_whole(path, text.as_bytes())? } else { lab::write_new(path, text.as_bytes())? }
     }
     if cx.json {
         cx.print_json(&without_detail(&results))?;
@@ -102,7 +101,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         }
     }
     if let Some(failures) = render::function_failures_of_scores(&results) {
-        cx.note(failures);
+        cx.warn(failures);
     }
     Ok(match (&results.partial, results.function_errors, results.provider_errors) {
         (Some(_), ..) => BUDGET_REACHED,

@@ -1,26 +1,24 @@
 //! `reverie show`: one trial, question by question.
 
-use super::{Context, Failure, since};
+use super::{Context, Failure, options::ExperimentFile, since};
 use crate::{environment, render};
-use std::path::PathBuf;
 
 /// Show what a trial retrieved and answered, and every verdict.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie show t03
-  reverie show t03 q07 --experiment experiment.toml")]
+  reverie show t03 q07 -f books.toml")]
 pub struct Arguments {
     /// The trial, such as `t03`.
     trial: String,
     /// The question's id; all questions if left out.
     question: Option<String>,
-    /// The experiment file.
-    #[arg(long, default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open_to_read(&arguments.experiment, cx.setup())?;
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
     let results = &session.latest().await?;
     let trial = results.trial(&arguments.trial)?;

@@ -1,7 +1,12 @@
 //! `reverie store`: what is in a store, whether it is intact, what nobody
 //! needs, and copying it elsewhere.
 
-use super::{Context, Failure, journal::age};
+use super::{
+    Context, Failure,
+    journal::age,
+    options::{Agreement, DryRun, ExperimentFile},
+    refusal,
+};
 use crate::{environment, render};
 use ::store::{
     ArtifactStore, Layout, Location,
@@ -11,7 +16,7 @@ use lab::layout::LAYOUT;
 use serde_json::json;
 use std::{
     collections::BTreeSet,
-    path::{Path, PathBuf},
+    path::PathBuf,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -20,11 +25,11 @@ use std::{
 #[command(after_help = "Examples:
   reverie store stats
   reverie store stats s3://bucket/experiments --json | jq .kinds
-  reverie store verify experiment.toml
-  reverie store gc --unused
+  reverie store verify -f books.toml
+  reverie store gc --unused --dry-run
   reverie store copy store s3://bucket/experiments
 
-A store is an experiment file, a folder or a URL: s3://bucket/prefix, gs://…, az://….
+A store is that of the experiment, or a folder or a URL: s3://bucket/prefix, gs://…, az://….
 Access: AWS_…, GOOGLE_… and AZURE_… variables; see `reverie --help`.")]
 pub struct Arguments {
     #[command(subcommand)]
@@ -40,9 +45,8 @@ enum Verb {
 
 Artifacts that runs share are counted for each of them.")]
     Stats {
-        /// An experiment file, a folder or a URL.
-        #[arg(default_value = "experiment.toml")]
-        store: String,
+        #[command(flatten)]
+        place: Place,
     },
     /// Read every object, and name those that are not what was written.
     #[command(after_help = "Examples:
@@ -54,28 +58,26 @@ looked at as far as their format tells. A damaged artifact is moved below `damag
 in the store, and the next run makes it again. Nothing else is changed.
 Exit codes: 0 all is intact, 1 something is damaged.")]
     Verify {
-        /// An experiment file, a folder or a URL.
-        #[arg(default_value = "experiment.toml")]
-        store: String,
+        #[command(flatten)]
+        place: Place,
         /// Only name what is damaged, and leave it where it is.
         #[arg(long)]
         dry_run: bool,
     },
-    /// Remove what nobody needs. Only tells what it would do without --yes.
+    /// Remove what nobody needs.
     #[command(after_help = "Examples:
-  reverie store gc                                     # partial outputs, what killed writers left, what was damaged
-  reverie store gc --unused                            # and artifacts that no finished run refers to
+  reverie store gc --dry-run                           # partial outputs, what killed writers left, what was damaged
+  reverie store gc --unused --dry-run                  # and artifacts that no finished run refers to
   reverie store gc --keep animals-0a1b2c3d4e5f --yes   # and those that only other runs refer to
-  reverie store gc --unused --keep-plan next.toml
+  reverie store gc --unused --keep-plan next.toml --yes
 
 Only what is older than --older-than is removed, and nothing that a run uses which
 goes on now: each run says what it uses, and counts as dead when it has not said so
 for ten minutes. Runs themselves and model calls are never removed. Parts of uploads that
 were broken off are removed by the object store's own rules for them.")]
     Gc {
-        /// An experiment file, a folder or a URL.
-        #[arg(default_value = "experiment.toml")]
-        store: String,
+        #[command(flatten)]
+        place: Place,
         /// Only what is older than this: a number with s, m, h, d or w.
         #[arg(long, value_name = "AGE", value_parser = age, default_value = "7d")]
         older_than: Duration,
@@ -88,33 +90,64 @@ were broken off are removed by the object store's own rules for them.")]
         /// With --unused or --keep: keep what this experiment file would use; may be given more than once.
         #[arg(long, value_name = "FILE")]
         keep_plan: Vec<PathBuf>,
-        /// Do it.
-        #[arg(long)]
-        yes: bool,
+        #[command(flatten)]
+        agreement: Agreement,
     },
     /// Copy a store to another place. Nothing is overwritten; what is there is passed over.
-    #[command(after_help = "Examples:
+    #[command(
+        override_usage = "reverie store copy [OPTIONS] [FROM] <TO>",
+        after_help = "Examples:
   reverie store copy store s3://bucket/experiments
   reverie store copy s3://bucket/experiments backup
-  reverie store copy experiment.toml gs://bucket/experiments
+  reverie store copy -f books.toml gs://bucket/experiments    # the store of an experiment
+  reverie store copy store s3://bucket/experiments --dry-run
 
 An interrupted copy goes on where it was. Model calls go along, so that nothing is
 paid anew: from the journal file of a folder to objects of an object store, and
 back. Scratch files belong to their machine and stay.
 Exit codes: 0 all is there, 3 some names are there with another size and were left,
-or some model calls could not be copied.")]
+or some model calls could not be copied."
+    )]
     Copy {
-        /// An experiment file, a folder or a URL.
-        from: String,
-        /// A folder or a URL.
-        to: String,
+        /// From where and to where: folders or URLs. If there is one, the
+        /// experiment's store is copied there.
+        #[arg(required = true, num_args = 1..=2, value_name = "PLACE")]
+        places: Vec<String>,
+        #[command(flatten)]
+        file: ExperimentFile,
+        #[command(flatten)]
+        question: DryRun,
     },
+}
+
+/// Which store.
+#[derive(clap::Args)]
+struct Place {
+    /// A folder or a URL. Default: the store of the experiment.
+    #[arg(conflicts_with = "experiment")]
+    store: Option<String>,
+    #[command(flatten)]
+    file: ExperimentFile,
+}
+
+impl Place {
+    fn address(self) -> Result<String, Failure> {
+        match self.store {
+            Some(store) => Ok(store),
+            None => of_experiment(&self.file),
+        }
+    }
+}
+
+/// The address of an experiment's store.
+fn of_experiment(file: &ExperimentFile) -> Result<String, Failure> {
+    Ok(lab::Workspace::address(&environment::read(&file.experiment)?))
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     match arguments.verb {
-        Verb::Stats { store } => {
-            let store = open_to_read(&store).await?;
+        Verb::Stats { place } => {
+            let store = open_to_read(&place.address()?).await?;
             let inventory = upkeep::inventory(&store).await?;
             if cx.json {
                 let mut value = serde_json::to_value(&inventory).map_err(Failure::work)?;
@@ -125,7 +158,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Verify { store, dry_run } => {
+        Verb::Verify { place, dry_run } => {
+            let store = place.address()?;
             let store = if dry_run { open_to_read(&store).await? } else { open(&store).await? };
             let bar = render::ByteBar::start(environment::watched());
             let on_progress = |read: upkeep::Amount| bar.show(read.bytes, None);
@@ -139,7 +173,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(u8::from(!verified.damaged.is_empty()))
         }
-        Verb::Gc { store, older_than, unused, keep, keep_plan, yes } => {
+        Verb::Gc { place, older_than, unused, keep, keep_plan, agreement } => {
+            let yes = agreement.is_given("store gc", "removes objects of the store")?;
+            let address = place.address()?;
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let since = now.saturating_sub(older_than).as_millis();
             let wanted = Wanted {
@@ -148,9 +184,16 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
                 runs: keep,
                 artifacts: planned(cx, &keep_plan).await?,
             };
-            gc(cx, &open(&store).await?, &wanted, yes).await
+            gc(cx, &open(&address).await?, &wanted, yes).await
         }
-        Verb::Copy { from, to } => copy(cx, &from, &to).await,
+        Verb::Copy { places, file, question } => {
+            refusal::refuse_experiment(&places, "store copy")?;
+            match &places[..] {
+                [from, to] => copy(cx, from, to, question.dry_run).await,
+                [to] => copy(cx, &of_experiment(&file)?, to, question.dry_run).await,
+                _ => Err(Failure::usage("name the folder or URL to copy to")),
+            }
+        }
     }
 }
 
@@ -180,8 +223,11 @@ async fn gc(cx: &Context, store: &ArtifactStore, wanted: &Wanted, yes: bool) -> 
     Ok(0)
 }
 
-async fn copy(cx: &Context, from: &str, to: &str) -> Result<u8, Failure> {
+async fn copy(cx: &Context, from: &str, to: &str, dry_run: bool) -> Result<u8, Failure> {
     let from = open_to_read(from).await?;
+    if dry_run {
+        return tell_copy(cx, &from, to).await;
+    }
     let to = ArtifactStore::open(to, &environment::store_options(), LAYOUT)?;
     to.probe().await?;
     let scratch = std::env::temp_dir().join(format!("reverie-copy-{}", ::store::unique_token()));
@@ -203,6 +249,19 @@ async fn copy(cx: &Context, from: &str, to: &str) -> Result<u8, Failure> {
     Ok(if copied.is_whole() { 0 } else { 3 })
 }
 
+/// Tells what a copy would write. A folder that is not there yet is not made.
+async fn tell_copy(cx: &Context, from: &ArtifactStore, to: &str) -> Result<u8, Failure> {
+    let is_new = matches!(Location::parse(to)?, Location::Folder(folder) if !folder.is_dir());
+    let target = if is_new { None } else { Some(open_to_read(to).await?) };
+    let missing = upkeep::to_copy(from, target.as_ref()).await?;
+    if cx.json {
+        cx.print_json(&missing)?;
+    } else {
+        cx.print(render::to_copy(to, &missing));
+    }
+    Ok(0)
+}
+
 /// Opens a store that is there.
 async fn open(text: &str) -> Result<ArtifactStore, Failure> {
     open_by(text, ArtifactStore::open).await
@@ -215,18 +274,14 @@ async fn open_to_read(text: &str) -> Result<ArtifactStore, Failure> {
 
 type Opening = fn(&str, &[(String, String)], &'static dyn Layout) -> Result<ArtifactStore, ::store::Error>;
 
-async fn open_by(text: &str, opening: Opening) -> Result<ArtifactStore, Failure> {
-    let address = if text.ends_with(".toml") {
-        lab::Workspace::address(&environment::read(Path::new(text))?)
-    } else {
-        text.to_owned()
-    };
-    if let Location::Folder(folder) = Location::parse(&address)?
+async fn open_by(address: &str, opening: Opening) -> Result<ArtifactStore, Failure> {
+    refusal::refuse_experiment(&[address.to_owned()], "store")?;
+    if let Location::Folder(folder) = Location::parse(address)?
         && !folder.is_dir()
     {
         return Err(Failure::usage(format!("there is no store at {}: nothing was run yet", folder.display())));
     }
-    let store = opening(&address, &environment::store_options(), LAYOUT)?;
+    let store = opening(address, &environment::store_options(), LAYOUT)?;
     store.probe().await?;
     Ok(store)
 }

@@ -62,7 +62,7 @@ pub async fn run(
     environment.insert(marked::VARIABLE.to_owned(), mark.clone());
     let submission = Submission {
         id: id.clone(),
-        entrypoint: format!("python -m reverie run {EXPERIMENT} --engine ray --address auto{budget}{json}"),
+        entrypoint: format!("python -m reverie run -f {EXPERIMENT} --engine ray --address auto{budget}{json}"),
         working_dir,
         wheels,
         environment,

@@ -1,30 +1,28 @@
 //! `reverie track`: show a recorded run on the experiment's trackers.
 
-use super::{Context, Failure};
+use super::{Context, Failure, options::ExperimentFile};
 use crate::environment;
-use std::path::PathBuf;
 
 /// Show a run on the experiment's trackers, as far as they lack it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie track
-  reverie track experiment.toml --run manuals-0123456789ab
+  reverie track -f books.toml --run manuals-0123456789ab
 
 Where: `mlflow = { uri = \"http://127.0.0.1:5000\" }` under [track]. A run does
 the same while it goes on; this is for what it could not show because the
 server was away, or because there was no [track] yet. What is there already is
 not sent again.")]
 pub struct Arguments {
-    /// The experiment file.
-    #[arg(default_value = "experiment.toml")]
-    experiment: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
     /// The run: a folder below `runs` in the store. Default: the last one.
     #[arg(long)]
     run: Option<String>,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    let session = environment::open(&arguments.experiment, environment::setup(cx.cancel.clone()))?;
+    let session = environment::open(&arguments.file.experiment, environment::setup(cx.cancel.clone()))?;
     let told = lab::track::catch_up(&session, arguments.run.as_deref()).await?;
     if cx.json {
         cx.print_json(&told)?;

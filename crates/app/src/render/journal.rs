@@ -44,7 +44,7 @@ pub fn sweep(sweep: &Sweep, removed: bool) -> String {
         if cost_usd > 0.0 { format!("; to ask for them again costs {}", dollars(cost_usd)) } else { String::new() };
     match (removed, selected + damaged) {
         (_, 0) => "there is nothing to take out".to_owned(),
-        (false, _) => format!("would take out {what}{again}\nnothing was done: add --yes to do it"),
+        (false, _) => format!("would take out {what}{again}\nnothing was done: --yes does it"),
         (true, _) => format!(
             "took out {what}{again}\nthe journal had {:.2} MB and now has {:.2} MB",
             bytes_before as f64 / 1e6,

@@ -51,7 +51,7 @@ pub fn calibration(calibration: &Calibration) -> String {
     let Calibration { metric, agreement, trials, n_labels } = calibration;
     let mut text = format!("{metric}: {n_labels} labels");
     if let Some(agreement) = agreement {
-        let kappa = agreement.kappa.map_or("–".to_owned(), |kappa| format!("{kappa:.2}"));
+        let kappa = agreement.kappa.map_or("–".to_owned(), |kappa| super::number(kappa, 2));
         text.push_str(&format!(
             "\nagreement {:.2}, Cohen's kappa {kappa} {} over {} cases",
             agreement.observed,
@@ -87,9 +87,9 @@ pub fn calibration(calibration: &Calibration) -> String {
 }
 
 fn number(value: Option<f64>) -> String {
-    value.map_or("–".to_owned(), |value| format!("{value:.2}"))
+    value.map_or("–".to_owned(), |value| super::number(value, 2))
 }
 
 fn interval(value: Option<Interval>) -> String {
-    value.map_or(String::new(), |value| format!("[{:.2}, {:.2}]", value.low, value.high))
+    value.map_or(String::new(), |value| format!("[{}, {}]", super::number(value.low, 2), super::number(value.high, 2)))
 }

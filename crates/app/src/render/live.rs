@@ -10,6 +10,7 @@ use super::{
     progress_lines::{ProgressLines, held},
     visible_line,
 };
+use crate::environment::Watched;
 use lab::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -29,13 +30,13 @@ pub struct LiveTable {
 
 impl LiveTable {
     /// Starts drawing.
-    pub fn start(progress: Progress, terminal: bool) -> Self {
+    pub fn start(progress: Progress, watched: Watched) -> Self {
         let (stop, mut stopped) = oneshot::channel();
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(REDRAW);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
             let (told, behind) = (ProgressLines::default(), BTreeSet::new());
-            let mut drawer = Drawer { terminal, started: Instant::now(), lines: 0, told, behind };
+            let mut drawer = Drawer { watched, started: Instant::now(), lines: 0, told, behind };
             loop {
                 let last = tokio::select! {
                     _ = ticks.tick() => false,
@@ -58,7 +59,7 @@ impl LiveTable {
 }
 
 struct Drawer {
-    terminal: bool,
+    watched: Watched,
     started: Instant,
     /// The number of lines drawn last time, which are drawn over.
     lines: usize,
@@ -77,7 +78,10 @@ impl Drawer {
         last: bool,
     ) {
         let mut text = String::new();
-        if self.terminal {
+        if self.watched == Watched::Not {
+            return;
+        }
+        if self.watched == Watched::Terminal {
             if self.lines > 0 {
                 let _ = write!(text, "\x1b[{}A", self.lines);
             }

@@ -31,12 +31,12 @@ pub use leaderboard::{Layout, leaderboard, trial};
 pub use live::LiveTable;
 pub use live_answer::LiveAnswer;
 pub use noise::noise;
-pub use plan::{inputs, plan};
+pub use plan::{estimate, inputs, plan};
 pub use pull::PullBars;
 pub use question::{answered, means, question, sources};
 pub use report::{plot, report};
 pub use scores::{scores, scoring};
-pub use store::{ByteBar, copied, inventory, litter, verified};
+pub use store::{ByteBar, copied, inventory, litter, to_copy, verified};
 pub use visible::{visible, visible_json, visible_line};
 
 pub use lab::board::count;
@@ -50,13 +50,27 @@ const STYLE: TableStyle = TableStyle::new()
     .header_separator(LineStyle::none().fill('─').junction('─'))
     .bottom_border(LineStyle::none().fill('─').junction('─'));
 
-/// A table with the given header; columns from `first_number` on hold numbers.
 /// What a trial is made of: what it has on each axis; what it has not is left out.
 fn combination(labels: &BTreeMap<String, String>) -> String {
     let there = labels.iter().filter(|(_, label)| *label != "none");
     there.map(|(axis, label)| format!("{axis} {label}")).collect::<Vec<_>>().join(", ")
 }
 
+/// A number with so many digits behind the point; what rounds to nothing has no
+/// sign.
+fn number(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    let is_nothing = text.chars().all(|character| matches!(character, '-' | '0' | '.'));
+    if is_nothing { text.trim_start_matches('-').to_owned() } else { text }
+}
+
+/// A difference, with its sign.
+fn difference_of(value: f64, digits: usize) -> String {
+    let text = number(value, digits);
+    if text.starts_with('-') { text } else { format!("+{text}") }
+}
+
+/// A table with the given header; columns from `first_number` on hold numbers.
 fn table(header: &[&str], first_number: usize) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_content_arrangement(ContentArrangement::Disabled);
@@ -67,4 +81,18 @@ fn table(header: &[&str], first_number: usize) -> Table {
 fn aligned(text: impl ToString, number: bool) -> Cell {
     let cell = Cell::new(text.to_string());
     if number { cell.set_alignment(CellAlignment::Right) } else { cell }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounds_to_nothing_has_no_sign() {
+        assert_eq!(
+            (number(-0.0004, 3), number(-0.0, 2), number(-0.0006, 3)),
+            ("0.000".into(), "0.00".into(), "-0.001".into())
+        );
+        assert_eq!((difference_of(-0.0004, 3), difference_of(0.25, 2)), ("+0.000".into(), "+0.25".into()));
+    }
 }

@@ -117,11 +117,11 @@ fn time(summary: &PlanSummary) -> String {
     }
 }
 
-/// What it should cost, beside the budget. Nothing where nothing is paid and
-/// nothing is limited.
-pub(super) fn estimate(cost: &CostEstimate) -> String {
+/// The calls, what they should cost, and the budget. Nothing where nothing is
+/// asked.
+pub fn estimate(cost: &CostEstimate) -> String {
     let mut text = String::new();
-    if cost.models.is_empty() || (cost.cost_usd == Some(0.0) && cost.budget.is_empty()) {
+    if cost.models.is_empty() {
         return text;
     }
     text.push_str("\nmodel calls to make, roughly and at most:");
@@ -139,6 +139,9 @@ pub(super) fn estimate(cost: &CostEstimate) -> String {
             count(model.prompt_tokens as usize),
             count(model.completion_tokens as usize)
         );
+    }
+    if cost.cost_usd == Some(0.0) && cost.budget.is_empty() {
+        return text;
     }
     let total = cost.cost_usd.map_or_else(
         || "the cost is not known".to_owned(),

@@ -1,21 +1,27 @@
 //! Progress bars for downloads.
 
 use super::visible_line;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use crate::environment::Watched;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use models::PullEvent;
 use std::sync::{Mutex, PoisonError};
 
 /// A bar for the file that is being pulled, and lines for what happened.
 pub struct PullBars {
     name: String,
+    watched: Watched,
     all: MultiProgress,
     bar: Mutex<ProgressBar>,
 }
 
 impl PullBars {
     /// Bars for one model.
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), all: MultiProgress::new(), bar: Mutex::new(ProgressBar::hidden()) }
+    pub fn new(name: &str, watched: Watched) -> Self {
+        let all = MultiProgress::new();
+        if watched == Watched::Not {
+            all.set_draw_target(ProgressDrawTarget::hidden());
+        }
+        Self { name: name.to_owned(), watched, all, bar: Mutex::new(ProgressBar::hidden()) }
     }
 
     fn bar(&self) -> ProgressBar {
@@ -24,6 +30,9 @@ impl PullBars {
 
     fn say(&self, text: &str) {
         let text = visible_line(text);
+        if self.watched == Watched::Not {
+            return;
+        }
         if self.all.is_hidden() {
             use std::io::Write;
             let _ = writeln!(std::io::stderr(), "{}: {text}", self.name);

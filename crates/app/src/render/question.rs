@@ -46,7 +46,7 @@ fn holds_evidence(passage: &Passage, golden: &eval::Question) -> bool {
 /// A trial's means, with the number of questions that they are of.
 pub fn means(trial: &TrialResult) -> String {
     let of = |(name, summary): (&String, &Summary)| {
-        let mean = summary.mean.map_or_else(|| "–".to_owned(), |mean| format!("{:.3}", mean + 0.0));
+        let mean = summary.mean.map_or_else(|| "–".to_owned(), |mean| super::number(mean, 3));
         format!("{name} {mean} (n = {} of {})", summary.n_scored, summary.n_total)
     };
     let means: Vec<String> = trial.metrics.iter().map(of).collect();
@@ -93,7 +93,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
     let _ = write!(text, "\nscores:");
     for (name, scored) in &result.scores {
         match &scored.score {
-            Score::Value(value) => _ = write!(text, "\n  {name:20} {:.3}", value + 0.0),
+            Score::Value(value) => _ = write!(text, "\n  {name:20} {}", super::number(*value, 3)),
             Score::Missing(missing) => _ = write!(text, "\n  {name:20} – {missing}"),
         }
     }

@@ -1,6 +1,6 @@
 //! What scoring a file will ask, and what it found, for people.
 
-use super::{aligned, count, plan::estimate, table};
+use super::{aligned, count, number, plan::estimate, table};
 use lab::{CostEstimate, MetricScores, ScoreResults, Scoring};
 use std::fmt::Write;
 
@@ -22,8 +22,10 @@ pub fn scores(results: &ScoreResults) -> String {
     for metric in &results.metrics {
         let MetricScores { name, judged, higher_is_better, summary, missing, .. } = metric;
         let mean = match (summary.mean, summary.low, summary.high) {
-            (Some(mean), Some(low), Some(high)) => format!("{mean:.3} [{low:.3}, {high:.3}]"),
-            (Some(mean), ..) => format!("{mean:.3}"),
+            (Some(mean), Some(low), Some(high)) => {
+                format!("{} [{}, {}]", number(mean, 3), number(low, 3), number(high, 3))
+            }
+            (Some(mean), ..) => number(mean, 3),
             _ => "–".to_owned(),
         };
         let missing: Vec<String> =

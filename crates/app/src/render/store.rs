@@ -1,11 +1,12 @@
 //! Stores for people.
 
 use super::{aligned, count, table};
+use crate::environment::Watched;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fmt::Write;
 use store::{
     Location,
-    upkeep::{Amount, Copied, Inventory, Litter, Verified},
+    upkeep::{Amount, Copied, Inventory, Litter, ToCopy, Verified},
 };
 
 /// Damaged or different objects that are named one by one.
@@ -16,8 +17,8 @@ pub struct ByteBar(ProgressBar);
 
 impl ByteBar {
     /// A bar at its beginning.
-    pub fn start(watched: bool) -> Self {
-        let bar = if watched { ProgressBar::new(0) } else { ProgressBar::hidden() };
+    pub fn start(watched: Watched) -> Self {
+        let bar = if watched == Watched::Terminal { ProgressBar::new(0) } else { ProgressBar::hidden() };
         let template = "{bar:30} {bytes:>11}/{total_bytes:<11} {bytes_per_sec:>12} {eta:>4}";
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
@@ -110,8 +111,18 @@ pub fn litter(litter: &Litter, removed: bool) -> String {
     );
     match removed {
         true => format!("removed {parts}"),
-        false => format!("would remove {parts}\nnothing was done: add --yes to do it"),
+        false => format!("would remove {parts}\nnothing was done: --yes does it"),
     }
+}
+
+/// What would be copied.
+pub fn to_copy(to: &str, told: &ToCopy) -> String {
+    let mut text = format!("{to}: would write {}, {} are there already", amount(told.missing), amount(told.there));
+    text.push_str("\nmodel calls in the journal file of a folder are copied besides, those that are missing there");
+    for name in told.different.iter().take(NAMED) {
+        let _ = write!(text, "\nwould be left as it is: {name} has another size there");
+    }
+    text
 }
 
 /// What was copied.

@@ -58,7 +58,7 @@ fn a_csv_of_questions_stays_one_and_its_columns_are_named_before_anything_runs()
         .run(&["golden", "import", "golden.csv", "--output", "other.parquet"])
         .refused_with(&["other.parquet", ".jsonl or .csv"]);
     workspace
-        .run(&["golden", "export", "golden.csv", "--to", "other.csv"])
+        .run(&["golden", "export", "golden.csv", "--output", "other.csv"])
         .refused_with(&["other.csv is there already"]);
 }
 

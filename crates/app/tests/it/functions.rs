@@ -17,7 +17,7 @@ fn workspace(source: &str, settings: &str) -> Workspace {
 #[test]
 fn one_that_raises_ends_the_run_with_a_code_and_its_traceback() {
     let workspace = workspace("def score(passages):\n    print('so many:', len(passages))\n    return 1 / 0\n", "");
-    let run = workspace.run(&["run", "experiment.toml", "--json"]);
+    let run = workspace.run(&["run", "--json"]);
     assert_eq!(run.code, Some(5), "{}{}", run.out, run.err);
     assert!(run.err.contains("[score, t01] so many: "), "{}", run.err);
     assert!(run.err.contains("the function `score` of own.py: ZeroDivisionError: division by zero (line 3)"));
@@ -30,14 +30,14 @@ fn one_that_raises_ends_the_run_with_a_code_and_its_traceback() {
     assert_eq!((&missing["reason"], &missing["detail"]["kind"]), (&"function_error".into(), &"raised".into()));
     // What a mended function gives is asked for again.
     workspace.write("own.py", "def score(passages):\n    return 1\n");
-    workspace.run(&["run", "experiment.toml"]).succeeds();
+    workspace.run(&["run"]).succeeds();
 }
 
 #[test]
 fn one_that_never_returns_costs_no_more_than_three_of_its_limits() {
     let workspace = workspace("def score(passages):\n    while True:\n        pass\n", ", timeout_seconds = 0.5");
     let began = std::time::Instant::now();
-    let run = workspace.run(&["run", "experiment.toml"]);
+    let run = workspace.run(&["run"]);
     assert!(began.elapsed().as_secs() < 60);
     assert_eq!(run.code, Some(5), "{}", run.err);
     assert!(run.err.contains("did not return within 0.5 s for t01"), "{}", run.err);
@@ -49,7 +49,7 @@ fn it_runs_in_the_virtual_environment_that_is_active() {
     let folder = workspace.file("environment");
     let made = std::process::Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(&folder).status();
     assert!(made.unwrap().success());
-    let run = workspace.command(&["run", "experiment.toml"]).env("VIRTUAL_ENV", &folder).output().unwrap();
+    let run = workspace.command(&["run"]).env("VIRTUAL_ENV", &folder).output().unwrap();
     let told = String::from_utf8(run.stderr).unwrap();
     assert!(told.contains(&format!("[score, t01] in {}", folder.display())), "{told}");
 }

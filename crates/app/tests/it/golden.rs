@@ -72,8 +72,8 @@ async fn questions_are_generated_once_paid_once_and_never_replaced_unasked() {
     assert_eq!((statistics["with_evidence"].as_u64(), statistics["test"].as_u64()), (Some(3), Some(1)), "{statistics}");
     let asked = endpoint::asked(&server).await.len();
 
-    workspace.run(&GENERATE).refused_with(&["made.jsonl is there already", "--force"]);
-    let again = workspace.run(&with(&["--force", "--test-share", "0.34", "--json"])).succeeds().json();
+    workspace.run(&GENERATE).refused_with(&["made.jsonl is there already", "--yes"]);
+    let again = workspace.run(&with(&["--yes", "--test-share", "0.34", "--json"])).succeeds().json();
     assert_eq!(endpoint::asked(&server).await.len(), asked, "what was answered is not paid again");
     assert_eq!(again["manifest"]["previous"], made["manifest"]["version"]);
     let shown = workspace.run(&["run"]).succeeds().out;
@@ -120,7 +120,7 @@ async fn evidence_is_found_again_after_documents_changed_and_what_is_lost_is_tol
         "documents/bees.txt",
         "Nothing of the old text is left in this file, which is about mice and their holes.",
     );
-    let lost = workspace.run(&["golden", "anchor"]).ends_with(3).out;
+    let lost = workspace.run(&["golden", "anchor", "--dry-run"]).ends_with(3).out;
     assert!(lost.contains("bees.txt") && lost.contains("2 of 3 quotes found"), "{lost}");
 }
 
@@ -129,12 +129,12 @@ async fn what_is_exported_is_imported_again() {
     let (workspace, _server) = workspace().await;
     workspace.run(&GENERATE).succeeds();
     for (columns, name) in [("ragas", "ragas.csv"), ("dream", "out/dream.jsonl"), ("reverie", "all.csv")] {
-        workspace.run(&["golden", "export", "made.jsonl", "--columns", columns, "--to", name]).succeeds();
+        workspace.run(&["golden", "export", "made.jsonl", "--columns", columns, "--output", name]).succeeds();
         let read = workspace.run(&["golden", "import", name, "--output", &format!("{columns}.jsonl")]).succeeds();
         assert!(read.out.contains("3 questions"), "{}", read.out);
     }
     workspace.run(&["golden", "diff", "made.jsonl", "reverie.jsonl"]).succeeds();
-    workspace.run(&["golden", "export", "made.jsonl", "--columns", "ragas", "--to", "set.parquet"]).succeeds();
+    workspace.run(&["golden", "export", "made.jsonl", "--columns", "ragas", "--output", "set.parquet"]).succeeds();
     assert!(std::fs::read(workspace.file("set.parquet")).unwrap().starts_with(b"PAR1"));
-    workspace.run(&["golden", "export", "made.jsonl", "--to", "set.txt"]).refused_with(&["tells no format"]);
+    workspace.run(&["golden", "export", "made.jsonl", "--output", "set.txt"]).refused_with(&["tells no format"]);
 }

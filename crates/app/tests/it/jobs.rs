@@ -110,7 +110,7 @@ fn workspace(metrics: &str) -> Workspace {
 async fn the_result_of_a_job_is_alone_on_standard_output() {
     let (cluster, server) = Cluster::start().await;
     let workspace = workspace("\"recall\"");
-    let run = workspace.run(&["run", "experiment.toml", "--address", &server.uri(), "--json"]);
+    let run = workspace.run(&["run", "--address", &server.uri(), "--json"]);
     assert_eq!(run.code, Some(0), "{}{}", run.out, run.err);
     let results: Value = serde_json::from_str(&run.out).unwrap();
     assert_eq!(results["experiment"], "animals");
@@ -118,7 +118,7 @@ async fn the_result_of_a_job_is_alone_on_standard_output() {
     let mark = cluster.state.lock().unwrap().submitted["runtime_env"]["env_vars"]["REVERIE_RESULT_MARK"].clone();
     assert!(!run.err.contains(mark.as_str().unwrap()), "{}", run.err);
     // The same is in the shared store.
-    let here = workspace.run(&["leaderboard", "experiment.toml", "--json"]);
+    let here = workspace.run(&["leaderboard", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&here.out).unwrap()["trials"], results["trials"]);
 }
 
@@ -127,7 +127,7 @@ async fn a_job_ends_with_the_code_of_its_run_and_shows_what_it_found() {
     let (_cluster, server) = Cluster::start().await;
     let workspace = workspace("\"recall\", { python = { name = \"broken\", file = \"own.py\" } }");
     workspace.write("own.py", "def score(passages):\n    return passages.oats\n");
-    let run = workspace.run(&["run", "experiment.toml", "--address", &server.uri()]);
+    let run = workspace.run(&["run", "--address", &server.uri()]);
     assert_eq!(run.code, Some(5), "{}{}", run.out, run.err);
     assert!(run.out.contains("recall") && !run.out.contains("a node says"), "{}", run.out);
     assert!(run.err.contains("AttributeError") && run.err.contains("return passages.oats"), "{}", run.err);
@@ -136,7 +136,7 @@ async fn a_job_ends_with_the_code_of_its_run_and_shows_what_it_found() {
 #[test]
 fn an_engine_that_contradicts_the_address_is_refused_before_anything_runs() {
     let workspace = workspace("\"recall\"");
-    let run = workspace.run(&["run", "experiment.toml", "--engine", "local", "--address", "head:6379"]);
+    let run = workspace.run(&["run", "--engine", "local", "--address", "head:6379"]);
     assert_eq!(run.code, Some(2), "{}", run.err);
     assert!(run.err.contains("leave one of them out"), "{}", run.err);
     assert!(!workspace.file("store").exists());

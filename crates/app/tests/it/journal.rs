@@ -66,7 +66,7 @@ async fn a_damaged_answer_is_named_and_asked_again_by_the_next_run() {
     assert_eq!(found["damaged"][0]["key"].as_str().unwrap().len(), 64);
     let told = workspace.run(&["journal", "verify"]).ends_with(1);
     assert!(told.out.contains("damaged: ") && told.out.contains("the next run asks for them again"), "{}", told.out);
-    let dry = workspace.run(&["journal", "gc"]).succeeds();
+    let dry = workspace.run(&["journal", "gc", "--dry-run"]).succeeds();
     assert!(dry.out.contains("would take out 0 answers and 1 damaged") && dry.out.contains("--yes"), "{}", dry.out);
 
     workspace.forget_artifacts();
@@ -93,7 +93,7 @@ async fn a_journal_that_was_cut_off_stops_the_run_until_it_is_mended() {
     assert!(stopped.err.contains("is damaged") && stopped.err.contains("journal gc --yes"), "{}", stopped.err);
     let found = workspace.run(&["journal", "verify"]).ends_with(1);
     assert!(found.out.contains("damaged: the file"), "{}", found.out);
-    let dry = workspace.run(&["journal", "gc"]).ends_with(1);
+    let dry = workspace.run(&["journal", "gc", "--dry-run"]).ends_with(1);
     assert!(dry.err.contains("with --yes a new journal is built"), "{}", dry.err);
     let salvaged = workspace.run(&["journal", "gc", "--yes", "--json"]).succeeds().json();
     let kept = salvaged["salvaged"]["kept"].as_u64().unwrap();
@@ -116,7 +116,7 @@ async fn answers_of_an_age_or_a_model_are_taken_out_only_when_told_so() {
     let nothing = workspace.run(&["journal", "gc", "--older-than", "1d", "--yes"]).succeeds();
     assert!(nothing.out.contains("there is nothing to take out"), "{}", nothing.out);
     workspace.run(&["journal", "gc", "--model", "other", "--yes"]).succeeds();
-    let dry = workspace.run(&["journal", "gc", "--model", "m"]).succeeds();
+    let dry = workspace.run(&["journal", "gc", "--model", "m", "--dry-run"]).succeeds();
     assert!(dry.out.contains("would take out 4 answers") && dry.out.contains("costs $0.2480"), "{}", dry.out);
     assert_eq!(entries(), Some(4));
     let swept = workspace.run(&["journal", "gc", "--model", "m", "--older-than", "0s", "--yes", "--json"]);

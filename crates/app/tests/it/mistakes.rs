@@ -106,5 +106,5 @@ fn an_empty_corpus_is_refused() {
 #[test]
 fn an_unknown_experiment_file_says_how_to_make_one() {
     let workspace = Workspace::new();
-    workspace.run(&["run", "none.toml"]).refused_with(&["none.toml", "reverie init"]);
+    workspace.run(&["run", "-f", "none.toml"]).refused_with(&["none.toml", "reverie init"]);
 }

@@ -88,14 +88,13 @@ async fn answers_of_another_system_are_scored_and_paid_once_whatever_the_format(
     workspace.write("a.csv", csv(&rows()));
     workspace.write("a.parquet", parquet(&rows()));
 
-    let plan = workspace.run(&["score", "a.jsonl", "--config", "scoring.toml", "--plan"]).succeeds();
+    let plan = workspace.run(&["score", "a.jsonl", "-f", "scoring.toml", "--dry-run"]).succeeds();
     assert!(plan.out.contains("3 answers, scored by faithfulness, token_f1 (2 of 3 rows), abstention"), "{}", plan.out);
     assert!(plan.out.contains("estimated cost: about $"), "{}", plan.out);
     assert!(endpoint::asked(&server).await.is_empty(), "a plan spends nothing");
 
-    let first = workspace
-        .run(&["score", "a.jsonl", "--config", "scoring.toml", "--json", "--output", "scores.jsonl"])
-        .succeeds();
+    let first =
+        workspace.run(&["score", "a.jsonl", "-f", "scoring.toml", "--json", "--output", "scores.jsonl"]).succeeds();
     assert!(first.err.contains("estimated cost: about $"), "{}", first.err);
     let results = first.json();
     let faithfulness = metric(&results, "faithfulness");
@@ -118,12 +117,12 @@ async fn answers_of_another_system_are_scored_and_paid_once_whatever_the_format(
     assert!(third["scores"]["token_f1"]["reason"].as_str().unwrap().contains("unanswerable"), "{third}");
 
     for file in ["a.csv", "a.parquet"] {
-        let again = workspace.run(&["score", file, "--config", "scoring.toml", "--json"]).succeeds().json();
+        let again = workspace.run(&["score", file, "-f", "scoring.toml", "--json"]).succeeds().json();
         assert_eq!(again["metrics"], results["metrics"], "{file}");
     }
     assert_eq!(endpoint::asked(&server).await.len(), calls, "what is in the journal is not paid again");
 
-    let table = workspace.run(&["score", "a.csv", "--config", "scoring.toml", "--output", "scores.csv"]).succeeds();
+    let table = workspace.run(&["score", "a.csv", "-f", "scoring.toml", "--output", "scores.csv"]).succeeds();
     for part in ["faithfulness*", "0.750 [", "2 of 3", "1 not applicable", "judged by gpt, not qualified"] {
         assert!(table.out.contains(part), "`{part}` is not in {}", table.out);
     }
@@ -137,7 +136,7 @@ async fn all_bad_rows_are_told_with_their_lines_before_any_call() {
     let server = endpoint::start_with(Words).await;
     let workspace = Workspace::new();
     config(&workspace, &server, METRICS);
-    let score = |file: &str| workspace.run(&["score", file, "--config", "scoring.toml"]);
+    let score = |file: &str| workspace.run(&["score", file, "-f", "scoring.toml"]);
     workspace.write(
         "bad.jsonl",
         "{\"question\": \"Why?\", \"answer\": \"So.\", \"contexts\": [\"a\"]}\n{\"question\": \"\", \"answer\": \"So.\"}\n{broken\n{\"question\": \"Who?\", \"answer\": [\"He\"]}\n",
@@ -161,10 +160,10 @@ async fn of_three_judges_the_majority_decides_and_each_is_paid() {
     let workspace = Workspace::new();
     config(&workspace, &server, METRICS);
     workspace.write("a.jsonl", jsonl(&rows()[..2]));
-    let one = ["score", "a.jsonl", "--config", "scoring.toml", "--metric", "faithfulness", "--json"];
+    let one = ["score", "a.jsonl", "-f", "scoring.toml", "--metric", "faithfulness", "--json"];
     let three = [&one[..], &["--judge", "gpt", "--judge", "other", "--judge", "third"]].concat();
     let estimate = |arguments: &[&str]| {
-        let plan = workspace.run(&[arguments, &["--plan"]].concat()).succeeds().json();
+        let plan = workspace.run(&[arguments, &["--dry-run"]].concat()).succeeds().json();
         plan["cost"]["calls"].as_u64().unwrap()
     };
     assert_eq!((estimate(&one), estimate(&three)), (10, 26), "one writes the statements, three vote on four");
@@ -186,7 +185,7 @@ async fn a_budget_ends_scoring_with_what_was_paid_and_more_money_goes_on() {
         workspace.run(&[
             "score",
             "a.jsonl",
-            "--config",
+            "-f",
             "scoring.toml",
             "--metric",
             "faithfulness",

@@ -73,9 +73,9 @@ async fn with_corpus_questions_and_store_on_s3_nothing_else_is_different() {
         bucket.put(&format!("documents/{name}"), text).await.unwrap();
     }
     let golden = "s3://bucket/golden/golden.csv";
-    let told = run(&server, &workspace, &["golden", "export", "golden.jsonl", "--to", golden]).succeeds();
+    let told = run(&server, &workspace, &["golden", "export", "golden.jsonl", "--output", golden]).succeeds();
     assert!(told.out.contains("4 questions"), "{}", told.out);
-    let again = run(&server, &workspace, &["golden", "export", "golden.jsonl", "--to", golden]).ends_with(1);
+    let again = run(&server, &workspace, &["golden", "export", "golden.jsonl", "--output", golden]).ends_with(1);
     assert!(again.err.contains("is there already"), "{}", again.err);
     bucket.put("golden/golden.jsonl", std::fs::read(workspace.file("golden.jsonl")).unwrap()).await.unwrap();
     for file in ["documents/otters.md", "documents/owls.txt", "documents/whales.html", "golden.jsonl"] {
@@ -247,14 +247,17 @@ async fn a_store_is_counted_checked_swept_and_copied() {
     let before = names(&there).await;
     there.put("artifacts/aa/nobody.parquet", "PAR1").await.unwrap();
     there.put("partial/old/1-x.parquet", "PAR1").await.unwrap();
-    assert!(verb(&["gc"]).succeeds().out.contains("there is nothing to remove"), "nothing is older than a week");
-    let dry = verb(&["gc", "--unused", "--older-than", "0s"]).succeeds();
+    assert!(
+        verb(&["gc", "--dry-run"]).succeeds().out.contains("there is nothing to remove"),
+        "nothing is older than a week"
+    );
+    let dry = verb(&["gc", "--unused", "--older-than", "0s", "--dry-run"]).succeeds();
     assert!(dry.out.contains("would remove 2 objects") && dry.out.contains("--yes"), "{}", dry.out);
     let swept = verb(&["gc", "--unused", "--keep-plan", "experiment.toml", "--older-than", "0s", "--yes", "--json"]);
     let swept = swept.succeeds().json();
     assert_eq!((&swept["unused"][0], &swept["removed"]), (&"artifacts/aa/nobody.parquet".into(), &true.into()));
     assert_eq!(names(&there).await, before);
-    let told = verb(&["gc", "--keep", "another", "--older-than", "0s"]).ends_with(1);
+    let told = verb(&["gc", "--keep", "another", "--older-than", "0s", "--dry-run"]).ends_with(1);
     assert!(told.err.contains("no such finished run"), "{}", told.err);
     assert_eq!(run(&server, &workspace, &["run", "--json"]).succeeds().json()["executed"], 0);
     verb(&["stats", "nothing-here"]).refused_with(&["there is no store at nothing-here"]);

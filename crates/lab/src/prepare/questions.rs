@@ -44,7 +44,7 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
             Some(_) if !is_url => return Ok(Imported { dataset: None, ignored: Vec::new() }),
             Some(_) => mistakes.push(format!(
                 "dataset.path: there is no {shown}, and questions are generated into files only: give a path, then \
-                 `reverie golden export FILE --to {shown}`"
+                 `reverie golden export FILE --output {shown}`"
             )),
             None => mistakes.push(format!(
                 "dataset.path: {shown} does not exist; write golden questions there, or add `generate = {{ size = 20, model = \"…\" }}` under [dataset]"
@@ -57,7 +57,10 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
             mistakes.push(format!("dataset.path: {shown} holds no question"));
             Ok(Imported::nothing())
         }
-        Ok(file) => Ok(Imported { dataset: Some(file.dataset), ignored: file.ignored }),
+        Ok(DatasetFile { mut dataset, ignored, .. }) => {
+            dataset.questions.truncate(spec.limit.unwrap_or(usize::MAX));
+            Ok(Imported { dataset: Some(dataset), ignored })
+        }
         Err(errors) => {
             mistakes.extend(errors.iter().map(|error| format!("{shown}: {error}")));
             Ok(Imported::nothing())
@@ -120,7 +123,9 @@ async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Questi
     let passages = corpus.passages().await?;
     let mut golden = generate_golden(session, corpus, &passages, generate, |_| {}).await?;
     golden.write(&session.experiment.path(&spec.path), false)?;
-    Ok(golden.generated.dataset.questions)
+    let mut questions = golden.generated.dataset.questions;
+    questions.truncate(spec.limit.unwrap_or(usize::MAX));
+    Ok(questions)
 }
 
 /// What the documents are, in numbers.

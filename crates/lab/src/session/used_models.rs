@@ -31,13 +31,16 @@ pub(crate) async fn identities(session: &Session, mistakes: &mut Vec<String>) ->
     identities
 }
 
+/// What a model that the experiment does not have is told with.
+pub(crate) fn unknown_model(name: &str) -> String {
+    format!("there is no model `{name}` in the experiment file: add [models.{name}]")
+}
+
 /// Whether a model of an experiment, the session's or that of a run, can be
 /// used, as far as that can be told without asking it.
 pub(crate) async fn ready(session: &Session, experiment: &Experiment, name: &str) -> Result<(), Error> {
     let Some(config) = experiment.models.get(name) else {
-        return Err(Error::Refused(vec![format!(
-            "there is no model `{name}` in the experiment file: add [models.{name}]"
-        )]));
+        return Err(Error::Refused(vec![unknown_model(name)]));
     };
     Ok(config.ready(session.context()).await?)
 }

@@ -3,13 +3,16 @@
 mod budget;
 mod engine;
 mod evaluate;
+mod overrides;
 mod reader;
 mod resolve;
 mod scoring;
 mod shown;
 mod track;
+mod wording;
 
 pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
+pub use overrides::Override;
 pub use reader::SpecError;
 pub(crate) use reader::nearest;
 pub use scoring::{Choice, ScoringSpec};
@@ -52,6 +55,10 @@ pub struct DatasetSpec {
     /// Generate the file if it is not there.
     #[serde(default)]
     pub generate: Option<GenerateSpec>,
+    /// Only this many questions, in file order, as if the file had no more.
+    /// Default all.
+    #[serde(default)]
+    pub limit: Option<usize>,
 }
 
 /// How to generate questions: the model, and whatever
@@ -122,7 +129,8 @@ pub struct Experiment {
     pub engine: EngineSpec,
     /// Where runs are shown, besides the run's folder.
     pub track: Vec<TrackerConfig>,
-    /// The file's text, kept with the run.
+    /// The file's text, kept with the run; the resolved experiment where parts
+    /// of the file were replaced.
     pub text: String,
 }
 
@@ -142,7 +150,20 @@ impl Experiment {
     /// # Errors
     /// All mistakes, in the order of the file.
     pub fn parse(text: &str, base: impl Into<PathBuf>) -> Result<Self, Vec<SpecError>> {
-        resolve::resolve(text, base.into())
+        Self::parse_with(text, base, &[])
+    }
+
+    /// Reads and checks an experiment file's text of which parts are replaced.
+    ///
+    /// # Errors
+    /// All mistakes, in the order of the file, then those of the replacements.
+    pub fn parse_with(text: &str, base: impl Into<PathBuf>, overrides: &[Override]) -> Result<Self, Vec<SpecError>> {
+        let mut experiment = resolve::resolve(text, base.into(), overrides)?;
+        if !overrides.is_empty() {
+            // The file does not say what is run.
+            experiment.text = experiment.portable();
+        }
+        Ok(experiment)
     }
 
     /// The text of an experiment file with the content of this JSON.

@@ -4,6 +4,7 @@
 //! Serde stops at the first mistake. So a value that fails is read again
 //! without the key that failed, until nothing fails or nothing can be removed.
 
+use super::{overrides::Placed, wording};
 use serde::de::DeserializeOwned;
 use std::{collections::BTreeSet, fmt, ops::Range};
 use toml::{
@@ -11,7 +12,7 @@ use toml::{
     de::{DeTable, DeValue, ValueDeserializer},
 };
 
-/// One mistake in an experiment file.
+/// One mistake in an experiment file, or in what replaces a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecError {
     /// Counted from 1.
@@ -22,23 +23,39 @@ pub struct SpecError {
     pub message: String,
     /// The line as it stands in the file.
     pub source_line: String,
+    /// The key that has the mistake, such as `space.chunker[1].sentence`.
+    pub key: Option<String>,
+    /// Where the mistake stands if not in the file, such as `--set store`.
+    pub place: Option<String>,
 }
 
 impl fmt::Display for SpecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+        match &self.place {
+            Some(place) => write!(f, "{place}: {}", self.message),
+            None => write!(f, "{}:{}: {}", self.line, self.column, self.message),
+        }
     }
 }
 
-/// A file being read: its text and the mistakes found so far.
+/// A file being read: its text, what replaces parts of it, and the mistakes
+/// found so far.
 pub(super) struct Reader<'a> {
     text: &'a str,
+    placed: &'a [Placed],
+    /// The whole file, to name the keys of mistakes by their places.
+    root: DeTable<'a>,
     errors: Vec<(usize, String)>,
 }
 
 impl<'a> Reader<'a> {
     pub(super) fn new(text: &'a str) -> Self {
-        Self { text, errors: Vec::new() }
+        Self::with(text, &[])
+    }
+
+    /// A reader of a file of which parts are replaced.
+    pub(super) fn with(text: &'a str, placed: &'a [Placed]) -> Self {
+        Self { text, placed, root: DeTable::new(), errors: Vec::new() }
     }
 
     /// Notes a mistake at a byte of the file.
@@ -52,21 +69,47 @@ impl<'a> Reader<'a> {
     /// All mistakes in the order of the file.
     pub(super) fn finish(mut self) -> Vec<SpecError> {
         self.errors.sort();
-        let text = self.text;
-        self.errors.into_iter().map(|(at, message)| locate(text, at, message)).collect()
+        let Self { text, placed, root, errors } = self;
+        let located = errors.into_iter().map(|(at, message)| {
+            // The start of the file is also the place of what is missing in it.
+            let key = key_at(&root, at).filter(|key| at > 0 || message.starts_with(key));
+            let found = placed.iter().rev().find(|placed| placed.start <= at);
+            let (text, at) = found.map_or((text, at), |placed| (placed.typed.as_str(), at - placed.start));
+            SpecError { key, place: found.map(|placed| placed.place.clone()), ..locate(text, at, message) }
+        });
+        located.collect()
     }
 
     pub(super) fn is_clean(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// The whole file as a table; syntax errors are noted.
+    /// The whole file as a table, with what replaces parts of it; syntax errors
+    /// are noted.
     pub(super) fn parse(&mut self) -> Option<DeTable<'a>> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
-        for error in &errors {
-            self.error(error.span().map_or(0, |span| span.start), error.message().to_owned());
+        let is_unclosed = errors.iter().any(|error| error.message().starts_with("unclosed "));
+        for error in in_order(&errors) {
+            let at = error.span().map_or(0, |span| span.start);
+            // What follows a bracket that is never closed is read as part of
+            // its list, and gives mistakes that are none.
+            if let Some(opened) = open_bracket(self.text, at).filter(|_| is_unclosed) {
+                self.error(opened, "this bracket is never closed");
+                break;
+            }
+            self.error(at, error.message().to_owned());
         }
-        errors.is_empty().then(|| table.into_inner())
+        if !errors.is_empty() {
+            return None;
+        }
+        let mut table = table.into_inner();
+        for placed in self.placed {
+            if let Err((at, message)) = placed.apply(&mut table) {
+                self.error(at, message);
+            }
+        }
+        self.root = table.clone();
+        Some(table)
     }
 
     /// Reads one value as `T`, noting every mistake in it.
@@ -89,7 +132,7 @@ impl<'a> Reader<'a> {
                     let span = error.span().unwrap_or_else(|| value.span());
                     let message = error.message();
                     let hint = suggestion(message).map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-                    self.error(span.start, format!("{path}: {message}{hint}"));
+                    self.error(span.start, format!("{path}: {}{hint}", wording::plain(message)));
                     match remove_at(&mut value, &span) {
                         Some(key) => _ = removed.insert(key),
                         None => return None,
@@ -107,10 +150,9 @@ fn remove_at<'a>(value: &mut Spanned<DeValue<'a>>, span: &Range<usize>) -> Optio
         DeValue::Table(table) => {
             let found = table.iter().find_map(|(key, value)| {
                 let name = key.get_ref().to_string();
-                (key.span() == *span).then(|| (name.clone(), true)).or_else(|| {
-                    let inside = value.span().start <= span.start && span.end <= value.span().end;
-                    inside.then_some((name, value.span() == *span))
-                })
+                (key.span() == *span)
+                    .then(|| (name.clone(), true))
+                    .or_else(|| holds(value, span).then_some((name, value.span() == *span)))
             });
             let (name, here) = found?;
             if !here
@@ -124,7 +166,7 @@ fn remove_at<'a>(value: &mut Spanned<DeValue<'a>>, span: &Range<usize>) -> Optio
         }
         DeValue::Array(items) => {
             let mut kept: Vec<Spanned<DeValue<'a>>> = items.iter().cloned().collect();
-            let i = kept.iter().position(|item| item.span().start <= span.start && span.end <= item.span().end)?;
+            let i = kept.iter().position(|item| holds(item, span))?;
             let removed = remove_at(&mut kept[i], span).unwrap_or_else(|| {
                 kept.remove(i);
                 String::new()
@@ -134,6 +176,71 @@ fn remove_at<'a>(value: &mut Spanned<DeValue<'a>>, span: &Range<usize>) -> Optio
         }
         _ => None,
     }
+}
+
+/// Whether a value, or anything in it, stands around this span. What replaces a
+/// part of a table does not stand where the table does.
+fn holds(value: &Spanned<DeValue<'_>>, span: &Range<usize>) -> bool {
+    let around = |outer: Range<usize>| outer.start <= span.start && span.end <= outer.end;
+    let inside = || match value.get_ref() {
+        DeValue::Table(table) => table.iter().any(|(key, value)| around(key.span()) || holds(value, span)),
+        DeValue::Array(items) => items.iter().any(|item| holds(item, span)),
+        _ => false,
+    };
+    around(value.span()) || inside()
+}
+
+/// The path of the innermost key that stands at a byte, or whose value does.
+fn key_at(table: &DeTable<'_>, at: usize) -> Option<String> {
+    // A value that holds nothing more has its own length.
+    let span = at..at;
+    let is_key = |key: Range<usize>| key.start <= at && at < key.end;
+    let (key, value) = table
+        .iter()
+        .find(|(key, _)| is_key(key.span()))
+        .or_else(|| table.iter().find(|(_, value)| holds(value, &span)))?;
+    let name = key.get_ref();
+    let rest = if is_key(key.span()) { None } else { path_in(value, at) };
+    Some(format!("{name}{}", rest.unwrap_or_default()))
+}
+
+fn path_in(value: &Spanned<DeValue<'_>>, at: usize) -> Option<String> {
+    match value.get_ref() {
+        DeValue::Table(table) => Some(format!(".{}", key_at(table, at)?)),
+        DeValue::Array(items) => {
+            let (i, item) = items.iter().enumerate().find(|(_, item)| holds(item, &(at..at)))?;
+            Some(format!("[{i}]{}", path_in(item, at).unwrap_or_default()))
+        }
+        _ => None,
+    }
+}
+
+/// The innermost bracket that is still open at a byte, outside of texts and
+/// comments.
+fn open_bracket(text: &str, end: usize) -> Option<usize> {
+    let (mut open, mut quote) = (Vec::new(), None);
+    let mut characters = text.char_indices().take_while(|(at, _)| *at < end);
+    while let Some((at, character)) = characters.next() {
+        match (quote, character) {
+            (Some('"'), '\\') => _ = characters.next(),
+            (Some(_), '\n') => quote = None,
+            (Some(mark), _) if character == mark => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(character),
+            (None, '#') => _ = characters.find(|(_, character)| *character == '\n'),
+            (None, '[' | '{') => open.push(at),
+            (None, ']' | '}') => _ = open.pop(),
+            (None, _) => {}
+        }
+    }
+    open.pop()
+}
+
+/// Syntax errors in the order of the file.
+fn in_order(errors: &[toml::de::Error]) -> Vec<&toml::de::Error> {
+    let mut errors: Vec<_> = errors.iter().collect();
+    errors.sort_by_key(|error| error.span().map_or(0, |span| span.start));
+    errors
 }
 
 fn missing_field(message: &str) -> Option<&str> {
@@ -156,7 +263,7 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     candidates
         .into_iter()
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance * 3 <= candidate.chars().count().max(word.chars().count()).max(3))
+        .filter(|(distance, candidate)| *distance * 3 <= candidate.chars().count().max(word.chars().count()))
         .min()
         .map(|(_, candidate)| candidate.to_owned())
 }
@@ -170,6 +277,8 @@ fn locate(text: &str, at: usize, message: String) -> SpecError {
         column: before[line_start..].chars().count() + 1,
         message,
         source_line: text[line_start..].lines().next().unwrap_or_default().to_owned(),
+        key: None,
+        place: None,
     }
 }
 
@@ -210,6 +319,32 @@ mod tests {
     }
 
     #[test]
+    fn mistakes_name_their_keys() {
+        let mut reader = Reader::new("name = 1\n[a]\nb = [{ c = 1 }, { d = { e = 2 } }]\n");
+        reader.parse();
+        let text = reader.text;
+        for (part, key) in
+            [("name", Some("name")), ("= [{ c", None), ("c =", Some("a.b[0].c")), ("2 }", Some("a.b[1].d.e"))]
+        {
+            let at = text.find(part).unwrap();
+            assert_eq!(key_at(&reader.root, at).as_deref().filter(|_| key.is_some()), key, "{part}");
+        }
+        reader.error(0, "`space` is missing");
+        assert_eq!(reader.finish()[0].key, None);
+    }
+
+    #[test]
+    fn a_bracket_that_is_never_closed_is_one_mistake() {
+        let text = "[a]\nsize = [\n  1,\n  { x = 2 }\n\n[b]\nsize = 1\ncolour = \"red\"\n[c]\nsize = 2\n";
+        for text in [text.to_owned(), text.replace("[\n  1,", "[1, \"x\""), text.replace("{ x = 2 }\n", "{ x = 2\n")] {
+            let errors = check(&text);
+            assert!(errors.len() == 1 && errors[0].ends_with("this bracket is never closed"), "{errors:#?}");
+        }
+        let two = check("[a]\nsize = \ncolour = \n");
+        assert_eq!(two.len(), 2, "mistakes of their own are all told: {two:#?}");
+    }
+
+    #[test]
     fn syntax_errors_are_reported_by_line() {
         let errors = check("[a]\nsize = \n");
         assert!(errors[0].starts_with("2:"), "{errors:?}");
@@ -219,5 +354,7 @@ mod tests {
     fn a_far_word_is_not_suggested() {
         assert_eq!(nearest("zebra", ["sentence", "token"]), None);
         assert_eq!(nearest("sentense", ["sentence", "token"]), Some("sentence".to_owned()));
+        assert_eq!(nearest("x", ["k"]), None, "one letter is like no other");
+        assert_eq!(nearest("gp", ["gpt"]), Some("gpt".to_owned()));
     }
 }

@@ -6,6 +6,7 @@ use super::{
     CorpusSpec, DatasetSpec, Experiment, SpecError, engine,
     evaluate::{self, Needed},
     nearest,
+    overrides::{Override, Placed},
     reader::Reader,
     track,
 };
@@ -29,8 +30,9 @@ type Value<'a> = Spanned<DeValue<'a>>;
 /// A model's name and where the file says it.
 pub(super) type Reference = (String, usize);
 
-pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecError>> {
-    let mut reader = Reader::new(text);
+pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Result<Experiment, Vec<SpecError>> {
+    let placed = Placed::all(overrides, text.len());
+    let mut reader = Reader::with(text, &placed);
     let Some(root) = reader.parse() else { return Err(reader.finish()) };
     unknown_keys(&mut reader, &root, SECTIONS, "the experiment");
 
@@ -58,6 +60,11 @@ pub(super) fn resolve(text: &str, base: PathBuf) -> Result<Experiment, Vec<SpecE
     let engine = engine::read(&mut reader, &root);
     let track = track::read(&mut reader, &root);
 
+    if dataset.as_ref().is_some_and(|dataset| dataset.limit == Some(0))
+        && let Some(table) = root.get("dataset").and_then(|value| value.get_ref().as_table())
+    {
+        reader.error(start(table, "limit"), "dataset.limit: must be at least 1; leave it out to ask all questions");
+    }
     if let (Some(DatasetSpec { generate: Some(generate), .. }), Some(value)) = (&dataset, root.get("dataset")) {
         references.push(((generate.model.clone(), value.span().start), Kind::Chat, "dataset.generate.model"));
         if let Err(reason) = generate.options.check() {
@@ -150,7 +157,16 @@ pub(super) fn check_model(
 ) {
     match models.get(name) {
         None => {
-            let hint = nearest(name, models.keys().map(String::as_str))
+            let known: Vec<&str> = models.keys().map(String::as_str).collect();
+            if name.is_empty() {
+                let which = match &known[..] {
+                    [] => "add one under [models], and name it here".to_owned(),
+                    known => format!("there are {}", known.join(", ")),
+                };
+                reader.error(at, format!("{place}: no model is named; {which}"));
+                return;
+            }
+            let hint = nearest(name, known)
                 .map(|word| format!("did you mean `{word}`?"))
                 .unwrap_or_else(|| format!("add [models.{name}]"));
             reader.error(at, format!("{place}: there is no model `{name}`; {hint}"));

@@ -85,7 +85,7 @@ impl ScoringSpec {
         if metrics.is_empty() && reader.is_clean() {
             reader.error(
                 start(&root, "evaluate"),
-                "nothing to score by: give `--metric NAME`, or `--config FILE` with `metrics` under [evaluate]",
+                "nothing to score by: give `--metric NAME`, or `--experiment FILE` with `metrics` under [evaluate]",
             );
         }
         for (metric, at) in &metrics {

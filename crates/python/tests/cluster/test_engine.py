@@ -22,15 +22,15 @@ def same_artifacts(one, other):
 
 
 def test_ray_gives_the_same_artifacts_and_results_as_one_machine(ray_cluster, workspace, provider):
-    local = Run("run", workspace.experiment("local", provider.url), "--json").succeeds()
+    local = Run("run", "-f", workspace.experiment("local", provider.url), "--json").succeeds()
     experiment = workspace.experiment("remote", provider.url)
-    remote = Run("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
+    remote = Run("run", "-f", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
     assert differences(without_times(local), without_times(remote)) == []
     count, different = same_artifacts(workspace.folder / "local", workspace.folder / "remote")
     assert count > 50 and all(name.endswith(".parquet") for name in different)
     assert len(different) <= 4 * 8, "only the answers of four trials hold times"
     # What the one made, the other finds.
-    again = Run("run", experiment, "--json").succeeds()
+    again = Run("run", "-f", experiment, "--json").succeeds()
     assert again["executed"] == 0
     assert again["reused"] > 0
 
@@ -39,7 +39,7 @@ def test_the_limit_of_a_model_holds_for_all_workers_together(ray_cluster, worksp
     strict = Provider(latency={"constant": {"seconds": 0.2}}, concurrency=4)
     try:
         experiment = workspace.experiment("limited", strict.url)
-        results = Run("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
+        results = Run("run", "-f", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address).succeeds()
         assert results["provider_errors"] == 0
         statistics = strict.statistics()
     finally:
@@ -52,7 +52,7 @@ def test_the_limit_of_a_model_holds_for_all_workers_together(ray_cluster, worksp
 
 def test_a_budget_holds_for_all_workers_together(ray_cluster, workspace, provider):
     experiment = workspace.experiment("budget", provider.url, rest="budget = { calls = 100 }")
-    arguments = ("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address)
+    arguments = ("run", "-f", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address)
     stopped = Run(*arguments).end()
     assert stopped.code == 4, f"a budget that is reached ends a run with 4, not {stopped.code}: {stopped.err}"
     budget = json.loads(stopped.out)["budget"]
@@ -70,10 +70,10 @@ def test_a_budget_holds_for_all_workers_together(ray_cluster, workspace, provide
 
 
 def test_a_store_that_is_away_for_a_while_is_waited_for(ray_cluster, workspace, provider, tmp_path):
-    expected = Run("run", workspace.experiment("here", provider.url), "--json").succeeds()
+    expected = Run("run", "-f", workspace.experiment("here", provider.url), "--json").succeeds()
     with servers.s3(tmp_path / "s3", "away") as store:
         experiment = workspace.experiment("far", provider.url, store="s3://away/store")
-        run = Run("run", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address,
+        run = Run("run", "-f", experiment, "--json", "--engine", "ray", "--address", ray_cluster.address,
                   environment=store.environment)
         deadline = time.monotonic() + 120
         asked = provider.statistics()["requests"]
@@ -91,20 +91,20 @@ def test_a_store_that_is_away_for_a_while_is_waited_for(ray_cluster, workspace, 
 
 def test_a_wrong_address_is_told_before_anything_runs(workspace, provider):
     experiment = workspace.experiment("nowhere", provider.url)
-    run = Run("run", experiment, "--engine", "ray", "--address", "127.0.0.1:1").end()
+    run = Run("run", "-f", experiment, "--engine", "ray", "--address", "127.0.0.1:1").end()
     assert run.code == 2, run.err
     assert "engine.ray" in run.err
 
 
 def test_a_killed_node_and_a_killed_driver_change_nothing(workspace):
     slow = Provider(latency={"constant": {"seconds": 0.4}})
-    expected = Run("run", workspace.experiment("quiet", slow.url), "--json").succeeds()
+    expected = Run("run", "-f", workspace.experiment("quiet", slow.url), "--json").succeeds()
     asked = slow.statistics()["answered"]
     slow.stop()
     slow = Provider(latency={"constant": {"seconds": 0.4}}, concurrency=6)
     with tempfile.TemporaryDirectory(prefix="rv") as folder, servers.ray(Path(folder), nodes=3, octet=251) as cluster:
         experiment = workspace.experiment("killed", slow.url)
-        arguments = ("run", experiment, "--json", "--engine", "ray", "--address", cluster.address)
+        arguments = ("run", "-f", experiment, "--json", "--engine", "ray", "--address", cluster.address)
         first = Run(*arguments)
         deadline = time.monotonic() + 240
         while slow.statistics()["answered"] < asked / 3:

@@ -59,7 +59,7 @@ def of_a_run(workspace, text: str) -> tuple[dict[str, set[bytes]], dict]:
     """The indexes that the local engine puts into a store, by their kind; and its results."""
     path = workspace.folder / "local.toml"
     path.write_text(text)
-    results = Run("run", path, "--json").succeeds()
+    results = Run("run", "-f", path, "--json").succeeds()
     found: dict[str, set[bytes]] = {"dense": set(), "bm25": set()}
     for name, content in artifacts(workspace.folder / "store").items():
         found.setdefault(name.rsplit(".", 1)[1], set()).add(content)

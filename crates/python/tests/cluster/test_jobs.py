@@ -51,7 +51,7 @@ def test_a_job_is_followed_stopped_by_ctrl_c_and_resumed_by_submitting_again(clu
     try:
         rest = f'[engine]\nray = {{ address = "{cluster.dashboard}", wheel = "{wheel()}" }}'
         experiment = workspace.experiment("job", slow.url, rest=rest)
-        first = Run("run", experiment, program=BINARY)
+        first = Run("run", "-f", experiment, program=BINARY)
         deadline = time.monotonic() + 240
         while slow.statistics()["answered"] < 60:
             assert first.process.poll() is None, first.end().err
@@ -65,7 +65,7 @@ def test_a_job_is_followed_stopped_by_ctrl_c_and_resumed_by_submitting_again(clu
         paid = slow.statistics()["answered"]
         assert [job["status"] for job in jobs(cluster) if job["type"] == "SUBMISSION"] == ["STOPPED"]
 
-        second = Run("run", experiment, "--json", program=BINARY).end()
+        second = Run("run", "-f", experiment, "--json", program=BINARY).end()
         assert second.code == 0, second.err + second.out
         results = json.loads(second.out)
         assert len(results["trials"]) == 4
@@ -74,7 +74,7 @@ def test_a_job_is_followed_stopped_by_ctrl_c_and_resumed_by_submitting_again(clu
         assert statistics["answered"] - statistics["unique_answered"] <= 8, "only calls in flight are paid twice"
         assert statistics["answered"] > paid
         # What the job found is in the shared store: this machine shows it.
-        shown = subprocess.run([BINARY, "leaderboard", experiment, "--json"], capture_output=True, text=True, check=True)
+        shown = subprocess.run([BINARY, "leaderboard", "-f", experiment, "--json"], capture_output=True, text=True, check=True)
         assert json.loads(shown.stdout)["trials"] == results["trials"]
     finally:
         slow.stop()
@@ -83,12 +83,12 @@ def test_a_job_is_followed_stopped_by_ctrl_c_and_resumed_by_submitting_again(clu
 def test_a_job_keeps_the_budget_of_the_file_and_that_of_the_command_line(cluster, workspace, provider):
     rest = f'budget = {{ calls = 60 }}\n[engine]\nray = {{ address = "{cluster.dashboard}", wheel = "{wheel()}" }}'
     experiment = workspace.experiment("capped", provider.url, rest=rest)
-    capped = Run("run", experiment, program=BINARY).end()
+    capped = Run("run", "-f", experiment, program=BINARY).end()
     assert capped.code == 4, capped.err + capped.out
     assert "PARTIAL" in capped.out
     assert provider.statistics()["requests"] == 60
     # Dollars without prices are refused, by the job as on this machine.
-    priceless = Run("run", experiment, "--budget-usd", "0.5", program=BINARY).end()
+    priceless = Run("run", "-f", experiment, "--budget-usd", "0.5", program=BINARY).end()
     assert priceless.code == 2, priceless.err + priceless.out
     assert "models.gpt" in priceless.err and "$0.50" in priceless.err
     assert provider.statistics()["requests"] == 60
@@ -98,7 +98,7 @@ def test_what_a_job_cannot_reach_is_told_before_anything_is_submitted(cluster, w
     before = len(jobs(cluster))
     rest = f'[engine]\nray = {{ address = "{cluster.dashboard}" }}'
     experiment = workspace.experiment("relative", provider.url, store="./here", source="docs", rest=rest)
-    run = Run("run", experiment, program=BINARY).end()
+    run = Run("run", "-f", experiment, program=BINARY).end()
     assert run.code == 2
     assert "store: `./here` is a folder of this machine" in run.err
     assert "corpus.source: `docs`" in run.err
@@ -108,7 +108,7 @@ def test_what_a_job_cannot_reach_is_told_before_anything_is_submitted(cluster, w
 def test_a_dashboard_that_is_not_there_is_named(workspace, provider):
     address = f"http://127.0.0.1:{servers.free_port()}"
     experiment = workspace.experiment("gone", provider.url, rest=f'[engine]\nray = {{ address = "{address}" }}')
-    run = Run("run", experiment, program=BINARY).end()
+    run = Run("run", "-f", experiment, program=BINARY).end()
     assert run.code == 1
     assert address in run.err and "dashboard" in run.err
 
@@ -121,10 +121,10 @@ def test_a_cluster_with_tokens_is_joined_with_one_and_refuses_without(workspace,
             with servers.ray(Path(folder), nodes=1, octet=253, environment=environment) as guarded:
                 rest = f'[engine]\nray = {{ address = "{guarded.dashboard}", wheel = "{wheel()}" }}'
                 experiment = workspace.experiment("guarded", provider.url, rest=rest)
-                without = Run("run", experiment, program=BINARY).end()
+                without = Run("run", "-f", experiment, program=BINARY).end()
                 assert without.code == 1
                 assert "asks for a token" in without.err and "token_env" in without.err
-                given = Run("run", experiment, program=BINARY, environment=environment).end()
+                given = Run("run", "-f", experiment, program=BINARY, environment=environment).end()
                 assert given.code == 0, given.err + given.out
         except servers.NotStarted as error:
             pytest.skip(f"Ray did not come up on this machine: {error}")

@@ -43,6 +43,39 @@ pub struct CopyProgress {
     pub all: Amount,
 }
 
+/// What a copy would do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ToCopy {
+    /// Objects that the target lacks.
+    pub missing: Amount,
+    /// Objects that are there already.
+    pub there: Amount,
+    /// Objects that exist in the target with another size; they would be left.
+    pub different: Vec<String>,
+}
+
+/// Tells what a copy would write, and writes nothing. No target is one that is
+/// not there yet. Model calls in the journal file of a folder are not counted.
+///
+/// # Errors
+/// If a store fails.
+pub async fn to_copy(from: &ArtifactStore, to: Option<&ArtifactStore>) -> Result<ToCopy, Error> {
+    let there = match to {
+        Some(to) => to.objects("").await?,
+        None => Vec::new(),
+    };
+    let there: BTreeMap<String, u64> = there.into_iter().map(|object| (object.name, object.bytes)).collect();
+    let mut told = ToCopy::default();
+    for object in from.objects("").await?.iter().filter(|object| from.object(&object.name).is_copied()) {
+        match there.get(&object.name) {
+            None => told.missing.add(object.bytes),
+            Some(bytes) if *bytes == object.bytes => told.there.add(object.bytes),
+            Some(_) => told.different.push(object.name.clone()),
+        }
+    }
+    Ok(told)
+}
+
 /// Copies the objects that the target lacks. `scratch` is a folder for large
 /// objects on their way from one object store to another.
 ///

@@ -8,7 +8,7 @@ mod litter;
 mod verify;
 
 pub use claim::Claim;
-pub use copy::{Copied, CopyProgress, copy};
+pub use copy::{Copied, CopyProgress, ToCopy, copy, to_copy};
 pub use litter::{Litter, Wanted, litter, remove};
 pub use verify::{DamagedObject, Verified, verify};
 

@@ -1,6 +1,6 @@
 """Reverie on Ray. Needs `reverie[ray]`.
 
-- The engine `ray` (`reverie run experiment.toml --engine ray`) needs nothing from here.
+- The engine `ray` (`reverie run --engine ray`) needs nothing from here.
 - `ingest`: a corpus into an index, Parquet or Chroma, as a pipeline of Ray Data.
 - `tunable` and `space`: an experiment's trials for Ray Tune's searchers and schedulers.
 """

@@ -1,0 +1,113 @@
+//! How a command fails: a message and an exit code for people, and for programs
+//! the mistakes one by one.
+
+use super::BUDGET_REACHED;
+use lab::SpecError;
+use serde::Serialize;
+use serde_json::json;
+use std::{fmt::Display, path::Path};
+
+/// How a command failed.
+#[derive(Debug)]
+pub struct Failure {
+    pub(super) message: String,
+    pub(super) code: u8,
+    mistakes: Vec<Mistake>,
+}
+
+/// One of the mistakes for which nothing was done.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Mistake {
+    /// The file that has it, if it is in a file.
+    pub file: Option<String>,
+    /// Its line, from 1.
+    pub line: Option<usize>,
+    /// Its column, from 1.
+    pub column: Option<usize>,
+    /// The key of the experiment that has it, such as `space.chunker[1].sentence`.
+    pub key: Option<String>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+/// Mistakes that are shown; a file that is of another kind altogether has one
+/// in each of its thousands of lines.
+const SHOWN: usize = 40;
+
+impl Failure {
+    /// Something failed while working.
+    pub fn work(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 1, mistakes: Vec::new() }
+    }
+
+    /// Nothing was done, because the arguments or files have mistakes.
+    pub fn usage(message: impl Display) -> Self {
+        Self { message: message.to_string(), code: 2, mistakes: Vec::new() }
+    }
+
+    /// Nothing was done, because of these mistakes, each shown in these words.
+    pub fn listed(mistakes: Vec<Mistake>, shown: impl Iterator<Item = String>, end: Option<String>) -> Self {
+        let mut lines: Vec<String> = shown.take(SHOWN).collect();
+        let more = mistakes.len().saturating_sub(SHOWN);
+        if more > 0 {
+            lines.push(format!("and {more} more"));
+        }
+        lines.extend(end);
+        Self { message: lines.join("\n"), code: 2, mistakes }
+    }
+
+    /// The failure as one JSON object.
+    pub fn json(&self) -> serde_json::Value {
+        json!({ "error": { "message": self.message, "exit_code": self.code, "mistakes": self.mistakes } })
+    }
+}
+
+impl Mistake {
+    /// A mistake of an experiment file, or of what replaces a part of it.
+    pub fn of(path: &Path, error: &SpecError) -> Self {
+        let file = error.place.is_none().then(|| path.display().to_string());
+        let at = |n: usize| file.is_some().then_some(n);
+        let message = match &error.place {
+            Some(place) => format!("{place}: {}", error.message),
+            None => error.message.clone(),
+        };
+        Self { line: at(error.line), column: at(error.column), key: error.key.clone(), message, file }
+    }
+
+    /// A mistake of a line of a file.
+    pub fn of_line(file: impl Into<String>, line: usize, message: impl Into<String>) -> Self {
+        Self { file: Some(file.into()), line: Some(line), message: message.into(), ..Self::default() }
+    }
+}
+
+impl From<lab::Error> for Failure {
+    fn from(error: lab::Error) -> Self {
+        let message = lab::error_chain(&error);
+        if matches!(lab::model_error(&error), Some(::models::Error::BudgetExhausted { .. })) {
+            return Self { code: BUDGET_REACHED, ..Self::work(message) };
+        }
+        match error {
+            lab::Error::Refused(mistakes) => {
+                let shown: Vec<String> = std::iter::once("nothing was run, because:".to_owned())
+                    .chain(mistakes.iter().map(|mistake| format!("  - {mistake}")))
+                    .collect();
+                let mistakes = mistakes.into_iter().map(|message| Mistake { message, ..Mistake::default() });
+                Self::listed(mistakes.collect(), shown.into_iter(), None)
+            }
+            lab::Error::Interrupted => Self { code: 130, ..Self::work(message) },
+            _ => Self::work(message),
+        }
+    }
+}
+
+impl From<::store::Error> for Failure {
+    fn from(error: ::store::Error) -> Self {
+        Self::work(lab::error_chain(&error))
+    }
+}
+
+impl From<::models::Error> for Failure {
+    fn from(error: ::models::Error) -> Self {
+        Self::work(lab::error_chain(&error))
+    }
+}
