@@ -2,7 +2,7 @@
 //! actions, which return values instead of printing.
 
 use crate::{render, report::write_report};
-use lab::{Error, Prepared, Results, Session, layout::RunFile, track::Tracking};
+use lab::{Error, Prepared, Results, ScoreResults, Scoring, Session, layout::RunFile, track::Tracking};
 use tokio_util::sync::CancellationToken;
 
 /// Runs a prepared experiment to its end: results, report, and all files of a
@@ -44,6 +44,24 @@ pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
 /// The failures of user functions as a text for people; none if there are none.
 pub fn function_failures(results: &Results) -> Option<String> {
     render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
+}
+
+/// The same for answers that were scored.
+pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
+    render::function_failures_of_scores(results)
+}
+
+/// What would be scored and what it should cost, in a sentence.
+pub fn scoring(scoring: &Scoring) -> String {
+    render::scoring(scoring, &scoring.estimate())
+}
+
+/// An amount of dollars that something may cost.
+///
+/// # Errors
+/// If it is none, such as a negative number.
+pub fn dollars(amount: f64) -> Result<f64, String> {
+    crate::cli::run::dollars(&amount.to_string())
 }
 
 /// The setup of a session of this process, with these choices.

@@ -11,6 +11,8 @@
 //! - `arrow` (feature `python`): batches as other programs make them.
 //! - `experiment`, `results`, `stages`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
 //!   stages for Python programs.
+//! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
+//!   nobody waits for.
 //! - `settings` (feature `python`): dictionaries and objects of classes as settings; [`mistakes`]: error messages
 //!   about them.
 //!
@@ -38,11 +40,17 @@ mod remote;
 #[cfg(feature = "python")]
 mod results;
 #[cfg(feature = "python")]
+mod rows;
+#[cfg(feature = "python")]
 mod run;
+#[cfg(feature = "python")]
+mod scoring;
 #[cfg(feature = "python")]
 mod settings;
 #[cfg(feature = "python")]
 mod stages;
+#[cfg(feature = "python")]
+mod stop;
 #[cfg(feature = "python")]
 mod windows;
 
@@ -66,8 +74,10 @@ mod _core {
         remote::{Done, RayWorker, home, main},
         results::Results,
         run::Scheduler,
+        scoring::score,
         settings::settings,
         stages::{Chunker, Embedding, Folder, IndexWriter, Parser},
+        stop::Stop,
         windows::Windows,
     };
 }

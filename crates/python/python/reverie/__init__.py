@@ -2,6 +2,7 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
+- `reverie.evaluate`: score the answers of any system.
 - `reverie.chunker.Sentence(chunk_size=256)`, `reverie.query.…`, `reverie.retriever.Hybrid(top_k=3)`,
   `reverie.reranker.…`, `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in
   experiments wherever a dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from reverie.experiment import Experiment, Plan
     from reverie.functions import Function, chunker, generator, metric, query, reranker, retriever
     from reverie.results import Comparison, Results, Trial
+    from reverie.scores import Scores, aevaluate, evaluate
     from reverie.tables import Table
 
 __version__ = "0.1.0"
@@ -43,9 +45,12 @@ _HOME = {
     "Pipeline": "answers",
     "Plan": "experiment",
     "Results": "results",
+    "Scores": "scores",
     "Table": "tables",
     "Trial": "results",
+    "aevaluate": "scores",
     "chunker": "functions",
+    "evaluate": "scores",
     "generator": "functions",
     "metric": "functions",
     "query": "functions",
@@ -67,10 +72,13 @@ __all__ = [
     "Pipeline",
     "Plan",
     "Results",
+    "Scores",
     "Table",
     "Trial",
+    "aevaluate",
     "chunker",
     "chunkers",
+    "evaluate",
     "generator",
     "generators",
     "metric",

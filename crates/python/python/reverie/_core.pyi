@@ -21,12 +21,14 @@ __all__ = [
     "Pipeline",
     "Results",
     "Scheduler",
+    "Stop",
     "Windows",
     "Worker",
     "axes",
     "home",
     "main",
     "rejection",
+    "score",
     "settings",
     "store_variables",
 ]
@@ -142,6 +144,7 @@ class Experiment:
         address: str | None = None,
         budget_usd: float | None = None,
         on_progress: Callable[[str], Any] | None = None,
+        stop: Stop | None = None,
     ) -> Results:
         """Does what is not done yet, and gives the results. Ctrl-C ends it; what is finished is kept."""
     def results(self) -> Results:
@@ -186,6 +189,27 @@ class Results:
         """A page with nothing but the report's plot, and no question or passage in it."""
     def function_failures(self) -> str | None:
         """What functions of the user's own failed at, with their tracebacks, for people; none where nothing did."""
+
+@final
+class Stop:
+    """Ends the work that it was given to, from another thread."""
+
+    def __new__(cls) -> Stop: ...
+    def stop(self) -> None:
+        """Calls that have begun are finished, and kept; nothing more begins."""
+
+def score(
+    data: Any,
+    tables: Mapping[str, Any],
+    judges: Sequence[str],
+    embedder: str | None,
+    base: str | os.PathLike[str],
+    budget_usd: float | None = None,
+    on_progress: Callable[[str], Any] | None = None,
+    stop: Stop | None = None,
+) -> str:
+    """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
+    holds all mistakes."""
 
 def settings(object: _Component) -> str:
     """What stands for a component in an experiment, as JSON."""

@@ -15,6 +15,7 @@ from reverie._command import _connect
 from reverie._live import watcher
 from reverie.answers import Pipeline
 from reverie.exceptions import FunctionError, FunctionWarning
+from reverie.functions import metrics_of
 from reverie.results import Comparison, Results, Trial
 from reverie.tables import Table, fixed, html_table
 
@@ -30,11 +31,14 @@ class Experiment:
 
     In a dictionary, components can be objects of their classes, such as `reverie.chunker.Sentence(chunk_size=256)`, or
     functions decorated with `reverie.metric`, `reverie.chunker` and so on, and `None` is the same as leaving a setting
-    out. Tables and axes can be given by name, in the place of a dictionary or in that of what it says:
+    out. Tables and axes can be given by name, in the place of a dictionary or in that of what it says. `dataset` may be
+    a data frame, an Arrow table or a list of dictionaries, with the columns of a file of questions (`question`,
+    `reference`, `evidence`, or `quote` and `document`); as a text it is the path of a file, as `corpus` is:
 
         reverie.Experiment(
             name="manuals",
-            corpus={"source": "docs"},
+            corpus="docs",
+            dataset=frame,
             chunker=[reverie.chunker.Sentence(chunk_size=n) for n in (128, 256)],
             retriever=[reverie.retriever.Bm25(top_k=3)],
         )
@@ -62,18 +66,23 @@ class Experiment:
             retriever: The retrievers to compare.
             reranker: The rerankers to compare.
             generator: The generators to compare.
-            tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on.
+            tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on. In
+                `metrics` and `objective` of `evaluate`, functions may stand, decorated or plain.
 
         Raises:
             ValueError: If it has mistakes: all of them, with their keys (in a file their lines) and what to do.
         """
-        given = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
-        given.update({"reranker": reranker, "generator": generator})
+        axes = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
+        axes.update({"reranker": reranker, "generator": generator})
         # Axes that have no parameter of their own.
-        given.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
-        space = {axis: value for axis, value in given.items() if value is not None}
+        axes.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
+        space = {axis: value for axis, value in axes.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
             told = {**(experiment or {}), **tables}
+            evaluate = told.get("evaluate")
+            if isinstance(evaluate, Mapping):
+                given = {name: evaluate[name] for name in ("metrics", "objective") if evaluate.get(name) is not None}
+                told["evaluate"] = {**evaluate, **{name: metrics_of(value) for name, value in given.items()}}
             if space:
                 told["space"] = {**(told.get("space") or {}), **space}
             self._core = _core.Experiment(told, os.path.abspath(base or "."))

@@ -125,6 +125,11 @@ def fixed(value: float, digits: int) -> str:
     return text.lstrip("-") if not text.strip("-0.") else text
 
 
+def interval(low: float, high: float, digits: int) -> str:
+    """The ends of an interval."""
+    return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
+
+
 def html_table(
     names: Iterable[str],
     rows: Iterable[Iterable[tuple[str, bool]]],
