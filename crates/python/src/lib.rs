@@ -9,7 +9,7 @@
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //! - `process` (feature `python`): what the package knows of its own process.
 //! - `arrow` (feature `python`): batches as other programs make them.
-//! - `experiment`, `results`, `stages`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
+//! - `experiment`, `results`, `stages`, `index`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
 //!   stages for Python programs.
 //! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
 //!   nobody waits for.
@@ -31,6 +31,8 @@ mod attempt;
 mod corpus;
 #[cfg(feature = "python")]
 mod experiment;
+#[cfg(feature = "python")]
+mod index;
 #[cfg(feature = "python")]
 mod limits;
 #[cfg(feature = "python")]
@@ -70,6 +72,7 @@ mod _core {
         attempt::Attempt,
         corpus::{Block, Corpus, axes, rejection, store_variables},
         experiment::{Experiment, Pipeline},
+        index::Index,
         limits::Limits,
         remote::{Done, RayWorker, home, main},
         results::Results,

@@ -9,7 +9,8 @@
   classes, for annotations.
 - `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
   function as a metric or a stage.
-- `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: stages by themselves, on Arrow batches.
+- `reverie.parse`, `reverie.chunk`, `reverie.index`: stages by themselves.
+- `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: the same on Arrow batches, for Ray Data and the like.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
 - `reverie.exceptions`: what a call raises to say whether another attempt is worthwhile.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from reverie.functions import Function, chunker, generator, metric, query, reranker, retriever
     from reverie.results import Comparison, Results, Trial
     from reverie.scores import Scores, aevaluate, evaluate
+    from reverie.stages import Chunks, Documents, Index, chunk, index, parse
     from reverie.tables import Table
 
 __version__ = "0.1.0"
@@ -36,10 +38,13 @@ __version__ = "0.1.0"
 _HOME = {
     "Answer": "answers",
     "Chunker": "_core",
+    "Chunks": "stages",
     "Comparison": "results",
+    "Documents": "stages",
     "Embedding": "_core",
     "Experiment": "experiment",
     "Function": "functions",
+    "Index": "stages",
     "Parser": "_core",
     "Passage": "answers",
     "Pipeline": "answers",
@@ -49,10 +54,13 @@ _HOME = {
     "Table": "tables",
     "Trial": "results",
     "aevaluate": "scores",
+    "chunk": "stages",
     "chunker": "functions",
     "evaluate": "scores",
     "generator": "functions",
+    "index": "stages",
     "metric": "functions",
+    "parse": "stages",
     "query": "functions",
     "reranker": "functions",
     "retriever": "functions",
@@ -63,10 +71,13 @@ _MODULES = ("chunkers", "generators", "metrics", "queries", "rerankers", "retrie
 __all__ = [
     "Answer",
     "Chunker",
+    "Chunks",
     "Comparison",
+    "Documents",
     "Embedding",
     "Experiment",
     "Function",
+    "Index",
     "Parser",
     "Passage",
     "Pipeline",
@@ -76,13 +87,16 @@ __all__ = [
     "Table",
     "Trial",
     "aevaluate",
+    "chunk",
     "chunker",
     "chunkers",
     "evaluate",
     "generator",
     "generators",
+    "index",
     "metric",
     "metrics",
+    "parse",
     "queries",
     "query",
     "reranker",

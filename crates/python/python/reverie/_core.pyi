@@ -15,6 +15,7 @@ __all__ = [
     "Embedding",
     "Experiment",
     "Folder",
+    "Index",
     "IndexWriter",
     "Limits",
     "Parser",
@@ -225,6 +226,9 @@ class Parser:
         """From `path` (string) and `bytes` (binary), a row per file: `path`, `content`, `format`, `title`, `author`,
         `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON."""
 
+    def parse_corpus(self, corpus: Corpus) -> pyarrow.RecordBatch:
+        """The same for all files of a corpus, in their order."""
+
 @final
 class Chunker:
     """Documents to chunks."""
@@ -234,8 +238,9 @@ class Chunker:
         `reverie.chunker.Sentence(chunk_size=256)`."""
     def __getnewargs__(self) -> tuple[str]: ...
     def chunk(self, batch: _Given) -> pyarrow.RecordBatch:
-        """From what `Parser.parse` gives, or texts with a `path`, a row per chunk: `document`, `number`, `start`, `end`, `text`, `searchable`,
-        `level`, `parent`, `previous`, `next`, `page`, `book`, `heading`."""
+        """From what `Parser.parse` gives, or texts with a `path`, a row per chunk: `document`, `number`, `start` and
+        `end` in characters, `start_byte` and `end_byte`, `text`, `searchable`, `level`, `parent`, `previous`, `next`,
+        `page`, `book`, `heading`."""
 
 @final
 class Embedding:
@@ -250,6 +255,20 @@ class Embedding:
         """The length of a vector; 0 while a remote model has not said."""
     def embed(self, batch: _Given) -> pyarrow.RecordBatch:
         """The batch with a column `vector` (a fixed-size list of float32), null where a chunk is not searched."""
+
+@final
+class Index:
+    """An index of chunks in memory."""
+
+    def __new__(cls, chunks: _Given, chunker: _Component, embedding: Embedding | None = None) -> Index:
+        """Of the chunks that `Chunker.chunk` gave with these settings."""
+    def __len__(self) -> int:
+        """How many chunks can be found."""
+    @property
+    def embedded(self) -> bool:
+        """Whether there are vectors."""
+    def search(self, question: str, retriever: _Component | None = None, top_k: int | None = None) -> str:
+        """What a retriever finds for a question, best first, as a JSON list."""
 
 @final
 class IndexWriter:
