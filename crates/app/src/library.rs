@@ -3,6 +3,7 @@
 
 use crate::{render, report::write_report};
 use lab::{Error, Prepared, Results, ScoreResults, Scoring, Session, layout::RunFile, track::Tracking};
+use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 /// Runs a prepared experiment to its end: results, report, and all files of a
@@ -23,6 +24,21 @@ async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     write_report(session, &results).await?;
     session.workspace().publish_file(&results.run, RunFile::Report).await?;
     Ok(results)
+}
+
+/// What is open of an experiment whose file is not at hand: its runs, by its
+/// name and the store that they are in.
+///
+/// # Errors
+/// If there can be no experiment of this name, or the store cannot be opened.
+pub fn of_name(name: &str, store: &str, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
+    let told = |errors: Vec<lab::SpecError>| Error::Refused(errors.into_iter().map(|error| error.message).collect());
+    let tables = serde_json::json!({
+        "name": name, "store": store, "corpus": { "source": "." },
+        "space": { "chunker": "sentence", "retriever": "bm25" },
+    });
+    let text = lab::Experiment::toml(&tables.to_string()).map_err(|reason| Error::Refused(vec![reason]))?;
+    Session::open(lab::Experiment::parse(&text, base).map_err(told)?, setup)
 }
 
 /// The report page of results.

@@ -66,7 +66,7 @@ pub use task::{
 };
 pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
-pub use workspace::Workspace;
+pub use workspace::{PastRun, Workspace};
 
 /// An error with everything that caused it, and what to do about it, in one line.
 pub use store::error_chain;

@@ -75,7 +75,7 @@ mod _core {
         index::Index,
         limits::Limits,
         remote::{Done, RayWorker, home, main},
-        results::Results,
+        results::{Results, runs},
         run::Scheduler,
         scoring::score,
         settings::settings,

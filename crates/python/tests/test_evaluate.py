@@ -75,7 +75,7 @@ def test_every_shape_of_data_gives_the_same_scores(tmp_path):
     scores = found["dictionaries"]
     assert scores["words"] == [2, 1, 2] and scores["exact_match"][:2] == [1.0, 0.0] and scores["exact_match"][2] is None
     assert found["pandas"].table()["row"] == [0, 1, 2] and found["a path"].table()["row"] == [1, 2, 3]
-    assert found["pandas"].table()["id"] == ["row-0", "row-1", "row-2"]
+    assert found["pandas"].table()["question_id"] == ["row-0", "row-1", "row-2"]
 
 
 def test_samples_of_ragas_are_rows():
@@ -95,7 +95,7 @@ def test_samples_of_ragas_are_rows():
 def test_tables_say_how_sure_a_mean_is_and_why_scores_are_missing():
     scores = reverie.evaluate(ROWS, ["token_f1", words])
     table = scores.table()
-    assert table.columns == ["row", "id", "question", "token_f1", "words", "missing"] and len(scores) == len(table) == 3
+    assert table.columns == ["row", "question_id", "question", "token_f1", "words", "missing"] and len(scores) == len(table) == 3
     assert list(scores.to_pandas()["words"]) == [2, 1, 2]
     assert table["missing"][:2] == [None, None]
     assert json.loads(table["missing"][2])["token_f1"].startswith("not applicable")
@@ -121,7 +121,7 @@ def test_a_function_that_raises_is_a_missing_score_with_its_traceback():
     with pytest.warns(FunctionWarning, match="ZeroDivisionError"):
         scores = reverie.evaluate(ROWS, [unlucky, words])
     (failure,) = scores.failures()
-    assert (failure["metric"], failure["id"], failure["kind"]) == ("unlucky", "row-1", "raised")
+    assert (failure["metric"], failure["question_id"], failure["kind"]) == ("unlucky", "row-1", "raised")
     assert "return 1 / (len(answer) - 4)" in failure["traceback"]
     assert scores["unlucky"][1] is None and scores.means()["missing"][0] == "1 function error"
     with pytest.raises(FunctionError) as raised:

@@ -239,12 +239,13 @@ def test_what_a_metric_raises_is_a_failure_of_its_own_kind_with_its_traceback(sm
         "function",
         "file",
         "kind",
+        "question_id",
         "question",
         "message",
         "traceback",
     ]
     (row,) = failures
-    assert [row[name] for name in ("trial", "stage", "function", "kind", "question")] == [
+    assert [row[name] for name in ("trial", "stage", "function", "kind", "question_id")] == [
         "t01",
         "metric",
         "unlucky",
@@ -263,7 +264,7 @@ def test_a_run_raises_if_asked_to_and_has_the_results_all_the_same(small, provid
         scored_by(small, provider, unlucky).run(on_error="raise")
     without = scored_by(small, provider).run()
     assert raised.value.results.leaderboard()["recall"] == without.leaderboard()["recall"] != [None]
-    assert [failure["question"] for failure in raised.value.failures] == ["q3"]
+    assert [failure["question_id"] for failure in raised.value.failures] == ["q3"]
     with pytest.raises(ValueError, match="on_error"):
         scored_by(small, provider).run(on_error="ignore")
 
@@ -287,7 +288,7 @@ def test_a_function_that_never_returns_is_ended_and_named(small, provider):
         results = scored_by(small, provider, endless).run()
     assert time.monotonic() - began < 30
     (row,) = results.failures()
-    assert (row["kind"], row["question"], row["function"]) == ("timed_out", "q2", "endless")
+    assert (row["kind"], row["question_id"], row["function"]) == ("timed_out", "q2", "endless")
     assert results.leaderboard()["endless_scored"] == [5]
 
 
@@ -360,7 +361,7 @@ def test_stages_that_fail_are_told_with_their_trial(small, provider):
     with pytest.warns(FunctionWarning):
         results = reverie.Experiment(settings(small, provider.url, space=space, evaluate=evaluate)).run()
     by_trial = {trial.id: (trial.labels["retriever"], trial.labels["generator"]) for trial in results.trials}
-    rows = [(by_trial[row["trial"]], row["stage"], row["function"], row["question"]) for row in results.failures()]
+    rows = [(by_trial[row["trial"]], row["stage"], row["function"], row["question_id"]) for row in results.failures()]
     assert sorted(rows, key=str) == [
         (("bm25", "python"), "generator", "speechless", "q1"),
         (("python", "compact"), "retriever", "lost", None),

@@ -14,10 +14,12 @@ pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> Strin
     let header = ["metric", &difference, "p", "effect", "pairs", "questions to tell"];
     let mut lines = table(&header, 1);
     for MetricComparison { metric, corrected, comparison } in rows {
-        let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.3}"));
-        let mut mean = comparison.mean_difference.map_or_else(|| "–".to_owned(), |mean| format!("{mean:+.3}"));
+        let number =
+            |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{:.3}", rounded(value)));
+        let mut mean =
+            comparison.mean_difference.map_or_else(|| "–".to_owned(), |mean| format!("{:+.3}", rounded(mean)));
         if let Some(interval) = comparison.interval {
-            let _ = write!(mean, " [{:+.3}, {:+.3}]", interval.low, interval.high);
+            let _ = write!(mean, " [{:+.3}, {:+.3}]", rounded(interval.low), rounded(interval.high));
         }
         let needed =
             comparison.questions_needed.map_or_else(|| "–".to_owned(), |n| format!("about {}", super::count(n)));
@@ -36,4 +38,20 @@ pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> Strin
         rows.len()
     );
     text
+}
+
+/// A number as it is shown, which is never below zero by less than that.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0 + 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded;
+
+    #[test]
+    fn there_is_no_minus_before_zero() {
+        let shown = [-0.0001, -0.0, 0.0004, -0.5].map(|value| format!("{:+.3}", rounded(value)));
+        assert_eq!(shown, ["+0.000", "+0.000", "+0.000", "-0.500"]);
+    }
 }

@@ -106,17 +106,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME and name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:
+    # A type checker would take any name for something that is there.
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME and name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES})
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

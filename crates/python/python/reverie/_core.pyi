@@ -29,6 +29,7 @@ __all__ = [
     "home",
     "main",
     "rejection",
+    "runs",
     "score",
     "settings",
     "store_variables",
@@ -178,6 +179,9 @@ class Results:
 
     def __new__(cls, text: str) -> Results:
         """Reads `results.json`; `ValueError` if the text is none."""
+    @staticmethod
+    def of(name: str, store: str, base: str | os.PathLike[str], run: str | None = None) -> Results:
+        """Those of an experiment's last run in a store, or of this run."""
     def text(self) -> str:
         """Everything, as in `results.json`."""
     def board(self) -> str:
@@ -198,6 +202,9 @@ class Stop:
     def __new__(cls) -> Stop: ...
     def stop(self) -> None:
         """Calls that have begun are finished, and kept; nothing more begins."""
+
+def runs(store: str, base: str | os.PathLike[str]) -> str:
+    """The finished runs in a store on this machine, the last first, as JSON."""
 
 def score(
     data: Any,

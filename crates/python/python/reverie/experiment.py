@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reverie import _core
+from reverie._aside import aside
 from reverie._command import _connect
 from reverie._live import watcher
 from reverie.answers import Pipeline
@@ -154,23 +155,60 @@ class Experiment:
             FunctionWarning: If functions of your own failed.
             UserWarning: If a tracker lacks something of this run, which is complete all the same.
         """
+        made = self._ran(engine, address, budget_usd, progress, on_error)
+        return self._told(made(None), on_error)
+
+    async def arun(
+        self,
+        *,
+        engine: str | None = None,
+        address: str | None = None,
+        budget_usd: float | None = None,
+        progress: bool | Callable[[dict[str, Any]], Any] | None = None,
+        on_error: Literal["warn", "raise"] = "warn",
+    ) -> Results:
+        """The same as `run` without blocking the event loop.
+
+        Where the `await` is cancelled, the run ends as after Ctrl-C: what is finished is kept.
+        """
+        made = self._ran(engine, address, budget_usd, progress, on_error)
+        return self._told(await aside(made), on_error)
+
+    def _ran(
+        self,
+        engine: str | None,
+        address: str | None,
+        budget_usd: float | None,
+        progress: bool | Callable[[dict[str, Any]], Any] | None,
+        on_error: str,
+    ) -> Callable[[_core.Stop | None], Results]:
+        """What runs it, in the thread that calls it."""
         if on_error not in ("warn", "raise"):
             raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
         watching = watcher(progress)
-        finished = False
-        try:
-            results = Results(self._core.run(_connect, engine, address, budget_usd, watching))
-            finished = True
-        finally:
-            if watching is not None:
-                watching.end(finished)
+
+        def made(stop: _core.Stop | None) -> Results:
+            finished = False
+            try:
+                results = Results(self._core.run(_connect, engine, address, budget_usd, watching, stop))
+                finished = True
+                return results
+            finally:
+                if watching is not None:
+                    watching.end(finished)
+
+        return made
+
+    def _told(self, results: Results, on_error: str) -> Results:
+        """Tells of functions that failed."""
         failed = results._function_failures()
         if failed is not None:
             if on_error == "raise":
                 error = FunctionError(failed)
                 error.results, error.failures = results, results.failures().rows()
                 raise error
-            warnings.warn(f"functions of your own failed; `failures()` is a table of it\n{failed}", FunctionWarning, stacklevel=2)
+            text = f"functions of your own failed; `failures()` is a table of it\n{failed}"
+            warnings.warn(text, FunctionWarning, stacklevel=3)
         return results
 
     def results(self) -> Results:
@@ -199,7 +237,7 @@ class Experiment:
         Args:
             trial: Such as `t03`. Default: the winner, else the first of the leaderboard.
         """
-        return Pipeline(self._core.pipeline(trial))
+        return Pipeline(self._core.pipeline(trial), self)
 
     def __repr__(self) -> str:
         return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"

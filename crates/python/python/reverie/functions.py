@@ -37,6 +37,10 @@ class Function:
         self.__name__, self.__doc__ = _name(function), getattr(function, "func", function).__doc__
         self._settings = {**settings, "function": self.__name__, "source": source}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The function itself is pickled by its name, under which this stands.
+        return _made_again, (self._settings, self._kind, self.__name__, self.__doc__)
+
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.function(*arguments, **named)
 
@@ -51,6 +55,16 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<{self._kind} {self.name}>"
+
+
+def _made_again(settings: dict[str, Any], kind: str, name: str, doc: str | None) -> Function:
+    """A function that was pickled, from its source."""
+    space: dict[str, Any] = {"__name__": "function"}
+    exec(compile(settings["source"], f"<{name}>", "exec"), space)
+    made = Function.__new__(Function)
+    made.function, made._settings, made._kind = space[name], settings, kind
+    made.__name__, made.__doc__ = name, doc
+    return made
 
 
 class _Metric(Metrics):

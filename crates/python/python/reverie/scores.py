@@ -184,7 +184,7 @@ class Scores:
 
         `row` counts the answers from 0; in a file it is the line, from 1.
         """
-        columns = [("row", "count"), ("id", "text"), ("question", "text")]
+        columns = [("row", "count"), ("question_id", "text"), ("question", "text")]
         columns += [*((name, "real") for name in self.metrics), ("missing", "text")]
         rows = []
         for row in self.data["rows"]:
@@ -211,7 +211,7 @@ class Scores:
 
     def missing(self) -> Table:
         """A row per score that is missing, with the reason: in one word, and in full."""
-        columns = [("row", "count"), ("id", "text"), ("metric", "text"), ("kind", "text"), ("reason", "text")]
+        columns = [("row", "count"), ("question_id", "text"), ("metric", "text"), ("kind", "text"), ("reason", "text")]
         rows = (
             [row["row"], row["id"], name, score["missing"], score["reason"]]
             for row, name, score in self._scores()
@@ -222,7 +222,7 @@ class Scores:
     def details(self) -> Table:
         """A row per answer and metric, with what is needed to check the score, as JSON: what a judge said, the
         statements that it looked at, or the reason that a function gave."""
-        columns = [("row", "count"), ("id", "text"), ("metric", "text"), ("score", "real"), ("detail", "text")]
+        columns = [("row", "count"), ("question_id", "text"), ("metric", "text"), ("score", "real"), ("detail", "text")]
         rows = (
             [row["row"], row["id"], name, score["value"], json.dumps(score["detail"], ensure_ascii=False)]
             for row, name, score in self._scores()
@@ -231,8 +231,8 @@ class Scores:
 
     def failures(self) -> Table:
         """What functions of your own failed at, a row each, with the traceback."""
-        names = ("metric", "id", "function", "file", "kind", "message", "traceback")
-        of = {"metric": "label", "id": "question"}
+        names = ("metric", "question_id", "function", "file", "kind", "message", "traceback")
+        of = {"metric": "label", "question_id": "question"}
         rows = ([each[of.get(name, name)] for name in names] for each in self.data["function_failures"])
         return Table([(name, "text") for name in names], rows)
 
