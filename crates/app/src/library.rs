@@ -2,7 +2,8 @@
 //! actions, which return values instead of printing.
 
 use crate::{render, report::write_report};
-use lab::{Error, Prepared, Results, Session, layout::RunFile, track::Tracking};
+use lab::{Error, Prepared, Results, ScoreResults, Scoring, Session, layout::RunFile, track::Tracking};
+use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 /// Runs a prepared experiment to its end: results, report, and all files of a
@@ -25,6 +26,21 @@ async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     Ok(results)
 }
 
+/// What is open of an experiment whose file is not at hand: its runs, by its
+/// name and the store that they are in.
+///
+/// # Errors
+/// If there can be no experiment of this name, or the store cannot be opened.
+pub fn of_name(name: &str, store: &str, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
+    let told = |errors: Vec<lab::SpecError>| Error::Refused(errors.into_iter().map(|error| error.message).collect());
+    let tables = serde_json::json!({
+        "name": name, "store": store, "corpus": { "source": "." },
+        "space": { "chunker": "sentence", "retriever": "bm25" },
+    });
+    let text = lab::Experiment::toml(&tables.to_string()).map_err(|reason| Error::Refused(vec![reason]))?;
+    Session::open(lab::Experiment::parse(&text, base).map_err(told)?, setup)
+}
+
 /// The report page of results.
 ///
 /// # Errors
@@ -44,6 +60,24 @@ pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
 /// The failures of user functions as a text for people; none if there are none.
 pub fn function_failures(results: &Results) -> Option<String> {
     render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
+}
+
+/// The same for answers that were scored.
+pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
+    render::function_failures_of_scores(results)
+}
+
+/// What would be scored and what it should cost, in a sentence.
+pub fn scoring(scoring: &Scoring) -> String {
+    render::scoring(scoring, &scoring.estimate())
+}
+
+/// An amount of dollars that something may cost.
+///
+/// # Errors
+/// If it is none, such as a negative number.
+pub fn dollars(amount: f64) -> Result<f64, String> {
+    crate::cli::run::dollars(&amount.to_string())
 }
 
 /// The setup of a session of this process, with these choices.

@@ -24,13 +24,13 @@ mod split;
 mod statistics;
 
 pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
-pub use answers::{AnsweredRow, import_answers};
+pub use answers::{AnsweredRow, import_answers, read_answers};
 pub use columns::{DatasetReport, IgnoredColumn};
 pub use difference::{ChangedQuestion, DatasetDifference};
 pub use export::{Columns, ExportError};
 pub use file::{DatasetFile, UnwritableFile};
 pub use format::{Format, Formats};
-pub use import::{ImportError, import};
+pub use import::{ImportError, import, read_questions};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
 

@@ -53,7 +53,7 @@ pub use rag::{Axis, PipelineConfig, Space};
 pub use results::{
     Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
 };
-pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring};
+pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
@@ -66,7 +66,7 @@ pub use task::{
 };
 pub use timing::{ComponentTime, TimeEstimate};
 pub use trial::Trial;
-pub use workspace::Workspace;
+pub use workspace::{PastRun, Workspace};
 
 /// An error with everything that caused it, and what to do about it, in one line.
 pub use store::error_chain;

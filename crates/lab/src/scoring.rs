@@ -1,5 +1,5 @@
-//! Scores the answers of any other system: a file of questions, answers,
-//! passages and references, by the metrics of this program.
+//! Scores the answers of any other system: a file, or rows of a program, with
+//! questions, answers, passages and references, by the metrics of Reverie.
 //!
 //! When to use it: to measure a system that was not built here, or answers
 //! that are there already. Nothing is retrieved or generated. Calls of judges
@@ -13,6 +13,8 @@
 
 mod parquet;
 
+pub use parquet::records;
+
 use crate::{
     Control, Error, Operator, Setup,
     budget::{self, BudgetResult},
@@ -20,18 +22,19 @@ use crate::{
     error_chain,
     estimate::{CostEstimate, score_of},
     results::FunctionFailure,
-    spec::ScoringSpec,
+    spec::{ScoringSpec, nearest},
     task::Models,
 };
 use eval::{
     MetricConfig, Missing, Sample, Score, Scored,
-    dataset::{AnsweredRow, import_answers},
+    dataset::{AnsweredRow, import_answers, read_answers},
     metric::Metric,
     statistics::Summary,
 };
 use futures::{StreamExt, stream};
 use models::{Budget, Caps, Client, Spending};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
@@ -76,7 +79,8 @@ pub struct MetricScores {
 /// One row's scores.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RowScores {
-    /// Its line in the file, from 1; in a Parquet file its row.
+    /// Its line in the file, from 1; in a Parquet file its row. The number of a
+    /// program's row, from 0.
     pub line: usize,
     /// The question's id.
     pub id: String,
@@ -113,6 +117,28 @@ pub struct ScoreResults {
 }
 
 impl ScoreResults {
+    /// What has to be known beside the numbers, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.metrics.iter().any(|metric| metric.judged) {
+            notes.push(format!("* judged by {}, not qualified on labelled data", self.judges.join(", ")));
+        }
+        if let Some(partial) = &self.partial {
+            notes.push(format!("PARTIAL: {partial}"));
+        } else if self.provider_errors > 0 {
+            let n = self.provider_errors;
+            notes.push(format!("{n} scores are missing because a model failed: score again to ask for them"));
+        }
+        if self.function_errors > 0 {
+            notes.push(format!("{} scores are missing because a function of your own failed", self.function_errors));
+        }
+        if self.damaged_entries > 0 {
+            let n = self.damaged_entries;
+            notes.push(format!("{n} entries of the journal were damaged, and their calls made again"));
+        }
+        notes
+    }
+
     /// The failures of user functions.
     pub fn function_failures(&self) -> Vec<FunctionFailure> {
         let rows =
@@ -141,6 +167,26 @@ impl Scoring {
             .map_err(|error| Error::Refused(vec![format!("{} cannot be read: {error}", file.display())]))?;
         let name = file.display().to_string();
         let rows = read(&name, bytes).map_err(Error::Refused)?;
+        Self::of(spec, name, rows, setup).await
+    }
+
+    /// The same for answers that a program holds, with the columns of a file.
+    /// `name` is what its rows are called in messages.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with all mistakes, those of rows with their numbers.
+    pub async fn of_rows(
+        spec: ScoringSpec,
+        name: &str,
+        rows: &[Map<String, Value>],
+        setup: Setup,
+    ) -> Result<Self, Error> {
+        let told = |(row, message): (usize, String)| format!("{name}, row {row} (from 0): {message}");
+        let rows = read_answers(rows).map_err(|faults| Error::Refused(faults.into_iter().map(told).collect()))?;
+        Self::of(spec, name.to_owned(), rows, setup).await
+    }
+
+    async fn of(spec: ScoringSpec, name: String, rows: Vec<AnsweredRow>, setup: Setup) -> Result<Self, Error> {
         let caps = spec.evaluate.budget;
         let budget = Budget::new(Caps { usd: setup.budget_usd.or(caps.usd), ..caps });
         let context = setup.context(spec.engine.cores);
@@ -150,7 +196,10 @@ impl Scoring {
         for name in &used {
             let Some(config) = spec.models.get(name) else { continue };
             if let Err(error) = config.ready(&context).await {
-                mistakes.push(format!("models.{name}: {}", error_chain(&error)));
+                // What is no name of the file is taken for one of the catalogue.
+                let others = spec.models.keys().filter(|other| *other != name).map(String::as_str);
+                let hint = nearest(name, others).map(|other| format!("; did you mean `{other}`?")).unwrap_or_default();
+                mistakes.push(format!("models.{name}: {}{hint}", error_chain(&error)));
             }
         }
         if !mistakes.is_empty() {

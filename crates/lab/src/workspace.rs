@@ -5,6 +5,8 @@
 mod claimed;
 mod runs;
 
+pub use runs::PastRun;
+
 pub(crate) use claimed::Claimed;
 
 use crate::{Error, Setup, layout, layout::LAYOUT, spec::Experiment};

@@ -106,15 +106,11 @@ impl Block {
     fn read(&self, py: Python<'_>) -> PyResult<PyArrowType<RecordBatch>> {
         check()?;
         py.detach(|| {
-            let source = Source::parse(&self.source, &[], &[], &app::store_options());
-            let source = source.map_err(|error| wrong(lab::error_chain(&error)))?;
-            let runtime = runtime()?;
             let (mut contents, mut failures) = (Vec::new(), Vec::new());
-            for file in &self.files {
-                let (content, failure) = match runtime.block_on(lab::read_file(&source, file, &self.limits)) {
-                    Ok(Ok(content)) => (content, None),
-                    Ok(Err(rejected)) => (Default::default(), Some(rejected.to_string())),
-                    Err(unread) => (Default::default(), Some(unreadable(&unread.reason))),
+            for read in runtime()?.block_on(self.contents())? {
+                let (content, failure) = match read {
+                    Ok(content) => (content, None),
+                    Err(reason) => (Vec::new(), Some(reason.to_string())),
                 };
                 contents.push(content);
                 failures.push(failure);
@@ -132,6 +128,34 @@ impl Block {
             ];
             RecordBatch::try_new(Arc::new(schema), columns).map(PyArrowType).map_err(wrong)
         })
+    }
+}
+
+impl Corpus {
+    /// The blocks, in the order of their files.
+    pub(crate) fn parts(&self) -> &[Block] {
+        &self.blocks
+    }
+}
+
+impl Block {
+    /// The files' names.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| file.path.as_str())
+    }
+
+    /// What each of the files holds, or why that is not known.
+    pub(crate) async fn contents(&self) -> PyResult<Vec<Result<Vec<u8>, LoadError>>> {
+        let source = Source::parse(&self.source, &[], &[], &app::store_options());
+        let source = source.map_err(|error| wrong(lab::error_chain(&error)))?;
+        let mut contents = Vec::with_capacity(self.files.len());
+        for file in &self.files {
+            contents.push(match lab::read_file(&source, file, &self.limits).await {
+                Ok(read) => read.map(Into::into),
+                Err(unread) => Err(LoadError::Unreadable(unread.reason)),
+            });
+        }
+        Ok(contents)
     }
 }
 

@@ -5,15 +5,18 @@ use crate::{
     mistakes,
     remote::{PythonCluster, runtime},
     results::Results,
-    settings,
+    rows, settings,
+    stop::Stop,
 };
 use app::Place;
+use eval::MetricConfig;
 use lab::{Error, Progress, Session, Setup};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
-    types::PyString,
+    types::{PyDict, PyMapping, PyString},
 };
+use serde_json::{Map, Value, json as value};
 use std::{
     ffi::CString,
     path::PathBuf,
@@ -53,40 +56,124 @@ pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
+/// All mistakes of settings that were a dictionary, with its keys.
+pub(crate) fn told(text: &str, errors: &[lab::SpecError]) -> Vec<String> {
+    errors.iter().map(|error| mistakes::named(text, error.line, error.column, &error.message)).collect()
+}
+
+/// What a run may cost, if that is an amount of money.
+pub(crate) fn budget(usd: Option<f64>) -> PyResult<Option<f64>> {
+    let checked = usd.map(app::library::dollars).transpose();
+    checked.map_err(|reason| PyValueError::new_err(format!("budget_usd: {reason}")))
+}
+
+/// What tells a function the progress of a run, whenever it has changed.
+pub(crate) fn watched(
+    progress: &Progress,
+    on_progress: Option<Py<PyAny>>,
+) -> impl FnMut(Python<'_>) -> PyResult<()> + Send + use<> {
+    let (progress, mut shown) = (progress.clone(), String::new());
+    move |py| {
+        let Some(on_progress) = &on_progress else { return Ok(()) };
+        let now = serde_json::json!({ "operators": progress.snapshot(), "models": progress.models() }).to_string();
+        if now != shown {
+            on_progress.call1(py, (&now,))?;
+            shown = now;
+        }
+        Ok(())
+    }
+}
+
 /// Runs work with the GIL released. Ctrl-C cancels the work, and is raised when
 /// calls that have begun are finished.
-fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
+pub(crate) fn wait<T: Send, Work: Future<Output = Result<T, Error>>>(
     py: Python<'_>,
     cancel: &CancellationToken,
     work: impl FnOnce() -> Work + Send,
     mut tick: impl FnMut(Python<'_>) -> PyResult<()> + Send,
 ) -> PyResult<T> {
     py.detach(|| {
-        let mut raised: Option<(PyErr, Instant)> = None;
+        let mut raised: Option<PyErr> = None;
         let ended = runtime()?.block_on(async {
             let mut work = std::pin::pin!(work());
+            let mut stopped: Option<Instant> = None;
             loop {
                 tokio::select! {
                     ended = &mut work => return ended,
                     () = tokio::time::sleep(TICK) => {}
                 }
                 // Work that does not end within the grace time is left behind.
-                if raised.as_ref().is_some_and(|(_, at)| at.elapsed() > GRACE) {
+                if cancel.is_cancelled() && stopped.get_or_insert_with(Instant::now).elapsed() > GRACE {
                     return Err(Error::Interrupted);
                 }
                 let heard = Python::attach(|py| py.check_signals().and_then(|()| tick(py)));
                 if let Err(signal) = heard {
                     cancel.cancel();
                     rag::python::interrupt();
-                    raised.get_or_insert((signal, Instant::now()));
+                    raised.get_or_insert(signal);
                 }
             }
         });
         match raised {
-            Some((raised, _)) => Err(raised),
+            Some(raised) => Err(raised),
             None => ended.map_err(error),
         }
     })
+}
+
+/// The tables of an experiment as Python programs may give them: the questions
+/// as rows, the documents and the questions by their path alone, metrics
+/// instead of their names as the objective.
+fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
+    let given = PyDict::new(experiment.py());
+    given.update(experiment.cast::<PyMapping>()?)?;
+    let dataset = given.get_item("dataset")?;
+    if dataset.is_some() {
+        given.del_item("dataset")?;
+    }
+    let mut tables = settings::value(&given)?;
+    if let Some(dataset) = dataset.filter(|dataset| !dataset.is_none()) {
+        let is_setting = dataset.is_instance_of::<PyString>()
+            || dataset.is_instance_of::<PyMapping>()
+            || dataset.hasattr("__fspath__")?;
+        tables["dataset"] = if is_setting {
+            settings::value_of(&dataset, "dataset")?
+        } else {
+            value!({ "rows": rows::rows(&dataset, "dataset")?.into_iter().map(said).collect::<Vec<_>>() })
+        };
+    }
+    for (table, key) in [("corpus", "source"), ("dataset", "path")] {
+        if let Some(path) = tables[table].as_str() {
+            tables[table] = value!({ key: path });
+        }
+    }
+    if let Some(objective) = tables["evaluate"].get_mut("objective") {
+        let items = if objective.is_array() { objective.take() } else { value!([objective.take()]) };
+        let label = |item: &Value| match serde_json::from_value::<MetricConfig>(item.clone()) {
+            Ok(metric) if item.is_object() => metric.label().into(),
+            _ => item.clone(),
+        };
+        *objective = items.as_array().map(|items| items.iter().map(label).collect()).unwrap_or_default();
+    }
+    Ok(without_nothing(tables))
+}
+
+/// A row without what it does not say, which TOML cannot express.
+fn said(row: Map<String, Value>) -> Value {
+    without_nothing(row.into())
+}
+
+fn without_nothing(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
+            Value::Object(fields.map(|(name, value)| (name, without_nothing(value))).collect())
+        }
+        Value::Array(items) => {
+            Value::Array(items.into_iter().filter(|item| !item.is_null()).map(without_nothing).collect())
+        }
+        other => other,
+    }
 }
 
 /// An experiment: what a file of one holds.
@@ -106,13 +193,9 @@ impl Experiment {
                 errors.iter().map(|error| format!("line {error}\n    {}", error.source_line)).collect::<Vec<_>>()
             }),
             Err(_) => {
-                let tables = settings::value(experiment)?.to_string();
+                let tables = tables(experiment)?.to_string();
                 let text = lab::Experiment::toml(&tables).map_err(PyValueError::new_err)?;
-                lab::Experiment::parse(&text, base).map_err(|errors| {
-                    let named =
-                        |error: &lab::SpecError| mistakes::named(&text, error.line, error.column, &error.message);
-                    errors.iter().map(named).collect()
-                })
+                lab::Experiment::parse(&text, base).map_err(|errors| told(&text, &errors))
             }
         };
         let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;
@@ -135,7 +218,8 @@ impl Experiment {
 
     /// What would run, and what it costs.
     fn plan(&self, py: Python<'_>, connect: Py<PyAny>) -> PyResult<String> {
-        let (session, cancel) = self.session(Some(connect), None, Progress::default())?;
+        let cancel = CancellationToken::new();
+        let session = self.session(Some(connect), None, Progress::default(), &cancel)?;
         let plan = || async move {
             let prepared = session.prepare().await?;
             lab::summary(&session, &prepared).await
@@ -149,7 +233,8 @@ impl Experiment {
     }
 
     /// Does what is not done yet, and gives the results.
-    #[pyo3(signature = (connect, engine=None, address=None, budget_usd=None, on_progress=None))]
+    #[pyo3(signature = (connect, engine=None, address=None, budget_usd=None, on_progress=None, stop=None))]
+    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
     fn run(
         &self,
         py: Python<'_>,
@@ -158,7 +243,9 @@ impl Experiment {
         address: Option<&str>,
         budget_usd: Option<f64>,
         on_progress: Option<Py<PyAny>>,
+        stop: Option<&Stop>,
     ) -> PyResult<Results> {
+        let budget_usd = budget(budget_usd)?;
         let mut experiment = self.experiment.clone();
         if let Place::Job(ray) = app::place(&mut experiment, engine, address).map_err(PyValueError::new_err)? {
             return Err(PyValueError::new_err(format!(
@@ -170,22 +257,15 @@ impl Experiment {
         }
         let progress = Progress::default();
         let chosen = Self { experiment };
-        let (session, cancel) = chosen.session(Some(connect), budget_usd, progress.clone())?;
+        let cancel = Stop::token(stop);
+        let session = chosen.session(Some(connect), budget_usd, progress.clone(), &cancel)?;
         let run = || async move {
             let prepared = session.prepare().await?;
             let (results, tracking) = app::library::run(&session, &prepared).await;
             Ok((results, tracking.finish().await))
         };
-        let mut shown = String::new();
-        let (results, notes): (Result<lab::Results, Error>, Vec<String>) = wait(py, &cancel, run, |py| {
-            let Some(on_progress) = &on_progress else { return Ok(()) };
-            let now = serde_json::json!({ "operators": progress.snapshot(), "models": progress.models() }).to_string();
-            if now != shown {
-                on_progress.call1(py, (&now,))?;
-                shown = now;
-            }
-            Ok(())
-        })?;
+        let (results, notes): (Result<lab::Results, Error>, Vec<String>) =
+            wait(py, &cancel, run, watched(&progress, on_progress))?;
         for note in notes {
             let note = CString::new(note.replace('\0', " "))?;
             // If warnings are errors, this one is printed, because the run is complete.
@@ -213,7 +293,8 @@ impl Experiment {
         // A question is answered in this process, wherever the experiment ran.
         let mut experiment = self.experiment.clone();
         experiment.engine.ray = None;
-        let (session, cancel) = Self { experiment }.session(None, None, Progress::default())?;
+        let cancel = CancellationToken::new();
+        let session = Self { experiment }.session(None, None, Progress::default(), &cancel)?;
         let open = || async move {
             let record = lab::latest_record(&session).await?;
             let answering = record.answering(trial.as_deref())?;
@@ -234,18 +315,19 @@ impl Experiment {
         connect: Option<Py<PyAny>>,
         budget_usd: Option<f64>,
         progress: Progress,
-    ) -> PyResult<(Session, CancellationToken)> {
-        let cancel = CancellationToken::new();
+        cancel: &CancellationToken,
+    ) -> PyResult<Session> {
         let connect =
             connect.map(|connect| -> lab::Connect { Arc::new(move |spec| PythonCluster::join(&connect, spec)) });
         let setup: Setup = app::library::setup(connect, budget_usd, progress, cancel.clone());
         // Opening a store may ask for threads to be there.
         let _guard = runtime()?.enter();
-        Ok((Session::open(self.experiment.clone(), setup).map_err(error)?, cancel))
+        Session::open(self.experiment.clone(), setup).map_err(error)
     }
 
     fn latest(&self, py: Python<'_>) -> PyResult<lab::Results> {
-        let (session, cancel) = self.session(None, None, Progress::default())?;
+        let cancel = CancellationToken::new();
+        let session = self.session(None, None, Progress::default(), &cancel)?;
         wait(py, &cancel, || async move { session.latest().await }, |_| Ok(()))
     }
 }

@@ -9,8 +9,10 @@
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //! - `process` (feature `python`): what the package knows of its own process.
 //! - `arrow` (feature `python`): batches as other programs make them.
-//! - `experiment`, `results`, `stages`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
+//! - `experiment`, `results`, `stages`, `index`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
 //!   stages for Python programs.
+//! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
+//!   nobody waits for.
 //! - `settings` (feature `python`): dictionaries and objects of classes as settings; [`mistakes`]: error messages
 //!   about them.
 //!
@@ -30,6 +32,8 @@ mod corpus;
 #[cfg(feature = "python")]
 mod experiment;
 #[cfg(feature = "python")]
+mod index;
+#[cfg(feature = "python")]
 mod limits;
 #[cfg(feature = "python")]
 mod process;
@@ -38,11 +42,17 @@ mod remote;
 #[cfg(feature = "python")]
 mod results;
 #[cfg(feature = "python")]
+mod rows;
+#[cfg(feature = "python")]
 mod run;
+#[cfg(feature = "python")]
+mod scoring;
 #[cfg(feature = "python")]
 mod settings;
 #[cfg(feature = "python")]
 mod stages;
+#[cfg(feature = "python")]
+mod stop;
 #[cfg(feature = "python")]
 mod windows;
 
@@ -62,12 +72,15 @@ mod _core {
         attempt::Attempt,
         corpus::{Block, Corpus, axes, rejection, store_variables},
         experiment::{Experiment, Pipeline},
+        index::Index,
         limits::Limits,
         remote::{Done, RayWorker, home, main},
-        results::Results,
+        results::{Results, runs},
         run::Scheduler,
+        scoring::score,
         settings::settings,
         stages::{Chunker, Embedding, Folder, IndexWriter, Parser},
+        stop::Stop,
         windows::Windows,
     };
 }

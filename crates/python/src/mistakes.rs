@@ -88,7 +88,7 @@ mod tests {
             named(4, 13, "space.embedder: there is no model `emb`"),
             "space.embedder[0]: there is no model `emb`"
         );
-        assert_eq!(named(13, 12, "space.metrics[0]: unknown metric"), "evaluate.metrics[0]: unknown metric");
+        assert_eq!(named(13, 12, "evaluate.metrics[0]: unknown metric"), "evaluate.metrics[0]: unknown metric");
     }
 
     #[test]

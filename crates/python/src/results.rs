@@ -2,13 +2,16 @@
 //! times. The package's `results.py` makes tables and pages of them.
 
 use crate::{
-    experiment::{error, json},
+    experiment::{error, json, wait},
     process::check,
+    remote::runtime,
 };
 use pyo3::{
-    exceptions::{PyRuntimeError, PyValueError},
+    exceptions::{PyLookupError, PyRuntimeError, PyValueError},
     prelude::*,
 };
+use std::path::PathBuf;
+use tokio_util::sync::CancellationToken;
 
 /// The results of a run.
 #[pyclass(frozen, module = "reverie._core")]
@@ -30,6 +33,28 @@ impl Results {
         let results = serde_json::from_str(text)
             .map_err(|error| PyValueError::new_err(format!("these are no results: {error}")))?;
         Ok(Self { results })
+    }
+
+    /// Those of an experiment's last run in a store, or of this run.
+    #[staticmethod]
+    #[pyo3(signature = (name, store, base, run=None))]
+    fn of(py: Python<'_>, name: &str, store: &str, base: PathBuf, run: Option<&str>) -> PyResult<Self> {
+        let session = named(name, store, base)?;
+        let Some(run) = run else {
+            let latest = || async move { session.latest().await };
+            return wait(py, &CancellationToken::new(), latest, |_| Ok(())).map(Self::from);
+        };
+        let runs = session.workspace().past_runs().map_err(error)?;
+        if !runs.iter().any(|past| past.run == run && past.experiment == name) {
+            let known: Vec<&str> =
+                runs.iter().filter(|past| past.experiment == name).map(|past| past.run.as_str()).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(PyLookupError::new_err(format!(
+                "{}: there is no run `{run}` of `{name}`; there are {known}",
+                session.workspace().run_folder(run).display()
+            )));
+        }
+        lab::Results::read(&session.workspace().run_folder(run)).map(Self::from).map_err(error)
     }
 
     /// Everything, as in `results.json`.
@@ -64,6 +89,19 @@ impl Results {
     fn function_failures(&self) -> Option<String> {
         app::library::function_failures(&self.results)
     }
+}
+
+/// The finished runs in a store on this machine, the last first, as JSON.
+#[pyfunction]
+pub(crate) fn runs(store: &str, base: PathBuf) -> PyResult<String> {
+    json(&named("any", store, base)?.workspace().past_runs().map_err(error)?)
+}
+
+fn named(name: &str, store: &str, base: PathBuf) -> PyResult<lab::Session> {
+    let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
+    // Opening a store may ask for threads to be there.
+    let _guard = runtime()?.enter();
+    app::library::of_name(name, store, base, setup).map_err(error)
 }
 
 fn page(made: Result<String, serde_json::Error>) -> PyResult<String> {

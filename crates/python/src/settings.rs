@@ -23,6 +23,11 @@ pub(crate) fn value(object: &Bound<'_, PyAny>) -> PyResult<Value> {
     convert(object, "", 0)
 }
 
+/// The same for a value that is called so in messages.
+pub(crate) fn value_of(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Value> {
+    convert(object, name, 0)
+}
+
 /// The same for a component: a name alone is the component with its default
 /// settings.
 pub(crate) fn component(object: &Bound<'_, PyAny>) -> PyResult<Value> {
@@ -83,7 +88,7 @@ fn convert(object: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<Val
     }
     if let Ok(number) = object.cast::<PyFloat>() {
         let number = Number::from_f64(number.value());
-        return number.map(Value::Number).ok_or_else(|| wrong(place, "a setting is a finite number"));
+        return number.map(Value::Number).ok_or_else(|| wrong(place, "expected a finite number"));
     }
     if object.is_instance_of::<PyType>() {
         let name = object.getattr("__name__")?;
@@ -118,10 +123,7 @@ fn convert(object: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<Val
         ));
     }
     let kind = object.get_type().name()?;
-    Err(PyTypeError::new_err(at(
-        place,
-        &format!("a setting is a text, a number, a list or a dictionary, not a {kind}"),
-    )))
+    Err(PyTypeError::new_err(at(place, &format!("expected a text, a number, a list or a dictionary, not a {kind}"))))
 }
 
 fn convert_mapping(mapping: &Bound<'_, PyMapping>, place: &str, depth: usize) -> PyResult<Value> {

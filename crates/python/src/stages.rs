@@ -4,12 +4,14 @@
 
 use crate::{
     arrow::{Given, bytes, texts, truths, vectors, with_columns, wrong},
+    corpus::{Block, Corpus},
+    experiment::wait,
     process::check,
     remote::runtime,
     settings,
 };
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array,
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, Float32Array, RecordBatch, StringArray, UInt8Array, UInt64Array,
     cast::AsArray, types::Float32Type,
 };
 use arrow_pyarrow::PyArrowType;
@@ -21,14 +23,20 @@ use rag::{
     Chunk,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseWriter},
-    load::{self, Limits, Rejected},
+    load::{self, Limits, LoadError, Rejected},
 };
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::{BTreeMap, HashMap},
+    num::NonZero,
+    sync::{Arc, Mutex, PoisonError},
+};
 use store::{ArtifactStore, Key, NoLayout};
+use tokio::{sync::Semaphore, task::JoinSet};
+use tokio_util::sync::CancellationToken;
 
 type Batch = PyArrowType<RecordBatch>;
 
-fn failed(error: &(dyn std::error::Error + 'static)) -> PyErr {
+pub(crate) fn failed(error: &(dyn std::error::Error + 'static)) -> PyErr {
     PyRuntimeError::new_err(lab::error_chain(error))
 }
 
@@ -103,6 +111,46 @@ impl Parser {
             to_batch(&rows).map(PyArrowType).map_err(|error| failed(&error))
         })
     }
+
+    /// The same for all files of a corpus, in their order; as many at once as
+    /// the machine has cores.
+    fn parse_corpus(&self, py: Python<'_>, corpus: &Corpus) -> PyResult<Batch> {
+        let blocks = corpus.parts().to_vec();
+        let limits = self.limits.clone();
+        let work = || async move {
+            let at_once = Arc::new(Semaphore::new(std::thread::available_parallelism().map_or(1, NonZero::get)));
+            let mut tasks = JoinSet::new();
+            for (number, block) in blocks.into_iter().enumerate() {
+                let (at_once, limits) = (at_once.clone(), limits.clone());
+                tasks.spawn(async move {
+                    let _room = at_once.acquire_owned().await;
+                    let contents = block.contents().await?;
+                    let parsed = tokio::task::spawn_blocking(move || parsed(&block, contents, &limits)).await;
+                    Ok::<_, PyErr>((number, parsed.map_err(|error| failed(&error))?))
+                });
+            }
+            let mut parts = BTreeMap::new();
+            while let Some(task) = tasks.join_next().await {
+                match task.map_err(|error| failed(&error)).and_then(|part| part) {
+                    Ok((number, rows)) => _ = parts.insert(number, rows),
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
+            Ok(Ok(parts.into_values().flatten().collect::<Vec<_>>()))
+        };
+        let rows = wait(py, &CancellationToken::new(), work, |_| Ok(()))??;
+        to_batch(&rows).map(PyArrowType).map_err(|error| failed(&error))
+    }
+}
+
+fn parsed(block: &Block, contents: Vec<Result<Vec<u8>, LoadError>>, limits: &Limits) -> Vec<DocumentRow> {
+    let document = |(path, content): (&str, Result<Vec<u8>, LoadError>)| match content
+        .and_then(|bytes| load::parse(path, &bytes, limits))
+    {
+        Ok(document) => DocumentRow::Document(document),
+        Err(reason) => DocumentRow::Rejected(Rejected { path: path.to_owned(), reason }),
+    };
+    block.names().zip(contents).map(document).collect()
 }
 
 /// Documents to chunks.
@@ -124,27 +172,96 @@ impl Chunker {
         serde_json::to_string(&self.config).map(|text| (text,)).map_err(wrong)
     }
 
-    /// The chunks of all documents, in order.
+    /// The chunks of all documents, in order. `start` and `end` count
+    /// characters, as Python does; `start_byte` and `end_byte` count bytes.
     fn chunk(&self, py: Python<'_>, batch: Given) -> PyResult<Batch> {
         check()?;
         py.detach(|| {
             let chunker = self.config.build(&rag::Context::default()).map_err(|error| failed(&error))?;
             let documents = documents(&batch.0)?;
-            let mut chunks: Vec<Chunk> = Vec::new();
+            let (mut chunks, mut places): (Vec<Chunk>, Vec<(u64, u64)>) = Default::default();
             for row in &documents {
                 if let DocumentRow::Document(document) = row {
-                    chunks.extend(chunker.chunk_now(document).map_err(|error| failed(&lab::Error::from(error)))?);
+                    let more = chunker.chunk_now(document).map_err(|error| failed(&lab::Error::from(error)))?;
+                    places.extend(characters(&document.text, &more));
+                    chunks.extend(more);
                 }
             }
-            to_batch(&chunks).map(PyArrowType).map_err(|error| failed(&error))
+            let batch = to_batch(&chunks).map_err(|error| failed(&error))?;
+            with_characters(&batch, &places).map(PyArrowType)
         })
     }
+}
+
+/// The columns of a chunk's place, which rows of the store call by the second
+/// name: there they count bytes.
+const PLACES: [(&str, &str); 2] = [("start_byte", "start"), ("end_byte", "end")];
+
+/// Where chunks begin and end, in characters of the document's text.
+fn characters(text: &str, chunks: &[Chunk]) -> Vec<(u64, u64)> {
+    let mut wanted: Vec<usize> = chunks.iter().flat_map(|chunk| [chunk.span.start, chunk.span.end]).collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let (mut counted, mut last, mut at) = (0, 0, HashMap::with_capacity(wanted.len()));
+    for byte in wanted {
+        counted += text.get(last..byte).map_or(0, |part| part.chars().count() as u64);
+        last = byte;
+        at.insert(byte, counted);
+    }
+    let of = |byte: usize| at.get(&byte).copied().unwrap_or_default();
+    chunks.iter().map(|chunk| (of(chunk.span.start), of(chunk.span.end))).collect()
+}
+
+/// Rows of chunks as Python sees them: what the store calls `start` and `end`
+/// has its own name, and these count characters.
+fn with_characters(batch: &RecordBatch, places: &[(u64, u64)]) -> PyResult<RecordBatch> {
+    let (mut fields, mut columns): (Vec<Field>, Vec<ArrayRef>) = Default::default();
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let place = PLACES.iter().find(|(_, stored)| stored == field.name());
+        if let Some((_, name)) = place {
+            let numbers = places.iter().map(|(start, end)| if *name == "start" { *start } else { *end });
+            fields.push(field.as_ref().clone());
+            columns.push(Arc::new(numbers.collect::<UInt64Array>()));
+        }
+        fields.push(place.map_or_else(|| field.as_ref().clone(), |(byte, _)| field.as_ref().clone().with_name(*byte)));
+        columns.push(column.clone());
+    }
+    let schema = Schema::new_with_metadata(fields, batch.schema().metadata().clone());
+    RecordBatch::try_new(Arc::new(schema), columns).map_err(wrong)
+}
+
+/// The chunks of a batch that `Chunker.chunk` gave.
+pub(crate) fn chunks_of(batch: &RecordBatch) -> PyResult<Vec<Chunk>> {
+    let named = batch.schema();
+    if let Some((byte, stored)) = PLACES.iter().find(|(byte, _)| batch.column_by_name(byte).is_none()) {
+        return Err(wrong(format!(
+            "the column `{byte}` is missing: `{stored}` counts characters; give what `chunk` gave, with all its columns"
+        )));
+    }
+    let renamed = named.fields().iter().map(|field| {
+        let byte = PLACES.iter().find(|(byte, _)| byte == field.name());
+        let characters = PLACES.iter().find(|(_, stored)| stored == field.name());
+        match (byte, characters) {
+            (Some((_, stored)), _) => field.as_ref().clone().with_name(*stored),
+            (None, Some((_, stored))) => field.as_ref().clone().with_name(format!("{stored}_character")),
+            (None, None) => field.as_ref().clone(),
+        }
+    });
+    let columns = Schema::new(renamed.collect::<Vec<_>>());
+    let batch = RecordBatch::try_new(Arc::new(columns), batch.columns().to_vec()).map_err(wrong)?;
+    let schema = schema::<Chunk>().map_err(|error| failed(&error))?;
+    let table = with_columns(&batch, &schema, |name| match name {
+        "searchable" => Some(Arc::new(BooleanArray::from(vec![true; batch.num_rows()])) as ArrayRef),
+        "level" => Some(Arc::new(UInt8Array::from(vec![0; batch.num_rows()])) as ArrayRef),
+        _ => None,
+    })?;
+    from_batch(&table).map_err(|error| failed(&error))
 }
 
 /// Chunks to vectors.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Embedding {
-    embedder: models::Embedder,
+    pub(crate) embedder: models::Embedder,
 }
 
 #[pymethods]
@@ -243,13 +360,7 @@ impl IndexWriter {
     fn push(&self, py: Python<'_>, batch: Given) -> PyResult<()> {
         py.detach(|| {
             let batch = batch.0;
-            let schema = schema::<Chunk>().map_err(|error| failed(&error))?;
-            let table = with_columns(&batch, &schema, |name| match name {
-                "searchable" => Some(Arc::new(BooleanArray::from(vec![true; batch.num_rows()])) as ArrayRef),
-                "level" => Some(Arc::new(UInt8Array::from(vec![0; batch.num_rows()])) as ArrayRef),
-                _ => None,
-            })?;
-            let mut chunks: Vec<Chunk> = from_batch(&table).map_err(|error| failed(&error))?;
+            let mut chunks = chunks_of(&batch)?;
             let (width, vectors) = vectors(&batch, "vector")?;
             let mut matrix = Matrix { columns: width, data: Vec::new() };
             for (chunk, vector) in chunks.iter().zip(vectors).filter(|(chunk, _)| chunk.searchable) {

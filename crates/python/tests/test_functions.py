@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import signal
@@ -136,7 +137,61 @@ def test_a_function_that_cannot_stand_alone_is_refused():
     with pytest.raises(ValueError, match="with a name"):
         reverie.metric(lambda answer: 1.0)
     with pytest.raises(ValueError, match="decorate it with `reverie.metric`, `reverie.chunker` or"):
-        reverie.Experiment({"name": "x", "evaluate": {"metrics": [lambda_free]}})
+        reverie.Experiment({"name": "x", "space": {"chunker": [lambda_free]}})
+    for bound in (functools.partial(len), functools.partial(at_least, least=object())):
+        with pytest.raises(ValueError, match="made by `def`|only texts, numbers, truth values"):
+            reverie.metric(bound)
+    with pytest.raises(ValueError, match="made by `def`"):
+        reverie.metric("a".startswith)
+
+
+FEW = 2
+
+
+def at_least(answer, least, *, most=FEW * 50, passages=None):
+    """Has a parameter that nobody gives, and a default that is a name here."""
+    words = len(answer.split())
+    return least <= words <= most, f"{words} words, {len(passages)} passages"
+
+
+async def slowly(answer, reference, pause: float = 0.001):
+    """Waits before it answers."""
+    import asyncio
+
+    await asyncio.sleep(pause)
+    return (None, "it has no digit") if not any(map(str.isdigit, reference)) else (reference in answer, "looked")
+
+
+def test_functions_come_in_every_natural_shape(small, provider):
+    few, none = functools.partial(at_least, least=1), reverie.metric(name="none")(functools.partial(at_least, least=99))
+    results = scored_by(small, provider, few, none, slowly).run(on_error="raise")
+    (row,) = results.leaderboard()
+    assert (row["at_least"], row["none"], row["slowly"]) == (1.0, 0.0, 0.0)
+    assert row["slowly_scored"] == row["at_least_scored"] == 6
+    details = [question["scores"] for question in results.data["trials"][0]["questions"]]
+    assert all(scores["slowly"]["detail"] == {"function": "slowly", "reason": "looked"} for scores in details)
+    assert all(scores["at_least"]["detail"]["reason"].endswith("words, 1 passages") for scores in details)
+    scores = reverie.evaluate(
+        [{"question": "Why?", "answer": "So it is.", "reference": "So", "contexts": ["a"]}], [few, slowly]
+    )
+    assert scores["at_least"] == [1.0] and scores["slowly"] == [None]
+    assert scores.missing()["reason"] == ["not applicable: the function `slowly` gives no score: it has no digit"]
+    assert json.loads(scores.details()["detail"][0])["reason"] == "3 words, 1 passages"
+
+
+def test_a_function_is_the_objective(small, provider):
+    space = {"chunker": ["sentence"], "retriever": [{"bm25": {"top_k": 1}}, {"bm25": {"top_k": 3}}]}
+    space["generator"] = [{"compact": {"model": "gpt"}}]
+
+    def passages_found(passages):
+        return len(passages) / 3
+
+    evaluate = {"metrics": ["recall", passages_found], "objective": [passages_found]}
+    results = reverie.Experiment(settings(small, provider.url, space=space, evaluate=evaluate)).run()
+    assert results.leaderboard()["objective"] == [1.0, pytest.approx(1 / 3)] and results.winner == "t02"
+    evaluate = {"metrics": ["recall"], "objective": [passages_found]}
+    with pytest.raises(ValueError, match="evaluate.objective.*: `passages_found` is not among the metrics"):
+        reverie.Experiment(settings(small, provider.url, space=space, evaluate=evaluate))
 
 
 def lambda_free(limit):
@@ -184,12 +239,13 @@ def test_what_a_metric_raises_is_a_failure_of_its_own_kind_with_its_traceback(sm
         "function",
         "file",
         "kind",
+        "question_id",
         "question",
         "message",
         "traceback",
     ]
     (row,) = failures
-    assert [row[name] for name in ("trial", "stage", "function", "kind", "question")] == [
+    assert [row[name] for name in ("trial", "stage", "function", "kind", "question_id")] == [
         "t01",
         "metric",
         "unlucky",
@@ -208,7 +264,7 @@ def test_a_run_raises_if_asked_to_and_has_the_results_all_the_same(small, provid
         scored_by(small, provider, unlucky).run(on_error="raise")
     without = scored_by(small, provider).run()
     assert raised.value.results.leaderboard()["recall"] == without.leaderboard()["recall"] != [None]
-    assert [failure["question"] for failure in raised.value.failures] == ["q3"]
+    assert [failure["question_id"] for failure in raised.value.failures] == ["q3"]
     with pytest.raises(ValueError, match="on_error"):
         scored_by(small, provider).run(on_error="ignore")
 
@@ -232,7 +288,7 @@ def test_a_function_that_never_returns_is_ended_and_named(small, provider):
         results = scored_by(small, provider, endless).run()
     assert time.monotonic() - began < 30
     (row,) = results.failures()
-    assert (row["kind"], row["question"], row["function"]) == ("timed_out", "q2", "endless")
+    assert (row["kind"], row["question_id"], row["function"]) == ("timed_out", "q2", "endless")
     assert results.leaderboard()["endless_scored"] == [5]
 
 
@@ -305,7 +361,7 @@ def test_stages_that_fail_are_told_with_their_trial(small, provider):
     with pytest.warns(FunctionWarning):
         results = reverie.Experiment(settings(small, provider.url, space=space, evaluate=evaluate)).run()
     by_trial = {trial.id: (trial.labels["retriever"], trial.labels["generator"]) for trial in results.trials}
-    rows = [(by_trial[row["trial"]], row["stage"], row["function"], row["question"]) for row in results.failures()]
+    rows = [(by_trial[row["trial"]], row["stage"], row["function"], row["question_id"]) for row in results.failures()]
     assert sorted(rows, key=str) == [
         (("bm25", "python"), "generator", "speechless", "q1"),
         (("python", "compact"), "retriever", "lost", None),

@@ -51,7 +51,7 @@ const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 /// once: plans ask for the parameters of a metric's function again and again.
 #[expect(clippy::expect_used, reason = "a constant pattern; the tests compile it")]
 static DEFINITION: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new(r"(?m)^def\s+(\w+)\s*\(").expect("the pattern is valid"));
+    LazyLock::new(|| Regex::new(r"(?m)^(?:async\s+)?def\s+(\w+)\s*\(").expect("the pattern is valid"));
 static INTERPRETER: OnceLock<String> = OnceLock::new();
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
@@ -155,10 +155,12 @@ pub struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// The parameters of the function, in the order of `known`.
+    /// The parameters of the function that are known, in the order of `known`.
+    /// Others may be there if they have a default, which they keep.
     ///
     /// # Errors
-    /// If there is no source, no such function, or a parameter that is not known.
+    /// If there is no source, no such function, or a parameter that is not known
+    /// and has no default.
     pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, String> {
         if self.source.trim().is_empty() {
             return Err(match self.file {
@@ -167,22 +169,36 @@ impl Script<'_> {
             });
         }
         let (function, file) = (self.function, if self.file.is_empty() { "the source" } else { self.file });
-        let mut definitions = DEFINITION.captures_iter(self.source);
-        let found = definitions.find(|found| &found[1] == function).and_then(|found| found.get(0));
+        // As in Python, the last definition of a name counts.
+        let definitions = DEFINITION.captures_iter(self.source).filter(|found| &found[1] == function);
+        let found = definitions.last().and_then(|found| found.get(0));
         let Some(list) = found.map(|found| &self.source[found.end()..]) else {
             return Err(format!("{file} has no function `{function}`"));
         };
         let list = split(list);
-        let names = list.iter().map(|part| part.split([':', '=']).next().unwrap_or_default().trim());
-        let names: Vec<&str> = names.filter(|name| !matches!(*name, "" | "*" | "/")).collect();
-        if let Some(other) = names.iter().find(|name| !known.contains(name)) {
+        let name = |part: &str| part.split([':', '=']).next().unwrap_or_default().trim().to_owned();
+        // What is called `*rest` or `**rest` takes what nobody gives.
+        let parts: Vec<&String> = list.iter().filter(|part| !part.trim().starts_with(['*', '/'])).collect();
+        let names: Vec<String> = parts.iter().map(|part| name(part)).filter(|name| !name.is_empty()).collect();
+        let wanted = parts.iter().filter(|part| !has_default(part)).map(|part| name(part));
+        if let Some(other) = wanted.filter(|name| !name.is_empty()).find(|name| !known.contains(&name.as_str())) {
             return Err(format!("`{function}` in {file} wants `{other}`: there are {}", known.join(", ")));
         }
+        let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| known.contains(name)).collect();
         if names.is_empty() {
             return Err(format!("`{function}` in {file} wants nothing: name one of {}", known.join(", ")));
         }
         Ok(known.iter().copied().filter(|known| names.contains(known)).collect())
     }
+}
+
+/// Whether a parameter has a default: `=` outside of the brackets of its type.
+fn has_default(parameter: &str) -> bool {
+    let mut depth = 0;
+    parameter.chars().any(|character| {
+        depth += i32::from("([{".contains(character)) - i32::from(")]}".contains(character));
+        character == '=' && depth == 0
+    })
 }
 
 /// The parameters of a function, from behind its opening bracket: split at

@@ -63,7 +63,10 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
                 "cases are planted from golden questions, but there is no [dataset]: give --cases",
             ));
         };
-        let golden = super::golden::read(&experiment.path(&dataset.path))?;
+        let golden = match dataset.inline() {
+            Some(read) => read.map_err(|mistakes| Failure::usage(mistakes.join("\n")))?.0,
+            None => super::golden::read(&experiment.path(&dataset.path))?,
+        };
         cases.extend(planted(&golden.questions, wanted, SEED));
     }
     if cases.is_empty() {

@@ -161,7 +161,8 @@ fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
         }
     }
     let mut files: Vec<(String, PathBuf)> = Vec::new();
-    if let Some(dataset) = experiment.dataset.as_ref().filter(|dataset| !far(&dataset.path)) {
+    if let Some(dataset) = experiment.dataset.as_ref().filter(|dataset| dataset.rows.is_empty() && !far(&dataset.path))
+    {
         let inside =
             Path::new(&dataset.path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let path = experiment.path(&dataset.path);

@@ -1,7 +1,7 @@
 //! The leaderboard for people: lays out what `lab::Board` says, as wide as the
 //! terminal is. Columns that do not fit are left out, and named.
 
-use super::{aligned, combination, table, visible_line};
+use super::{aligned, combination, number, table, visible_line};
 use eval::statistics::Summary;
 use lab::{
     Board, Results, TrialResult,
@@ -224,8 +224,7 @@ fn heading(board: &Board, column: &Column) -> String {
 fn shown(board: &Board, column: &Column, cell: &Cell) -> String {
     match (cell, column.kind) {
         (Cell::Text(text), _) => text.clone(),
-        // `+ 0.0` makes a zero of a negative zero.
-        (Cell::Number(number), _) => format!("{:.*}", column.digits, number + 0.0),
+        (Cell::Number(value), _) => number(*value, column.digits),
         (Cell::Scores(Scores { summary, .. }), kind) => {
             let mean = if kind == ColumnKind::Metric { value(summary) } else { interval(summary) };
             match questions(board, column) {
@@ -245,13 +244,15 @@ fn shown(board: &Board, column: &Column, cell: &Cell) -> String {
 
 fn interval(summary: &Summary) -> String {
     match (summary.mean, summary.low, summary.high) {
-        (Some(mean), Some(low), Some(high)) => format!("{mean:.3} [{low:.3}, {high:.3}]"),
+        (Some(mean), Some(low), Some(high)) => {
+            format!("{} [{}, {}]", number(mean, 3), number(low, 3), number(high, 3))
+        }
         _ => value(summary),
     }
 }
 
 fn value(summary: &Summary) -> String {
-    summary.mean.map_or_else(|| "–".to_owned(), |mean| format!("{:.3}", mean + 0.0))
+    summary.mean.map_or_else(|| "–".to_owned(), |mean| number(mean, 3))
 }
 
 /// A note, with advice for a reader of the terminal.

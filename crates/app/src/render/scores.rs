@@ -40,23 +40,8 @@ pub fn scores(results: &ScoreResults) -> String {
         ]);
     }
     let mut text = rows.to_string();
-    if results.metrics.iter().any(|metric| metric.judged) {
-        let judges = results.judges.join(", ");
-        let _ = write!(text, "\n* judged by {judges}, not qualified on labelled data");
-    }
-    if let Some(partial) = &results.partial {
-        let _ = write!(text, "\nPARTIAL: {partial}");
-    } else if results.provider_errors > 0 {
-        let n = count(results.provider_errors);
-        let _ = write!(text, "\n{n} scores are missing because a model failed: score again to ask for them");
-    }
-    if results.function_errors > 0 {
-        let n = count(results.function_errors);
-        let _ = write!(text, "\n{n} scores are missing because a function of your own failed");
-    }
-    if results.damaged_entries > 0 {
-        let n = results.damaged_entries;
-        let _ = write!(text, "\n{n} entries of the journal were damaged, and their calls made again");
+    for note in results.notes() {
+        let _ = write!(text, "\n{note}");
     }
     text
 }

@@ -7,7 +7,7 @@
 //!
 //! | what | columns |
 //! |---|---|
-//! | id | `id`, `question_id`; else `line-N` |
+//! | id | `id`, `question_id`; else `line-N` (in a file), `row-N` (of a program) |
 //! | question | `question`, `user_input` (Ragas ≥ 0.2), `query`, `input` (DeepEval) |
 //! | answer | `answer`, `response` (Ragas ≥ 0.2), `actual_output` (DeepEval), `prediction`, `output` |
 //! | passages | `contexts`, `retrieved_contexts` (Ragas ≥ 0.2), `retrieval_context` (DeepEval), `passages` |
@@ -30,6 +30,7 @@
 use super::cells::{is_blank, nearly, text, texts};
 use super::format::Holds;
 use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
+use super::rows::Place;
 use super::{ImportError, Question, rows};
 use crate::metric::words;
 use models::Usage;
@@ -48,7 +49,7 @@ const TEXT: &[&str] = &["text", "content", "page_content"];
 /// What a system made of one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnsweredRow {
-    /// The line of the file, from 1.
+    /// The line of the file, from 1; of a program's rows the number, from 0.
     pub line: usize,
     /// The question, with what is known of it.
     pub question: Question,
@@ -64,36 +65,61 @@ pub struct AnsweredRow {
 /// # Errors
 /// All faults of the file, in the order of their lines.
 pub fn import_answers(name: &str, bytes: &[u8]) -> Result<Vec<AnsweredRow>, Vec<ImportError>> {
-    let fail = |faults: Vec<rows::Fault>| {
-        faults.into_iter().map(|(line, message)| ImportError { file: name.to_owned(), line, message }).collect()
-    };
     let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
-    let has_header = rows::has_header(name, bytes);
-    if let Some(first) = records.first().filter(|_| has_header) {
-        check_columns(&first.fields, 1, &mut faults);
+    if records.is_empty() && faults.is_empty() {
+        faults.push((1, "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned()));
+    }
+    let records: Vec<(usize, &Map<String, Value>)> = records.iter().map(|row| (row.line, &row.fields)).collect();
+    let read = read_all(&records, rows::has_header(name, bytes), Place::Line, faults);
+    let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
+    read.map_err(|faults| faults.into_iter().map(fault).collect())
+}
+
+/// Reads answers that a program holds. `line` of what is returned is the row's
+/// number, from 0, as programs count.
+///
+/// # Errors
+/// All faults, each with the number of its row and what to do.
+pub fn read_answers(records: &[Map<String, Value>]) -> Result<Vec<AnsweredRow>, Vec<(usize, String)>> {
+    let mut faults = Vec::new();
+    if records.is_empty() {
+        faults.push((0, "there are no rows: give one for each answer".to_owned()));
+    }
+    // Faults of columns that all rows have are told once.
+    let is_table = rows::is_table(records.iter());
+    let records: Vec<(usize, &Map<String, Value>)> = records.iter().enumerate().collect();
+    read_all(&records, is_table, Place::Row, faults)
+}
+
+fn read_all(
+    records: &[(usize, &Map<String, Value>)],
+    has_header: bool,
+    place: Place,
+    mut faults: Vec<rows::Fault>,
+) -> Result<Vec<AnsweredRow>, Vec<rows::Fault>> {
+    if let Some((_, fields)) = records.first().filter(|_| has_header) {
+        check_columns(fields, place.first(), &mut faults);
     }
     let mut answered = Vec::new();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
-    for row in &records {
+    for (line, fields) in records {
+        let line = *line;
         if !has_header {
-            check_columns(&row.fields, row.line, &mut faults);
+            check_columns(fields, line, &mut faults);
         }
-        let read = read(&row.fields, row.line, &mut faults);
+        let read = read(fields, line, place, &mut faults);
         let id = &read.question.id;
         if let Some(known) = lines_of_ids.get(id) {
-            faults.push((row.line, format!("has the id `{id}` of line {known}: ids must differ")));
+            faults.push((line, format!("has the id `{id}` of {} {known}: ids must differ", place.word())));
         }
-        lines_of_ids.entry(id.clone()).or_insert(row.line);
+        lines_of_ids.entry(id.clone()).or_insert(line);
         answered.push(read);
-    }
-    if records.is_empty() && faults.is_empty() {
-        faults.push((1, "holds no answer: write one JSON object per line, or a CSV file with a header".to_owned()));
     }
     if faults.is_empty() {
         return Ok(answered);
     }
     faults.sort_by_key(|fault| fault.0);
-    Err(fail(faults))
+    Err(faults)
 }
 
 fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
@@ -120,7 +146,7 @@ fn find<'a>(fields: &'a Map<String, Value>, names: &[&'static str]) -> Option<(&
     names.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !value.is_null())?)))
 }
 
-fn read(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) -> AnsweredRow {
+fn read(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec<rows::Fault>) -> AnsweredRow {
     let mut fault = |message: String| faults.push((line, message));
     let mut read_text = |names: &[&'static str]| {
         let (name, value) = find(fields, names)?;
@@ -131,13 +157,13 @@ fn read(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>)
         };
         read.map_err(|reason| fault(format!("`{name}` {reason}"))).ok()
     };
-    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("line-{line}"));
+    let id = read_text(ID).filter(|id| !id.is_empty()).unwrap_or_else(|| format!("{}-{line}", place.word()));
     let question = read_text(QUESTION);
     let answer = read_text(ANSWER);
     let reference = read_text(REFERENCE).filter(|text| !text.is_empty() && !text.eq_ignore_ascii_case("nan"));
     let has_column = QUESTION.iter().any(|name| fields.contains_key(*name));
     if question.as_deref().is_none_or(str::is_empty) && has_column {
-        fault("has an empty question: write one, or remove the line".to_owned());
+        fault(format!("has an empty question: write one, or remove the {}", place.word()));
     }
     let passages = find(fields, PASSAGES)
         .filter(|(_, value)| !is_blank(value))

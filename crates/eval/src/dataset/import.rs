@@ -28,6 +28,7 @@
 use super::cells::{boolean, is_blank, nearly, text, texts};
 use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
 use super::format::Holds;
+use super::rows::Place;
 use super::{Dataset, Evidence, Question, question_id, rows};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -90,26 +91,59 @@ pub(super) struct Imported {
     pub(super) rows: Vec<rows::Row>,
 }
 
+/// Questions that a program holds, and the columns that are no part of them.
+///
+/// # Errors
+/// All faults, each with the number of its row (from 0) and what to do.
+pub fn read_questions(records: &[Map<String, Value>]) -> Result<(Dataset, Vec<IgnoredColumn>), Vec<(usize, String)>> {
+    let mut faults = Vec::new();
+    if records.is_empty() {
+        faults.push((0, "there are no rows: give one for each question".to_owned()));
+    }
+    // Faults of columns that all rows have are told once.
+    let is_table = rows::is_table(records.iter());
+    let row = |(line, fields): (usize, &Map<String, Value>)| rows::Row {
+        line,
+        fields: fields.clone(),
+        raw: rows::Raw::Cells(Vec::new()),
+    };
+    let rows = records.iter().enumerate().map(row).collect();
+    read_rows(rows, is_table, Place::Row, faults).map(|imported| (imported.dataset, imported.ignored))
+}
+
 pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {
     let (rows, mut faults) = rows::read(name, bytes, Holds::Questions);
-    let has_header = rows::has_header(name, bytes);
+    if rows.is_empty() && faults.is_empty() {
+        faults.push((1, "holds no question: write one JSON object per line, or a CSV file with a header".to_owned()));
+    }
+    let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
+    read_rows(rows, rows::has_header(name, bytes), Place::Line, faults)
+        .map_err(|faults| faults.into_iter().map(fault).collect())
+}
+
+fn read_rows(
+    rows: Vec<rows::Row>,
+    has_header: bool,
+    place: Place,
+    mut faults: Vec<rows::Fault>,
+) -> Result<Imported, Vec<rows::Fault>> {
     let mut dataset = Dataset::default();
     let mut lines_of_ids: HashMap<String, usize> = HashMap::new();
     if let Some(first) = rows.first().filter(|_| has_header) {
         // Every row has the header's columns: their faults are told once.
-        check_columns(&first.fields, 1, &mut faults);
+        check_columns(&first.fields, place.first(), &mut faults);
     }
     for row in &rows {
         let n_faults = faults.len();
         if !has_header {
             check_columns(&row.fields, row.line, &mut faults);
         }
-        let question = read_question(&row.fields, row.line, &mut faults);
+        let question = read_question(&row.fields, row.line, place, &mut faults);
         if let Some(known) = lines_of_ids.get(&question.id) {
-            let id = &question.id;
+            let (id, word) = (&question.id, place.word());
             faults.push((
                 row.line,
-                format!("has the id `{id}` of line {known}: ids must differ, and a question stands only once"),
+                format!("has the id `{id}` of {word} {known}: ids must differ, and a question stands only once"),
             ));
         }
         lines_of_ids.entry(question.id.clone()).or_insert(row.line);
@@ -117,15 +151,12 @@ pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<Import
             dataset.questions.push(question);
         }
     }
-    if rows.is_empty() && faults.is_empty() {
-        faults.push((1, "holds no question: write one JSON object per line, or a CSV file with a header".to_owned()));
-    }
     if faults.is_empty() {
         let ignored = columns::ignored(&rows, is_used, &known_columns());
         return Ok(Imported { dataset, ignored, rows });
     }
     faults.sort_by_key(|fault| fault.0);
-    Err(faults.into_iter().map(|(line, message)| ImportError { file: name.to_owned(), line, message }).collect())
+    Err(faults)
 }
 
 /// All columns that something can be made of.
@@ -169,13 +200,13 @@ fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows
     }
 }
 
-fn read_question(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) -> Question {
+fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec<rows::Fault>) -> Question {
     let mut fault = |message: String| faults.push((line, message));
     let asked = QUESTION.iter().find_map(|name| fields.get(*name));
     let question = match asked.map(text) {
         Some(Ok(question)) if !question.is_empty() => question,
         Some(Ok(_)) => {
-            fault("has an empty question: write one, or remove the line".to_owned());
+            fault(format!("has an empty question: write one, or remove the {}", place.word()));
             String::new()
         }
         Some(Err(reason)) => {

@@ -30,6 +30,38 @@ const MARK: &[u8] = b"\xEF\xBB\xBF";
 /// A line and what is wrong with it.
 pub(super) type Fault = (usize, String);
 
+/// What the number of a record counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Lines of a file, from 1.
+    Line,
+    /// Rows of a program, from 0.
+    Row,
+}
+
+impl Place {
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::Line => "line",
+            Self::Row => "row",
+        }
+    }
+
+    /// Where a header stands.
+    pub(super) fn first(self) -> usize {
+        match self {
+            Self::Line => 1,
+            Self::Row => 0,
+        }
+    }
+}
+
+/// Whether all records of a program have the same columns, as those of a table.
+pub(super) fn is_table<'a>(mut records: impl Iterator<Item = &'a Map<String, Value>>) -> bool {
+    let Some(first) = records.next() else { return false };
+    records.all(|record| record.keys().eq(first.keys()))
+}
+
 /// How a file is written, beside its records.
 #[derive(Debug)]
 pub(super) struct Layout {

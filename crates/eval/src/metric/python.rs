@@ -16,7 +16,9 @@
 //! The function names what it wants: `question`, `answer` (without citations),
 //! `reference`, `passages` (a list of texts), at least one of them; what it
 //! names must be there for it to be called. It returns a number in `range`, a
-//! truth value, or `None` where the metric does not apply. What it raises, a call
+//! truth value, or `None` where the metric does not apply; or a pair of that and
+//! the reason as a text, which stands in the score's detail. It may be an `async
+//! def`, and have further parameters with defaults. What it raises, a call
 //! that takes too long, or a number out of range, is no score, with the reason.
 //!
 //! What the file holds is part of the metric: scores are computed anew when it
@@ -150,14 +152,21 @@ struct Python {
 impl Metric for Python {
     async fn score(&self, sample: &Sample<'_>) -> Scored {
         match self.value(sample).await {
-            Ok(value) => Scored { score: Score::finite(value), detail: json!({ "function": self.config.function }) },
+            Ok((value, reason)) => {
+                let mut detail = json!({ "function": self.config.function });
+                if let Some(reason) = reason {
+                    detail["reason"] = reason.into();
+                }
+                Scored { score: Score::finite(value), detail }
+            }
             Err(missing) => Scored::missing(missing),
         }
     }
 }
 
 impl Python {
-    async fn value(&self, sample: &Sample<'_>) -> Result<f64, Missing> {
+    /// The score, and the reason that the function gave.
+    async fn value(&self, sample: &Sample<'_>) -> Result<(f64, Option<String>), Missing> {
         let mut wanted = serde_json::Map::new();
         for &name in self.function.parameters() {
             let value = match name {
@@ -172,13 +181,25 @@ impl Python {
         let reply = self.function.call_beside(Value::Object(wanted)).await.map_err(Missing::FunctionError)?;
         let failed = |reason: String| Missing::FunctionError(self.function.returned(reason));
         let (low, high) = self.config.range;
+        let (reply, reason) = match reply {
+            Value::Array(mut pair) if pair.len() == 2 && pair[1].is_string() => {
+                let reason = pair.pop().and_then(|reason| reason.as_str().map(str::to_owned));
+                (pair.pop().unwrap_or_default(), reason)
+            }
+            other => (other, None),
+        };
         let value = match &reply {
-            Value::Null => return Err(Missing::NotApplicable(format!("the function `{name}` gives no score"))),
+            Value::Null => {
+                let why = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+                return Err(Missing::NotApplicable(format!("the function `{name}` gives no score{why}")));
+            }
             Value::Bool(value) => f64::from(u8::from(*value)),
-            reply => reply.as_f64().ok_or_else(|| failed(format!("{reply} is no number")))?,
+            reply => reply
+                .as_f64()
+                .ok_or_else(|| failed(format!("{reply} is no number, nor a pair of a number and a reason")))?,
         };
         if (low..=high).contains(&value) {
-            return Ok(value);
+            return Ok((value, reason));
         }
         Err(failed(format!("{value} is not between {low} and {high}: set `range`")))
     }
@@ -221,6 +242,24 @@ mod tests {
         assert!(ended.to_string().contains("its interpreter ended"), "{ended}");
         let broken = reason("import no_such_module\ndef score(answer):\n    return 1\n");
         assert!(broken.to_string().contains("no_such_module"), "{broken}");
+    }
+
+    #[test]
+    fn a_reason_beside_the_score_stands_in_its_detail() {
+        let scored = |source: &str| {
+            let config = Config { source: source.to_owned(), ..Config::default() };
+            let metric = config.build(&Context::default()).unwrap();
+            score(&*metric, &sample(&question("How many?", None), &[], Some(&answer("ten"))))
+        };
+        let given = scored("async def score(answer, least=3):\n    return len(answer) >= least, 'long enough'\n");
+        assert_eq!((given.score, &given.detail["reason"]), (Score::Value(1.0), &json!("long enough")));
+        let none = scored("def score(answer, *rest, **more):\n    return None, 'no number in it'\n");
+        assert!(
+            matches!(&none.score, Score::Missing(Missing::NotApplicable(why)) if why.ends_with(": no number in it")),
+            "{none:?}"
+        );
+        let three = scored("def score(answer):\n    return 1, 2, 3\n");
+        assert!(matches!(&three.score, Score::Missing(missing) if missing.to_string().contains("nor a pair")));
     }
 
     #[test]

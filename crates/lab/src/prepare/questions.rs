@@ -34,9 +34,17 @@ pub(super) struct Asked {
     pub(super) corpus: Corpus,
 }
 
-/// Reads the dataset's file, if there is one.
+/// Reads the dataset, if there is one.
 pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Result<Imported, Error> {
     let Some(spec) = &session.experiment.dataset else { return Ok(Imported::nothing()) };
+    match spec.inline() {
+        Some(Ok((dataset, ignored))) => return Ok(Imported { dataset: Some(dataset), ignored }),
+        Some(Err(errors)) => {
+            mistakes.extend(errors);
+            return Ok(Imported::nothing());
+        }
+        None => {}
+    }
     let is_url = spec.path.contains("://");
     let shown = if is_url { spec.path.clone() } else { session.experiment.path(&spec.path).display().to_string() };
     let Some(bytes) = dataset_bytes(session, &spec.path).await? else {

@@ -10,7 +10,7 @@ pub(super) fn dataset_version(session: &Session, prepared: &Prepared) -> Option<
     let spec = session.experiment.dataset.as_ref()?;
     let dataset = Dataset { questions: prepared.questions.clone() };
     let (version, rows) = (dataset.version(), dataset.questions.len());
-    Some(DataVersion { version, source: spec.path.clone(), rows, bytes: None })
+    Some(DataVersion { version, source: spec.source().to_owned(), rows, bytes: None })
 }
 
 /// The same of the corpus: its files' names and bytes.

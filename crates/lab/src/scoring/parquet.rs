@@ -29,16 +29,24 @@ pub(super) fn jsonl(bytes: Vec<u8>) -> Result<Vec<u8>, String> {
         .map_err(|error| broken(&error))?;
     let mut lines = Vec::new();
     for batch in reader {
-        let batch = batch.map_err(|error| broken(&error))?;
-        for row in 0..batch.num_rows() {
-            lines.extend(object(&batch, row)?.to_string().into_bytes());
+        for row in records(&batch.map_err(|error| broken(&error))?)? {
+            lines.extend(Value::Object(row).to_string().into_bytes());
             lines.push(b'\n');
         }
     }
     Ok(lines)
 }
 
-fn object(batch: &RecordBatch, row: usize) -> Result<Value, String> {
+/// The rows of an Arrow batch, such as a program's data frame.
+///
+/// # Errors
+/// If a column holds something else than texts, numbers, truth values, and
+/// lists and structures of these.
+pub fn records(batch: &RecordBatch) -> Result<Vec<Map<String, Value>>, String> {
+    (0..batch.num_rows()).map(|row| object(batch, row)).collect()
+}
+
+fn object(batch: &RecordBatch, row: usize) -> Result<Map<String, Value>, String> {
     let mut fields = Map::new();
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         let read = value(column.as_ref(), row);
@@ -46,7 +54,7 @@ fn object(batch: &RecordBatch, row: usize) -> Result<Value, String> {
             read.map_err(|kind| format!("column `{}` holds {kind}: write texts, or lists of them", field.name()))?;
         fields.insert(field.name().clone(), value);
     }
-    Ok(Value::Object(fields))
+    Ok(fields)
 }
 
 /// One cell. A NaN becomes a missing value, which is what pandas means by it.

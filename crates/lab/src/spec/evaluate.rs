@@ -3,7 +3,7 @@
 use super::{
     EvaluateSpec, budget, nearest,
     reader::Reader,
-    resolve::{Reference, optional, read_axis, start, unknown_keys, values},
+    resolve::{Reference, optional, read_list, start, unknown_keys, values},
 };
 use eval::MetricConfig;
 use models::Kind;
@@ -133,7 +133,8 @@ pub(super) fn read_metrics<'a>(
     table: &DeTable<'a>,
     base: &Path,
 ) -> Vec<(MetricConfig, usize)> {
-    let mut metrics: Vec<(MetricConfig, usize)> = read_axis(reader, table, "metrics", true);
+    let mut metrics: Vec<(MetricConfig, usize)> =
+        read_list(reader, ("evaluate", table), "metrics", true, "nothing would be scored");
     let read = |path: &str| read_file(base, path);
     let mut labels: Vec<String> = Vec::new();
     for (metric, at) in &mut metrics {

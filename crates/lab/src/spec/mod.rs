@@ -18,7 +18,10 @@ pub(crate) use reader::nearest;
 pub use scoring::{Choice, ScoringSpec};
 
 use crate::{search::SearchConfig, track::TrackerConfig};
-use eval::{GenerateOptions, MetricConfig};
+use eval::{
+    Dataset, GenerateOptions, MetricConfig,
+    dataset::{IgnoredColumn, read_questions},
+};
 use models::{Caps, ModelConfig};
 use rag::{
     Space,
@@ -46,12 +49,17 @@ pub struct CorpusSpec {
     pub limits: Limits,
 }
 
-/// Golden questions: a file, or generated once and kept there.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+/// Golden questions: a file, or generated once and kept there; or rows within
+/// the experiment, as a program gives them.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetSpec {
-    /// JSONL or CSV, relative to the experiment file.
+    /// JSONL or CSV, relative to the experiment file; empty where there are rows.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// The questions themselves, with the columns of a file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<serde_json::Map<String, serde_json::Value>>,
     /// Generate the file if it is not there.
     #[serde(default)]
     pub generate: Option<GenerateSpec>,
@@ -59,6 +67,41 @@ pub struct DatasetSpec {
     /// Default all.
     #[serde(default)]
     pub limit: Option<usize>,
+}
+
+impl DatasetSpec {
+    /// The questions that stand in the experiment itself, and the columns that
+    /// are no part of them; none if they are in a file.
+    ///
+    /// # Errors
+    /// All mistakes, each with the number of its row.
+    pub fn inline(&self) -> Option<Result<(Dataset, Vec<IgnoredColumn>), Vec<String>>> {
+        let told = |(row, message): (usize, String)| format!("dataset, row {row} (from 0): {message}");
+        let read = || read_questions(&self.rows).map_err(|faults| faults.into_iter().map(told).collect());
+        (!self.rows.is_empty()).then(read)
+    }
+
+    /// What is said of where they come from.
+    pub fn source(&self) -> &str {
+        if self.rows.is_empty() { &self.path } else { "rows of the experiment" }
+    }
+
+    /// What is wrong with it.
+    fn mistakes(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        match (self.path.is_empty(), self.rows.is_empty()) {
+            (true, true) => mistakes.push("dataset: `path` is missing: a file of golden questions".to_owned()),
+            (false, false) => mistakes.push("dataset: `path` and `rows` are both there: keep one".to_owned()),
+            _ => {}
+        }
+        if self.generate.is_some() && !self.rows.is_empty() {
+            mistakes.push("dataset: `generate` writes questions into a file, and here are `rows`: keep one".to_owned());
+        }
+        if let Some(Err(rows)) = self.inline() {
+            mistakes.extend(rows);
+        }
+        mistakes
+    }
 }
 
 /// How to generate questions: the model, and whatever

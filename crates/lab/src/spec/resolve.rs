@@ -51,6 +51,9 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
         );
     }
     let dataset = optional::<DatasetSpec>(&mut reader, &root, "dataset");
+    for mistake in dataset.iter().flat_map(DatasetSpec::mistakes) {
+        reader.error(start(&root, "dataset"), mistake);
+    }
     let models = read_models(&mut reader, &root);
     let mut references = Vec::new();
     let space = read_space(&mut reader, &root, &base, &mut references);
@@ -180,20 +183,22 @@ pub(super) fn check_model(
     }
 }
 
-/// An axis: a list, or one value. Strings name components with default settings.
-pub(super) fn read_axis<'a, T: DeserializeOwned>(
+/// A list of a section, such as an axis, or one value. Strings name components
+/// with default settings. `without` says what would not be if it were empty.
+pub(super) fn read_list<'a, T: DeserializeOwned>(
     reader: &mut Reader<'a>,
-    space: &DeTable<'a>,
-    axis: &str,
+    (section, table): (&str, &DeTable<'a>),
+    key: &str,
     component: bool,
+    without: &str,
 ) -> Vec<(T, usize)> {
-    let Some(value) = space.get(axis) else { return Vec::new() };
+    let Some(value) = table.get(key) else { return Vec::new() };
     let items: Vec<Value<'a>> = match value.get_ref() {
         DeValue::Array(items) => items.iter().cloned().collect(),
         _ => vec![value.clone()],
     };
     if items.is_empty() {
-        reader.error(value.span().start, format!("space.{axis}: the list is empty, so there would be no trial"));
+        reader.error(value.span().start, format!("{section}.{key}: the list is empty, so {without}"));
     }
     items
         .into_iter()
@@ -212,7 +217,7 @@ pub(super) fn read_axis<'a, T: DeserializeOwned>(
                 }
                 _ => item,
             };
-            reader.read::<T>(&item, &format!("space.{axis}[{i}]")).map(|read| (read, span.start))
+            reader.read::<T>(&item, &format!("{section}.{key}[{i}]")).map(|read| (read, span.start))
         })
         .collect()
 }
@@ -256,7 +261,8 @@ impl ReadSpace for Lists<'_, '_> {
     fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
         let Self { reader, space, base, references } = self;
         let read = |path: &str| evaluate::read_file(base, path);
-        let mut listed = read_axis::<T>(reader, space, axis.name(), T::HAS_SETTINGS);
+        let mut listed =
+            read_list::<T>(reader, ("space", space), axis.name(), T::HAS_SETTINGS, "there would be no trial");
         for (value, at) in &mut listed {
             let name = value.name().to_owned();
             if let Err(reason) = value.read_files(&read) {

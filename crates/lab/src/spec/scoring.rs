@@ -23,6 +23,31 @@ pub struct Choice {
     pub embedder: Option<String>,
 }
 
+/// What messages call a choice, and what they advise where one is missing.
+struct Words {
+    judge: &'static str,
+    embedder: &'static str,
+    no_metric: &'static str,
+    no_judge: &'static str,
+    no_embedder: &'static str,
+}
+
+const COMMAND_LINE: Words = Words {
+    judge: "--judge",
+    embedder: "--embedder",
+    no_metric: "nothing to score by: give `--metric NAME`, or `--experiment FILE` with `metrics` under [evaluate]",
+    no_judge: "give `--judge MODEL`, or `judge` under [evaluate] of a file with [models]",
+    no_embedder: "give `--embedder MODEL`, or `embedder` under [evaluate] of a file with [models]",
+};
+
+const PROGRAM: Words = Words {
+    judge: "judge",
+    embedder: "embedder",
+    no_metric: "metrics: nothing to score by: name at least one",
+    no_judge: "give `judge`, the name of one of `models` or of a chat model of the catalogue",
+    no_embedder: "give `embedder`, the name of one of `models` or of an embedding model of the catalogue",
+};
+
 /// The settings for scoring answers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScoringSpec {
@@ -44,7 +69,19 @@ impl ScoringSpec {
     /// # Errors
     /// All mistakes, in the order of the file.
     pub fn parse(text: &str, base: impl Into<PathBuf>, choice: &Choice) -> Result<Self, Vec<SpecError>> {
-        let base = base.into();
+        Self::read(text, base.into(), choice, &COMMAND_LINE)
+    }
+
+    /// The same for a program, which has no command line: mistakes name
+    /// parameters instead of flags.
+    ///
+    /// # Errors
+    /// All mistakes, in the order of the text.
+    pub fn of_program(text: &str, base: impl Into<PathBuf>, choice: &Choice) -> Result<Self, Vec<SpecError>> {
+        Self::read(text, base.into(), choice, &PROGRAM)
+    }
+
+    fn read(text: &str, base: PathBuf, choice: &Choice, words: &Words) -> Result<Self, Vec<SpecError>> {
         let mut reader = Reader::new(text);
         let Some(root) = reader.parse() else { return Err(reader.finish()) };
         unknown_keys(&mut reader, &root, SECTIONS, "the file");
@@ -61,9 +98,10 @@ impl ScoringSpec {
             None => evaluate::read_embedder(&mut reader, table, &mut references),
             chosen => chosen.clone(),
         };
-        for (names, kind, setting) in
-            [(&choice.judges[..], Kind::Chat, "--judge"), (choice.embedder.as_slice(), Kind::Embedding, "--embedder")]
-        {
+        for (names, kind, setting) in [
+            (&choice.judges[..], Kind::Chat, words.judge),
+            (choice.embedder.as_slice(), Kind::Embedding, words.embedder),
+        ] {
             for name in names {
                 models.entry(name.clone()).or_insert_with(|| ModelConfig::here(kind, name));
                 references.push(((name.clone(), 0), kind, setting));
@@ -71,7 +109,7 @@ impl ScoringSpec {
         }
         for (i, judge) in choice.judges.iter().enumerate() {
             if choice.judges[..i].contains(judge) {
-                reader.error(0, format!("--judge: `{judge}` is listed twice: it would have two votes"));
+                reader.error(0, format!("{}: `{judge}` is listed twice: it would have two votes", words.judge));
             }
         }
         for ((model, at), kind, place) in references {
@@ -83,20 +121,15 @@ impl ScoringSpec {
             named(&mut reader, &choice.metrics)
         };
         if metrics.is_empty() && reader.is_clean() {
-            reader.error(
-                start(&root, "evaluate"),
-                "nothing to score by: give `--metric NAME`, or `--experiment FILE` with `metrics` under [evaluate]",
-            );
+            reader.error(start(&root, "evaluate"), words.no_metric);
         }
         for (metric, at) in &metrics {
             let (label, needs) = (metric.label(), metric.needs());
             if needs.judge && judges.is_empty() {
-                let how = "give `--judge MODEL`, or `judge` under [evaluate] of a file with [models]";
-                reader.error(*at, format!("`{label}` needs a judge: {how}"));
+                reader.error(*at, format!("`{label}` needs a judge: {}", words.no_judge));
             }
             if needs.embedder && embedder.is_none() {
-                let how = "give `--embedder MODEL`, or `embedder` under [evaluate] of a file with [models]";
-                reader.error(*at, format!("`{label}` needs an embedder: {how}"));
+                reader.error(*at, format!("`{label}` needs an embedder: {}", words.no_embedder));
             }
         }
         let store = optional::<String>(&mut reader, &root, "store").unwrap_or_else(|| "./.reverie".to_owned());
@@ -158,6 +191,16 @@ mod tests {
         assert_eq!((labels(&spec), &spec.evaluate.judges), (vec!["context_precision".into()], &vec!["qwen".into()]));
         assert_eq!(spec.models["qwen"].kind(), Kind::Chat);
         assert!(parse("", &["token_f1"], &[]).is_ok(), "no file is needed");
+    }
+
+    #[test]
+    fn a_program_is_told_of_parameters_and_not_of_flags() {
+        let text = "[evaluate]\nmetrics = [\"faithfulness\", \"answer_similarity\"]\n";
+        let errors = ScoringSpec::of_program(text, ".", &Choice::default()).expect_err("neither model is named");
+        let messages: Vec<&str> = errors.iter().map(|error| error.message.as_str()).collect();
+        assert!(messages.iter().any(|message| message.contains("give `judge`")), "{messages:?}");
+        assert!(messages.iter().any(|message| message.contains("give `embedder`")), "{messages:?}");
+        assert!(!messages.iter().any(|message| message.contains("--")), "{messages:?}");
     }
 
     #[test]

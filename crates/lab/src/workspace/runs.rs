@@ -10,10 +10,40 @@ use crate::{
     Error,
     layout::{self, RunFile},
 };
+use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use store::EventLog;
 
+/// A run that finished.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PastRun {
+    /// The experiment's name.
+    pub experiment: String,
+    /// The run's id.
+    pub run: String,
+    /// When it finished, in milliseconds since 1970.
+    pub time_ms: i64,
+}
+
 impl Workspace {
+    /// The finished runs on this machine, of all experiments; the last comes first.
+    ///
+    /// # Errors
+    /// If the folder cannot be read. A run whose results cannot be read is left out.
+    pub fn past_runs(&self) -> Result<Vec<PastRun>, Error> {
+        let folder = layout::runs_folder(&self.root);
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(Error::file("read", &folder, source)),
+        };
+        let results = entries.flatten().map(|entry| RunFile::Results.within(&entry.path()));
+        let read = |path: PathBuf| serde_json::from_slice::<PastRun>(&std::fs::read(path).ok()?).ok();
+        let mut runs: Vec<PastRun> = results.filter_map(read).collect();
+        runs.sort_by(|a, b| b.time_ms.cmp(&a.time_ms).then_with(|| a.run.cmp(&b.run)));
+        Ok(runs)
+    }
+
     /// The folder of a run on this machine.
     pub fn run_folder(&self, run: &str) -> PathBuf {
         layout::run_folder(&self.root, run)

@@ -2,13 +2,15 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
+- `reverie.evaluate`: score the answers of any system.
 - `reverie.chunker.Sentence(chunk_size=256)`, `reverie.query.…`, `reverie.retriever.Hybrid(top_k=3)`,
   `reverie.reranker.…`, `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in
   experiments wherever a dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same
   classes, for annotations.
 - `@reverie.metric`, `@reverie.chunker`, `@reverie.retriever`, `@reverie.reranker`, `@reverie.generator`: a Python
   function as a metric or a stage.
-- `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: stages by themselves, on Arrow batches.
+- `reverie.parse`, `reverie.chunk`, `reverie.index`: stages by themselves.
+- `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: the same on Arrow batches, for Ray Data and the like.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
 - `reverie.exceptions`: what a call raises to say whether another attempt is worthwhile.
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from reverie.experiment import Experiment, Plan
     from reverie.functions import Function, chunker, generator, metric, query, reranker, retriever
     from reverie.results import Comparison, Results, Trial
+    from reverie.scores import Scores, aevaluate, evaluate
+    from reverie.stages import Chunks, Documents, Index, chunk, index, parse
     from reverie.tables import Table
 
 __version__ = "0.1.0"
@@ -34,20 +38,29 @@ __version__ = "0.1.0"
 _HOME = {
     "Answer": "answers",
     "Chunker": "_core",
+    "Chunks": "stages",
     "Comparison": "results",
+    "Documents": "stages",
     "Embedding": "_core",
     "Experiment": "experiment",
     "Function": "functions",
+    "Index": "stages",
     "Parser": "_core",
     "Passage": "answers",
     "Pipeline": "answers",
     "Plan": "experiment",
     "Results": "results",
+    "Scores": "scores",
     "Table": "tables",
     "Trial": "results",
+    "aevaluate": "scores",
+    "chunk": "stages",
     "chunker": "functions",
+    "evaluate": "scores",
     "generator": "functions",
+    "index": "stages",
     "metric": "functions",
+    "parse": "stages",
     "query": "functions",
     "reranker": "functions",
     "retriever": "functions",
@@ -58,23 +71,32 @@ _MODULES = ("chunkers", "generators", "metrics", "queries", "rerankers", "retrie
 __all__ = [
     "Answer",
     "Chunker",
+    "Chunks",
     "Comparison",
+    "Documents",
     "Embedding",
     "Experiment",
     "Function",
+    "Index",
     "Parser",
     "Passage",
     "Pipeline",
     "Plan",
     "Results",
+    "Scores",
     "Table",
     "Trial",
+    "aevaluate",
+    "chunk",
     "chunker",
     "chunkers",
+    "evaluate",
     "generator",
     "generators",
+    "index",
     "metric",
     "metrics",
+    "parse",
     "queries",
     "query",
     "reranker",
@@ -84,17 +106,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME and name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:
+    # A type checker would take any name for something that is there.
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME and name not in _MODULES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
+        if name in _MODULES:
+            return import_module(f"{__name__}.{name}")
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME, *_MODULES})
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

@@ -15,18 +15,22 @@ __all__ = [
     "Embedding",
     "Experiment",
     "Folder",
+    "Index",
     "IndexWriter",
     "Limits",
     "Parser",
     "Pipeline",
     "Results",
     "Scheduler",
+    "Stop",
     "Windows",
     "Worker",
     "axes",
     "home",
     "main",
     "rejection",
+    "runs",
+    "score",
     "settings",
     "store_variables",
 ]
@@ -142,6 +146,7 @@ class Experiment:
         address: str | None = None,
         budget_usd: float | None = None,
         on_progress: Callable[[str], Any] | None = None,
+        stop: Stop | None = None,
     ) -> Results:
         """Does what is not done yet, and gives the results. Ctrl-C ends it; what is finished is kept."""
     def results(self) -> Results:
@@ -174,6 +179,9 @@ class Results:
 
     def __new__(cls, text: str) -> Results:
         """Reads `results.json`; `ValueError` if the text is none."""
+    @staticmethod
+    def of(name: str, store: str, base: str | os.PathLike[str], run: str | None = None) -> Results:
+        """Those of an experiment's last run in a store, or of this run."""
     def text(self) -> str:
         """Everything, as in `results.json`."""
     def board(self) -> str:
@@ -186,6 +194,30 @@ class Results:
         """A page with nothing but the report's plot, and no question or passage in it."""
     def function_failures(self) -> str | None:
         """What functions of the user's own failed at, with their tracebacks, for people; none where nothing did."""
+
+@final
+class Stop:
+    """Ends the work that it was given to, from another thread."""
+
+    def __new__(cls) -> Stop: ...
+    def stop(self) -> None:
+        """Calls that have begun are finished, and kept; nothing more begins."""
+
+def runs(store: str, base: str | os.PathLike[str]) -> str:
+    """The finished runs in a store on this machine, the last first, as JSON."""
+
+def score(
+    data: Any,
+    tables: Mapping[str, Any],
+    judges: Sequence[str],
+    embedder: str | None,
+    base: str | os.PathLike[str],
+    budget_usd: float | None = None,
+    on_progress: Callable[[str], Any] | None = None,
+    stop: Stop | None = None,
+) -> str:
+    """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
+    holds all mistakes."""
 
 def settings(object: _Component) -> str:
     """What stands for a component in an experiment, as JSON."""
@@ -201,6 +233,9 @@ class Parser:
         """From `path` (string) and `bytes` (binary), a row per file: `path`, `content`, `format`, `title`, `author`,
         `text`, `pages`, and `rejected`, the reason why there is no document. `format`, `pages` and `rejected` are JSON."""
 
+    def parse_corpus(self, corpus: Corpus) -> pyarrow.RecordBatch:
+        """The same for all files of a corpus, in their order."""
+
 @final
 class Chunker:
     """Documents to chunks."""
@@ -210,8 +245,9 @@ class Chunker:
         `reverie.chunker.Sentence(chunk_size=256)`."""
     def __getnewargs__(self) -> tuple[str]: ...
     def chunk(self, batch: _Given) -> pyarrow.RecordBatch:
-        """From what `Parser.parse` gives, or texts with a `path`, a row per chunk: `document`, `number`, `start`, `end`, `text`, `searchable`,
-        `level`, `parent`, `previous`, `next`, `page`, `book`, `heading`."""
+        """From what `Parser.parse` gives, or texts with a `path`, a row per chunk: `document`, `number`, `start` and
+        `end` in characters, `start_byte` and `end_byte`, `text`, `searchable`, `level`, `parent`, `previous`, `next`,
+        `page`, `book`, `heading`."""
 
 @final
 class Embedding:
@@ -226,6 +262,20 @@ class Embedding:
         """The length of a vector; 0 while a remote model has not said."""
     def embed(self, batch: _Given) -> pyarrow.RecordBatch:
         """The batch with a column `vector` (a fixed-size list of float32), null where a chunk is not searched."""
+
+@final
+class Index:
+    """An index of chunks in memory."""
+
+    def __new__(cls, chunks: _Given, chunker: _Component, embedding: Embedding | None = None) -> Index:
+        """Of the chunks that `Chunker.chunk` gave with these settings."""
+    def __len__(self) -> int:
+        """How many chunks can be found."""
+    @property
+    def embedded(self) -> bool:
+        """Whether there are vectors."""
+    def search(self, question: str, retriever: _Component | None = None, top_k: int | None = None) -> str:
+        """What a retriever finds for a question, best first, as a JSON list."""
 
 @final
 class IndexWriter:

@@ -25,8 +25,11 @@ class Pipeline:
     Several threads may ask one pipeline.
     """
 
-    def __init__(self, core: _core.Pipeline) -> None:
-        self._core = core
+    def __init__(self, core: _core.Pipeline, experiment: Experiment) -> None:
+        self._core, self._experiment = core, experiment
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _opened_again, (self._experiment, self.trial, self.run)
 
     @classmethod
     def load(
@@ -104,6 +107,17 @@ class Pipeline:
 
     def __repr__(self) -> str:
         return f"<pipeline {self.trial}>"
+
+
+def _opened_again(experiment: Experiment, trial: str, run: str) -> Pipeline:
+    """A pipeline that was pickled: another run since then would answer with something else."""
+    pipeline = experiment.pipeline(trial)
+    if pipeline.run != run:
+        raise RuntimeError(
+            f"the pipeline is of run {run}, and the last run of {experiment.name} is {pipeline.run} now: open it anew "
+            "with `experiment.pipeline()`"
+        )
+    return pipeline
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from reverie.results import Results
+    from reverie.scores import Scores
 
 
 class FunctionError(RuntimeError):
@@ -20,8 +21,8 @@ class FunctionError(RuntimeError):
     Its text has Python's traceback of the function.
     """
 
-    results: Results | None = None
-    """What the run found all the same, if a run raised it."""
+    results: Results | Scores | None = None
+    """What the run found all the same, or the scores, if a run or `reverie.evaluate` raised it."""
     failures: list[dict[str, Any]] = []
     """The failures: stage, function, file, kind, message and traceback of each."""
 

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reverie import _core
+from reverie._aside import aside
 from reverie._command import _connect
 from reverie._live import watcher
 from reverie.answers import Pipeline
 from reverie.exceptions import FunctionError, FunctionWarning
+from reverie.functions import metrics_of
 from reverie.results import Comparison, Results, Trial
 from reverie.tables import Table, fixed, html_table
 
@@ -30,11 +32,14 @@ class Experiment:
 
     In a dictionary, components can be objects of their classes, such as `reverie.chunker.Sentence(chunk_size=256)`, or
     functions decorated with `reverie.metric`, `reverie.chunker` and so on, and `None` is the same as leaving a setting
-    out. Tables and axes can be given by name, in the place of a dictionary or in that of what it says:
+    out. Tables and axes can be given by name, in the place of a dictionary or in that of what it says. `dataset` may be
+    a data frame, an Arrow table or a list of dictionaries, with the columns of a file of questions (`question`,
+    `reference`, `evidence`, or `quote` and `document`); as a text it is the path of a file, as `corpus` is:
 
         reverie.Experiment(
             name="manuals",
-            corpus={"source": "docs"},
+            corpus="docs",
+            dataset=frame,
             chunker=[reverie.chunker.Sentence(chunk_size=n) for n in (128, 256)],
             retriever=[reverie.retriever.Bm25(top_k=3)],
         )
@@ -62,18 +67,23 @@ class Experiment:
             retriever: The retrievers to compare.
             reranker: The rerankers to compare.
             generator: The generators to compare.
-            tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on.
+            tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on. In
+                `metrics` and `objective` of `evaluate`, functions may stand, decorated or plain.
 
         Raises:
             ValueError: If it has mistakes: all of them, with their keys (in a file their lines) and what to do.
         """
-        given = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
-        given.update({"reranker": reranker, "generator": generator})
+        axes = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
+        axes.update({"reranker": reranker, "generator": generator})
         # Axes that have no parameter of their own.
-        given.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
-        space = {axis: value for axis, value in given.items() if value is not None}
+        axes.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
+        space = {axis: value for axis, value in axes.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
             told = {**(experiment or {}), **tables}
+            evaluate = told.get("evaluate")
+            if isinstance(evaluate, Mapping):
+                given = {name: evaluate[name] for name in ("metrics", "objective") if evaluate.get(name) is not None}
+                told["evaluate"] = {**evaluate, **{name: metrics_of(value) for name, value in given.items()}}
             if space:
                 told["space"] = {**(told.get("space") or {}), **space}
             self._core = _core.Experiment(told, os.path.abspath(base or "."))
@@ -145,23 +155,60 @@ class Experiment:
             FunctionWarning: If functions of your own failed.
             UserWarning: If a tracker lacks something of this run, which is complete all the same.
         """
+        made = self._ran(engine, address, budget_usd, progress, on_error)
+        return self._told(made(None), on_error)
+
+    async def arun(
+        self,
+        *,
+        engine: str | None = None,
+        address: str | None = None,
+        budget_usd: float | None = None,
+        progress: bool | Callable[[dict[str, Any]], Any] | None = None,
+        on_error: Literal["warn", "raise"] = "warn",
+    ) -> Results:
+        """The same as `run` without blocking the event loop.
+
+        Where the `await` is cancelled, the run ends as after Ctrl-C: what is finished is kept.
+        """
+        made = self._ran(engine, address, budget_usd, progress, on_error)
+        return self._told(await aside(made), on_error)
+
+    def _ran(
+        self,
+        engine: str | None,
+        address: str | None,
+        budget_usd: float | None,
+        progress: bool | Callable[[dict[str, Any]], Any] | None,
+        on_error: str,
+    ) -> Callable[[_core.Stop | None], Results]:
+        """What runs it, in the thread that calls it."""
         if on_error not in ("warn", "raise"):
             raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
         watching = watcher(progress)
-        finished = False
-        try:
-            results = Results(self._core.run(_connect, engine, address, budget_usd, watching))
-            finished = True
-        finally:
-            if watching is not None:
-                watching.end(finished)
+
+        def made(stop: _core.Stop | None) -> Results:
+            finished = False
+            try:
+                results = Results(self._core.run(_connect, engine, address, budget_usd, watching, stop))
+                finished = True
+                return results
+            finally:
+                if watching is not None:
+                    watching.end(finished)
+
+        return made
+
+    def _told(self, results: Results, on_error: str) -> Results:
+        """Tells of functions that failed."""
         failed = results._function_failures()
         if failed is not None:
             if on_error == "raise":
                 error = FunctionError(failed)
                 error.results, error.failures = results, results.failures().rows()
                 raise error
-            warnings.warn(f"functions of your own failed; `failures()` is a table of it\n{failed}", FunctionWarning, stacklevel=2)
+            text = f"functions of your own failed; `failures()` is a table of it\n{failed}"
+            warnings.warn(text, FunctionWarning, stacklevel=3)
         return results
 
     def results(self) -> Results:
@@ -190,7 +237,7 @@ class Experiment:
         Args:
             trial: Such as `t03`. Default: the winner, else the first of the leaderboard.
         """
-        return Pipeline(self._core.pipeline(trial))
+        return Pipeline(self._core.pipeline(trial), self)
 
     def __repr__(self) -> str:
         return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"

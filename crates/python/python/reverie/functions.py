@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import builtins
 import dis
+import functools
 import inspect
 import textwrap
 from collections.abc import Callable, Iterator
-from types import CodeType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, overload
 
 from reverie.chunkers import Chunkers
@@ -32,8 +33,13 @@ class Function:
     def __init__(self, function: Callable[..., Any], settings: dict[str, Any], kind: str) -> None:
         self.function = function
         self._kind = kind
-        self._settings = {**settings, "function": function.__name__, "source": _source(function, kind)}
-        self.__name__, self.__doc__ = function.__name__, function.__doc__
+        source = _source(function, kind)
+        self.__name__, self.__doc__ = _name(function), getattr(function, "func", function).__doc__
+        self._settings = {**settings, "function": self.__name__, "source": source}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The function itself is pickled by its name, under which this stands.
+        return _made_again, (self._settings, self._kind, self.__name__, self.__doc__)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.function(*arguments, **named)
@@ -49,6 +55,16 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<{self._kind} {self.name}>"
+
+
+def _made_again(settings: dict[str, Any], kind: str, name: str, doc: str | None) -> Function:
+    """A function that was pickled, from its source."""
+    space: dict[str, Any] = {"__name__": "function"}
+    exec(compile(settings["source"], f"<{name}>", "exec"), space)
+    made = Function.__new__(Function)
+    made.function, made._settings, made._kind = space[name], settings, kind
+    made.__name__, made.__doc__ = name, doc
+    return made
 
 
 class _Metric(Metrics):
@@ -80,8 +96,9 @@ class _Metric(Metrics):
         """Makes a metric of a function.
 
         The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
-        texts). It returns a number in `range`, a truth value, or `None` where the metric does not apply. What it raises
-        is no score, with the reason.
+        texts). It returns a number in `range`, a truth value, or `None` where the metric does not apply; or a pair of
+        that and the reason as a text, which stands in the score's detail. What it raises is no score. It may be an
+        `async def`, have further parameters with defaults, or come from `functools.partial`.
 
             @reverie.metric
             def short(answer):
@@ -112,7 +129,7 @@ class _Metric(Metrics):
         settings["timeout_seconds"] = _limit(timeout_seconds)
 
         def made(function: Callable[..., Any]) -> Function:
-            return Function(function, _given({"name": name or function.__name__, **settings}), "metric")
+            return Function(function, _given({"name": name or _name(function), **settings}), "metric")
 
         return made if function is None else made(function)
 
@@ -324,6 +341,18 @@ class _Generator(Generators):
 generator = _Generator()
 
 
+def _name(function: Callable[..., Any]) -> str:
+    plain = function.func if isinstance(function, functools.partial) else function
+    return getattr(plain, "__name__", "function")
+
+
+def metrics_of(given: Any) -> list[Any]:
+    """A list of metrics, or one; functions that nobody decorated become metrics."""
+    items = list(given) if isinstance(given, (list, tuple)) else [given]
+    plain = (functools.partial, FunctionType, BuiltinFunctionType, MethodType)
+    return [metric(each) if isinstance(each, plain) else each for each in items]
+
+
 def _decorated(function: Callable[..., Any] | None, settings: dict[str, Any], kind: str) -> Any:
     """A stage of this function, or of the one that follows."""
 
@@ -344,28 +373,91 @@ def _given(settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _source(function: Callable[..., Any], kind: str) -> str:
-    """The function by itself, without decorators."""
-    if not inspect.isfunction(function) or function.__name__ == "<lambda>":
+    """The function by itself, without decorators; arguments that `functools.partial` bound are written out."""
+    bound = function if isinstance(function, functools.partial) else None
+    plain = bound.func if bound is not None else function
+    plain = plain.function if isinstance(plain, Function) else plain
+    if not inspect.isfunction(plain) or plain.__name__ == "<lambda>":
         raise ValueError(f"a {kind} is a function with a name, made by `def`: not {function!r}")
     try:
-        source = textwrap.dedent(inspect.getsource(function))
+        source = textwrap.dedent(inspect.getsource(plain))
     except (OSError, TypeError) as error:
         raise ValueError(
-            f"the source of `{function.__name__}` cannot be read ({error}): "
+            f"the source of `{plain.__name__}` cannot be read ({error}): "
             'put it into a file, and write {"python": {"file": "own.py", "function": …}}'
         ) from error
-    names = {*function.__code__.co_freevars, *_globals(function.__code__)} - {function.__name__, *dir(builtins)}
+    names = {*plain.__code__.co_freevars, *_globals(plain.__code__)} - {plain.__name__, *dir(builtins)}
     # pytest puts names like `@py_builtins` into what it loads; they are not in the source.
     around = sorted(name for name in names if name.isidentifier())
     if around:
         raise ValueError(
-            f"the {kind} `{function.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "
-            "own, so import and define everything inside the function"
+            f"the {kind} `{plain.__name__}` uses {', '.join(around)} from around it: it runs in a process of its "
+            "own, so import and define everything inside the function, or give it as the default of a parameter"
         )
+    source = _with_defaults(plain, source)
     node = ast.parse(source).body[0]
     lines = source.splitlines()[node.lineno - 1 :]
+    if bound is not None:
+        lines += _binding(bound, plain)
     # Annotations may name things that do not exist there.
     return "\n".join(["from __future__ import annotations", "", *lines, ""])
+
+
+def _with_defaults(function: FunctionType, source: str) -> str:
+    """The source with the values of defaults that it gives as names: these do not exist where it runs."""
+    node = ast.parse(source).body[0]
+    assert isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    arguments = node.args
+    ordered = [*arguments.posonlyargs, *arguments.args]
+    pairs = list(zip(ordered[len(ordered) - len(arguments.defaults) :], arguments.defaults))
+    pairs += [(each, value) for each, value in zip(arguments.kwonlyargs, arguments.kw_defaults) if value is not None]
+    values = inspect.signature(function).parameters
+    lines = source.encode().splitlines(keepends=True)
+    for argument, written in sorted(pairs, key=lambda pair: (pair[1].lineno, pair[1].col_offset), reverse=True):
+        if _is_literal(ast.unparse(written)):
+            continue
+        literal = _literal(values[argument.arg].default, f"the default of `{argument.arg}` of `{function.__name__}`")
+        first, last = written.lineno - 1, (written.end_lineno or written.lineno) - 1
+        after = lines[last][written.end_col_offset :]
+        lines[first : last + 1] = [lines[first][: written.col_offset] + literal.encode() + after]
+    return b"".join(lines).decode()
+
+
+def _binding(bound: functools.partial[Any], function: FunctionType) -> list[str]:
+    """A function of the same name that gives the one above it what was bound."""
+    name = function.__name__
+    given = inspect.signature(function).bind_partial(*bound.args, **bound.keywords)
+    written = {key: _literal(value, f"what is bound to `{key}` of `{name}`") for key, value in given.arguments.items()}
+    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    every = inspect.signature(function).parameters.values()
+    free = [each for each in every if each.name not in written and each.kind not in kinds]
+    wanted, given_on = [], [f"{key}={value}" for key, value in written.items()]
+    for each in sorted(free, key=lambda each: each.default is not inspect.Parameter.empty):
+        default = ""
+        if each.default is not inspect.Parameter.empty:
+            default = "=" + _literal(each.default, f"the default of `{each.name}` of `{name}`")
+        wanted.append(f"{each.name}{default}")
+        given_on.append(f"{each.name}={each.name}")
+    return ["", f"_bound = {name}", "", f"def {name}({', '.join(wanted)}):", f"    return _bound({', '.join(given_on)})"]
+
+
+def _literal(value: Any, what: str) -> str:
+    """A value as it stands in a source."""
+    text = repr(value)
+    if not _is_literal(text) or ast.literal_eval(text) != value:
+        raise ValueError(
+            f"{what} is {value!r}: the function runs in a process of its own, so only texts, numbers, truth values, "
+            "None, and lists and dictionaries of these can be given to it"
+        )
+    return text
+
+
+def _is_literal(text: str) -> bool:
+    try:
+        ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return False
+    return True
 
 
 def _globals(code: CodeType) -> Iterator[str]:

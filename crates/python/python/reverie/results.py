@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from reverie import _core
-from reverie.tables import Table, fixed, html_table, shown
+from reverie.tables import Table, fixed, html_table, interval, shown, signed
 
 # The columns of the table in their order, by what they hold; a mean of scores is four columns.
 _TABLE = (("axis",), ("objective",), ("metric",), ("test", "seconds", "tokens", "money"))
@@ -74,6 +74,37 @@ class Results:
         return type(self), (self._core.text(),)
 
     @classmethod
+    def of(
+        cls, name: str, run: str | None = None, *, store: str | os.PathLike[str] = ".reverie"
+    ) -> Results:
+        """The results of an experiment's last finished run, by its name alone.
+
+        Args:
+            name: The experiment's name.
+            run: One of its earlier runs, by its id: `reverie.Results.past()` lists them.
+            store: The store that the experiment names: a folder, or the URL of an object store.
+
+        Raises:
+            RuntimeError: If there was no such run.
+            LookupError: If `run` is none of the experiment's.
+        """
+        return cls(_core.Results.of(name, os.fspath(store), os.getcwd(), run))
+
+    @classmethod
+    def past(cls, name: str | None = None, *, store: str | os.PathLike[str] = ".reverie") -> Table:
+        """The finished runs in a store on this machine, the last first: `experiment`, `run`, and `time_ms`, when it
+        finished, in milliseconds since 1970.
+
+        Args:
+            name: Only those of this experiment.
+            store: The store that the experiments name.
+        """
+        names = ("experiment", "run", "time_ms")
+        runs = json.loads(_core.runs(os.fspath(store), os.getcwd()))
+        rows = ([run[column] for column in names] for run in runs if name in (None, run["experiment"]))
+        return Table([("experiment", "text"), ("run", "text"), ("time_ms", "count")], rows)
+
+    @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Results:
         """Reads `results.json` of a run, or a run's folder."""
         path = Path(path)
@@ -127,7 +158,7 @@ class Results:
         return Table(columns, rows)
 
     def questions(self, trial: str | None = None) -> Table:
-        """A row per trial and question: the answer, what was retrieved, a score per metric.
+        """A row per trial and question: the answer, the documents of what was retrieved, a score per metric.
 
         Where a score is missing, `missing` says why, as JSON by metric; `failures` has tracebacks.
 
@@ -135,44 +166,75 @@ class Results:
             trial: Only this one.
         """
         metrics = [metric["name"] for metric in self.data["metrics"]]
-        columns = [("trial", "text"), ("question", "text"), ("text", "text"), ("reference", "text"), ("answer", "text")]
-        columns += [("error", "text"), ("retrieved", "texts"), ("seconds", "real")]
+        columns = [("trial", "text"), ("question_id", "text"), ("question", "text"), ("reference", "text")]
+        columns += [("answer", "text"), ("error", "text"), ("retrieved", "texts"), ("seconds", "real")]
         columns += [(name, "real") for name in metrics] + [("missing", "text")]
-        golden = {question["id"]: question for question in self.data["questions"]}
         rows = []
+        for each, result, asked in self._asked(trial):
+            answer = result["answer"] or {}
+            scores = {name: result["scores"].get(name, {}).get("score", {}) for name in metrics}
+            missing = {name: score["missing"] for name, score in scores.items() if "missing" in score}
+            row = [each["trial"]["id"], result["question"], asked["question"], asked.get("reference")]
+            row += [answer.get("text"), result["error"], [passage["document"] for passage in result["passages"]]]
+            row += [answer.get("seconds"), *(scores[name].get("value") for name in metrics)]
+            rows.append([*row, json.dumps(missing, ensure_ascii=False) if missing else None])
+        return Table(columns, rows)
+
+    def passages(self, trial: str | None = None) -> Table:
+        """A row per trial, question and passage, in the order of retrieval: what was found, with its text and score.
+
+        `rank` counts from 1, as citations do; `cited` says whether the answer cites it. `start_byte` and `end_byte`
+        say where it lies in the document's text.
+
+        Args:
+            trial: Only this one.
+        """
+        columns = [("trial", "text"), ("question_id", "text"), ("question", "text"), ("rank", "count")]
+        columns += [("document", "text"), ("text", "text"), ("score", "real"), ("cited", "truth"), ("page", "count")]
+        columns += [("book", "text"), ("heading", "text"), ("start_byte", "count"), ("end_byte", "count")]
+        rows = []
+        for each, result, asked in self._asked(trial):
+            cited = (result["answer"] or {}).get("citations", [])
+            for rank, passage in enumerate(result["passages"], 1):
+                row = [each["trial"]["id"], result["question"], asked["question"], rank]
+                row += [passage["document"], passage["text"], passage["score"], rank in cited]
+                row += [passage.get(name) for name in ("page", "book", "heading")]
+                rows.append([*row, passage["span"]["start"], passage["span"]["end"]])
+        return Table(columns, rows)
+
+    def _asked(self, trial: str | None) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
+        """Trials with what they made of each question, and the question."""
+        golden = {question["id"]: question for question in self.data["questions"]}
         only = None if trial is None else self._known(trial)
         for each in self.data["trials"]:
-            if only not in (None, each["trial"]["id"]):
-                continue
-            for result in each["questions"]:
-                asked, answer = golden[result["question"]], result["answer"] or {}
-                scores = {name: result["scores"].get(name, {}).get("score", {}) for name in metrics}
-                missing = {name: score["missing"] for name, score in scores.items() if "missing" in score}
-                row = [each["trial"]["id"], result["question"], asked["question"], asked.get("reference")]
-                row += [answer.get("text"), result["error"], [passage["document"] for passage in result["passages"]]]
-                row += [answer.get("seconds"), *(scores[name].get("value") for name in metrics)]
-                rows.append([*row, json.dumps(missing, ensure_ascii=False) if missing else None])
-        return Table(columns, rows)
+            if only in (None, each["trial"]["id"]):
+                yield from ((each, result, golden[result["question"]]) for result in each["questions"])
 
     def failures(self) -> Table:
         """What failed, a row each: functions of your own that raised, took too long or gave what cannot be used, with
         their traceback, and stages that failed for other reasons.
 
-        `question` is missing where a whole stage failed; `kind` is `raised`, `timed_out`, `ended` or `returned` for
+        `question_id` and `question` are missing where a whole stage failed; `kind` is `raised`, `timed_out`, `ended` or `returned` for
         functions, and missing for the rest.
         """
-        names = ("trial", "stage", "label", "function", "file", "kind", "question", "message", "traceback")
+        names = ("trial", "stage", "label", "function", "file", "kind", "message", "traceback")
+        golden = {question["id"]: question["question"] for question in self.data["questions"]}
         rows = []
         for trial in self.data["trials"]:
             functions = trial.get("function_failures", [])
-            rows += [[each[name] for name in names] for each in functions]
+            rows += [
+                [*(each[name] for name in names[:6]), each["question"], golden.get(each["question"])]
+                + [each[name] for name in names[6:]]
+                for each in functions
+            ]
             own = {f"the function `{each['function']}`" for each in functions if each["question"] is None}
             for text in trial["failures"]:
                 if not any(name in text for name in own):
                     label, _, message = text.partition(": ")
                     stage = label.split(" ")[0]
-                    rows.append([trial["trial"]["id"], stage, label, None, None, None, None, message, None])
-        return Table([(name, "text") for name in names], rows)
+                    rows.append([trial["trial"]["id"], stage, label, None, None, None, None, None, message, None])
+        columns = [*names[:6], "question_id", "question", *names[6:]]
+        return Table([(name, "text") for name in columns], rows)
 
     def _function_failures(self) -> str | None:
         return self._core.function_failures()
@@ -289,9 +351,9 @@ class Comparison(Table):
         names = ["metric", f"{self.first} − {self.second}", "p", "effect", "pairs", "questions to tell"]
         rows = []
         for row in self.rows():
-            difference = "–" if row["difference"] is None else f"{row['difference']:+.3f}"
+            difference = "–" if row["difference"] is None else signed(row["difference"], 3)
             if row["low"] is not None:
-                difference += f"\n[{row['low']:+.3f}, {row['high']:+.3f}]"
+                difference += f"\n[{signed(row['low'], 3)}, {signed(row['high'], 3)}]"
             rows.append(
                 [
                     (row["metric"], False),
@@ -327,7 +389,7 @@ def _told(column: dict[str, Any], cell: Any) -> str:
     if column["kind"] == "metric" and cell and (cell["n_failed"] or number is None):
         text += f" ({cell['n_scored']}/{cell['n_total']})"
     if isinstance(cell, dict) and cell["low"] is not None:
-        text += f"\n[{fixed(cell['low'], 2)}, {fixed(cell['high'], 2)}]"
+        text += f"\n{interval(cell['low'], cell['high'], 2)}"
     return text
 
 

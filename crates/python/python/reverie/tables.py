@@ -125,6 +125,17 @@ def fixed(value: float, digits: int) -> str:
     return text.lstrip("-") if not text.strip("-0.") else text
 
 
+def signed(value: float, digits: int) -> str:
+    """The same with its sign; zero has a plus."""
+    text = fixed(value, digits)
+    return text if text.startswith("-") else f"+{text}"
+
+
+def interval(low: float, high: float, digits: int) -> str:
+    """The ends of an interval."""
+    return f"[{fixed(low, digits)}, {fixed(high, digits)}]"
+
+
 def html_table(
     names: Iterable[str],
     rows: Iterable[Iterable[tuple[str, bool]]],

@@ -91,6 +91,28 @@ def told(error, name):
     return {"error": f"{type(error).__name__}: {said}".rstrip(": "), "line": line, "traceback": text[-20000:]}
 
 
+class Loop:
+    """Runs what an `async def` returns, every time in the same event loop: what it keeps between calls, such as a
+    client, belongs to that loop."""
+
+    def __init__(self):
+        self.loop = None
+
+    def result(self, value):
+        if not hasattr(value, "__await__"):
+            return value
+        import asyncio
+
+        if self.loop is None:
+            self.loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(self.loop)
+
+        async def waited():
+            return await value
+
+        return self.loop.run_until_complete(waited())
+
+
 def serve(requests, replies):
     import linecache
 
@@ -115,10 +137,11 @@ def serve(requests, replies):
         reply({"call": 0, **told(error, name)})
         return
     reply({"call": 0})
+    loop = Loop()
     for line in requests:
         call = json.loads(line)
         try:
-            value = function(**call["arguments"])
+            value = loop.result(function(**call["arguments"]))
             reply({"call": call["call"], "value": value}, default=plain, allow_nan=False)
         except BaseException as error:
             reply({"call": call["call"], **told(error, name)})

@@ -5,7 +5,8 @@
 const { board, questions, trials, passages, details } = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
 const known = (value) => value !== null && value !== undefined;
-const fixed = (value, digits = 3) => (known(value) ? value.toFixed(digits) : "–");
+// No minus before zero: `+ 0` takes it away.
+const fixed = (value, digits = 3) => (known(value) ? (Number(value.toFixed(digits)) + 0).toFixed(digits) : "–");
 const state = { trial: board.answering?.trial, question: null, sort: null, brushes: new Map() };
 
 function element(name, attributes = {}, ...children) {
@@ -82,6 +83,14 @@ function kept(row) {
     return y >= from && y <= to;
   });
 }
+// A text that has no more room than this is cut, and says all of itself when it is pointed at.
+const LETTER = 6.6;
+function fitting(attributes, text, room) {
+  const most = Math.max(2, Math.floor(room / LETTER));
+  const node = svg("text", attributes, text.length > most ? `${text.slice(0, most - 1)}…` : text);
+  if (text.length > most) node.append(svg("title", {}, text));
+  return node;
+}
 function drawPlot() {
   const width = Math.max(900, columns.length * 96);
   const [top, bottom, left] = [46, 348, 60];
@@ -107,13 +116,18 @@ function drawPlot() {
   columns.forEach((column, i) => {
     const group = svg("g", { class: "axis" });
     group.append(svg("line", { x1: column.x, x2: column.x, y1: top, y2: bottom }));
-    const name = svg("text", { x: column.x, y: i % 2 ? 14 : 30, "text-anchor": "middle", class: `name${column.judged ? " judged" : ""}` }, column.title);
+    // Neighbours stand in two rows, so that a name has the room of two columns, but none beyond the edge.
+    const room = Math.min(2 * gap - 12, 2 * column.x, 2 * (width - column.x));
+    const name = fitting({ x: column.x, y: i % 2 ? 14 : 30, "text-anchor": "middle", class: `name${column.judged ? " judged" : ""}` }, column.title, room);
     name.addEventListener("click", () => { state.brushes.delete(i); update(); });
     group.append(name);
     if (!column.isNumber) {
-      for (const label of column.scale.names) {
-        group.append(svg("text", { x: column.x + 6, y: column.scale.y(label) - 6, class: "tick" }, label));
-      }
+      const beside = (i === columns.length - 1 ? width - column.x : gap) - 14;
+      // Labels that would stand on each other are left out; a trial's line tells them too.
+      const every = Math.ceil(13 / ((bottom - top) / column.scale.names.length));
+      column.scale.names.forEach((label, n) => {
+        if (n % every === 0) group.append(fitting({ x: column.x + 6, y: column.scale.y(label) - 6, class: "tick" }, label, beside));
+      });
     } else {
       group.append(svg("text", { x: column.x + 5, y: top + 4, class: "tick" }, fixed(column.scale.most)));
       group.append(svg("text", { x: column.x + 5, y: bottom + 4, class: "tick" }, fixed(column.scale.least)));

@@ -99,3 +99,22 @@ fn files_that_hold_no_answers_are_refused_with_what_to_do() {
     assert!(faults("a.jsonl", "")[0].1.contains("holds no answer"));
     assert!(faults("a.json", "[{\"question\": \"Why?\"}]")[0].1.contains("jq"));
 }
+
+#[test]
+fn rows_of_a_program_are_told_by_their_numbers_from_0() {
+    let rows = |text: &str| -> Vec<Map<String, Value>> { serde_json::from_str(text).unwrap() };
+    let read = read_answers(&rows(r#"[{"user_input": "Why?", "response": "So"}, {"user_input": "How?"}]"#)).unwrap();
+    assert_eq!(read.iter().map(|row| row.question.id.as_str()).collect::<Vec<_>>(), ["row-0", "row-1"]);
+    let faults = read_answers(&rows(
+        r#"[{"id": "a", "question": "Why?"}, {"id": "a", "question": ""}, {"id": "b", "qestion": "How?"}]"#,
+    ));
+    let faults = faults.unwrap_err();
+    for (row, part) in
+        [(1, "has the id `a` of row 0"), (1, "write one, or remove the row"), (2, "write `question`, or rename it")]
+    {
+        assert!(faults.iter().any(|(at, message)| *at == row && message.contains(part)), "{part}: {faults:?}");
+    }
+    let faults = read_answers(&rows(r#"[{"answer": "a"}, {"answer": "b"}, {"answer": "c"}]"#)).unwrap_err();
+    assert_eq!(faults.len(), 1, "a table's columns are told once: {faults:?}");
+    assert!(read_answers(&[]).unwrap_err()[0].1.contains("no rows"));
+}

@@ -186,3 +186,16 @@ fn unanswerable_questions_are_marked_and_have_no_evidence() {
     assert_eq!(lines("g.jsonl", r#"{"question": "Why?", "answerable": true, "is_impossible": false}"#), [1]);
     assert_eq!(lines("g.jsonl", r#"{"question": "Why?", "answerable": false, "evidence": [{"quote": "q"}]}"#), [1]);
 }
+
+#[test]
+fn rows_of_a_program_are_the_same_questions_and_are_told_by_their_numbers_from_0() {
+    let rows = |text: &str| -> Vec<Map<String, Value>> { serde_json::from_str(text).unwrap() };
+    let text = r#"{"question": "Why?", "reference": "So.", "quote": "so it is", "document": "a.md", "note": "x"}"#;
+    let (dataset, ignored) = read_questions(&rows(&format!("[{text}]"))).unwrap();
+    assert_eq!(dataset, import("a.jsonl", text.as_bytes()).unwrap());
+    assert_eq!(ignored.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["note"]);
+    let faults =
+        read_questions(&rows(r#"[{"question": "Why?"}, {"question": ""}, {"question": "Why?"}]"#)).unwrap_err();
+    assert_eq!(faults.iter().map(|fault| fault.0).collect::<Vec<_>>(), [1, 2]);
+    assert!(faults[0].1.contains("remove the row") && faults[1].1.contains("of row 0"), "{faults:?}");
+}

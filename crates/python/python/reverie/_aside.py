@@ -1,0 +1,51 @@
+"""Work in a thread that an event loop waits for, and that ends with the wait."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from reverie import _core
+
+T = TypeVar("T")
+
+
+async def aside(work: Callable[[_core.Stop], T]) -> T:
+    """Does the work in a thread of its own, which is told to stop where the `await` is cancelled."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    stop = _core.Stop()
+
+    def end(result: T | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(result)  # type: ignore[arg-type]
+        elif isinstance(error, KeyboardInterrupt):
+            future.cancel()
+        else:
+            future.set_exception(error)
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work(stop)
+        except BaseException as raised:
+            error = raised
+        # If the loop is closed, nobody waits any more.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(end, result, error)
+
+    context = contextvars.copy_context()
+    # A thread that does not end must not keep the program from ending.
+    threading.Thread(target=context.run, args=(run,), name="reverie", daemon=True).start()
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        stop.stop()
+        # What was paid is kept only if the work comes to its end.
+        await asyncio.wait([future])
+        raise

@@ -1,0 +1,273 @@
+"""Scores of the answers of any system: what `reverie.evaluate` finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+from reverie import _core
+from reverie._aside import aside
+from reverie._live import Watcher, watcher
+from reverie.exceptions import FunctionError, FunctionWarning
+from reverie.functions import metrics_of
+from reverie.tables import Table, html_table, interval, shown
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+
+def evaluate(
+    data: Any,
+    metrics: Sequence[Any] | Any,
+    *,
+    judge: str | Sequence[str] | None = None,
+    embedder: str | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[dict[str, Any]], Any] | None = None,
+    on_error: Literal["warn", "raise"] = "warn",
+) -> Scores:
+    """Scores the answers of any system, whoever made them.
+
+        scores = reverie.evaluate(frame, metrics=["faithfulness", short], judge="gpt", models={"gpt": …})
+        scores.to_pandas()                # a row per answer, a column per metric
+        scores.means()                    # means with their intervals, and what is missing
+
+    Everything that can be checked is checked before a model is asked. A call that was paid once is in the journal of
+    `store`, and never paid again.
+
+    Args:
+        data: The answers: a data frame of pandas or Polars, an Arrow table, a list of dictionaries, a dataset of
+            Ragas, or the path of a file (CSV, TSV, JSONL, Parquet). Its columns are `question`, `answer`, `contexts`
+            (a list of texts), `reference`, and optionally `id`, `answerable`, `evidence`, `tags`; also by the names of
+            Ragas (`user_input`, `response`, `retrieved_contexts`) and DeepEval (`input`, `actual_output`,
+            `retrieval_context`, `expected_output`).
+        metrics: What to score by: names such as `"token_f1"`, objects such as `reverie.metric.Faithfulness()`,
+            dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain.
+        judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs
+            here. Of several the majority decides.
+        embedder: The model that compares meanings: the name of one of `models`, or of an embedding model of the
+            catalogue.
+        models: Models by name, as in an experiment: `{"gpt": {"chat": {"openai": {"model": "gpt-4o-mini"}}}}`.
+        budget_usd: What this may cost, in US dollars. At the cap it ends with `Scores.partial`.
+        store: The folder of the journal of paid calls. Default: `.reverie`, as of experiments.
+        progress: As in `reverie.Experiment.run`.
+        on_error: What happens at the end where functions of your own failed. `warn`: a `FunctionWarning` with their
+            tracebacks. `raise`: a `FunctionError`, of which `results` are the scores.
+
+    Raises:
+        ValueError: If data, metrics or models are not as they must be: all mistakes, each with the number of its row
+            (from 0), its parameter, or its line in a file. Nothing was asked.
+        TypeError: If `data` is nothing that has rows.
+        FunctionError: With `on_error="raise"`, if functions of your own failed.
+        RuntimeError: If something else fails.
+        KeyboardInterrupt: After Ctrl-C.
+
+    Warns:
+        FunctionWarning: If functions of your own failed.
+    """
+    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, progress, on_error)
+    return call.told(call.made(None))
+
+
+async def aevaluate(
+    data: Any,
+    metrics: Sequence[Any] | Any,
+    *,
+    judge: str | Sequence[str] | None = None,
+    embedder: str | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[dict[str, Any]], Any] | None = None,
+    on_error: Literal["warn", "raise"] = "warn",
+) -> Scores:
+    """The same as `reverie.evaluate` without blocking the event loop.
+
+    Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
+    """
+    call = _Call(data, metrics, judge, embedder, models, budget_usd, store, progress, on_error)
+    return call.told(await aside(call.made))
+
+
+class _Call:
+    """What `evaluate` and `aevaluate` have in common."""
+
+    def __init__(
+        self,
+        data: Any,
+        metrics: Any,
+        judge: str | Sequence[str] | None,
+        embedder: str | None,
+        models: Mapping[str, Any] | None,
+        budget_usd: float | None,
+        store: str | os.PathLike[str] | None,
+        progress: bool | Callable[[dict[str, Any]], Any] | None,
+        on_error: str,
+    ) -> None:
+        if on_error not in ("warn", "raise"):
+            raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
+        self._data, self._budget_usd, self._on_error = data, budget_usd, on_error
+        self._tables = {"models": models, "store": store, "evaluate": {"metrics": metrics_of(metrics) or None}}
+        self._judges = [judge] if isinstance(judge, str) else list(judge or [])
+        self._embedder, self._base = embedder, os.getcwd()
+        self._watching: Watcher | None = watcher(progress)
+
+    def made(self, stop: _core.Stop | None) -> Scores:
+        """Does the work, in this thread."""
+        finished = False
+        try:
+            text = _core.score(
+                self._data,
+                self._tables,
+                self._judges,
+                self._embedder,
+                self._base,
+                self._budget_usd,
+                self._watching,
+                stop,
+            )
+            finished = True
+            return Scores(text)
+        finally:
+            if self._watching is not None:
+                self._watching.end(finished)
+
+    def told(self, scores: Scores) -> Scores:
+        """Tells of functions that failed."""
+        failed = scores.data["failed_functions"]
+        if failed is not None:
+            if self._on_error == "raise":
+                error = FunctionError(failed)
+                error.results, error.failures = scores, scores.failures().rows()
+                raise error
+            text = f"functions of your own failed; `failures()` is a table of it\n{failed}"
+            warnings.warn(text, FunctionWarning, stacklevel=3)
+        return scores
+
+
+class Scores:
+    """Scores of answers: a row per answer, a column per metric.
+
+    `scores["faithfulness"]` are the scores of a metric, in the order of the answers.
+    """
+
+    def __init__(self, text: str) -> None:
+        """Reads the JSON text that `Scores.data` was made of."""
+        self.data: dict[str, Any] = json.loads(text)
+        """Everything: metrics, rows with what the judges said, calls and tokens by model, the budget."""
+        self.metrics: list[str] = [metric["name"] for metric in self.data["metrics"]]
+        """The names of the metrics."""
+        self.partial: str | None = self.data["partial"]
+        """Why not everything was scored, if the budget ended it early."""
+
+    def __reduce__(self) -> tuple[type[Scores], tuple[str]]:
+        return type(self), (json.dumps(self.data),)
+
+    def __len__(self) -> int:
+        return len(self.data["rows"])
+
+    def __getitem__(self, metric: str) -> list[float | None]:
+        """The scores of a metric, in the order of the answers."""
+        if metric not in self.metrics:
+            raise KeyError(f"there is no metric {metric!r}; there are {', '.join(self.metrics)}")
+        return [row["scores"][metric]["value"] for row in self.data["rows"]]
+
+    def table(self) -> Table:
+        """A row per answer, in their order, and a column per metric; `missing` says as JSON why a score is missing.
+
+        `row` counts the answers from 0; in a file it is the line, from 1.
+        """
+        columns = [("row", "count"), ("question_id", "text"), ("question", "text")]
+        columns += [*((name, "real") for name in self.metrics), ("missing", "text")]
+        rows = []
+        for row in self.data["rows"]:
+            scores = row["scores"]
+            missing = {name: scores[name]["reason"] for name in self.metrics if "reason" in scores[name]}
+            told = json.dumps(missing, ensure_ascii=False) if missing else None
+            rows.append([row["row"], row["id"], row["question"], *(scores[name]["value"] for name in self.metrics), told])
+        return Table(columns, rows)
+
+    def means(self) -> Table:
+        """A row per metric: its mean with the ends of the 95 % interval, and how many answers have a score.
+
+        `missing` says why the others have none; `judged` whether a judge gave it.
+        """
+        columns = [("metric", "text"), ("mean", "real"), ("low", "real"), ("high", "real")]
+        columns += [("n_scored", "count"), ("n_total", "count"), ("missing", "text")]
+        columns += [("judged", "truth"), ("higher_is_better", "truth")]
+        names = ("name", "mean", "low", "high", "n_scored", "n_total")
+        rows = (
+            [*(each[name] for name in names), _reasons(each) or None, each["judged"], each["higher_is_better"]]
+            for each in self.data["metrics"]
+        )
+        return Table(columns, rows)
+
+    def missing(self) -> Table:
+        """A row per score that is missing, with the reason: in one word, and in full."""
+        columns = [("row", "count"), ("question_id", "text"), ("metric", "text"), ("kind", "text"), ("reason", "text")]
+        rows = (
+            [row["row"], row["id"], name, score["missing"], score["reason"]]
+            for row, name, score in self._scores()
+            if "reason" in score
+        )
+        return Table(columns, rows)
+
+    def details(self) -> Table:
+        """A row per answer and metric, with what is needed to check the score, as JSON: what a judge said, the
+        statements that it looked at, or the reason that a function gave."""
+        columns = [("row", "count"), ("question_id", "text"), ("metric", "text"), ("score", "real"), ("detail", "text")]
+        rows = (
+            [row["row"], row["id"], name, score["value"], json.dumps(score["detail"], ensure_ascii=False)]
+            for row, name, score in self._scores()
+        )
+        return Table(columns, rows)
+
+    def failures(self) -> Table:
+        """What functions of your own failed at, a row each, with the traceback."""
+        names = ("metric", "question_id", "function", "file", "kind", "message", "traceback")
+        of = {"metric": "label", "question_id": "question"}
+        rows = ([each[of.get(name, name)] for name in names] for each in self.data["function_failures"])
+        return Table([(name, "text") for name in names], rows)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """`table()` as a `pandas.DataFrame`. Needs pandas and pyarrow."""
+        return self.table().to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """`table()` as a `polars.DataFrame`. Needs Polars and pyarrow."""
+        return self.table().to_polars()
+
+    def _scores(self) -> list[tuple[dict[str, Any], str, dict[str, Any]]]:
+        return [(row, name, row["scores"][name]) for row in self.data["rows"] for name in self.metrics]
+
+    def _shown(self) -> list[list[str]]:
+        rows = []
+        for each in self.data["metrics"]:
+            name = each["name"] + "*" * each["judged"] + ("" if each["higher_is_better"] else " (less is better)")
+            mean = shown(each["mean"])
+            if each["low"] is not None:
+                mean += f" {interval(each['low'], each['high'], 3)}"
+            rows.append([name, mean, f"{each['n_scored']} of {each['n_total']}", _reasons(each)])
+        return rows
+
+    def __repr__(self) -> str:
+        table = Table([("metric", "text"), ("mean [95 %]", "text"), ("n", "text"), ("missing", "text")], self._shown())
+        return "\n".join([repr(table), *self.data["notes"]])
+
+    def _repr_html_(self) -> str:
+        names = ["metric", "mean [95 %]", "n", "missing"]
+        rows = [[(cell, i in (1, 2)) for i, cell in enumerate(row)] for row in self._shown()]
+        notes = "<br>".join(escape(note) for note in self.data["notes"])
+        return html_table(names, rows) + (f'<p style="opacity:.6">{notes}</p>' if notes else "")
+
+
+def _reasons(metric: dict[str, Any]) -> str:
+    """How many scores are missing, by the reason."""
+    return ", ".join(f"{count} {reason.replace('_', ' ')}" for reason, count in metric["missing"].items())

@@ -1,0 +1,152 @@
+//! An index of chunks in memory and what retrievers find in it, for programs
+//! that use the stages by themselves.
+
+use crate::{
+    arrow::{Given, column, wrong},
+    experiment::{json, wait},
+    settings,
+    stages::{Embedding, chunks_of, failed},
+};
+use arrow_array::{cast::AsArray, types::UInt64Type};
+use models::{Embedder, InputKind};
+use pyo3::prelude::*;
+use rag::{
+    ChunkTable, NamedModels, Passage, PipelineConfig,
+    index::{IndexKind, MadeFrom, OpenIndex},
+    pipeline::{OpenCorpus, Pipeline},
+};
+use serde_json::{Value, json as value};
+use std::{collections::HashMap, sync::Arc};
+use tokio_util::sync::CancellationToken;
+
+/// What the embedder is called in the pipeline.
+const EMBEDDER: &str = "embedder";
+
+/// An index of chunks, and of their vectors if there is an embedder.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Index {
+    corpus: OpenCorpus,
+    models: NamedModels,
+    /// Puts what was found together, such as the sentences around a hit.
+    chunker: Value,
+    /// The character at which a byte of a document stands, for the ends of chunks.
+    characters: HashMap<(String, usize), u64>,
+    /// Files of indexes that are read from a disk.
+    _folder: tempfile::TempDir,
+}
+
+#[pymethods]
+impl Index {
+    /// Of the chunks that `Chunker.chunk` gave with these settings.
+    #[new]
+    #[pyo3(signature = (chunks, chunker, embedding=None))]
+    fn new(py: Python<'_>, chunks: Given, chunker: &Bound<'_, PyAny>, embedding: Option<&Embedding>) -> PyResult<Self> {
+        let batch = chunks.0;
+        let chunker = settings::component(chunker)?;
+        let rows = chunks_of(&batch)?;
+        let mut characters = HashMap::new();
+        for (name, end) in [("start", false), ("end", true)] {
+            if let Some(counted) = column(&batch, name)?.as_primitive_opt::<UInt64Type>() {
+                let places = rows.iter().map(|row| if end { row.span.end } else { row.span.start });
+                let documents = rows.iter().map(|row| row.document.clone());
+                characters.extend(documents.zip(places).zip(counted.values().iter().copied()));
+            }
+        }
+        let texts: Vec<String> = rows.iter().filter(|row| row.searchable).map(|row| row.text.clone()).collect();
+        let table = Arc::new(ChunkTable::new(rows));
+        let embedder = embedding.map(|embedding| embedding.embedder.clone());
+        let folder = tempfile::tempdir().map_err(|error| failed(&error))?;
+        let (path, model) = (folder.path().to_owned(), embedder.clone());
+        let build = || async move { indexes(&path, &texts, model.as_ref()).await };
+        let indexes = wait(py, &CancellationToken::new(), build, |_| Ok(()))?;
+        let embedders = embedder.into_iter().map(|embedder| (EMBEDDER.to_owned(), embedder)).collect();
+        let models = NamedModels { embedders, ..NamedModels::default() };
+        Ok(Self { corpus: OpenCorpus { table, indexes }, models, chunker, characters, _folder: folder })
+    }
+
+    /// How many chunks can be found.
+    fn __len__(&self) -> usize {
+        self.corpus.table.searchable().len()
+    }
+
+    /// Whether there are vectors.
+    #[getter]
+    fn embedded(&self) -> bool {
+        !self.models.embedders.is_empty()
+    }
+
+    /// What a retriever finds for a question, best first, as JSON.
+    #[pyo3(signature = (question, retriever=None, top_k=None))]
+    fn search(
+        &self,
+        py: Python<'_>,
+        question: String,
+        retriever: Option<&Bound<'_, PyAny>>,
+        top_k: Option<usize>,
+    ) -> PyResult<String> {
+        let usual = if self.embedded() { "hybrid" } else { "bm25" };
+        let mut retriever = retriever.map_or_else(|| Ok(value!({ usual: {} })), settings::component)?;
+        let settings = retriever.as_object_mut().and_then(|named| named.values_mut().next());
+        if let (Some(top_k), Some(settings)) = (top_k, settings) {
+            settings["top_k"] = top_k.into();
+        }
+        let mut config = value!({ "chunker": self.chunker, "retriever": retriever });
+        if self.embedded() {
+            config["embedder"] = EMBEDDER.into();
+        }
+        let config: PipelineConfig = settings::read("retriever", config)?;
+        let needed = config.indexes().into_iter().find(|kind| kind.embeds() && !self.embedded());
+        if let Some(kind) = needed {
+            return Err(wrong(format!(
+                "retriever: it searches the {}, and this index has words only: give `embedder` to `reverie.index`, or \
+                 search with `reverie.retriever.Bm25()`",
+                kind.title()
+            )));
+        }
+        let pipeline = Pipeline::new(&config, self.corpus.clone(), &self.models);
+        let pipeline = pipeline.map_err(|error| wrong(lab::error_chain(&error)))?;
+        let work = || async move { Ok(pipeline.retrieve(&question, &[]).await?) };
+        let found = wait(py, &CancellationToken::new(), work, |_| Ok(()))?;
+        json(&found.iter().map(|passage| self.told(passage)).collect::<Vec<_>>())
+    }
+}
+
+impl Index {
+    fn told(&self, passage: &Passage) -> Value {
+        let character = |byte: usize| self.characters.get(&(passage.document.clone(), byte));
+        let Passage { document, span, text, score, page, book, heading, .. } = passage;
+        value!({
+            "document": document, "start": character(span.start), "end": character(span.end),
+            "start_byte": span.start, "end_byte": span.end, "text": text, "score": score, "page": page, "book": book,
+            "heading": heading,
+        })
+    }
+}
+
+/// An index of each kind that can be made of texts, and of their vectors where
+/// there is an embedder.
+async fn indexes(
+    folder: &std::path::Path,
+    texts: &[String],
+    embedder: Option<&Embedder>,
+) -> Result<Vec<Arc<OpenIndex>>, lab::Error> {
+    let mut made = Vec::new();
+    for &kind in IndexKind::ALL {
+        let path = folder.join(kind.name());
+        match (kind.made_from(), embedder) {
+            (MadeFrom::Texts(bytes), _) => {
+                let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+                lab::write_new(&path, &bytes(&texts))?;
+            }
+            (MadeFrom::Vectors(create), Some(embedder)) => {
+                let matrix = embedder.embed(texts, InputKind::Document).await.map_err(rag::Error::from)?;
+                let mut writer = create(&path, matrix.columns.max(1))?;
+                writer.push(&matrix)?;
+                writer.finish()?;
+            }
+            _ => continue,
+        }
+        made.push(Arc::new(kind.open(&[path])?));
+    }
+    Ok(made)
+}

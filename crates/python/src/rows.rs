@@ -1,0 +1,66 @@
+//! Rows of data that Python gives: data frames, Arrow tables, lists of
+//! dictionaries or of objects that can be written as dictionaries.
+
+use crate::{
+    arrow::{Given, wrong},
+    settings,
+};
+use pyo3::{
+    exceptions::{PyModuleNotFoundError, PyTypeError},
+    prelude::*,
+    types::{PyFloat, PyMapping, PyString},
+};
+use serde_json::{Map, Value};
+
+/// The rows. `name` is what they are called in messages.
+///
+/// # Errors
+/// `TypeError` or `ValueError` with the row and the column of what cannot be read.
+pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<String, Value>>> {
+    if object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")? {
+        let batch: Given = object.extract().map_err(|error| unread(object, name, error))?;
+        return lab::records(&batch.0).map_err(|reason| wrong(format!("{name}: {reason}")));
+    }
+    let is_one = object.is_instance_of::<PyMapping>() || object.is_instance_of::<PyString>();
+    let items = if is_one { None } else { object.try_iter().ok() };
+    let Some(items) = items else {
+        let kind = object.get_type().name()?;
+        return Err(PyTypeError::new_err(format!(
+            "{name}: expected a data frame, an Arrow table, a list of dictionaries or the path of a file, not a {kind}"
+        )));
+    };
+    items.enumerate().map(|(i, item)| row(&item?, &format!("{name}, row {i} (from 0)"))).collect()
+}
+
+fn row(item: &Bound<'_, PyAny>, place: &str) -> PyResult<Map<String, Value>> {
+    // Samples of Ragas are models of pydantic.
+    let dumped = if item.hasattr("model_dump")? { Some(item.call_method0("model_dump")?) } else { None };
+    let item = dumped.as_ref().unwrap_or(item);
+    let Ok(mapping) = item.cast::<PyMapping>() else {
+        let kind = item.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{place}: expected a dictionary, not a {kind}")));
+    };
+    let mut fields = Map::new();
+    for pair in mapping.items()?.iter() {
+        let (key, value) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>()?;
+        let key = key.str()?.to_str()?.to_owned();
+        // What is missing is a NaN in what pandas gives.
+        let is_missing = value.is_none() || value.cast::<PyFloat>().is_ok_and(|number| number.value().is_nan());
+        let read = if is_missing { Value::Null } else { settings::value_of(&value, &format!("{place}: `{key}`"))? };
+        fields.insert(key, read);
+    }
+    Ok(fields)
+}
+
+/// Why a data frame could not be read, with what to do.
+fn unread(object: &Bound<'_, PyAny>, name: &str, error: PyErr) -> PyErr {
+    let py = object.py();
+    let how = if error.is_instance_of::<PyModuleNotFoundError>(py) {
+        "install pyarrow, or give its rows as dictionaries"
+    } else {
+        "every column needs values of one type: texts, numbers, truth values, or lists of these"
+    };
+    let raised = wrong(format!("{name}: the table cannot be read: {how} ({})", error.value(py)));
+    raised.set_cause(py, Some(error));
+    raised
+}

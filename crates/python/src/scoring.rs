@@ -1,0 +1,92 @@
+//! Scoring of answers for Python programs: the work is that of
+//! [`lab::Scoring`], and the package's `scores.py` makes tables of what it
+//! gives.
+
+use crate::{
+    arrow::wrong,
+    experiment::{budget, json, told, wait, watched},
+    rows, settings,
+    stop::Stop,
+};
+use eval::Score;
+use lab::{Choice, Progress, ScoreResults, Scoring, ScoringSpec};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyString};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Scores answers: rows, or the file at a path. `tables` is what an experiment
+/// would say: `models`, `evaluate`, `store`.
+#[pyfunction]
+#[pyo3(signature = (data, tables, judges, embedder, base, budget_usd=None, on_progress=None, stop=None))]
+#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
+pub(crate) fn score(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    tables: &Bound<'_, PyAny>,
+    judges: Vec<String>,
+    embedder: Option<String>,
+    base: PathBuf,
+    budget_usd: Option<f64>,
+    on_progress: Option<Py<PyAny>>,
+    stop: Option<&Stop>,
+) -> PyResult<String> {
+    let budget_usd = budget(budget_usd)?;
+    let choice = Choice { metrics: Vec::new(), judges, embedder };
+    let spec = spec(tables, base, &choice)?;
+    let file = path(data)?;
+    let rows = if file.is_some() { Vec::new() } else { rows::rows(data, "data")? };
+    let cancel = Stop::token(stop);
+    let progress = Progress::default();
+    let setup = app::library::setup(None, budget_usd, progress.clone(), cancel.clone());
+    // Functions that failed in an earlier run of this process are tried again.
+    rag::python::forgive();
+    let work = || async move {
+        let scoring = match &file {
+            Some(file) => Scoring::open(spec, Path::new(file), setup).await?,
+            None => Scoring::of_rows(spec, "data", &rows, setup).await?,
+        };
+        scoring.run().await
+    };
+    let results = wait(py, &cancel, work, watched(&progress, on_progress))?;
+    json(&table(&results))
+}
+
+fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) -> PyResult<ScoringSpec> {
+    let text = lab::Experiment::toml(&settings::value(tables)?.to_string()).map_err(PyValueError::new_err)?;
+    ScoringSpec::of_program(&text, base, choice).map_err(|errors| {
+        // The parameters stand by themselves in the call, and not in a section.
+        let place = |message: String| message.strip_prefix("evaluate.").map(str::to_owned).unwrap_or(message);
+        wrong(told(&text, &errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
+    })
+}
+
+/// The path that `data` may be.
+fn path(data: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    match data.is_instance_of::<PyString>() || data.hasattr("__fspath__")? {
+        true => data.extract::<PathBuf>().map(|path| Some(path.display().to_string())),
+        false => Ok(None),
+    }
+}
+
+/// The results with what a person reads of them: the words for what is missing,
+/// and notes.
+fn table(results: &ScoreResults) -> Value {
+    let mut value = json!(results);
+    let rows = results.rows.iter().map(|row| {
+        let scores = row.scores.iter().map(|(metric, scored)| {
+            let told = match &scored.score {
+                Score::Value(value) => json!({ "value": value, "detail": scored.detail }),
+                Score::Missing(missing) => json!({
+                    "value": null, "missing": missing.name(), "reason": missing.to_string(), "detail": scored.detail,
+                }),
+            };
+            (metric.clone(), told)
+        });
+        json!({ "row": row.line, "id": row.id, "question": row.question, "scores": Value::Object(scores.collect()) })
+    });
+    value["rows"] = Value::Array(rows.collect());
+    value["notes"] = json!(results.notes());
+    value["function_failures"] = json!(results.function_failures());
+    value["failed_functions"] = json!(app::library::function_failures_of_scores(results));
+    value
+}

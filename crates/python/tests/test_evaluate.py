@@ -1,0 +1,208 @@
+"""Scores of answers that a program holds: data frames, tables, dictionaries, files."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+
+import pytest
+
+import reverie
+from reverie.exceptions import FunctionError, FunctionWarning
+
+pyarrow = pytest.importorskip("pyarrow")
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+
+ROWS = [
+    {
+        "user_input": "When was the mill built?",
+        "response": "In 1700 [1].",
+        "retrieved_contexts": ["The mill was built in 1700."],
+        "reference": "in 1700",
+    },
+    {
+        "user_input": "What does it grind?",
+        "response": "Rye.",
+        "retrieved_contexts": ["It grinds oats.", "It has a wheel."],
+        "reference": "oats",
+    },
+    {
+        "user_input": "Who owns it?",
+        "response": "Nobody knows.",
+        "retrieved_contexts": [],
+        "reference": None,
+    },
+]
+
+
+@pytest.fixture(autouse=True)
+def there(tmp_path, monkeypatch):
+    """The journal is in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+@reverie.metric(range=(0, 100))
+def words(answer):
+    """How many words the answer has."""
+    return len(answer.split())
+
+
+def cites(answer, passages):
+    """A function that nobody decorated."""
+    return any(word in passage for word in answer.split() for passage in passages)
+
+
+def test_every_shape_of_data_gives_the_same_scores(tmp_path):
+    metrics = ["token_f1", reverie.metric.RougeL(), {"exact_match": {}}, words, cites]
+    frame = pandas.DataFrame(ROWS)
+    frame.to_json(tmp_path / "rows.jsonl", orient="records", lines=True)
+    frame.to_parquet(tmp_path / "rows.parquet")
+    found = {
+        "dictionaries": reverie.evaluate(ROWS, metrics),
+        "pandas": reverie.evaluate(frame, metrics),
+        "polars": reverie.evaluate(polars.DataFrame(ROWS), metrics),
+        "pyarrow": reverie.evaluate(pyarrow.Table.from_pylist(ROWS), metrics),
+        "a path": reverie.evaluate(tmp_path / "rows.jsonl", metrics),
+        "Parquet": reverie.evaluate(str(tmp_path / "rows.parquet"), metrics),
+    }
+    for name, scores in found.items():
+        assert scores.metrics == ["token_f1", "rouge_l", "exact_match", "words", "cites"], name
+        assert {metric: scores[metric] for metric in scores.metrics} == {
+            metric: found["dictionaries"][metric] for metric in scores.metrics
+        }, name
+    scores = found["dictionaries"]
+    assert scores["words"] == [2, 1, 2] and scores["exact_match"][:2] == [1.0, 0.0] and scores["exact_match"][2] is None
+    assert found["pandas"].table()["row"] == [0, 1, 2] and found["a path"].table()["row"] == [1, 2, 3]
+    assert found["pandas"].table()["question_id"] == ["row-0", "row-1", "row-2"]
+
+
+def test_samples_of_ragas_are_rows():
+    from pydantic import BaseModel
+
+    class Sample(BaseModel):
+        user_input: str
+        response: str
+        retrieved_contexts: list[str] | None = None
+        reference: str | None = None
+        rubrics: dict[str, str] | None = None
+
+    scores = reverie.evaluate([Sample(**row) for row in ROWS], ["token_f1"])
+    assert scores["token_f1"] == reverie.evaluate(ROWS, ["token_f1"])["token_f1"]
+
+
+def test_tables_say_how_sure_a_mean_is_and_why_scores_are_missing():
+    scores = reverie.evaluate(ROWS, ["token_f1", words])
+    table = scores.table()
+    assert table.columns == ["row", "question_id", "question", "token_f1", "words", "missing"] and len(scores) == len(table) == 3
+    assert list(scores.to_pandas()["words"]) == [2, 1, 2]
+    assert table["missing"][:2] == [None, None]
+    assert json.loads(table["missing"][2])["token_f1"].startswith("not applicable")
+    f1, counted = scores.means()
+    assert (f1["n_scored"], f1["n_total"], f1["missing"]) == (2, 3, "1 not applicable")
+    assert f1["low"] <= f1["mean"] <= f1["high"]
+    assert counted["missing"] is None and counted["mean"] == pytest.approx(5 / 3)
+    (gap,) = scores.missing()
+    assert (gap["row"], gap["metric"], gap["kind"]) == (2, "token_f1", "not_applicable")
+    assert "2 of 3" in repr(scores) and "2 of 3" in scores._repr_html_() and "<table>" in scores._repr_html_()
+    assert "-0.000" not in repr(scores)
+    again = pickle.loads(pickle.dumps(scores))
+    assert again.data == scores.data and again.table().rows() == table.rows()
+    with pytest.raises(KeyError, match="there are token_f1, words"):
+        scores["recall"]
+
+
+def test_a_function_that_raises_is_a_missing_score_with_its_traceback():
+    @reverie.metric
+    def unlucky(answer):
+        return 1 / (len(answer) - 4)
+
+    with pytest.warns(FunctionWarning, match="ZeroDivisionError"):
+        scores = reverie.evaluate(ROWS, [unlucky, words])
+    (failure,) = scores.failures()
+    assert (failure["metric"], failure["question_id"], failure["kind"]) == ("unlucky", "row-1", "raised")
+    assert "return 1 / (len(answer) - 4)" in failure["traceback"]
+    assert scores["unlucky"][1] is None and scores.means()["missing"][0] == "1 function error"
+    with pytest.raises(FunctionError) as raised:
+        reverie.evaluate(ROWS, [unlucky], on_error="raise")
+    assert raised.value.results["unlucky"][1] is None and raised.value.failures[0]["function"] == "unlucky"
+
+
+def test_mistakes_name_rows_and_parameters_and_come_before_any_call(provider):
+    rows = [ROWS[0], {**ROWS[1], "user_input": ""}, {**ROWS[2], "retrieved_contexts": {"a": 1}}]
+    with pytest.raises(ValueError) as raised:
+        reverie.evaluate(rows, ["token_f1"])
+    assert "data, row 1 (from 0): has an empty question" in str(raised.value)
+    assert "data, row 2 (from 0): `retrieved_contexts` must be a list of texts" in str(raised.value)
+    models = {"gpt": {"chat": {"openai": {"model": "gpt", "base_url": f"{provider.url}/v1"}}}}
+    for mistake, message in [
+        ({"metrics": ["token_f2"]}, r"metrics\[0\]: .*token_f1"),
+        ({"metrics": []}, "metrics: nothing to score by"),
+        ({"metrics": ["faithfulness"]}, "needs a judge: give `judge`, the name of one of `models`"),
+        ({"metrics": ["faithfulness"], "judge": "gtp", "models": models}, "did you mean `gpt`"),
+        ({"metrics": ["faithfulness"], "judge": "gpt", "models": {"gpt": {"chat": {"opnai": {}}}}}, "^models.gpt"),
+        ({"metrics": ["answer_similarity"]}, "needs an embedder: give `embedder`"),
+        ({"metrics": [{"token_f1": {"x": 1}}]}, r"^metrics\[0\].token_f1.x: unknown field"),
+        ({"metrics": ["token_f1", "token_f1"]}, "listed twice"),
+        ({"metrics": ["token_f1"], "budget_usd": -1}, "budget_usd: .*not below 0"),
+        ({"metrics": [lambda answer: 1.0]}, "with a name"),
+    ]:
+        with pytest.raises(ValueError, match=message) as raised:
+            reverie.evaluate(ROWS, **mistake)
+        assert "line " not in str(raised.value) and "--" not in str(raised.value), raised.value
+    with pytest.raises(ValueError, match="it needs the columns `answer`"):
+        reverie.evaluate([{"question": "Why?"}], ["token_f1"])
+    with pytest.raises(TypeError, match="data: expected a data frame"):
+        reverie.evaluate(3, ["token_f1"])
+    with pytest.raises(TypeError, match=r"data, row 0 \(from 0\): expected a dictionary, not a int"):
+        reverie.evaluate([1], ["token_f1"])
+    with pytest.raises(ValueError, match="there are no rows"):
+        reverie.evaluate([], ["token_f1"])
+    with pytest.raises(ValueError, match="nowhere.jsonl cannot be read"):
+        reverie.evaluate("nowhere.jsonl", ["token_f1"])
+    assert provider.statistics()["requests"] == 0
+
+
+def test_a_judge_is_one_of_the_models_and_is_paid_once(provider):
+    models = {"gpt": {"chat": {"openai": {"model": "gpt", "base_url": f"{provider.url}/v1"}}}}
+    scores = reverie.evaluate(ROWS, [reverie.metric.Faithfulness()], judge="gpt", models=models, progress=False)
+    asked = provider.statistics()["requests"]
+    assert asked > 0 and scores.means()["judged"] == [True]
+    assert "judged by gpt, not qualified" in repr(scores) and "faithfulness*" in repr(scores)
+    again = reverie.evaluate(ROWS, ["faithfulness"], judge=["gpt"], models=models)
+    assert again["faithfulness"] == scores["faithfulness"] and provider.statistics()["requests"] == asked
+
+
+def test_many_are_scored_at_once_in_an_event_loop():
+    async def both():
+        return await asyncio.gather(reverie.aevaluate(ROWS, [words]), reverie.aevaluate(ROWS[:2], ["token_f1"]))
+
+    first, second = asyncio.run(both())
+    assert first["words"] == [2, 1, 2] and len(second) == 2
+
+    async def wrong():
+        await reverie.aevaluate(ROWS, ["token_f2"])
+
+    with pytest.raises(ValueError, match="token_f1"):
+        asyncio.run(wrong())
+
+
+def test_an_await_that_is_cancelled_ends_the_work():
+    @reverie.metric
+    def slow(answer):
+        import time
+
+        time.sleep(1)
+        return 1.0
+
+    async def cut():
+        task = asyncio.ensure_future(reverie.aevaluate(ROWS * 20, [slow]))
+        await asyncio.sleep(0.5)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    began = asyncio.new_event_loop().time()
+    asyncio.run(cut())
+    assert asyncio.new_event_loop().time() - began < 15, "sixty seconds of work"

@@ -1,0 +1,144 @@
+"""Results: tables of questions, passages and failures, past runs by name, and what can be pickled."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import re
+
+import pytest
+
+import reverie
+from workspace import settings
+
+pytest.importorskip("pyarrow")
+
+
+@reverie.metric
+def short(answer):
+    """A function that can be pickled by what it is made of."""
+    return len(answer) < 1000
+
+
+@pytest.fixture
+def ran(small, provider, monkeypatch):
+    """An experiment that has run once, in the current folder."""
+    monkeypatch.chdir(small.folder)
+    experiment = reverie.Experiment(settings(small, provider.url, store=None))
+    return experiment, experiment.run(progress=False)
+
+
+def test_columns_are_named_for_what_they_hold(ran):
+    _, results = ran
+    questions = results.questions("t02")
+    assert questions.columns[:5] == ["trial", "question_id", "question", "reference", "answer"]
+    assert questions["question_id"][0] == "q0" and questions["question"][0] == "When was the mill number 0 built?"
+    passages = results.passages("t02")
+    assert passages.columns[:6] == ["trial", "question_id", "question", "rank", "document", "text"]
+    assert len(passages) == 18 and passages["rank"][:4] == [1, 2, 3, 1] and all(passages["text"])
+    assert passages["question"][0] == questions["question"][0]
+    assert [row["document"] for row in passages if row["question_id"] == "q0"] == questions["retrieved"][0]
+    assert set(passages["cited"]) <= {True, False} and len(results.passages()) > 18
+    assert "question_id" in results.failures().columns and len(results.failures()) == 0
+    for table in (questions, passages):
+        assert len(table.to_pandas()) == len(table)
+    with pytest.raises(LookupError, match="t01"):
+        results.passages("t99")
+
+
+def test_past_runs_are_found_by_the_name_of_their_experiment(ran, small, provider):
+    _, first = ran
+    assert reverie.Results.of("mills").data == first.data
+    second = reverie.Experiment(
+        settings(small, provider.url, store=None, evaluate={"metrics": ["recall"]})
+    ).run(progress=False)
+    assert reverie.Results.of("mills").run == second.run != first.run
+    past = reverie.Results.past("mills")
+    assert past["run"] == [second.run, first.run] and len(reverie.Results.past("others")) == 0
+    assert reverie.Results.of("mills", first.run, store=small.folder / ".reverie").data == first.data
+    with pytest.raises(LookupError, match=re.escape(f"there are {second.run}, {first.run}")):
+        reverie.Results.of("mills", "0000")
+    with pytest.raises(RuntimeError, match="others"):
+        reverie.Results.of("others")
+    with pytest.raises(ValueError, match="letters, digits"):
+        reverie.Results.of("../mills")
+
+
+def test_what_people_hold_can_be_pickled(ran):
+    experiment, results = ran
+    pipeline = experiment.pipeline("t02")
+    answer = pipeline.query("Which mill was built in 1703?")
+    for held in (experiment.plan(), results.leaderboard(), results.best(), results.compare("t01", "t02"), answer):
+        assert repr(pickle.loads(pickle.dumps(held))) == repr(held)
+    again = pickle.loads(pickle.dumps(pipeline))
+    assert again.trial == "t02" and again.query("Which mill was built in 1703?").text == answer.text
+    function = pickle.loads(pickle.dumps(short))
+    assert function("a") and function.setting() == short.setting() and repr(function) == repr(short)
+    assert pickle.loads(pickle.dumps(function)).setting() == short.setting()
+
+
+def test_a_run_can_be_awaited(small, provider):
+    experiment = reverie.Experiment(settings(small, provider.url))
+
+    async def both():
+        ticks = 0
+
+        async def tick():
+            nonlocal ticks
+            while True:
+                await asyncio.sleep(0.02)
+                ticks += 1
+
+        ticking = asyncio.ensure_future(tick())
+        results = await experiment.arun(progress=False)
+        ticking.cancel()
+        return results, ticks
+
+    results, ticks = asyncio.run(both())
+    assert len(results.trials) == 4 and ticks > 3
+    assert experiment.run().data["executed"] == 0
+
+    async def wrong():
+        await experiment.arun(budget_usd=-1)
+
+    with pytest.raises(ValueError, match="budget_usd"):
+        asyncio.run(wrong())
+
+
+def test_an_amount_that_is_none_is_refused(small, provider):
+    experiment = reverie.Experiment(settings(small, provider.url))
+    for amount in (-1, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="^budget_usd: .* is no amount of dollars"):
+            experiment.run(budget_usd=amount)
+    assert provider.statistics()["requests"] == 0
+
+
+def test_mistakes_in_a_dictionary_cite_its_keys(small, provider):
+    models = {"gpt": {"chat": {"openai": {"model": "gpt", "base_ur": "http://h/v1"}}}}
+    for changes, place in [
+        ({"evaluate": {"metrics": ["recal"]}}, "evaluate.metrics[0]: "),
+        ({"evaluate": {"metrics": ["recall", {"token_f1": {"x": 1}}]}}, "evaluate.metrics[1].token_f1.x: "),
+        ({"evaluate": {"metrics": []}}, "evaluate.metrics: "),
+        ({"evaluate": {"metrics": ["recall"], "objective": ["recal"]}}, "evaluate.objective: "),
+        ({"evaluate": {"metrics": ["recall"], "judge": "nobody"}}, "evaluate.judge: "),
+        ({"evaluate": {"metrics": ["recall"], "budget": {"usd": "much"}}}, "evaluate.budget.usd: "),
+        ({"evaluate": {"metric": ["recall"]}}, "evaluate.metric: "),
+        ({"models": models}, "models.gpt.chat.openai.base_ur: "),
+        ({"corpus": {"source": "docs", "includ": []}}, "corpus.includ: "),
+        ({"dataset": {"path": "g", "generate": {"size": 2}}}, "dataset.generate: "),
+        ({"corpse": {}}, "the experiment: unknown key `corpse`; did you mean `corpus`?"),
+        ({"name": "a b"}, "name: "),
+        ({"space": {"chunker": [{"sentence": {"chunk_size": [1, 2]}}], "retriever": "bm25"}}, "space.chunker[0].sentence.chunk_size: "),
+    ]:
+        with pytest.raises(ValueError) as told:
+            reverie.Experiment(settings(small, provider.url, **changes))
+        lines = str(told.value).splitlines()
+        assert any(line.startswith(place) for line in lines), (place, lines)
+        assert not any(re.match(r"line \d|\d+:\d+", line) for line in lines), lines
+
+
+def test_no_number_is_below_zero_by_nothing(ran):
+    _, results = ran
+    rows = results.compare("t01", "t02")
+    for page in (repr(results), results._repr_html_(), repr(rows), rows._repr_html_(), repr(results.leaderboard())):
+        assert not re.search(r"-0\.0+(?![0-9])", page)
