@@ -35,8 +35,12 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
 }
 
 /// Shows what a run of an experiment would do; nothing is paid.
-pub async fn show(cx: &Context, experiment: Experiment, budget_usd: Option<f64>) -> Result<u8, Failure> {
+pub async fn show(cx: &Context, mut experiment: Experiment, budget_usd: Option<f64>) -> Result<u8, Failure> {
     refuse_to_write_questions(&experiment)?;
+    // A Jobs API runs what it is given, and plans nothing.
+    if let Some(ray) = experiment.engine.ray.take_if(|ray| ray.is_jobs_address()) {
+        cx.note(format_args!("note: planned on this machine; the job at {} plans anew in its cluster", ray.address));
+    }
     let setup = lab::Setup { budget_usd, ..cx.setup() };
     let session = environment::open_or_read(experiment, setup)?;
     let prepared = session.prepare().await?;

@@ -134,6 +134,15 @@ async fn a_job_ends_with_the_code_of_its_run_and_shows_what_it_found() {
 }
 
 #[test]
+fn a_job_is_planned_here_and_not_submitted_where_only_the_plan_is_wanted() {
+    let workspace = workspace("\"recall\"");
+    let plan = workspace.run(&["plan"]).succeeds().out;
+    let told = workspace.run(&["run", "--dry-run", "--address", "http://127.0.0.1:1"]).succeeds();
+    assert_eq!(told.out, plan);
+    assert!(told.err.contains("planned on this machine"), "{}", told.err);
+}
+
+#[test]
 fn an_engine_that_contradicts_the_address_is_refused_before_anything_runs() {
     let workspace = workspace("\"recall\"");
     let run = workspace.run(&["run", "--engine", "local", "--address", "head:6379"]);

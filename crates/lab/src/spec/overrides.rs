@@ -135,8 +135,9 @@ fn put<'a>(table: &mut DeTable<'a>, given: DeTable<'a>, depth: usize) -> Result<
 /// Puts the value into what the file has under `name`: a table, or the one item
 /// of a list that the next key names.
 fn into<'a>(there: &mut Spanned<DeValue<'a>>, given: DeTable<'a>, depth: usize, name: &str) -> Result<(), String> {
-    let key = given.keys().next().map(|key| key.get_ref().to_string()).unwrap_or_default();
-    let span = there.span();
+    let Some((key, span)) = given.keys().next().map(|key| (key.get_ref().to_string(), key.span())) else {
+        return Ok(());
+    };
     match there.get_mut() {
         DeValue::Table(table) => return put(table, given, depth),
         DeValue::Array(items) => {
@@ -205,8 +206,10 @@ mod tests {
         assert!(!labels(&experiment, Axis::Chunker).is_empty());
         let refused = parse(&["space.retriever.dense.top_k=3"]).unwrap_err();
         assert!(refused[0].starts_with("--set space.retriever.dense.top_k: `retriever` of the file has no `dense`"));
+        let refused = parse(&["name.y=3"]).unwrap_err();
+        assert!(refused[0].contains("`name` of the file has no `y`"), "{refused:?}");
         let refused = parse(&["name.x=3"]).unwrap_err();
-        assert!(refused[0].contains("`name` of the file has no `x`"), "{refused:?}");
+        assert!(refused[0].starts_with("--set name.x: name: invalid type: table"), "{refused:?}");
     }
 
     #[test]
