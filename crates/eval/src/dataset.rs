@@ -30,7 +30,7 @@ pub use difference::{ChangedQuestion, DatasetDifference};
 pub use export::{Columns, ExportError};
 pub use file::{DatasetFile, UnwritableFile};
 pub use format::{Format, Formats};
-pub use import::{ImportError, import, read_questions};
+pub use import::{ImportError, RowQuestions, import, read_questions};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
 

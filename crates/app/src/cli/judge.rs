@@ -64,7 +64,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             ));
         };
         let golden = match dataset.inline() {
-            Some(read) => read.map_err(|mistakes| Failure::usage(mistakes.join("\n")))?.0,
+            Some(read) => read.map_err(|mistakes| Failure::usage(mistakes.join("\n")))?.dataset,
             None => super::golden::read(&experiment.path(&dataset.path))?,
         };
         cases.extend(planted(&golden.questions, wanted, SEED));

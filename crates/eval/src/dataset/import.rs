@@ -91,11 +91,20 @@ pub(super) struct Imported {
     pub(super) rows: Vec<rows::Row>,
 }
 
-/// Questions that a program holds, and the columns that are no part of them.
+/// Questions that a program holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowQuestions {
+    /// The questions.
+    pub dataset: Dataset,
+    /// The columns that are no part of them.
+    pub ignored: Vec<IgnoredColumn>,
+}
+
+/// Reads questions that a program holds.
 ///
 /// # Errors
 /// All faults, each with the number of its row (from 0) and what to do.
-pub fn read_questions(records: &[Map<String, Value>]) -> Result<(Dataset, Vec<IgnoredColumn>), Vec<(usize, String)>> {
+pub fn read_questions(records: &[Map<String, Value>]) -> Result<RowQuestions, Vec<(usize, String)>> {
     let mut faults = Vec::new();
     if records.is_empty() {
         faults.push((0, "there are no rows: give one for each question".to_owned()));
@@ -108,7 +117,8 @@ pub fn read_questions(records: &[Map<String, Value>]) -> Result<(Dataset, Vec<Ig
         raw: rows::Raw::Cells(Vec::new()),
     };
     let rows = records.iter().enumerate().map(row).collect();
-    read_rows(rows, is_table, Place::Row, faults).map(|imported| (imported.dataset, imported.ignored))
+    let Imported { dataset, ignored, .. } = read_rows(rows, is_table, Place::Row, faults)?;
+    Ok(RowQuestions { dataset, ignored })
 }
 
 pub(super) fn read_file(name: &str, bytes: &[u8]) -> Result<Imported, Vec<ImportError>> {

@@ -38,7 +38,7 @@ pub(super) struct Asked {
 pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Result<Imported, Error> {
     let Some(spec) = &session.experiment.dataset else { return Ok(Imported::nothing()) };
     match spec.inline() {
-        Some(Ok((dataset, ignored))) => return Ok(Imported { dataset: Some(dataset), ignored }),
+        Some(Ok(rows)) => return Ok(Imported { dataset: Some(rows.dataset), ignored: rows.ignored }),
         Some(Err(errors)) => {
             mistakes.extend(errors);
             return Ok(Imported::nothing());

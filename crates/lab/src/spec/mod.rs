@@ -19,8 +19,8 @@ pub use scoring::{Choice, ScoringSpec};
 
 use crate::{search::SearchConfig, track::TrackerConfig};
 use eval::{
-    Dataset, GenerateOptions, MetricConfig,
-    dataset::{IgnoredColumn, read_questions},
+    GenerateOptions, MetricConfig,
+    dataset::{RowQuestions, read_questions},
 };
 use models::{Caps, ModelConfig};
 use rag::{
@@ -70,12 +70,12 @@ pub struct DatasetSpec {
 }
 
 impl DatasetSpec {
-    /// The questions that stand in the experiment itself, and the columns that
-    /// are no part of them; none if they are in a file.
+    /// The questions that stand in the experiment itself; none if they are in a
+    /// file.
     ///
     /// # Errors
     /// All mistakes, each with the number of its row.
-    pub fn inline(&self) -> Option<Result<(Dataset, Vec<IgnoredColumn>), Vec<String>>> {
+    pub fn inline(&self) -> Option<Result<RowQuestions, Vec<String>>> {
         let told = |(row, message): (usize, String)| format!("dataset, row {row} (from 0): {message}");
         let read = || read_questions(&self.rows).map_err(|faults| faults.into_iter().map(told).collect());
         (!self.rows.is_empty()).then(read)

@@ -191,7 +191,7 @@ fn unanswerable_questions_are_marked_and_have_no_evidence() {
 fn rows_of_a_program_are_the_same_questions_and_are_told_by_their_numbers_from_0() {
     let rows = |text: &str| -> Vec<Map<String, Value>> { serde_json::from_str(text).unwrap() };
     let text = r#"{"question": "Why?", "reference": "So.", "quote": "so it is", "document": "a.md", "note": "x"}"#;
-    let (dataset, ignored) = read_questions(&rows(&format!("[{text}]"))).unwrap();
+    let RowQuestions { dataset, ignored } = read_questions(&rows(&format!("[{text}]"))).unwrap();
     assert_eq!(dataset, import("a.jsonl", text.as_bytes()).unwrap());
     assert_eq!(ignored.iter().map(|column| column.name.as_str()).collect::<Vec<_>>(), ["note"]);
     let faults =
