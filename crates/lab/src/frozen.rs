@@ -230,7 +230,13 @@ pub(crate) fn title(run: &str, time_ms: i64) -> String {
 /// If there is none, or it cannot be read.
 pub async fn latest_record(session: &Session) -> Result<RunRecord, Error> {
     let workspace = session.workspace();
-    RunRecord::read(&workspace.run_folder(&workspace.latest_run(&session.experiment.name).await?))
+    let run = workspace.latest_run(&session.experiment.name).await?;
+    let folder = workspace.run_folder(&run);
+    if Summary::kept(&folder).is_none() {
+        // The summary is made from the results.
+        workspace.check_run_file(&run, RunFile::Results).await?;
+    }
+    RunRecord::read(&folder)
 }
 
 /// The experiment of a run as it was. What was withheld as a possible

@@ -42,13 +42,17 @@ impl Summary {
 
     /// Reads the summary of a run's folder, or makes it from the results.
     pub(super) fn read(folder: &Path) -> Result<Self, Error> {
-        let bytes = std::fs::metadata(RunFile::Results.within(folder)).map_or(0, |metadata| metadata.len());
-        let kept = std::fs::read(RunFile::Summary.within(folder)).ok();
-        let kept = kept.and_then(|kept| serde_json::from_slice::<Self>(&kept).ok());
-        match kept.filter(|kept| kept.version == VERSION && kept.results_bytes == bytes) {
+        match Self::kept(folder) {
             Some(kept) => Ok(kept),
-            None => Ok(Self::of(&Results::read(folder)?, bytes)),
+            None => Ok(Self::of(&Results::read(folder)?, results_bytes(folder))),
         }
+    }
+
+    /// The summary of a run's folder, if it is there and is that of the results there.
+    pub(super) fn kept(folder: &Path) -> Option<Self> {
+        let kept = std::fs::read(RunFile::Summary.within(folder)).ok()?;
+        let kept: Self = serde_json::from_slice(&kept).ok()?;
+        (kept.version == VERSION && kept.results_bytes == results_bytes(folder)).then_some(kept)
     }
 
     pub(super) fn title(&self) -> String {
@@ -72,6 +76,10 @@ impl Summary {
         let none = || Error::Unusable(format!("{} has no trials", self.title()));
         self.board.answering.clone().ok_or_else(none)
     }
+}
+
+fn results_bytes(folder: &Path) -> u64 {
+    std::fs::metadata(RunFile::Results.within(folder)).map_or(0, |metadata| metadata.len())
 }
 
 /// The content of the file.

@@ -47,6 +47,11 @@ async fn a_run_file_that_is_not_what_was_written_is_refused() -> TestResult {
     let workspace = open(folder.path(), "store")?;
     finish(&workspace, "x-1", 1).await?;
     std::fs::write(RunFile::Results.within(&workspace.run_folder("x-1")), "{\"time_ms\":9}")?;
+    let checked = workspace.check_run_file("x-1", RunFile::Results).await;
+    assert!(matches!(checked, Err(Error::Store(store::Error::Damaged { .. }))), "{checked:?}");
+    workspace.write_run_file("x-1", RunFile::Frozen, "{}").await?;
+    assert_eq!(workspace.latest_run("x").await?, "x-1");
+    std::fs::write(RunFile::Frozen.within(&workspace.run_folder("x-1")), "[]")?;
     assert!(matches!(workspace.latest_run("x").await, Err(Error::Store(store::Error::Damaged { .. }))));
     Ok(())
 }
