@@ -151,7 +151,9 @@ fn results_that_are_not_what_was_written_are_not_shown() {
     let told = workspace.run(&["leaderboard"]).ends_with(1);
     assert!(told.err.contains("results.json is damaged") && told.err.contains("run"), "{}", told.err);
     // Of the same length: the leaderboard is in a file of its own, the questions are not.
-    std::fs::write(&file, text.replacen("\"objective\":1", "\"objective\":2", 1)).unwrap();
+    let other = text.replacen("\"time_ms\":1", "\"time_ms\":2", 1);
+    assert_ne!(other, text);
+    std::fs::write(&file, other).unwrap();
     workspace.run(&["leaderboard"]).succeeds();
     let told = workspace.run(&["show", "t01"]).ends_with(1);
     assert!(told.err.contains("results.json is damaged"), "{}", told.err);
