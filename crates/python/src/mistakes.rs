@@ -13,7 +13,7 @@ const SWEEP: &str = "; a setting has one value: to compare several, list the com
 /// A mistake at a line and column of the text, counted from 1. The message
 /// begins with a table; the result names the key at that place instead.
 pub fn named(text: &str, line: usize, column: usize, message: &str) -> String {
-    let more = if message.contains("invalid type: sequence") { SWEEP } else { "" };
+    let more = if message.contains("invalid type: list") { SWEEP } else { "" };
     let is_place = |place: &str| place.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
     let Some((place, reason)) = message.split_once(": ").filter(|(place, _)| is_place(place)) else {
         return format!("{message}{more}");
@@ -81,8 +81,8 @@ mod tests {
             "space.chunker[0].sentence.chunk_sise: unknown field `chunk_sise`"
         );
         assert_eq!(
-            named(10, 17, "space.chunker[0]: invalid type: sequence, expected u32"),
-            format!("space.chunker[0].sentence.chunk_overlap: invalid type: sequence, expected u32{SWEEP}")
+            named(10, 17, "space.chunker[0]: invalid type: list, expected u32"),
+            format!("space.chunker[0].sentence.chunk_overlap: invalid type: list, expected u32{SWEEP}")
         );
         assert_eq!(
             named(4, 13, "space.embedder: there is no model `emb`"),
