@@ -14,7 +14,7 @@ use crate::{
     engine::Outcome,
     layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
-    results::Answering,
+    results::{Answering, Results},
     spec::Experiment,
     trial::Trial,
 };
@@ -141,12 +141,12 @@ fn searched(tasks: &TrialTasks) -> CorpusInputs {
 }
 
 impl RunRecord {
-    /// Reads a run's folder.
+    /// The results, with every passage.
     ///
     /// # Errors
-    /// If there are no results in it, or a file of it cannot be read.
-    pub fn read(folder: &Path) -> Result<Self, Error> {
-        Ok(Self { summary: Summary::read(folder)?, frozen: Frozen::read(folder)? })
+    /// If they are not what was written, or cannot be read.
+    pub async fn results(&self, session: &Session) -> Result<Results, Error> {
+        session.workspace().results(self.id()).await
     }
 
     /// The run in words: its id and when it finished.
@@ -232,11 +232,11 @@ pub async fn latest_record(session: &Session) -> Result<RunRecord, Error> {
     let workspace = session.workspace();
     let run = workspace.latest_run(&session.experiment.name).await?;
     let folder = workspace.run_folder(&run);
-    if Summary::kept(&folder).is_none() {
-        // The summary is made from the results.
-        workspace.check_run_file(&run, RunFile::Results).await?;
-    }
-    RunRecord::read(&folder)
+    let summary = match Summary::kept(&folder) {
+        Some(kept) => kept,
+        None => Summary::of(&workspace.results(&run).await?, summary::results_bytes(&folder)),
+    };
+    Ok(RunRecord { summary, frozen: Frozen::read(&folder)? })
 }
 
 /// The experiment of a run as it was. What was withheld as a possible

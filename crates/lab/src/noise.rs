@@ -65,7 +65,7 @@ pub struct NoiseResult {
 /// failed, or fewer than two questions have all their scores.
 pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDesign) -> Result<NoiseResult, Error> {
     let record = latest_record(session).await?;
-    let (results, experiment) = (session.latest().await?, experiment_of(session, &record)?);
+    let (results, experiment) = (record.results(session).await?, experiment_of(session, &record)?);
     let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
@@ -108,7 +108,7 @@ pub async fn noise_cost(
     design: NoiseDesign,
 ) -> Result<CostEstimate, Error> {
     let record = latest_record(session).await?;
-    let (results, experiment) = (session.latest().await?, experiment_of(session, &record)?);
+    let (results, experiment) = (record.results(session).await?, experiment_of(session, &record)?);
     let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);

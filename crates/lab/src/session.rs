@@ -12,7 +12,6 @@ pub use setup::{ClusterSetup, Connect, Control, Environment, Setup};
 use crate::{
     Error,
     engine::{Engine, Local},
-    layout::RunFile,
     prepare::{self, Prepared},
     results::Results,
     run::Run,
@@ -96,8 +95,7 @@ impl Session {
     /// If there is none, or it cannot be read.
     pub async fn latest(&self) -> Result<Results, Error> {
         let run = self.workspace.latest_run(&self.experiment.name).await?;
-        self.workspace.check_run_file(&run, RunFile::Results).await?;
-        Results::read(&self.workspace.run_folder(&run))
+        self.workspace.results(&run).await
     }
 
     /// Where its things are kept.

@@ -39,14 +39,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
     if cx.json {
-        cx.print_json(&session.latest().await?)?;
+        cx.print_json(&record.results(&session).await?)?;
     } else {
         cx.print_leaderboard(record.board(), &arguments.layout())?;
         let path = report_path(&session, record.id());
         let report = match path.is_file() {
             true => Some(path),
             false if session.workspace().is_reading() => None,
-            false => Some(write_report(&session, &session.latest().await?).await?),
+            false => Some(write_report(&session, &record.results(&session).await?).await?),
         };
         if let Some(report) = report {
             cx.print(format_args!("report: {}", report.display()));

@@ -20,7 +20,7 @@ pub struct Arguments {
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
-    let results = &session.latest().await?;
+    let results = &record.results(&session).await?;
     let trial = results.trial(&arguments.trial)?;
     let chosen: Vec<_> = trial
         .questions

@@ -40,14 +40,6 @@ impl Summary {
         }
     }
 
-    /// Reads the summary of a run's folder, or makes it from the results.
-    pub(super) fn read(folder: &Path) -> Result<Self, Error> {
-        match Self::kept(folder) {
-            Some(kept) => Ok(kept),
-            None => Ok(Self::of(&Results::read(folder)?, results_bytes(folder))),
-        }
-    }
-
     /// The summary of a run's folder, if it is there and is that of the results there.
     pub(super) fn kept(folder: &Path) -> Option<Self> {
         let kept = std::fs::read(RunFile::Summary.within(folder)).ok()?;
@@ -78,7 +70,8 @@ impl Summary {
     }
 }
 
-fn results_bytes(folder: &Path) -> u64 {
+/// How large a run's results are; 0 if there are none.
+pub(super) fn results_bytes(folder: &Path) -> u64 {
     std::fs::metadata(RunFile::Results.within(folder)).map_or(0, |metadata| metadata.len())
 }
 
@@ -100,7 +93,12 @@ mod tests {
         let written = serde_json::to_vec(&results)?;
         std::fs::write(RunFile::Results.within(folder.path()), &written)?;
         std::fs::write(RunFile::Summary.within(folder.path()), summary_json(&results, written.len())?)?;
-        let read = Summary::read(folder.path())?;
+        let read = || match Summary::kept(folder.path()) {
+            Some(kept) => Ok::<_, Error>(kept),
+            None => Ok(Summary::of(&Results::read(folder.path())?, results_bytes(folder.path()))),
+        };
+        assert!(Summary::kept(folder.path()).is_some());
+        let (read_again, read) = (read, read()?);
         assert_eq!(read.board, Board::of(&results));
         assert_eq!(read.title(), results.title());
         for asked in [None, Some("t02"), Some("t09")] {
@@ -109,9 +107,10 @@ mod tests {
         }
         results.experiment = "another name".to_owned();
         std::fs::write(RunFile::Results.within(folder.path()), serde_json::to_vec(&results)?)?;
-        assert_eq!(Summary::read(folder.path())?.board.experiment, "another name");
+        assert!(Summary::kept(folder.path()).is_none(), "it is of other results");
+        assert_eq!(read_again()?.board.experiment, "another name");
         std::fs::write(RunFile::Summary.within(folder.path()), "cut off")?;
-        assert_eq!(Summary::read(folder.path())?.board.experiment, "another name");
+        assert_eq!(read_again()?.board.experiment, "another name");
         Ok(())
     }
 }

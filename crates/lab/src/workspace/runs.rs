@@ -9,6 +9,7 @@ use super::Workspace;
 use crate::{
     Error,
     layout::{self, RunFile},
+    results::Results,
 };
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -85,6 +86,15 @@ impl Workspace {
             self.check_run_file(&run, file).await?;
         }
         Ok(run)
+    }
+
+    /// The results of a run whose folder is on this machine.
+    ///
+    /// # Errors
+    /// If they are not what was written, or cannot be read.
+    pub(crate) async fn results(&self, run: &str) -> Result<Results, Error> {
+        self.check_run_file(run, RunFile::Results).await?;
+        Results::read(&self.run_folder(run))
     }
 
     /// Compares a file of a run's folder with its checksum.
