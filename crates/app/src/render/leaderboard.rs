@@ -82,24 +82,34 @@ fn is_in_blocks(board: &Board, layout: &Layout) -> bool {
     !board.groups.is_empty() && layout.sort.is_none()
 }
 
+/// A column of the table.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    column: &'a Column,
+    /// Its place among all columns of the board, and so that of its cells.
+    place: usize,
+    /// How many questions all its means are of, if that is the same for all.
+    questions: Option<usize>,
+}
+
 /// The table, and the columns for which there is no room.
 fn trials<'a>(board: &'a Board, layout: &Layout) -> Result<(String, Vec<&'a Column>), String> {
     let rows = sorted(board, layout)?;
     let mut columns = chosen(board, layout)?;
-    let mut text = lines(board, &columns, &rows);
+    let mut text = lines(&columns, &rows);
     let Some(width) = layout.width.filter(|_| layout.columns.is_empty()) else {
         return Ok((blocks(board, layout, text, &rows), Vec::new()));
     };
     let mut left_out = Vec::new();
     while text.first().is_some_and(|line| console::measure_text_width(line) > width) {
         // The least important goes first; of equal ones the last.
-        let least = (0..columns.len()).max_by_key(|&i| (unimportance(board, columns[i]), i));
-        let Some(least) = least.filter(|&i| unimportance(board, columns[i]) > 0) else { break };
+        let least = (0..columns.len()).max_by_key(|&i| (unimportance(board, columns[i].column), i));
+        let Some(least) = least.filter(|&i| unimportance(board, columns[i].column) > 0) else { break };
         left_out.push(columns.remove(least));
-        text = lines(board, &columns, &rows);
+        text = lines(&columns, &rows);
     }
-    left_out.sort_by_key(|column| board.columns.iter().position(|other| other == *column));
-    Ok((blocks(board, layout, text, &rows), left_out))
+    left_out.sort_by_key(|left| left.place);
+    Ok((blocks(board, layout, text, &rows), left_out.into_iter().map(|left| left.column).collect()))
 }
 
 /// The larger, the earlier a column is left out; 0 stays in any case.
@@ -118,8 +128,9 @@ fn unimportance(board: &Board, column: &Column) -> u8 {
     }
 }
 
-fn find<'a>(board: &'a Board, name: &str) -> Result<&'a Column, String> {
-    let found = board.columns.iter().find(|column| column.name == name);
+/// The place of the column of this name.
+fn find(board: &Board, name: &str) -> Result<usize, String> {
+    let found = board.columns.iter().position(|column| column.name == name);
     found.ok_or_else(|| {
         let known: Vec<&str> = board.columns.iter().map(|column| column.name.as_str()).collect();
         format!("there is no column `{name}`; there are {}", known.join(", "))
@@ -127,12 +138,17 @@ fn find<'a>(board: &'a Board, name: &str) -> Result<&'a Column, String> {
 }
 
 /// The columns to show, those of text first.
-fn chosen<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Column>, String> {
-    if layout.columns.is_empty() {
-        return Ok(board.columns.iter().filter(|column| column.shown).collect());
+fn chosen<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<Shown<'a>>, String> {
+    let places: Vec<usize> = if layout.columns.is_empty() {
+        (0..board.columns.len()).filter(|&place| board.columns[place].shown).collect()
+    } else {
+        layout.columns.iter().map(|name| find(board, name)).collect::<Result<_, _>>()?
+    };
+    let shown = |place: usize| Shown { column: &board.columns[place], place, questions: questions(board, place) };
+    let mut columns: Vec<Shown<'_>> = places.into_iter().map(shown).collect();
+    if !layout.columns.is_empty() {
+        columns.sort_by_key(|shown| shown.column.kind != ColumnKind::Axis);
     }
-    let mut columns = layout.columns.iter().map(|name| find(board, name)).collect::<Result<Vec<_>, _>>()?;
-    columns.sort_by_key(|column| column.kind != ColumnKind::Axis);
     Ok(columns)
 }
 
@@ -145,8 +161,8 @@ fn sorted<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Row>, String>
         }
         return Ok(rows);
     };
-    let column = find(board, name)?;
-    let cell = |row: &'a Row| board.cell(row, column.kind, &column.name);
+    let place = find(board, name)?;
+    let (column, cell) = (&board.columns[place], |row: &'a Row| row.cells.get(place));
     if column.kind == ColumnKind::Axis {
         rows.sort_by_key(|row| cell(row).and_then(Cell::text).unwrap_or_default());
         return Ok(rows);
@@ -161,16 +177,16 @@ fn sorted<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<&'a Row>, String>
 }
 
 /// The lines of the table: borders, header, and one for each trial.
-fn lines(board: &Board, columns: &[&Column], rows: &[&Row]) -> Vec<String> {
-    let names: Vec<String> = columns.iter().map(|column| heading(board, column)).collect();
+fn lines(columns: &[Shown<'_>], rows: &[&Row]) -> Vec<String> {
+    let names: Vec<String> = columns.iter().map(heading).collect();
     let header: Vec<&str> = ["", "trial"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    let words = columns.iter().filter(|column| column.kind == ColumnKind::Axis).count();
+    let words = columns.iter().filter(|shown| shown.column.kind == ColumnKind::Axis).count();
     let mut made = table(&header, words + 2);
     for row in rows {
         let first = [aligned(row.standing.mark(), false), aligned(&row.id, false)];
-        let cell = |column: &&Column| {
-            let cell = board.cell(row, column.kind, &column.name).unwrap_or(&Cell::Empty);
-            aligned(shown(board, column, cell), column.kind != ColumnKind::Axis)
+        let cell = |shown: &Shown<'_>| {
+            let cell = row.cells.get(shown.place).unwrap_or(&Cell::Empty);
+            aligned(written(shown, cell), shown.column.kind != ColumnKind::Axis)
         };
         made.add_row(first.into_iter().chain(columns.iter().map(cell)).collect::<Vec<_>>());
     }
@@ -201,8 +217,8 @@ fn blocks(board: &Board, layout: &Layout, lines: Vec<String>, rows: &[&Row]) -> 
 }
 
 /// How many questions all means of a column are of, if that is the same for all.
-fn questions(board: &Board, column: &Column) -> Option<usize> {
-    let mut counts = board.rows.iter().filter_map(|row| match board.cell(row, column.kind, &column.name)? {
+fn questions(board: &Board, place: usize) -> Option<usize> {
+    let mut counts = board.rows.iter().filter_map(|row| match row.cells.get(place)? {
         Cell::Scores(Scores { summary, .. }) => Some((summary.n_scored, summary.n_total)),
         _ => None,
     });
@@ -211,8 +227,9 @@ fn questions(board: &Board, column: &Column) -> Option<usize> {
 }
 
 /// Words below each other keep the table narrow enough for a terminal.
-fn heading(board: &Board, column: &Column) -> String {
-    let n = questions(board, column).map_or_else(String::new, |n| format!("\nn = {n}"));
+fn heading(shown: &Shown<'_>) -> String {
+    let column = shown.column;
+    let n = shown.questions.map_or_else(String::new, |n| format!("\nn = {n}"));
     match column.kind {
         ColumnKind::Objective => format!("{} [95 %]{n}", column.title),
         ColumnKind::Test => column.title.replace(" questions", "\nquestions") + &n,
@@ -221,13 +238,14 @@ fn heading(board: &Board, column: &Column) -> String {
     }
 }
 
-fn shown(board: &Board, column: &Column, cell: &Cell) -> String {
+fn written(shown: &Shown<'_>, cell: &Cell) -> String {
+    let column = shown.column;
     match (cell, column.kind) {
         (Cell::Text(text), _) => text.clone(),
         (Cell::Number(value), _) => number(*value, column.digits),
         (Cell::Scores(Scores { summary, .. }), kind) => {
             let mean = if kind == ColumnKind::Metric { value(summary) } else { interval(summary) };
-            match questions(board, column) {
+            match shown.questions {
                 // Metrics of an objective may be asked of different questions.
                 _ if kind != ColumnKind::Metric && summary.n_failed == 0 => mean,
                 Some(_) => mean,
