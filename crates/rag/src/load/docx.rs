@@ -5,36 +5,22 @@
 
 use super::archive::Archive;
 use super::docx_body::Body;
-use super::format::{Entries, FileFormat, Sign};
+use super::format::{Entries, FileFormat, NO_TEXT, Sign};
 use super::xml::{self, Node, Xml};
 use super::{Limits, LoadError, Parsed};
 use std::collections::HashMap;
 
 /// The format, for the list in [`super`].
-pub(super) struct Reader;
-
-impl FileFormat for Reader {
-    fn extensions(&self) -> &'static [&'static str] {
-        &["docx"]
-    }
-
-    fn sign(&self) -> Sign {
-        Sign::Archive(is_docx)
-    }
-
-    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
-        parse(bytes, limits)
-    }
-
-    fn keeps_headings(&self) -> bool {
-        true
-    }
-
+pub(super) const FORMAT: FileFormat = FileFormat {
+    extensions: &["docx"],
+    sign: Sign::Archive(is_docx),
+    parse,
+    keeps_headings: true,
+    without_text: NO_TEXT,
+    library: None,
     #[cfg(test)]
-    fn sample(&self) -> super::format::sample::Sample {
-        tests::sample()
-    }
-}
+    sample: tests::sample,
+};
 
 fn is_docx(entries: &Entries<'_>) -> bool {
     entries.has("word/document.xml") || (entries.has("[Content_Types].xml") && entries.has_folder("word/"))

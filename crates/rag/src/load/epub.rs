@@ -7,7 +7,7 @@
 
 use super::archive::Archive;
 use super::element::Boilerplate;
-use super::format::{Entries, FileFormat, Sign};
+use super::format::{Entries, FileFormat, NO_TEXT, Sign};
 use super::headings::{self, Contents};
 use super::markup::{Markdown, Writer};
 use super::package::{self, Entry, Package};
@@ -17,30 +17,16 @@ use crate::types::{Heading, Page, Span};
 use std::collections::{HashMap, HashSet};
 
 /// The format, for the list in [`super`].
-pub(super) struct Reader;
-
-impl FileFormat for Reader {
-    fn extensions(&self) -> &'static [&'static str] {
-        &["epub"]
-    }
-
-    fn sign(&self) -> Sign {
-        Sign::Archive(is_epub)
-    }
-
-    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
-        parse(bytes, limits)
-    }
-
-    fn keeps_headings(&self) -> bool {
-        true
-    }
-
+pub(super) const FORMAT: FileFormat = FileFormat {
+    extensions: &["epub"],
+    sign: Sign::Archive(is_epub),
+    parse,
+    keeps_headings: true,
+    without_text: NO_TEXT,
+    library: None,
     #[cfg(test)]
-    fn sample(&self) -> super::format::sample::Sample {
-        tests::sample()
-    }
-}
+    sample: tests::sample,
+};
 
 fn is_epub(entries: &Entries<'_>) -> bool {
     entries.has_type("application/epub+zip") || entries.has("META-INF/container.xml")

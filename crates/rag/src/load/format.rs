@@ -7,35 +7,28 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 /// A format of files that documents are made of.
-pub(super) trait FileFormat {
+pub(super) struct FileFormat {
     /// How the names of such files end, in lower case.
-    fn extensions(&self) -> &'static [&'static str];
-
+    pub(super) extensions: &'static [&'static str],
     /// What tells such a file from those of the other formats.
-    fn sign(&self) -> Sign;
-
+    pub(super) sign: Sign,
     /// Reads a file.
-    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError>;
-
+    pub(super) parse: fn(&[u8], &Limits) -> Result<Parsed, LoadError>,
     /// Whether its text has its headings as Markdown. In other texts a `#` is
     /// a comment or a number sign.
-    fn keeps_headings(&self) -> bool;
-
-    /// What is said of a file that was read and has no text.
-    fn without_text(&self) -> &'static str {
-        "the file holds only white space or pictures"
-    }
-
+    pub(super) keeps_headings: bool,
+    /// What is said of a file that was read and has no text; mostly [`NO_TEXT`].
+    pub(super) without_text: &'static str,
     /// The native library without which no such file can be read.
-    fn library(&self) -> Option<&'static str> {
-        None
-    }
-
+    pub(super) library: Option<&'static str>,
     /// A file that every property of the format shows in: what it gives is
     /// pinned.
     #[cfg(test)]
-    fn sample(&self) -> sample::Sample;
+    pub(super) sample: fn() -> sample::Sample,
 }
+
+/// What is said of a file without text where its format has nothing better to say.
+pub(super) const NO_TEXT: &str = "the file holds only white space or pictures";
 
 /// What tells a format from the others.
 pub(super) enum Sign {
@@ -108,8 +101,8 @@ macro_rules! formats {
             pub const ALL: &'static [Self] = &[$( Self::$Variant ),+];
 
             /// What the format says of itself.
-            fn reader(self) -> &'static dyn FileFormat {
-                match self { $( Self::$Variant => &$module::Reader, )+ }
+            fn says(self) -> &'static FileFormat {
+                match self { $( Self::$Variant => &$module::FORMAT, )+ }
             }
         }
     };

@@ -3,7 +3,7 @@
 //! Title and author come from the head.
 
 use super::element::Boilerplate;
-use super::format::{FileFormat, Sign};
+use super::format::{FileFormat, NO_TEXT, Sign};
 use super::markup::{Markdown, Writer};
 use super::{Limits, LoadError, Parsed, nesting, text};
 use scraper::{ElementRef, Html, Node};
@@ -11,30 +11,16 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// The format, for the list in [`super`].
-pub(super) struct Reader;
-
-impl FileFormat for Reader {
-    fn extensions(&self) -> &'static [&'static str] {
-        &["html", "htm", "xhtml"]
-    }
-
-    fn sign(&self) -> Sign {
-        Sign::Text { begins: begins_as_html, called: "a web page" }
-    }
-
-    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
-        parse(bytes, limits)
-    }
-
-    fn keeps_headings(&self) -> bool {
-        true
-    }
-
+pub(super) const FORMAT: FileFormat = FileFormat {
+    extensions: &["html", "htm", "xhtml"],
+    sign: Sign::Text { begins: begins_as_html, called: "a web page" },
+    parse,
+    keeps_headings: true,
+    without_text: NO_TEXT,
+    library: None,
     #[cfg(test)]
-    fn sample(&self) -> super::format::sample::Sample {
-        tests::sample()
-    }
-}
+    sample: tests::sample,
+};
 
 /// Whether a text begins as a web page does, behind comments and what XML puts first.
 fn begins_as_html(head: &str) -> bool {

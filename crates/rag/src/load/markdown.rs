@@ -1,37 +1,23 @@
 //! `load::markdown`: Markdown is kept unchanged, so that a span is also a place
 //! in the source; title, author and headings are read from it.
 
-use super::format::{FileFormat, Sign};
+use super::format::{FileFormat, NO_TEXT, Sign};
 use super::headings::clipped;
-use super::{Limits, LoadError, Parsed, text};
+use super::{LoadError, Parsed, text};
 use crate::types::Heading;
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// The format, for the list in [`super`].
-pub(super) struct Reader;
-
-impl FileFormat for Reader {
-    fn extensions(&self) -> &'static [&'static str] {
-        &["md", "markdown"]
-    }
-
-    fn sign(&self) -> Sign {
-        Sign::Name
-    }
-
-    fn parse(&self, bytes: &[u8], _: &Limits) -> Result<Parsed, LoadError> {
-        parse(bytes)
-    }
-
-    fn keeps_headings(&self) -> bool {
-        true
-    }
-
+pub(super) const FORMAT: FileFormat = FileFormat {
+    extensions: &["md", "markdown"],
+    sign: Sign::Name,
+    parse: |bytes, _| parse(bytes),
+    keeps_headings: true,
+    without_text: NO_TEXT,
+    library: None,
     #[cfg(test)]
-    fn sample(&self) -> super::format::sample::Sample {
-        tests::sample()
-    }
-}
+    sample: tests::sample,
+};
 
 /// Reads a Markdown file. The title is the front matter's, else the first
 /// first-level heading.

@@ -30,7 +30,7 @@ use format::{FileFormat, formats};
 use serde::{Deserialize, Serialize};
 
 // The formats, in the order in which they are tried. A new one is a file here,
-// with its `Reader`, and one line.
+// with its `FORMAT`, and one line.
 formats! {
     Pdf => pdf,
     Epub => epub,
@@ -44,12 +44,12 @@ impl Format {
     /// Whether its text has its headings as Markdown. In others a `#` is a
     /// comment or a number sign.
     pub(crate) fn keeps_headings(self) -> bool {
-        self.reader().keeps_headings()
+        self.says().keeps_headings
     }
 
     /// The native library without which no file of this format can be read.
     pub fn library(self) -> Option<&'static str> {
-        self.reader().library()
+        self.says().library
     }
 }
 
@@ -197,7 +197,7 @@ pub fn parse(path: &str, bytes: &[u8], limits: &Limits) -> Result<Document, Load
         headings: parsed.headings,
     };
     if document.text.trim().is_empty() {
-        return Err(LoadError::Empty(format.reader().without_text().to_owned()));
+        return Err(LoadError::Empty(format.says().without_text.to_owned()));
     }
     Ok(document)
 }
@@ -221,7 +221,7 @@ fn parse_format(path: &str, bytes: &[u8], limits: &Limits) -> Result<(Parsed, Fo
     }
     let format = sniff::format(path, bytes)?;
     let limits = &limits.for_file(bytes.len());
-    match std::panic::catch_unwind(|| format.reader().parse(bytes, limits)) {
+    match std::panic::catch_unwind(|| (format.says().parse)(bytes, limits)) {
         Ok(parsed) => {
             let parsed = parsed?;
             limits.check_text(parsed.text.len())?;

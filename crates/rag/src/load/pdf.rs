@@ -38,38 +38,16 @@ pub fn bind_pdfium(path: &Path) -> Result<(), LoadError> {
 }
 
 /// The format, for the list in [`super`].
-pub(super) struct Reader;
-
-impl FileFormat for Reader {
-    fn extensions(&self) -> &'static [&'static str] {
-        &["pdf"]
-    }
-
-    fn sign(&self) -> Sign {
-        Sign::Bytes(is_pdf)
-    }
-
-    fn parse(&self, bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
-        parse(bytes, limits)
-    }
-
-    fn keeps_headings(&self) -> bool {
-        false
-    }
-
-    fn without_text(&self) -> &'static str {
-        "no text could be extracted (scanned pages need OCR first)"
-    }
-
-    fn library(&self) -> Option<&'static str> {
-        Some("libpdfium")
-    }
-
+pub(super) const FORMAT: FileFormat = FileFormat {
+    extensions: &["pdf"],
+    sign: Sign::Bytes(is_pdf),
+    parse,
+    keeps_headings: false,
+    without_text: "no text could be extracted (scanned pages need OCR first)",
+    library: Some("libpdfium"),
     #[cfg(test)]
-    fn sample(&self) -> super::format::sample::Sample {
-        super::format::sample::Sample::plain("a.pdf", &super::tests::pdf::sample())
-    }
-}
+    sample: || super::format::sample::Sample::plain("a.pdf", &super::tests::pdf::sample()),
+};
 
 /// Real PDFs may have junk before their header, and prose may quote one: only
 /// the first bytes decide alone.

@@ -2,36 +2,22 @@
 //! shares: byte order marks, declared encodings, UTF-8, UTF-16 without a mark,
 //! Windows-1252 as the last resort. Line ends become `\n`.
 
-use super::format::{FileFormat, Sign};
-use super::{Limits, LoadError, Parsed};
+use super::format::{FileFormat, NO_TEXT, Sign};
+use super::{LoadError, Parsed};
 use encoding_rs::{Encoding, ISO_2022_JP, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252};
 use std::borrow::Cow;
 
 /// The format, for the list in [`super`].
-pub(super) struct Reader;
-
-impl FileFormat for Reader {
-    fn extensions(&self) -> &'static [&'static str] {
-        &["txt", "text", "rst", "adoc", "org"]
-    }
-
-    fn sign(&self) -> Sign {
-        Sign::Name
-    }
-
-    fn parse(&self, bytes: &[u8], _: &Limits) -> Result<Parsed, LoadError> {
-        parse(bytes)
-    }
-
-    fn keeps_headings(&self) -> bool {
-        false
-    }
-
+pub(super) const FORMAT: FileFormat = FileFormat {
+    extensions: &["txt", "text", "rst", "adoc", "org"],
+    sign: Sign::Name,
+    parse: |bytes, _| parse(bytes),
+    keeps_headings: false,
+    without_text: NO_TEXT,
+    library: None,
     #[cfg(test)]
-    fn sample(&self) -> super::format::sample::Sample {
-        tests::sample()
-    }
-}
+    sample: tests::sample,
+};
 
 /// Reads a plain text file. It has no title, author or pages.
 fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {

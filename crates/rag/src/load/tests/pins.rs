@@ -16,7 +16,7 @@ fn loaders_are_pinned() {
             skipped.push(name);
             continue;
         }
-        let sample = format.reader().sample();
+        let sample = (format.says().sample)();
         let document = parse(sample.path, &sample.bytes, &Limits::default()).unwrap();
         assert_eq!(document.format, *format);
         // How archives are packed is not what is tried.
