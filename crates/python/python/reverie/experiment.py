@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
@@ -14,8 +13,8 @@ from reverie import _core
 from reverie._aside import aside
 from reverie._command import _connect
 from reverie._live import watcher
+from reverie._outcome import check_on_error, tell_failures, watched
 from reverie.answers import Pipeline
-from reverie.exceptions import FunctionError, FunctionWarning
 from reverie.functions import metrics_of
 from reverie.results import Comparison, Results, Trial
 from reverie.tables import Table, fixed, html_table
@@ -155,8 +154,8 @@ class Experiment:
             FunctionWarning: If functions of your own failed.
             UserWarning: If a tracker lacks something of this run, which is complete all the same.
         """
-        made = self._ran(engine, address, budget_usd, progress, on_error)
-        return self._told(made(None), on_error)
+        results = self._ran(engine, address, budget_usd, progress, on_error)(None)
+        return tell_failures(results, results._function_failures(), on_error)
 
     async def arun(
         self,
@@ -171,8 +170,8 @@ class Experiment:
 
         Where the `await` is cancelled, the run ends as after Ctrl-C: what is finished is kept.
         """
-        made = self._ran(engine, address, budget_usd, progress, on_error)
-        return self._told(await aside(made), on_error)
+        results = await aside(self._ran(engine, address, budget_usd, progress, on_error))
+        return tell_failures(results, results._function_failures(), on_error)
 
     def _ran(
         self,
@@ -183,33 +182,14 @@ class Experiment:
         on_error: str,
     ) -> Callable[[_core.Stop | None], Results]:
         """What runs it, in the thread that calls it."""
-        if on_error not in ("warn", "raise"):
-            raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
+        check_on_error(on_error)
         watching = watcher(progress)
 
         def made(stop: _core.Stop | None) -> Results:
-            finished = False
-            try:
-                results = Results(self._core.run(_connect, engine, address, budget_usd, watching, stop))
-                finished = True
-                return results
-            finally:
-                if watching is not None:
-                    watching.end(finished)
+            run = self._core.run
+            return watched(watching, lambda: Results(run(_connect, engine, address, budget_usd, watching, stop)))
 
         return made
-
-    def _told(self, results: Results, on_error: str) -> Results:
-        """Tells of functions that failed."""
-        failed = results._function_failures()
-        if failed is not None:
-            if on_error == "raise":
-                error = FunctionError(failed)
-                error.results, error.failures = results, results.failures().rows()
-                raise error
-            text = f"functions of your own failed; `failures()` is a table of it\n{failed}"
-            warnings.warn(text, FunctionWarning, stacklevel=3)
-        return results
 
     def results(self) -> Results:
         """The results of the last finished run.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reverie import _core
 from reverie._aside import aside
 from reverie._live import Watcher, watcher
-from reverie.exceptions import FunctionError, FunctionWarning
+from reverie._outcome import check_on_error, tell_failures, watched
 from reverie.functions import metrics_of
 from reverie.tables import Table, html_table, interval, shown
 
@@ -73,7 +72,8 @@ def evaluate(
         FunctionWarning: If functions of your own failed.
     """
     call = _Call(data, metrics, judge, embedder, models, budget_usd, store, progress, on_error)
-    return call.told(call.made(None))
+    scores = call.made(None)
+    return tell_failures(scores, scores.data["failed_functions"], on_error)
 
 
 async def aevaluate(
@@ -93,7 +93,8 @@ async def aevaluate(
     Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
     """
     call = _Call(data, metrics, judge, embedder, models, budget_usd, store, progress, on_error)
-    return call.told(await aside(call.made))
+    scores = await aside(call.made)
+    return tell_failures(scores, scores.data["failed_functions"], on_error)
 
 
 class _Call:
@@ -111,9 +112,8 @@ class _Call:
         progress: bool | Callable[[dict[str, Any]], Any] | None,
         on_error: str,
     ) -> None:
-        if on_error not in ("warn", "raise"):
-            raise ValueError(f"on_error: `warn` or `raise`, not {on_error!r}")
-        self._data, self._budget_usd, self._on_error = data, budget_usd, on_error
+        check_on_error(on_error)
+        self._data, self._budget_usd = data, budget_usd
         self._tables = {"models": models, "store": store, "evaluate": {"metrics": metrics_of(metrics) or None}}
         self._judges = [judge] if isinstance(judge, str) else list(judge or [])
         self._embedder, self._base = embedder, os.getcwd()
@@ -121,35 +121,21 @@ class _Call:
 
     def made(self, stop: _core.Stop | None) -> Scores:
         """Does the work, in this thread."""
-        finished = False
-        try:
-            text = _core.score(
-                self._data,
-                self._tables,
-                self._judges,
-                self._embedder,
-                self._base,
-                self._budget_usd,
-                self._watching,
-                stop,
-            )
-            finished = True
-            return Scores(text)
-        finally:
-            if self._watching is not None:
-                self._watching.end(finished)
-
-    def told(self, scores: Scores) -> Scores:
-        """Tells of functions that failed."""
-        failed = scores.data["failed_functions"]
-        if failed is not None:
-            if self._on_error == "raise":
-                error = FunctionError(failed)
-                error.results, error.failures = scores, scores.failures().rows()
-                raise error
-            text = f"functions of your own failed; `failures()` is a table of it\n{failed}"
-            warnings.warn(text, FunctionWarning, stacklevel=3)
-        return scores
+        return watched(
+            self._watching,
+            lambda: Scores(
+                _core.score(
+                    self._data,
+                    self._tables,
+                    self._judges,
+                    self._embedder,
+                    self._base,
+                    self._budget_usd,
+                    self._watching,
+                    stop,
+                )
+            ),
+        )
 
 
 class Scores:
@@ -190,8 +176,9 @@ class Scores:
         for row in self.data["rows"]:
             scores = row["scores"]
             missing = {name: scores[name]["reason"] for name in self.metrics if "reason" in scores[name]}
-            told = json.dumps(missing, ensure_ascii=False) if missing else None
-            rows.append([row["row"], row["id"], row["question"], *(scores[name]["value"] for name in self.metrics), told])
+            reasons = json.dumps(missing, ensure_ascii=False) if missing else None
+            values = (scores[name]["value"] for name in self.metrics)
+            rows.append([row["row"], row["id"], row["question"], *values, reasons])
         return Table(columns, rows)
 
     def means(self) -> Table:
