@@ -36,16 +36,13 @@ pub struct Setting {
 
 /// All components: those of each stage, then the metrics.
 pub fn components() -> Vec<ComponentDocs> {
-    let stages = Axis::ALL.iter().filter_map(|axis| {
-        let schema = axis.schema()?;
-        Some(axis.docs().into_iter().map(|(name, docs)| (axis.name(), name, docs, schema.clone())).collect::<Vec<_>>())
-    });
-    let schema = schemars::schema_for!(eval::MetricConfig).to_value();
-    let names = eval::MetricConfig::NAMES.iter().copied().zip(eval::MetricConfig::docs());
-    let metrics = names.map(|(name, docs)| ("metric", name, docs, schema.clone()));
-    let all = stages.flatten().chain(metrics);
-    all.map(|(kind, name, docs, schema)| ComponentDocs { kind, name, docs, settings: settings(&schema, name) })
-        .collect()
+    let of = |kind, docs: Vec<(&'static str, String)>, schema: &Value| {
+        let one = |(name, docs)| ComponentDocs { kind, name, docs, settings: settings(schema, name) };
+        docs.into_iter().map(one).collect::<Vec<_>>()
+    };
+    let stages = Axis::ALL.iter().filter_map(|axis| Some(of(axis.name(), axis.docs(), &axis.schema()?)));
+    let metrics = eval::MetricConfig::NAMES.iter().copied().zip(eval::MetricConfig::docs()).collect();
+    stages.flatten().chain(of("metric", metrics, &eval::MetricConfig::schema())).collect()
 }
 
 /// The settings of the component of this name, by the schema of its registry.

@@ -6,7 +6,6 @@ mod source;
 
 use eval::MetricConfig;
 use rag::Axis;
-use schemars::generate::SchemaSettings;
 use source::Kind;
 use std::{fs, path::Path};
 
@@ -15,11 +14,10 @@ const COMMAND: &str = "make classes";
 /// The stages whose components have settings, and the metrics.
 fn kinds() -> Vec<Kind> {
     let stages = Axis::ALL.iter().filter_map(|axis| {
-        let folder = format!("rag/src/{}", axis.stage());
-        Some(Kind { module: plural(axis.name()), name: axis.name(), folder, schema: axis.schema()? })
+        Some(Kind { module: plural(axis.name()), name: axis.name(), docs: axis.docs(), schema: axis.schema()? })
     });
-    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<MetricConfig>().to_value();
-    let metrics = Kind { module: plural("metric"), name: "metric", folder: "eval/src/metric".to_owned(), schema };
+    let docs = MetricConfig::NAMES.iter().copied().zip(MetricConfig::docs()).collect();
+    let metrics = Kind { module: plural("metric"), name: "metric", docs, schema: MetricConfig::schema() };
     stages.chain([metrics]).collect()
 }
 
@@ -34,7 +32,7 @@ fn plural(name: &str) -> String {
 fn the_classes_in_python_are_those_of_the_source() {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     for kind in kinds() {
-        let text = source::module(&kind, &here.join(".."), COMMAND).unwrap();
+        let text = source::module(&kind, COMMAND);
         let path = here.join("python/reverie").join(format!("{}.py", kind.module));
         if std::env::var_os("REVERIE_WRITE_CLASSES").is_some() {
             fs::write(&path, &text).unwrap();

@@ -1,10 +1,10 @@
 //! Writes Python's classes for components with their settings: the text of one
 //! module for each kind. It reads the schema of the kind's registry (names,
-//! types, defaults and comments of settings) and the `//!` docs of each
-//! component's file (what the component is for).
+//! types, defaults and comments of settings) and the docs of each component's
+//! file (what the component is for).
 
 use serde_json::Value;
-use std::{collections::BTreeSet, fmt::Write as _, path::Path};
+use std::{collections::BTreeSet, fmt::Write as _};
 
 /// The longest line.
 const WIDTH: usize = 120;
@@ -17,22 +17,20 @@ pub(crate) struct Kind {
     pub(crate) module: String,
     /// The name in `reverie`: the decorator, which has the classes as attributes.
     pub(crate) name: &'static str,
-    /// The folder of its components, below `crates`.
-    pub(crate) folder: String,
+    /// The names of its components, each with the docs of its file.
+    pub(crate) docs: Vec<(&'static str, String)>,
     /// The schema of its registry.
     pub(crate) schema: Value,
 }
 
 /// The module's text.
-///
-/// # Errors
-/// A component's file that cannot be read.
-pub(crate) fn module(kind: &Kind, crates: &Path, command: &str) -> Result<String, String> {
+pub(crate) fn module(kind: &Kind, command: &str) -> String {
     let mut writer = Writer { definitions: &kind.schema["$defs"], classes: String::new(), written: BTreeSet::new() };
     let mut names = Vec::new();
     for variant in variants(&kind.schema) {
         let Some((component, content)) = only(&variant["properties"]) else { continue };
-        let head = head(&crates.join(&kind.folder).join(format!("{component}.rs")))?;
+        let docs = kind.docs.iter().find(|(name, _)| *name == component);
+        let head = docs.map(|(_, docs)| head(docs)).unwrap_or_default();
         writer.class(&class_name(component), Some(component), &head, writer.resolved(content));
         names.push(class_name(component));
     }
@@ -67,13 +65,12 @@ pub(crate) fn module(kind: &Kind, crates: &Path, command: &str) -> Result<String
     for name in &names {
         let _ = writeln!(text, "    {name} = {name}");
     }
-    Ok(text)
+    text
 }
 
-/// What a component is for: the first two paragraphs of its file's `//!` docs.
-fn head(path: &Path) -> Result<String, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let lines = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim).collect::<Vec<_>>();
+/// What a component is for: the first two paragraphs of its docs.
+fn head(docs: &str) -> String {
+    let lines = docs.lines().map(str::trim).collect::<Vec<_>>();
     let said = lines.split(|line| line.is_empty()).filter(|paragraph| !paragraph.is_empty());
     let paragraph = |lines: &[&str]| {
         // Sources and differences are for readers of the Rust source.
@@ -83,7 +80,7 @@ fn head(path: &Path) -> Result<String, String> {
         // The list after a colon is left out, so the colon becomes a full stop.
         text.strip_suffix(':').map_or_else(|| text.clone(), |text| format!("{text}."))
     };
-    Ok(said.take(2).map(paragraph).filter(|said| !said.is_empty()).collect::<Vec<_>>().join("\n\n"))
+    said.take(2).map(paragraph).filter(|said| !said.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
 fn variants(schema: &Value) -> impl Iterator<Item = &Value> {
