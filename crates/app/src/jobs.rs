@@ -67,7 +67,7 @@ impl Jobs {
     /// # Errors
     /// If no HTTP client can be made.
     pub fn new(address: &str, token: Option<String>) -> Result<Self, String> {
-        let client = Client::builder().timeout(TIMEOUT).build().map_err(|error| error.to_string())?;
+        let client = store::http_client().timeout(TIMEOUT).build().map_err(|error| error.to_string())?;
         Ok(Self { client, address: address.trim_end_matches('/').to_owned(), token })
     }
 

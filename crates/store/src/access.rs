@@ -89,6 +89,7 @@ pub(crate) fn open(
     url: &Url,
     options: &[(String, String)],
 ) -> object_store::Result<(Arc<dyn ObjectStore>, ObjectPath)> {
+    crate::choose_cryptography();
     let mut options = options.to_vec();
     complete_options(&mut options);
     let (scheme, path) = ObjectStoreScheme::parse(url)?;

@@ -6,6 +6,7 @@ mod access;
 mod artifact;
 mod chain;
 mod event;
+mod http;
 mod journal;
 mod key;
 mod layout;
@@ -19,6 +20,7 @@ pub use access::{VARIABLES, complete_options, environment_options, profile_optio
 pub use artifact::{ArtifactStore, Checked, Location, StoredObject};
 pub use chain::{Advice, error_chain, set_advice};
 pub use event::{DamagedLine, Event, EventLog, EventLogContent};
+pub use http::{choose_cryptography, http_client};
 pub use journal::{
     CopiedCalls, DamagedEntry, Journal, JournalEntry, JournalStatistics, ModelStatistics, Salvage, Selection,
     SharedJournal, Sweep,

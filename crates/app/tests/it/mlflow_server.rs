@@ -58,7 +58,7 @@ impl MlflowServer {
         let s3 = S3::start().await?;
         let ports = services::free_ports(2);
         let postgres = start_postgres(&postgres, folder.path(), ports[1]);
-        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        let http = store::http_client().no_proxy().build().unwrap();
         wait_for(ports[1]).await;
         let mut server = Self { programs, folder, http, ports, mlflow: None, _postgres: postgres, s3 };
         server.begin();

@@ -67,7 +67,7 @@ enum Broken {
 
 impl Downloader {
     pub(super) fn new(connect_timeout: Duration) -> Result<Self, Failure> {
-        let client = reqwest::Client::builder()
+        let client = store::http_client()
             .connect_timeout(connect_timeout)
             .read_timeout(SILENCE)
             // Files are downloaded as they are, even if decompression is compiled in.

@@ -255,6 +255,7 @@ impl Place {
     fn remote(address: &str, options: &[(String, String)]) -> Result<Self, String> {
         let (root, pattern) = split_pattern(address)?;
         let url = url::Url::parse(root).map_err(|error| format!("not a URL: {error}"))?;
+        store::choose_cryptography();
         let (store, prefix) = object_store::parse_url_opts(&url, options.iter().map(|(key, value)| (key, value)))
             .map_err(|error| error.to_string())?;
         Ok(Self::Remote { store: Arc::from(store), prefix, pattern })

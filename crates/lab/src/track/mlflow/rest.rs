@@ -50,7 +50,7 @@ impl Server {
             (_, _, Some(token)) => Secret::Token(token),
             _ => Secret::None,
         };
-        let client = reqwest::Client::builder()
+        let client = store::http_client()
             .connect_timeout(CONNECT)
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
             // A redirect would carry results to a host that the user did not name.

@@ -7,6 +7,7 @@
 
 mod contention;
 mod engine;
+mod gbnf;
 mod load;
 mod queue;
 mod sampler;

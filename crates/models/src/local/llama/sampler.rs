@@ -60,7 +60,8 @@ impl Sampler {
             }
             (Some(chance), None) => draw(chance, allowed(grammar, logits, 0..logits.len() as i32))?,
         };
-        grammar.try_accept(token).ok()?;
+        // A token that the grammar does not allow would end the process; this one was just seen to be allowed.
+        grammar.accept(token);
         Some(token)
     }
 }

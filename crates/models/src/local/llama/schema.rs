@@ -1,9 +1,8 @@
-//! Converts a JSON Schema to a grammar. llama.cpp ignores keywords that it
-//! cannot express, or reports them on stderr; here every keyword that would be
-//! ignored is an error before anything runs.
+//! Checks a JSON Schema and converts it to a grammar: every keyword that the
+//! grammar would ignore is an error before anything runs.
 
+use super::gbnf;
 use crate::Error;
-use llama_cpp_2::json_schema_to_grammar;
 use serde_json::{Map, Value};
 
 /// The grammar that admits exactly the JSON texts the schema admits. Objects
@@ -11,8 +10,7 @@ use serde_json::{Map, Value};
 /// `additionalProperties` says otherwise.
 pub(crate) fn grammar(schema: &Value) -> Result<String, Error> {
     check(schema, "#")?;
-    json_schema_to_grammar(&schema.to_string())
-        .map_err(|_| Error::Config("the JSON Schema cannot be turned into a grammar".into()))
+    gbnf::of_schema(schema).map_err(|reason| Error::Config(format!("the JSON Schema of the answer: {reason}")))
 }
 
 /// Keywords that describe and do not constrain, or only hold definitions.
@@ -40,8 +38,7 @@ fn check(schema: &Value, path: &str) -> Result<(), Error> {
     for definitions in ["$defs", "definitions"] {
         each_value(object, definitions, path)?;
     }
-    // llama.cpp looks only at the first of these, and ignores all keywords
-    // beside it.
+    // The first of these is the whole schema: keywords beside it would be ignored.
     for whole in ["$ref", "oneOf", "anyOf", "const", "enum", "allOf"] {
         if let Some(value) = object.get(whole) {
             only(object, &[whole, "type"], path)?;

@@ -159,7 +159,7 @@ impl EndpointSettings<'_> {
         }
         // One secret may hold another: the longer one is removed first.
         secrets.sort_by_key(|secret| std::cmp::Reverse(secret.len()));
-        let client = reqwest::Client::builder()
+        let client = store::http_client()
             .default_headers(headers)
             .connect_timeout(connect_timeout)
             .user_agent(concat!("reverie/", env!("CARGO_PKG_VERSION")))
