@@ -6,6 +6,7 @@
 //! decide nothing themselves and add no words of their own.
 
 mod columns;
+mod finalists;
 mod notes;
 mod standing;
 #[cfg(test)]

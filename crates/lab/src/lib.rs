@@ -49,7 +49,7 @@ pub use prepare::{LoadedCorpus, Prepared, corpus::load_corpus};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
 pub use qualification::{JudgeResult, QualificationRecord, judges, qualify, qualify_cost};
 pub use query::{Answered, RunPipeline};
-pub use rag::{Axis, PipelineConfig, Space};
+pub use rag::{Axis, PipelineConfig};
 pub use results::{
     Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
 };
@@ -57,7 +57,7 @@ pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
 pub use spec::{
     Choice, CorpusSpec, DatasetSpec, EngineSpec, EvaluateSpec, Experiment, GenerateSpec, LocalEngineSpec, Override,
-    RayEngineSpec, ScoringSpec, SpecError, StageSpec,
+    RayEngineSpec, ScoringSpec, Spaces, SpecError, StageSpec, nearest,
 };
 pub use summary::summary;
 pub use task::{

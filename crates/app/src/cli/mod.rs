@@ -9,6 +9,7 @@ mod components;
 mod demo;
 mod doctor;
 mod failure;
+mod finalists;
 mod golden;
 mod groups;
 mod init;
@@ -107,6 +108,7 @@ enum Verb {
     Run(run::Arguments),
     Leaderboard(leaderboard::Arguments),
     Compare(compare::Arguments),
+    Finalists(finalists::Arguments),
     Show(show::Arguments),
     Track(track::Arguments),
     Judge(judge::Arguments),
@@ -292,6 +294,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Run(arguments) => run::run(&cx, arguments).await,
             Verb::Leaderboard(arguments) => leaderboard::run(&cx, arguments).await,
             Verb::Compare(arguments) => compare::run(&cx, arguments).await,
+            Verb::Finalists(arguments) => finalists::run(&cx, arguments).await,
             Verb::Judge(arguments) => judge::run(&cx, arguments).await,
             Verb::Calibrate(arguments) => calibrate::run(&cx, arguments).await,
             Verb::Noise(arguments) => noise::run(&cx, arguments).await,

@@ -11,6 +11,7 @@ use crate::{
 };
 use eval::{dataset::Split, statistics::Summary};
 use rag::load::Unread;
+use serde_json::json;
 
 /// Three trials by their recall: the first two cannot be told apart, the third is worse.
 fn chosen() -> Results {
@@ -193,4 +194,34 @@ fn a_board_is_the_same_after_it_was_written_as_json() {
 #[test]
 fn numbers_have_a_comma_after_every_three_digits() {
     assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+}
+
+#[test]
+fn finalists_are_the_space_of_an_experiment_that_has_just_these_trials() {
+    let mut results = chosen();
+    // A text with everything that TOML could take for its own.
+    let settings = json!({ "python": { "function": "cut", "source": "a = \"x\"\n# \\ [t]\n" } });
+    results.trials[1].trial.pipeline.chunker = serde_json::from_value(settings).unwrap();
+    let board = Board::of(&results);
+    let more = [(Axis::Generator, json!({ "compact": { "model": "gpt" } }))];
+    let text = board.finalists(2, &more).unwrap();
+    let model = "[models.gpt]\nchat.openai = { model = \"m\", base_url = \"http://127.0.0.1:1\" }";
+    let file = format!("name = \"next\"\n[corpus]\nsource = \"d\"\n{model}\n{text}");
+    let next = crate::Experiment::parse(&file, ".").map_err(|errors| format!("{errors:#?}\n{file}")).unwrap();
+    let pipelines: Vec<_> = next.space.combinations().collect();
+    assert_eq!(pipelines.len(), 2, "{file}");
+    assert_eq!(pipelines[0].chunker, results.trials[0].trial.pipeline.chunker);
+    assert_eq!(pipelines[1].chunker, results.trials[1].trial.pipeline.chunker);
+    assert_eq!(pipelines[1].retriever, results.trials[1].trial.pipeline.retriever);
+    assert!(pipelines.iter().all(|pipeline| pipeline.models() == ["gpt"]));
+    assert_eq!(board.finalists(9, &[]).unwrap().matches("[[space]]").count(), 3);
+}
+
+#[test]
+fn trials_that_were_stopped_or_never_scored_are_no_finalists() {
+    let mut results = chosen();
+    results.trials[1].stopped = Some(Stop { kind: StopKind::OutOfCalls, questions: 2, reason: "late".to_owned() });
+    assert_eq!(Board::of(&results).finalists(9, &[]).unwrap().matches("[[space]]").count(), 2);
+    results.questions.clear();
+    assert!(Board::of(&results).finalists(9, &[]).is_err());
 }

@@ -7,12 +7,12 @@ use crate::{
         corpus::source,
         questions::{Imported, import},
     },
-    spec::Experiment,
+    spec::{Experiment, Spaces},
     trial,
 };
 use eval::Question;
 use futures::{StreamExt, stream};
-use rag::{Axis, Choice, Space};
+use rag::{Axis, Choice};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use store::Key;
@@ -130,8 +130,11 @@ fn of_experiment(then: &Experiment, now: &Experiment) -> Vec<String> {
     let mut lines = Vec::new();
     let (was, is) = (&then.space, &now.space);
     for &on in Axis::ALL {
-        let values = |space: &Space| space.on(on).into_iter().map(Choice::value).collect::<Vec<Value>>();
+        let values = |space: &Spaces| space.on(on).into_iter().map(Choice::value).collect::<Vec<Value>>();
         axis(&mut lines, on.name(), &values(was), &values(is));
+    }
+    if lines.is_empty() && was != is {
+        lines.push("the values of the axes are combined in another way under [space]".to_owned());
     }
     let (was, is) = (then.comparable(), now.comparable());
     let models = |root: &Value| root["models"].as_object().cloned().unwrap_or_default();

@@ -8,14 +8,15 @@ mod reader;
 mod resolve;
 mod scoring;
 mod shown;
+mod space;
 mod track;
 mod wording;
 
 pub use engine::{EngineSpec, LocalEngineSpec, RayEngineSpec, StageSpec};
 pub use overrides::Override;
-pub use reader::SpecError;
-pub(crate) use reader::nearest;
+pub use reader::{SpecError, nearest};
 pub use scoring::{Choice, ScoringSpec};
+pub use space::Spaces;
 
 use crate::{search::SearchConfig, track::TrackerConfig};
 use eval::{
@@ -23,10 +24,7 @@ use eval::{
     dataset::{RowQuestions, read_questions},
 };
 use models::{Caps, ModelConfig};
-use rag::{
-    Space,
-    load::{Limits, Links},
-};
+use rag::load::{Limits, Links};
 use serde::{Deserialize, Serialize, de::Error as _};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -163,7 +161,7 @@ pub struct Experiment {
     /// Models by name.
     pub models: BTreeMap<String, ModelConfig>,
     /// The axes.
-    pub space: Space,
+    pub space: Spaces,
     /// How trials are chosen.
     pub search: SearchConfig,
     /// What is measured.
@@ -216,6 +214,18 @@ impl Experiment {
     pub fn toml(json: &str) -> Result<String, String> {
         let value: toml::Table = serde_json::from_str(json).map_err(|error| error.to_string())?;
         toml::to_string(&value).map_err(|error| error.to_string())
+    }
+
+    /// A value as it stands in an experiment file.
+    ///
+    /// # Errors
+    /// If the text is not one value in TOML.
+    pub fn value(text: &str) -> Result<serde_json::Value, String> {
+        let table: toml::Table = toml::from_str(&format!("value = {text}"))
+            .map_err(|error| format!("`{}` is no value in TOML: {}", text.trim(), error.message()))?;
+        let value = table.get("value").filter(|_| table.len() == 1);
+        let value = value.ok_or_else(|| format!("`{}` is more than one value", text.trim()))?;
+        serde_json::to_value(value).map_err(|error| error.to_string())
     }
 
     /// All combinations of the axes.

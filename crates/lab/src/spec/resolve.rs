@@ -8,15 +8,12 @@ use super::{
     nearest,
     overrides::{Override, Placed},
     reader::Reader,
-    track,
+    space, track,
 };
 use models::{Kind, ModelConfig};
-use rag::{Axis, Item, Listed, ReadSpace, Space};
+use rag::Axis;
 use serde::de::DeserializeOwned;
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -56,9 +53,9 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     }
     let models = read_models(&mut reader, &root);
     let mut references = Vec::new();
-    let space = read_space(&mut reader, &root, &base, &mut references);
+    let space = space::read(&mut reader, &root, &base, &mut references);
     let search = read_search(&mut reader, &root);
-    let needed = Needed { generator: !space.generator.is_empty(), base: &base };
+    let needed = Needed { generator: !space.on(Axis::Generator).is_empty(), base: &base };
     let evaluate = evaluate::read(&mut reader, &root, &needed, &mut references);
     let engine = engine::read(&mut reader, &root);
     let track = track::read(&mut reader, &root);
@@ -220,77 +217,6 @@ pub(super) fn read_list<'a, T: DeserializeOwned>(
             reader.read::<T>(&item, &format!("{section}.{key}[{i}]")).map(|read| (read, span.start))
         })
         .collect()
-}
-
-fn read_space<'a>(
-    reader: &mut Reader<'a>,
-    root: &DeTable<'a>,
-    base: &Path,
-    references: &mut Vec<(Reference, Kind, &'static str)>,
-) -> Space {
-    let empty = DeTable::new();
-    let (space, at) = match root.get("space").map(|value| (value.get_ref().as_table(), value.span().start)) {
-        Some((Some(space), _)) => (space, start(root, "space")),
-        Some((None, at)) => {
-            reader.error(at, "space: expected a table of axes");
-            (&empty, at)
-        }
-        None => {
-            reader.error(0, "`[space]` is missing: it lists the chunkers, embedders and retrievers to compare");
-            return Space::default();
-        }
-    };
-    unknown_keys(reader, space, Axis::NAMES, "space");
-    for &axis in Axis::ALL.iter().filter(|axis| axis.is_required() && space.get(axis.name()).is_none()) {
-        reader.error(at, format!("space: the axis `{}` is missing", axis.name()));
-    }
-    let read = Space::read(&mut Lists { reader, space, base, references });
-    check_embedder(reader, &read, space, at);
-    read
-}
-
-/// The lists of the axes, as the file has them.
-struct Lists<'r, 'a> {
-    reader: &'r mut Reader<'a>,
-    space: &'r DeTable<'a>,
-    base: &'r Path,
-    references: &'r mut Vec<(Reference, Kind, &'static str)>,
-}
-
-impl ReadSpace for Lists<'_, '_> {
-    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
-        let Self { reader, space, base, references } = self;
-        let read = |path: &str| evaluate::read_file(base, path);
-        let mut listed =
-            read_list::<T>(reader, ("space", space), axis.name(), T::HAS_SETTINGS, "there would be no trial");
-        for (value, at) in &mut listed {
-            let name = value.name().to_owned();
-            if let Err(reason) = value.read_files(&read) {
-                reader.error(*at, format!("space.{}: {name}: {reason}", axis.name()));
-            } else if let Err(error) = value.check() {
-                reader.error(*at, format!("space.{}: {error}", axis.name()));
-            }
-            for ask in value.asks(Item::default()) {
-                references.push(((ask.model.to_owned(), *at), ask.kind, axis.place()));
-            }
-        }
-        values(listed)
-    }
-}
-
-/// Checks that there is an embedder if a component needs one.
-fn check_embedder(reader: &mut Reader<'_>, read: &Space, space: &DeTable<'_>, at: usize) {
-    if !read.embedder.is_empty() || space.get(Axis::Embedder.name()).is_some() {
-        return;
-    }
-    for &axis in Axis::ALL {
-        let Some(value) = read.on(axis).into_iter().find(|value| value.embedder()) else { continue };
-        let missing = match axis {
-            Axis::Retriever => "a retriever searches vectors, but the axis `embedder` is missing".to_owned(),
-            _ => format!("`{}` needs the axis `embedder`", value.name()),
-        };
-        reader.error(at, format!("space: {missing}"));
-    }
 }
 
 pub(super) fn values<T>(items: Vec<(T, usize)>) -> Vec<T> {

@@ -1,0 +1,63 @@
+//! `reverie finalists`: the best pipelines of a run, for the next experiment.
+
+use super::{Context, Failure, options::ExperimentFile};
+use crate::environment;
+use rag::Axis;
+use serde_json::Value;
+use std::num::NonZeroUsize;
+
+/// Print the best pipelines of the last run as the space of a next experiment.
+///
+/// Search a large space by retrieval, which costs no call, and let only the
+/// best pipelines answer: put what this prints into another experiment file in
+/// place of its [space]. With the same store, nothing is computed again.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie finalists
+  reverie finalists --best 5 --with 'generator={ compact = { model = \"gpt\" } }' >> answers.toml
+  reverie run -f answers.toml")]
+pub struct Arguments {
+    /// How many pipelines, from the first of the leaderboard.
+    #[arg(long, value_name = "N", default_value = "3")]
+    best: NonZeroUsize,
+    /// A value on an axis of [space], for all of them; may be given more than once. The value is TOML.
+    #[arg(long, value_name = "AXIS=VALUE", value_parser = with)]
+    with: Vec<(Axis, Value)>,
+    #[command(flatten)]
+    file: ExperimentFile,
+}
+
+fn with(text: &str) -> Result<(Axis, Value), String> {
+    let axes = || format!("write AXIS=VALUE, with an axis of [space]: {}", Axis::NAMES.join(", "));
+    let (name, value) = text.split_once('=').ok_or_else(axes)?;
+    let axis = Axis::ALL.iter().find(|axis| axis.name() == name.trim()).ok_or_else(axes)?;
+    Ok((*axis, lab::Experiment::value(value)?))
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
+    let record = lab::latest_record(&session).await?;
+    let spaces = record.board().finalists(arguments.best.get(), &arguments.with).map_err(Failure::work)?;
+    if cx.json {
+        let rows = record.board().rows.iter().filter(|row| row.stopped.is_none()).take(arguments.best.get());
+        cx.print_json(&rows.map(|row| (&row.id, &row.settings)).collect::<std::collections::BTreeMap<_, _>>())?;
+    } else {
+        cx.print(spaces);
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_value_is_toml_and_its_axis_is_one_of_the_space() {
+        assert_eq!(with("embedder=\"tiny\"").unwrap(), (Axis::Embedder, json!("tiny")));
+        let (axis, value) = with("generator = [{ compact = { model = \"gpt\" } }, \"refine\"]").unwrap();
+        assert_eq!((axis, value), (Axis::Generator, json!([{ "compact": { "model": "gpt" } }, "refine"])));
+        assert!(with("generatr=\"compact\"").unwrap_err().contains("generator"));
+        assert!(with("generator").is_err() && with("generator=[").is_err());
+    }
+}

@@ -1,0 +1,224 @@
+//! The search space: `[space]`, or several `[[space]]`.
+
+use super::{
+    evaluate,
+    reader::Reader,
+    resolve::{Reference, read_list, start, unknown_keys, values},
+};
+use models::Kind;
+use rag::{Axis, Choice, Item, Listed, PipelineConfig, ReadSpace, Space};
+use serde::Serialize;
+use std::path::Path;
+use toml::de::{DeTable, DeValue};
+
+/// What an experiment compares: the combinations of one table `[space]`, or
+/// those of several tables `[[space]]`, one after the other. With several, an
+/// axis can be searched where it matters: BM25 over ten chunkers, say, and
+/// vectors over two.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(into = "Written")]
+pub struct Spaces(Vec<Space>);
+
+/// How it is written in a file.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Written {
+    One(Box<Space>),
+    Several(Vec<Space>),
+}
+
+impl From<Spaces> for Written {
+    fn from(spaces: Spaces) -> Self {
+        match <[Space; 1]>::try_from(spaces.0) {
+            Ok([one]) => Self::One(Box::new(one)),
+            Err(several) => Self::Several(several),
+        }
+    }
+}
+
+impl From<Space> for Spaces {
+    fn from(space: Space) -> Self {
+        Self(vec![space])
+    }
+}
+
+impl Spaces {
+    /// The values of an axis, each once, in the order of the file.
+    pub fn on(&self, axis: Axis) -> Vec<&dyn Choice> {
+        let (mut found, mut written) = (Vec::new(), Vec::new());
+        for value in self.0.iter().flat_map(|space| space.on(axis)) {
+            let as_written = value.value();
+            if !written.contains(&as_written) {
+                written.push(as_written);
+                found.push(value);
+            }
+        }
+        found
+    }
+
+    /// Every combination of each table; the last axis varies fastest. A
+    /// pipeline that two tables have is there twice.
+    pub fn combinations(&self) -> impl Iterator<Item = PipelineConfig> {
+        self.0.iter().flat_map(Space::combinations)
+    }
+}
+
+type References = Vec<(Reference, Kind, &'static str)>;
+
+pub(super) fn read<'a>(
+    reader: &mut Reader<'a>,
+    root: &DeTable<'a>,
+    base: &Path,
+    references: &mut References,
+) -> Spaces {
+    let Some(value) = root.get("space") else {
+        reader.error(0, "`[space]` is missing: it lists the chunkers, embedders and retrievers to compare");
+        return Spaces::default();
+    };
+    let tables: Vec<(String, usize, Option<&DeTable<'a>>)> = match value.get_ref() {
+        DeValue::Array(items) => {
+            let items = items.iter().enumerate();
+            items.map(|(i, item)| (format!("space[{i}]"), item.span().start, item.get_ref().as_table())).collect()
+        }
+        other => {
+            let at = if other.as_table().is_some() { start(root, "space") } else { value.span().start };
+            vec![("space".to_owned(), at, other.as_table())]
+        }
+    };
+    if tables.is_empty() {
+        reader.error(value.span().start, "space: the list is empty, so there would be no trial");
+    }
+    let mut spaces = Vec::new();
+    for (place, at, table) in tables {
+        match table {
+            Some(table) => spaces.push(read_table(reader, (&place, at, table), base, references)),
+            None => reader.error(at, format!("{place}: expected a table of axes")),
+        }
+    }
+    Spaces(spaces)
+}
+
+/// Reads one table; `place` and `at` say where it stands.
+fn read_table<'a>(
+    reader: &mut Reader<'a>,
+    (place, at, table): (&str, usize, &DeTable<'a>),
+    base: &Path,
+    references: &mut References,
+) -> Space {
+    unknown_keys(reader, table, Axis::NAMES, place);
+    for &axis in Axis::ALL.iter().filter(|axis| axis.is_required() && table.get(axis.name()).is_none()) {
+        reader.error(at, format!("{place}: the axis `{}` is missing", axis.name()));
+    }
+    let read = Space::read(&mut Lists { reader, place, table, base, references });
+    check_embedder(reader, &read, (place, at, table));
+    read
+}
+
+/// The lists of the axes, as a table has them.
+struct Lists<'r, 'a> {
+    reader: &'r mut Reader<'a>,
+    place: &'r str,
+    table: &'r DeTable<'a>,
+    base: &'r Path,
+    references: &'r mut References,
+}
+
+impl ReadSpace for Lists<'_, '_> {
+    fn read<T: Listed>(&mut self, axis: Axis) -> Vec<T> {
+        let Self { reader, place, table, base, references } = self;
+        let read = |path: &str| evaluate::read_file(base, path);
+        let mut listed =
+            read_list::<T>(reader, (place, table), axis.name(), T::HAS_SETTINGS, "there would be no trial");
+        for (value, at) in &mut listed {
+            let name = value.name().to_owned();
+            if let Err(reason) = value.read_files(&read) {
+                reader.error(*at, format!("{place}.{}: {name}: {reason}", axis.name()));
+            } else if let Err(error) = value.check() {
+                reader.error(*at, format!("{place}.{}: {error}", axis.name()));
+            }
+            for ask in value.asks(Item::default()) {
+                references.push(((ask.model.to_owned(), *at), ask.kind, axis.place()));
+            }
+        }
+        values(listed)
+    }
+}
+
+/// Checks that there is an embedder if a component needs one.
+fn check_embedder(reader: &mut Reader<'_>, read: &Space, (place, at, table): (&str, usize, &DeTable<'_>)) {
+    if !read.embedder.is_empty() || table.get(Axis::Embedder.name()).is_some() {
+        return;
+    }
+    for &axis in Axis::ALL {
+        let Some(value) = read.on(axis).into_iter().find(|value| value.embedder()) else { continue };
+        let missing = match axis {
+            Axis::Retriever => "a retriever searches vectors, but the axis `embedder` is missing".to_owned(),
+            _ => format!("`{}` needs the axis `embedder`", value.name()),
+        };
+        reader.error(at, format!("{place}: {missing}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Experiment, trial};
+    use rag::Axis;
+
+    fn parse(spaces: &str) -> Result<Experiment, Vec<String>> {
+        let text = format!(
+            "name = \"x\"\n[corpus]\nsource = \"d\"\n[models.tiny]\nembedding.static = {{ model = \"m\" }}\n{spaces}"
+        );
+        Experiment::parse(&text, ".").map_err(|errors| errors.iter().map(ToString::to_string).collect())
+    }
+
+    const TWO: &str = "[[space]]\nchunker = [\"sentence\", \"token\"]\nretriever = [\"bm25\", { bm25 = { top_k = 9 } }]\n\
+        [[space]]\nchunker = [\"markdown\", \"token\"]\nembedder = \"tiny\"\nretriever = [\"bm25\", \"dense\"]\n";
+
+    #[test]
+    fn the_trials_are_the_combinations_of_each_table_and_no_trial_is_there_twice() {
+        let experiment = parse(TWO).unwrap();
+        let trials = trial::grid(&experiment);
+        let told: Vec<String> = trials
+            .iter()
+            .map(|trial| format!("{} {} {}", trial.id, trial.label(Axis::Chunker), trial.label(Axis::Retriever)))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "t01 sentence bm25(top_k=5)",
+                "t02 sentence bm25(top_k=9)",
+                "t03 token bm25(top_k=5)",
+                "t04 token bm25(top_k=9)",
+                "t05 markdown bm25(top_k=5)",
+                "t06 markdown dense",
+                "t07 token dense",
+            ]
+        );
+        assert_eq!(experiment.space.on(Axis::Chunker).len(), 3);
+    }
+
+    #[test]
+    fn a_space_of_several_tables_is_shown_as_the_same_experiment() {
+        let read = |text: &str| Experiment::parse(text, ".").map(|read| Experiment { text: String::new(), ..read });
+        let experiment = Experiment { text: String::new(), ..parse(TWO).unwrap() };
+        assert_eq!(read(&experiment.shown()), Ok(experiment.clone()));
+        assert_eq!(read(&experiment.portable()), Ok(experiment));
+    }
+
+    #[test]
+    fn a_mistake_names_its_table() {
+        let told = parse(&TWO.replace("embedder = \"tiny\"\n", "").replace("\"markdown\"", "\"mark\"")).unwrap_err();
+        assert!(told.iter().any(|told| told.contains("space[1].chunker[0]")), "{told:#?}");
+        assert!(told.iter().any(|told| told.contains("space[1]: a retriever searches vectors")), "{told:#?}");
+        assert!(
+            parse("[[space]]\nretriever = \"bm25\"\n").unwrap_err()[0]
+                .contains("space[0]: the axis `chunker` is missing")
+        );
+        assert!(parse("").unwrap_err()[0].contains("`[space]` is missing"));
+        let text = "space = [1]\n".to_owned();
+        let text = format!("{text}name = \"x\"\n[corpus]\nsource = \"d\"\n");
+        assert!(
+            Experiment::parse(&text, ".").unwrap_err()[0].to_string().contains("space[0]: expected a table of axes")
+        );
+    }
+}
