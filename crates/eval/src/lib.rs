@@ -2,6 +2,7 @@
 //! or trackers.
 
 pub mod dataset;
+mod explain;
 mod generate;
 pub mod metric;
 mod prompt;
@@ -11,6 +12,7 @@ pub mod statistics;
 pub mod verdict;
 
 pub use dataset::{Dataset, Evidence, Question};
+pub use explain::explain;
 pub use generate::{
     GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Kind, Length, Persona, Rejected, Rejection, Style,
     generate,

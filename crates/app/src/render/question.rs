@@ -98,16 +98,17 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
         }
     }
     // Metrics that look at the same things say the same of them.
-    let mut details: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, scored) in result.scores.iter().filter(|(_, scored)| !scored.detail.is_null()) {
-        let detail = scored.detail.to_string();
-        match details.iter_mut().find(|(other, _)| *other == detail) {
+    let mut details: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for (name, scored) in &result.scores {
+        let lines = eval::explain(&scored.detail);
+        match details.iter_mut().find(|(other, _)| *other == lines) {
             Some((_, names)) => names.push(name),
-            None => details.push((detail, vec![name])),
+            None if lines.is_empty() => {}
+            None => details.push((lines, vec![name])),
         }
     }
-    for (detail, names) in details {
-        let _ = write!(text, "\nhow {} came about: {}", names.join(", "), excerpt(&detail, 600));
+    for (lines, names) in details {
+        let _ = write!(text, "\n{}:\n  {}", names.join(", "), lines.join("\n  "));
     }
     text
 }

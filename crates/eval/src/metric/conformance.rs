@@ -159,6 +159,11 @@ fn a_panel_gives_every_judged_metric_its_majority() {
         let votes = most.detail["agreement"].as_f64().unwrap_or_else(|| panic!("{name}: {}", most.detail));
         let judges = most.detail["transcript"].as_array().unwrap().iter().filter(|call| call["judge"].is_string());
         assert!(votes >= 0.5 && judges.count() >= 3, "{name} {}", most.detail);
+        let told = [&alone, &most].map(|scored| crate::explain(&scored.detail)).concat();
+        assert!(
+            !told.iter().any(|line| line.contains("\":") || line.contains("null")),
+            "{name} is told as JSON: {told:#?}"
+        );
         // Where the second judge would decide otherwise, two of them are divided.
         if other.score != alone.score {
             let divided = of(vec![FakeJudge::new(), no()]);
