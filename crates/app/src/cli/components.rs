@@ -43,7 +43,10 @@ fn named<'a>(all: &'a [ComponentDocs], name: &str) -> Result<Vec<&'a ComponentDo
         let mut known: Vec<&str> = all.iter().flat_map(|one| [one.kind, one.name]).collect();
         known.sort_unstable();
         known.dedup();
-        return Err(Failure::usage(format!("there is no component `{name}`; there are {}", known.join(", "))));
+        let hint = lab::nearest(name, known.iter().copied());
+        let hint =
+            hint.map_or_else(|| format!("there are {}", known.join(", ")), |word| format!("did you mean `{word}`?"));
+        return Err(Failure::usage(format!("there is no component `{name}`; {hint}")));
     }
     Ok(found)
 }

@@ -341,6 +341,10 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     let Some(spec) = &session.experiment.dataset else {
         return Err(Failure::usage(format!("{} has no [dataset]", experiment.display())));
     };
+    if spec.path.is_empty() {
+        let reason = "holds its questions itself, so there is no file whose places could be replaced: anchoring is done at each run";
+        return Err(Failure::usage(format!("{} {reason}", experiment.display())));
+    }
     let path = session.experiment.path(&spec.path);
     let (mut opened, held) = open_to_change(&path)?;
     let before = opened.dataset.clone();
