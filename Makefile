@@ -18,13 +18,40 @@ SERVICES := .tools/services
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test pins classes wheel cluster cluster-demo services python check format bench fidelity clean
+.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo services python check format bench fidelity clean
 
-## The whole way: tools, build, models, manuals, twelve trials, an answer.
-demo: build
+## The whole way: tools, build, models, manuals, many pipelines compared, an answer.
+demo: demo-notice needed manuals $(TOOLS)
+	cargo build --release --workspace --bin reverie
 	target/release/reverie demo
 
-build: $(TOOLS)
+.PHONY: demo-notice needed manuals
+demo-notice:
+	@echo "make demo:"
+	@echo "  1. CMake and libclang into .tools (55 MB)"
+	@echo "  2. the build, into target/release (8 to 10 minutes on 2 cores the first time; nothing is installed on the system)"
+	@echo "  3. models, libraries and seven Debian manuals into $(REVERIE_HOME) (620 MB)"
+	@echo "  4. 33 pipelines compared on the manuals, the best three answer, one question answered (3 minutes on 2 cores)"
+
+# Each tool that is missing is named, before anything is downloaded or built.
+needed:
+	@missing=0; need() { command -v "$$1" >/dev/null 2>&1 || { echo "missing: $$1 ($$2)"; missing=1; }; }; \
+	need cargo "Rust 1.95 or newer: https://rustup.rs"; \
+	need cc "a C compiler: on Debian and Ubuntu the package build-essential"; \
+	need c++ "a C++ compiler: on Debian and Ubuntu the package build-essential"; \
+	need python3 "Python 3.10 or newer"; \
+	if command -v python3 >/dev/null 2>&1; then python3 -c "import venv, ensurepip" 2>/dev/null || { \
+		echo "missing: venv and pip of Python (on Debian and Ubuntu the package python3-venv)"; missing=1; }; fi; \
+	if command -v rustc >/dev/null 2>&1; then minor=$$(rustc --version | sed 's/^rustc 1\.\([0-9]*\).*/\1/'); \
+		[ "$$minor" -ge 95 ] || { echo "too old: $$(rustc --version); Rust 1.95 or newer is needed: rustup update"; missing=1; }; fi; \
+	exit $$missing
+
+manuals:
+	@missing=0; for tool in apt-get dpkg-deb; do command -v $$tool >/dev/null 2>&1 || { missing=1; \
+		echo "missing: $$tool (the demo's manuals are Debian packages; with your own documents: make build, then reverie init FOLDER)"; }; done; \
+	exit $$missing
+
+build: needed $(TOOLS)
 	cargo build --release --workspace
 
 ## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk), those of the Python package,
@@ -46,6 +73,10 @@ test: build services
 ## `classes` the classes of components in the Python package. It uses what `make build` and the tests compiled.
 pins classes: $(TOOLS)
 	REVERIE_WRITE_PINS=1 REVERIE_WRITE_CLASSES=1 REVERIE_TEST_LIBRARIES=$(LIBRARIES) cargo nextest run --release --workspace -E 'test(are_pinned) or binary(classes)'
+
+## What a person sees, written anew after it was changed: look at the difference in git before it is committed.
+snapshots: $(TOOLS)
+	INSTA_UPDATE=always REVERIE_TEST_LIBRARIES=$(LIBRARIES) cargo nextest run --release --workspace -E 'test(snapshots)'
 
 ## Servers that tests start by themselves: S3 and MLflow. PostgreSQL is taken from the system.
 services: $(SERVICES)/ready
@@ -116,7 +147,7 @@ fidelity: $(TOOLS)
 clean:
 	rm -rf target .tools
 
-$(TOOLS): tools.txt
+$(TOOLS): tools.txt | needed
 	@echo "tools: CMake and libclang (55 MB), into .tools"
 	rm -rf .tools && mkdir -p .tools/bin
 	python3 -m venv .tools/python

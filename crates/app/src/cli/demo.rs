@@ -2,19 +2,28 @@
 
 use super::{Context, Failure, models, query, run};
 use crate::{environment, render};
+use lab::Board;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     process::Command,
 };
 
-const EXPERIMENT: &str = include_str!("../../../../examples/debian-manuals/experiment.toml");
+const RETRIEVAL: &str = include_str!("../../../../examples/debian-manuals/experiment.toml");
+/// Without a space: that is written by the demo, from what retrieval found.
+const ANSWERS: &str = include_str!("../../../../examples/debian-manuals/answers.toml");
 const GOLDEN: &str = include_str!("../../../../examples/debian-manuals/golden.jsonl");
 const QUESTION: &str = "Which section must a package be placed in if it depends on software outside of main?";
 
-/// What the demo pulls: two embedders, one chat model and two libraries.
-const MODELS: [&str; 5] =
-    ["onnxruntime", "pdfium", "all-minilm-l6-v2", "paraphrase-minilm-l3-v2", "qwen2.5-coder-0.5b-instruct"];
+/// What the finalists answer with: a value of the axis `generator`.
+const GENERATOR: &str = "{ compact = { model = \"qwen\", max_tokens = 48, context_tokens = 512 } }";
+/// How many of the pipelines answer.
+const FINALISTS: usize = 3;
+
+/// What is pulled before the search for the best retrieval: two libraries and two embedding models.
+const TO_RETRIEVE: [&str; 4] = ["onnxruntime", "pdfium", "all-minilm-l6-v2-onnx-int8", "paraphrase-minilm-l3-v2"];
+/// What is pulled before the finalists answer: a chat model.
+const TO_ANSWER: [&str; 1] = ["qwen2.5-coder-0.5b-instruct"];
 
 /// Debian package, file in it, name in the corpus. `.gz` is unpacked.
 const MANUALS: [(&str, &str, &str); 7] = [
@@ -27,36 +36,86 @@ const MANUALS: [(&str, &str, &str); 7] = [
     ("debian-edu-doc-en", "usr/share/doc/debian-edu-doc-en/debian-edu-bookworm-manual.pdf", "debian-edu.pdf"),
 ];
 
-/// Compare twelve pipelines on Debian's manuals with models that run here.
+/// Find the best of many pipelines on Debian's manuals, with models that run here.
+///
+/// First the pipelines are compared by what they retrieve, then the best of
+/// them answer, then the best of those answers a question that you did not ask.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie demo
   reverie demo --folder /tmp/reverie-demo
 
-Downloads about 680 MB the first time. On 2 cores the comparison takes about
-five minutes; a second demo takes seconds, because everything is kept.")]
+Downloads about 620 MB the first time. On 2 cores the winner is there after
+about two minutes, and the answer a minute later; a second demo takes seconds,
+because everything is kept.")]
 pub struct Arguments {
-    /// Where the corpus, the experiment and its store are put. Default: `demo` in reverie's home.
+    /// Where the corpus, the experiments and their store are put. Default: `demo` in reverie's home.
     #[arg(long)]
     folder: Option<PathBuf>,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let folder = arguments.folder.unwrap_or_else(|| environment::home().join("demo"));
-    let files = [("experiment.toml", EXPERIMENT), ("golden.jsonl", GOLDEN)];
+    // What the answers' space will be is not known yet; whether the file is the demo's own is.
+    let mut files = [
+        ("experiment.toml", RETRIEVAL.to_owned()),
+        ("golden.jsonl", GOLDEN.to_owned()),
+        ("answers.toml", String::new()),
+    ];
     let own = refuse_to_replace(&folder, &files)?;
-    let names: Vec<String> = MODELS.iter().map(|name| (*name).to_owned()).collect();
-    models::pull(cx, &names).await?;
+    // First what can fail for want of a tool: the manuals are a hundredth of the download.
     fetch(cx, &folder.join("corpus"))?;
-    write(&folder, &files, own)?;
+    pull(cx, &TO_RETRIEVE).await?;
+    let own = write(&folder, &files[..2], own)?;
+
+    cx.note("\n1/3  every pipeline of experiment.toml retrieves for every golden question");
     let experiment = folder.join("experiment.toml");
-    let ran = run::execute(cx, environment::read(&experiment)?, None).await?;
-    let run::Ran { session, results, report, tracking } = ran;
-    let answered = query::answer(cx, &session, QUESTION).await;
-    let shown = answered.and_then(|answered| show(cx, &experiment, &results, &report, &answered));
-    run::tell(cx, tracking).await;
-    shown?;
-    Ok(run::exit_code(&results))
+    let retrieved = run::execute(cx, environment::read(&experiment)?, None).await?;
+    let board = Board::of(&retrieved.results);
+    show(cx, &board, &retrieved.report)?;
+
+    pull(cx, &TO_ANSWER).await?;
+    cx.note(format_args!("\n2/3  the first {FINALISTS} answer (`reverie finalists` wrote the space of answers.toml)"));
+    let generator = lab::Experiment::value(GENERATOR).map_err(Failure::work)?;
+    let space = board.finalists(FINALISTS, &[(rag::Axis::Generator, generator)]).map_err(Failure::work)?;
+    files[2].1 = format!("{ANSWERS}\n{space}");
+    write(&folder, &files[2..], own)?;
+    let experiment = folder.join("answers.toml");
+    let answers = run::execute(cx, environment::read(&experiment)?, None).await?;
+    show(cx, &Board::of(&answers.results), &answers.report)?;
+
+    cx.note("\n3/3  the best of them answers a question");
+    let answered = query::answer(cx, &answers.session, QUESTION).await?;
+    if cx.json {
+        cx.print_json(&serde_json::json!({
+            "retrieval": retrieved.results, "answers": answers.results, "answered": answered,
+            "reports": [retrieved.report, answers.report],
+        }))?;
+    } else {
+        cx.print(format_args!(
+            "question: {QUESTION}\n{}\n\nask another: reverie query \"…\" -f {}",
+            render::answered(&answered),
+            experiment.display(),
+        ));
+    }
+    for ran in [retrieved.tracking, answers.tracking] {
+        run::tell(cx, ran).await;
+    }
+    Ok(run::exit_code(&retrieved.results).max(run::exit_code(&answers.results)))
+}
+
+async fn pull(cx: &Context, names: &[&str]) -> Result<(), Failure> {
+    models::pull(cx, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).await
+}
+
+/// A leaderboard as soon as it is there; with --json all is printed at the end.
+fn show(cx: &Context, board: &Board, report: &Path) -> Result<(), Failure> {
+    if cx.json {
+        return Ok(());
+    }
+    cx.print_leaderboard(board, &render::Layout::of_terminal())?;
+    cx.print(format_args!("report: file://{}\n", report.display()));
+    Ok(())
 }
 
 /// The file beside the demo's files that lists which of them the demo wrote, by name and digest.
@@ -71,10 +130,10 @@ fn digest(bytes: &[u8]) -> String {
 
 /// Refuses a folder if the demo would replace files there that somebody else
 /// wrote or changed. Returns the files that the demo wrote itself.
-fn refuse_to_replace(folder: &Path, files: &[(&str, &str)]) -> Result<Own, Failure> {
+fn refuse_to_replace(folder: &Path, files: &[(&str, String)]) -> Result<Own, Failure> {
     let record = std::fs::read(folder.join(RECORD)).ok();
     let own: Own = record.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let is_foreign = |(name, text): &&(&str, &str)| match std::fs::read(folder.join(name)) {
+    let is_foreign = |(name, text): &&(&str, String)| match std::fs::read(folder.join(name)) {
         Ok(bytes) => bytes != text.as_bytes() && own.get(*name) != Some(&digest(&bytes)),
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
     };
@@ -90,34 +149,14 @@ fn refuse_to_replace(folder: &Path, files: &[(&str, &str)]) -> Result<Own, Failu
 }
 
 /// Writes the demo's files, and records that they are its own.
-fn write(folder: &Path, files: &[(&str, &str)], mut own: Own) -> Result<(), Failure> {
+fn write(folder: &Path, files: &[(&str, String)], mut own: Own) -> Result<Own, Failure> {
     for (name, text) in files {
         own.insert((*name).to_owned(), digest(text.as_bytes()));
         lab::write_whole(&folder.join(name), text.as_bytes())?;
     }
     let record = serde_json::to_vec_pretty(&own).map_err(Failure::work)?;
-    Ok(lab::write_whole(&folder.join(RECORD), &record)?)
-}
-
-fn show(
-    cx: &Context,
-    experiment: &Path,
-    results: &lab::Results,
-    report: &Path,
-    answered: &lab::Answered,
-) -> Result<(), Failure> {
-    if cx.json {
-        cx.print_json(&serde_json::json!({ "results": results, "answered": answered, "report": report }))
-    } else {
-        cx.print_leaderboard(&lab::Board::of(results), &render::Layout::of_terminal())?;
-        cx.print(format_args!("\nquestion: {QUESTION}\n{}", render::answered(answered)));
-        cx.print(format_args!(
-            "\nask another: reverie query \"…\" -f {}\nopen the report in a browser: file://{}",
-            experiment.display(),
-            report.display()
-        ));
-        Ok(())
-    }
+    lab::write_whole(&folder.join(RECORD), &record)?;
+    Ok(own)
 }
 
 /// Puts the manuals into the corpus folder; what is there is not fetched again.
@@ -205,13 +244,15 @@ fn command(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), Failu
 mod tests {
     use super::*;
 
-    const FILES: [(&str, &str); 2] = [("experiment.toml", "the demo's"), ("golden.jsonl", "{}")];
+    fn files() -> [(&'static str, String); 2] {
+        [("experiment.toml", "the demo's".to_owned()), ("golden.jsonl", "{}".to_owned())]
+    }
 
     #[test]
     fn what_a_person_wrote_is_named_and_stays() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("experiment.toml"), "mine").unwrap();
-        let refused = refuse_to_replace(folder.path(), &FILES).unwrap_err();
+        let refused = refuse_to_replace(folder.path(), &files()).unwrap_err();
         assert!(refused.message.contains("experiment.toml") && !refused.message.contains("golden.jsonl"));
         assert_eq!(refused.code, 2);
         assert_eq!(std::fs::read(folder.path().join("experiment.toml")).unwrap(), b"mine");
@@ -220,15 +261,15 @@ mod tests {
     #[test]
     fn what_the_demo_wrote_is_replaced_until_a_person_changes_it() {
         let folder = tempfile::tempdir().unwrap();
-        let own = refuse_to_replace(folder.path(), &FILES).unwrap();
-        write(folder.path(), &FILES, own).unwrap();
+        let own = refuse_to_replace(folder.path(), &files()).unwrap();
+        write(folder.path(), &files(), own).unwrap();
         // A later version writes other words.
-        let later = [("experiment.toml", "the new demo's"), FILES[1]];
+        let later = [("experiment.toml", "the new demo's".to_owned()), ("golden.jsonl", "{}".to_owned())];
         let own = refuse_to_replace(folder.path(), &later).unwrap();
         write(folder.path(), &later, own).unwrap();
         assert_eq!(std::fs::read(folder.path().join("experiment.toml")).unwrap(), b"the new demo's");
         std::fs::write(folder.path().join("golden.jsonl"), "{}\n{}").unwrap();
-        let refused = refuse_to_replace(folder.path(), &FILES).unwrap_err();
+        let refused = refuse_to_replace(folder.path(), &files()).unwrap_err();
         assert!(refused.message.contains("golden.jsonl") && !refused.message.contains("experiment.toml"));
     }
 }
