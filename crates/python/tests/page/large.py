@@ -55,12 +55,12 @@ def main(page_file: Path) -> None:
             begun = time.perf_counter()
             page.goto(f"file://{page_file.resolve()}", wait_until="commit")
             page.wait_for_selector("html[data-ready]")
-            page.wait_for_function("!document.querySelector('[aria-busy]')")
+            page.locator("[aria-busy]").first.wait_for(state="detached")
             usable = time.perf_counter() - begun
             painted = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0]?.startTime")
             begun = time.perf_counter()
             page.locator("#board tbody button").nth(7).click()
-            page.wait_for_function("!document.querySelector('[aria-busy]')")
+            page.locator("[aria-busy]").first.wait_for(state="detached")
             trial = time.perf_counter() - begun
             begun = time.perf_counter()
             page.locator("#questions tbody button").nth(50).click()

@@ -27,7 +27,7 @@ class Opened:
 
     def settle(self) -> None:
         """Waits until nothing is being loaded."""
-        self.page.wait_for_function("!document.querySelector('[aria-busy]')")
+        self.page.locator("[aria-busy]").first.wait_for(state="detached")
 
     def text(self, selector: str) -> str:
         return self.page.locator(selector).first.inner_text()
@@ -40,12 +40,14 @@ def changed(data: dict) -> dict:
     """A copy with answers, verdicts, a reranker and hostile text, as other experiments have them."""
     data = json.loads(json.dumps(data))
     data["experiment"] = f"mills {HOSTILE}"
+    data["winner"] = {"trial": data["trials"][0]["trial"]["id"]}
     data["metrics"].append({"name": "faithfulness", "judged": True, "objective": False, "range": [0.0, 1.0], "higher_is_better": True})
     first = data["questions"][0]
     first["question"], first["tags"] = f"Which mill? {HOSTILE}", [HOSTILE]
     for place, trial in enumerate(data["trials"]):
         trial["latency_p50"], trial["latency_p95"], trial["cost_usd"] = 3.0 - 0.3 * place, 4.0, 0.0
         trial["tokens"] = 100.0 + 10 * place
+        trial["group"], trial["tied"] = (1, place > 0) if place < 3 else (2, False)
         for number, question in enumerate(trial["questions"]):
             usage = {"prompt_tokens": 9, "cached_tokens": 0, "completion_tokens": 3}
             question["answer"] = {

@@ -29,12 +29,16 @@ def test_the_report_of_a_run_shows_every_trial_and_its_questions(opened, pages, 
 
 
 def test_groups_are_named_above_their_trials(opened, pages, ran):
-    groups = [trial["group"] for trial in ran["trials"]]
-    titles = opened.go(pages["run"]).texts("#board tr.group")
-    count = max(groups)
-    assert len(titles) == (count if 1 < count < len(groups) else 0)
-    if titles:
-        assert titles[0].startswith("Group 1") and "95 %" in titles[0]
+    opened.go(pages["whole"])
+    lines = opened.page.locator("#board tbody tr")
+    ids = [trial["trial"]["id"] for trial in ran["trials"]]
+    assert [line.locator("th").first.inner_text() for line in lines.all()] == [
+        "Group 1: 3 trials, the best among them with 95 % confidence.", *ids[:3],
+        "Group 2: 5 trials, worse than group 1.", *ids[3:],
+    ]  # fmt: skip
+    assert opened.texts("#board .badge.winner") == ["winner"] and opened.texts("#board .badge").count("tied") == 2
+    opened.page.locator("#board thead button", has_text="ndcg").click()
+    assert opened.texts("#board tr.group") == [], "sorted otherwise, there are no groups"
 
 
 def test_each_trial_has_the_interval_of_its_difference_to_the_winner(opened, pages, ran):
@@ -119,16 +123,16 @@ def test_an_address_that_names_what_is_not_there_is_said(opened, pages, address,
 
 def test_dragging_along_an_axis_keeps_trials_and_typing_does_the_same(opened, pages):
     opened.go(pages["run"])
-    box = opened.page.locator('#plot rect[data-brush="metric.precision"]').locator("xpath=preceding-sibling::*[contains(@class, 'catch')]").bounding_box()
+    box = opened.page.locator('#plot rect[data-brush="metric.ndcg"]').locator("xpath=preceding-sibling::*[contains(@class, 'catch')]").bounding_box()
     x = box["x"] + box["width"] / 2
     opened.page.mouse.move(x, box["y"] + 2)
     opened.page.mouse.down()
     opened.page.mouse.move(x, box["y"] + 40, steps=4)
     opened.page.mouse.up()
-    opened.page.wait_for_function("document.getElementById('brushed').textContent")
+    opened.page.locator("#brushed", has_text="kept").wait_for()
     dragged = opened.text("#brushed")
     out = opened.page.locator("#board tr.out").count()
-    assert re.match(r"[1-7] of 8 trials are kept: precision from", dragged) and out > 0
+    assert re.match(r"[1-7] of 8 trials are kept: ndcg from", dragged) and out > 0
     assert opened.page.locator("#plot path.trial.out").count() == out
     opened.page.go_back()
     assert opened.text("#brushed") == "" and opened.page.locator("#board tr.out").count() == 0
@@ -138,13 +142,13 @@ def test_dragging_along_an_axis_keeps_trials_and_typing_does_the_same(opened, pa
     opened.page.keyboard.press("Enter")
     numbers = re.findall(r"\d\.\d+", dragged)
     for end, value in zip(("from", "to"), numbers):
-        field = opened.page.locator(f'[data-keep="metric.precision"] [data-end={end}]')
+        field = opened.page.locator(f'[data-keep="metric.ndcg"] [data-end={end}]')
         field.focus()
         opened.page.keyboard.type(value if end == "from" else "1")
         opened.page.keyboard.press("Tab")
     assert opened.text("#brushed").startswith(dragged.split(" of ")[0])
-    field = opened.page.locator('[data-keep="metric.precision"] [data-end=from]')
-    assert "from" in field.locator("xpath=..").inner_text() and opened.page.locator('[data-keep="metric.precision"] legend').inner_text() == "precision"
+    field = opened.page.locator('[data-keep="metric.ndcg"] [data-end=from]')
+    assert "from" in field.locator("xpath=..").inner_text() and opened.page.locator('[data-keep="metric.ndcg"] legend').inner_text() == "ndcg"
     # Words are kept by boxes.
     opened.page.locator('[data-keep="axis.retriever"] input').first.focus()
     opened.page.keyboard.press("Space")
@@ -290,13 +294,13 @@ def test_parts_are_loaded_from_the_folder_only_when_they_are_looked_at(opened, l
 def test_a_missing_folder_is_said_and_the_summaries_are_shown(opened, large, tmp_path):
     shutil.copy(large / "large.html", tmp_path)
     opened.go(tmp_path / "large.html", "question=q1")
+    opened.page.locator("#problems p").wait_for()
     for place in ("#problems", "#question", "#questions"):
         assert "large-parts" in opened.text(place), place
     assert "Put that folder next to the page" in opened.text("#question")
     assert len(trials(opened)) == 8
     # The folder is found when it is there again.
     shutil.copytree(large / "large-parts", tmp_path / "large-parts")
-    opened.page.locator("#questions").wait_for()
     opened.page.locator("#board tbody button").nth(1).click()
     opened.settle()
     assert len(opened.texts("#questions tbody tr")) == 6
@@ -352,8 +356,11 @@ def test_a_telephone_shows_the_page_without_scrolling_sideways(browser, pages, w
     context = browser.new_context(viewport={"width": 360, "height": 740})
     page = context.new_page()
     page.goto(f"file://{pages[which]}#question=q1")
-    page.wait_for_function("!document.querySelector('[aria-busy]')")
+    page.locator("[aria-busy]").first.wait_for(state="detached")
     page.evaluate("for (const details of document.querySelectorAll('details')) details.open = true")
+    wide = """[...document.querySelectorAll('#page *')].filter(node => node.getBoundingClientRect().right > 361
+        && !node.closest('.scroll > *, #plot > *, #front > *')).map(node => node.outerHTML.slice(0, 80))"""
+    assert page.evaluate(wide) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     context.close()
 
@@ -390,7 +397,7 @@ def test_text_stands_out_from_what_is_behind_it(browser, pages, scheme):
     context = browser.new_context(color_scheme=scheme, viewport={"width": 1200, "height": 900})
     page = context.new_page()
     page.goto(f"file://{pages['whole']}#question=q1")
-    page.wait_for_function("!document.querySelector('[aria-busy]')")
+    page.locator("[aria-busy]").first.wait_for(state="detached")
     low = page.evaluate(
         """() => {
             const parse = text => text.match(/[\\d.]+/g).map(Number);

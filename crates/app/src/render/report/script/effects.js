@@ -3,7 +3,7 @@ function drawEffects() {
   const axes = ofKind("axis");
   const rows = board.rows.filter((row) => kept(row) && !row.stopped && known(objective(row)));
   byId("effects-section").hidden = !axes.length || !objectives.length;
-  byId("effects-hint").textContent = `The mean objective of the ${state.brushes.size ? "kept " : ""}trials with each value (${counted(rows.length, "trial")}). The bar goes from the lowest to the highest of them, the line is the mean. Values are compared fairly only where each was tried with the same others.`;
+  byId("effects-hint").textContent = `The mean objective of the ${state.brushes.size ? "kept " : ""}trials with each value (${counted(rows.length, "trial")}). The bar goes from the lowest to the highest of them, the line is the mean; the deviation is the standard deviation. Values are compared fairly only where each was tried with the same others.`;
   byId("effects").replaceChildren(...axes.map((axis) => effect(axis, rows)).filter(known));
 }
 function effect(axis, rows) {
@@ -15,14 +15,14 @@ function effect(axis, rows) {
     return { value, n: scores.length, mean, deviation, least: Math.min(...scores), most: Math.max(...scores) };
   }).sort((a, b) => b.mean - a.mean);
   if (!values.length) return null;
-  const x = (value) => 4 + ((value - lowest) / (highest - lowest || 1)) * 172;
+  const x = (value) => 4 + ((value - lowest) / (highest - lowest || 1)) * 132;
   const line = ({ value, n, mean, deviation, least, most }) => element("tr", {},
     element("th", { scope: "row" }, value), number(mean), cellOf(String(n), { class: "number" }),
     cellOf(n > 1 ? fixed(deviation) : "–", { class: "number" }), cellOf(`${fixed(least)}–${fixed(most)}`, { class: "number" }),
-    element("td", { class: "picture" }, svg("svg", { viewBox: "0 0 180 14", width: 180, height: 14, "aria-hidden": "true", class: "spread" },
+    element("td", { class: "picture" }, svg("svg", { viewBox: "0 0 140 14", width: 140, height: 14, "aria-hidden": "true", class: "spread" },
       svg("rect", { x: x(least) - 1, width: x(most) - x(least) + 2, y: 4, height: 6 }),
       svg("line", { x1: x(mean), x2: x(mean), y1: 0, y2: 14 }))));
-  const header = element("tr", {}, head(axis.title), ...["mean", "trials", "standard deviation", "lowest–highest"].map((title) => head(title, { class: "number" })), head("", { "aria-hidden": "true" }));
+  const header = element("tr", {}, head(axis.title), ...["mean", "trials", "deviation", "lowest–highest"].map((title) => head(title, { class: "number" })), head("", { "aria-hidden": "true" }));
   return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `The objective by ${axis.title}` },
     element("table", {}, caption(`The objective by ${axis.title}`), element("thead", {}, header), element("tbody", {}, ...values.map(line))));
 }
