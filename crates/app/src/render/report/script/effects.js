@@ -18,11 +18,10 @@ function effect(axis, rows) {
   const x = (value) => 4 + ((value - lowest) / (highest - lowest || 1)) * 132;
   const line = ({ value, n, mean, deviation, least, most }) => element("tr", {},
     element("th", { scope: "row" }, value), number(mean), cellOf(String(n), { class: "number" }),
-    cellOf(n > 1 ? fixed(deviation) : "–", { class: "number" }), cellOf(`${fixed(least)}–${fixed(most)}`, { class: "number" }),
-    element("td", { class: "picture" }, svg("svg", { viewBox: "0 0 140 14", width: 140, height: 14, "aria-hidden": "true", class: "spread" },
+    cellOf(n > 1 ? fixed(deviation) : "–", { class: "number" }), element("td", { class: "number" }, `${fixed(least)}–${fixed(most)}`, svg("svg", { viewBox: "0 0 140 14", width: 140, height: 14, "aria-hidden": "true", class: "spread" },
       svg("rect", { x: x(least) - 1, width: x(most) - x(least) + 2, y: 4, height: 6 }),
       svg("line", { x1: x(mean), x2: x(mean), y1: 0, y2: 14 }))));
-  const header = element("tr", {}, head(axis.title), ...["mean", "trials", "deviation", "lowest–highest"].map((title) => head(title, { class: "number" })), head("", { "aria-hidden": "true" }));
+  const header = element("tr", {}, head(axis.title), ...["mean", "trials", "deviation", "lowest–highest"].map((title) => head(title, { class: "number" })));
   return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": `The objective by ${axis.title}` },
     element("table", {}, caption(`The objective by ${axis.title}`), element("thead", {}, header), element("tbody", {}, ...values.map(line))));
 }

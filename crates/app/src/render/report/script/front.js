@@ -26,8 +26,17 @@ function drawFront() {
   byId("front-hint").textContent = `The line joins the trials that no other beats on the objective and on ${column.title}: ${front.map(({ row }) => row.id).join(", ")}. Each point is a trial; choose one to see its questions.`;
   applyBrushes();
 }
+// About five round numbers within a range.
+function round(from, to) {
+  const rough = (to - from) / 5;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
+  const numbers = [];
+  for (let n = Math.ceil(from / step); n * step <= to; n += 1) numbers.push(n * step);
+  return numbers;
+}
 function pictureOf(points, front, column) {
-  const [width, height, left, right, top, bottom] = [Math.min(860, Math.max(320, byId("front-section").clientWidth)), 340, 58, 24, 20, 40];
+  const [width, height, left, right, top, bottom] = [Math.min(860, Math.max(320, byId("front-section").clientWidth)), 350, 58, 24, 30, 40];
   const range = (values) => {
     const [least, most] = [Math.min(...values), Math.max(...values)];
     const room = (most - least || Math.abs(most) || 1) * 0.06;
@@ -37,12 +46,13 @@ function pictureOf(points, front, column) {
   const x = (value) => left + ((value - x0) / (x1 - x0)) * (width - left - right);
   const y = (value) => height - bottom - ((value - y0) / (y1 - y0)) * (height - top - bottom);
   const root = svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `The objective over ${column.title}, a point for each trial` });
-  for (let step = 0; step <= 4; step += 1) {
-    const [cost, quality] = [x0 + ((x1 - x0) * step) / 4, y0 + ((y1 - y0) * step) / 4];
+  for (const quality of round(y0, y1)) {
     root.append(
       svg("line", { class: "grid", x1: left, x2: width - right, y1: y(quality), y2: y(quality) }),
-      svg("text", { class: "tick", x: left - 6, y: y(quality) + 4, "text-anchor": "end" }, fixed(quality)),
-      svg("text", { class: "tick", x: x(cost), y: height - bottom + 16, "text-anchor": "middle" }, fixed(cost, column.kind === "tokens" ? 0 : column.digits)));
+      svg("text", { class: "tick", x: left - 6, y: y(quality) + 4, "text-anchor": "end" }, fixed(quality)));
+  }
+  for (const cost of round(x0, x1)) {
+    root.append(svg("text", { class: "tick", x: x(cost), y: height - bottom + 16, "text-anchor": "middle" }, String(Number(cost.toPrecision(6)))));
   }
   root.append(
     svg("text", { class: "name", x: (left + width - right) / 2, y: height - 6, "text-anchor": "middle" }, column.title),

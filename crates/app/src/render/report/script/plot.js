@@ -10,8 +10,8 @@ function scale(column) {
     const step = (BOTTOM - TOP) / names.length;
     return { names, y: (value) => TOP + step * (names.indexOf(value) + 0.5) };
   }
-  let [least, most] = [Math.min(...values), Math.max(...values)];
-  if (least === most) [least, most] = [least - 0.5, most + 0.5];
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  if (least === most) return { least, most, y: () => (TOP + BOTTOM) / 2, value: () => least };
   return {
     least, most,
     y: (value) => BOTTOM - ((value - least) / (most - least)) * (BOTTOM - TOP),
@@ -28,12 +28,14 @@ function kept(row) {
   }
   return true;
 }
-// A text that has no more room than this is cut, and says all of itself when it is pointed at.
+// A text that has no more room than this is cut, and says all of itself when it is pointed at. It is cut in the middle:
+// names of one axis often begin alike, and differ in the number at their end.
 function fitting(attributes, text, room, size = 12, weight = "normal") {
   if (widthOf(text, size, weight) <= room) return svg("text", attributes, text);
+  const cut = (length) => `${text.slice(0, Math.floor(length * 0.4))}…${text.slice(text.length - Math.ceil(length * 0.6))}`;
   let length = text.length - 1;
-  while (length > 1 && widthOf(`${text.slice(0, length)}…`, size, weight) > room) length -= 1;
-  return svg("text", attributes, `${text.slice(0, length)}…`, svg("title", {}, text));
+  while (length > 2 && widthOf(cut(length), size, weight) > room) length -= 1;
+  return svg("text", attributes, cut(length), svg("title", {}, text));
 }
 function drawPlot() {
   const [left, right] = [40, 40];
@@ -66,7 +68,9 @@ function drawAxis(root, column, i, gap, width) {
     const beside = (last ? x : gap) - 16;
     group.append(fitting(last ? { x: x - 6, y, class: "tick", "text-anchor": "end" } : { x: x + 6, y, class: "tick" }, text, beside));
   };
-  if (column.isNumber) {
+  if (column.isNumber && column.scale.least === column.scale.most) {
+    tick(fixed(column.scale.most), column.scale.y() - 6);
+  } else if (column.isNumber) {
     tick(fixed(column.scale.most), TOP + 4);
     tick(fixed(column.scale.least), BOTTOM + 4);
   } else {
@@ -100,6 +104,8 @@ function brushed(column, a, b) {
   const [top, bottom] = [Math.min(a, b), Math.max(a, b)];
   const { names, y, value, least, most } = column.scale;
   if (names) return { names: new Set(names.filter((name) => y(name) >= top && y(name) <= bottom)) };
+  // All trials have the same number, in the middle of the axis.
+  if (least === most) return y() >= top && y() <= bottom ? { from: least, to: most } : null;
   const rounded = (x) => Number(Math.min(most, Math.max(least, x)).toPrecision(6));
   // An end that is dragged to the end of the axis keeps what lies there, whatever the rounding.
   return { from: bottom >= BOTTOM ? least : rounded(value(bottom)), to: top <= TOP ? most : rounded(value(top)) };
