@@ -18,7 +18,7 @@ SERVICES := .tools/services
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo services python check format bench fidelity clean
+.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo services python browser check format bench fidelity clean
 
 ## The whole way: tools, build, models, manuals, many pipelines compared, an answer.
 demo: demo-notice needed manuals $(TOOLS)
@@ -89,15 +89,23 @@ $(SERVICES)/ready: crates/app/tests/services.txt
 	@touch $@
 
 ## The Python package, with the code that `make build` compiled: its tests beside Phoenix's executors, its stubs
-## and its types (500 MB). A test that is skipped for an unexpected reason is a failure here.
+## and its types (500 MB), and the report page in Chromium. A test that is skipped for an unexpected reason is a failure here.
 PYTHON := .tools/python-test
 BUILT := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
-python: $(TOOLS) $(PYTHON)/ready
+python: $(TOOLS) $(PYTHON)/ready browser
 	cargo build --release --workspace --features python/python
 	PATH="$(CURDIR)/$(PYTHON)/bin:$$PATH" REVERIE_EXTENSION=$(BUILT)/release/lib_core.so $(PYTHON)/bin/pip install --quiet --force-reinstall --no-deps --no-build-isolation .
 	$(PYTHON)/bin/python -m pytest -q --ignore crates/python/tests/cluster --no-skips
 	$(PYTHON)/bin/stubtest --mypy-config-file pyproject.toml reverie._core
 	$(PYTHON)/bin/mypy
+
+# Tests of the report page drive the system's Chromium, or the one that REVERIE_TEST_CHROMIUM names. Only an
+# administrator can install it; without it these tests are skipped, with that reason.
+browser:
+	@if [ -z "$$REVERIE_TEST_CHROMIUM" ] && ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		echo "Chromium for the tests of the report page (100 MB, 350 MB on disk), into the system"; \
+		{ apt-get update --quiet && apt-get install --yes --quiet --no-install-recommends chromium; } >/dev/null || echo "Chromium could not be installed; the tests of the report page will be skipped"; \
+	fi
 
 $(PYTHON)/ready: crates/python/tests/requirements.txt
 	rm -rf $(PYTHON)

@@ -1,9 +1,12 @@
 //! What a program can do with an experiment without the command line: the same
 //! actions, which return values instead of printing.
 
-use crate::{render, report::write_report};
-use lab::{Error, Prepared, Results, ScoreResults, Scoring, Session, layout::RunFile, track::Tracking};
-use std::path::PathBuf;
+use crate::{
+    render,
+    report::{self, write_report},
+};
+use lab::{Error, Prepared, Results, ScoreResults, Scoring, Session, track::Tracking};
+use std::path::{Path, PathBuf};
 use tokio_util::sync::CancellationToken;
 
 /// Runs a prepared experiment to its end: results, report, and all files of a
@@ -22,7 +25,7 @@ pub async fn run(session: &Session, prepared: &Prepared) -> (Result<Results, Err
 async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
     let results = session.run(prepared).await?;
     write_report(session, &results).await?;
-    session.workspace().publish_file(&results.run, RunFile::Report).await?;
+    session.workspace().publish_report(&results.run).await?;
     Ok(results)
 }
 
@@ -41,12 +44,21 @@ pub fn of_name(name: &str, store: &str, base: PathBuf, setup: lab::Setup) -> Res
     Session::open(lab::Experiment::parse(&text, base).map_err(told)?, setup)
 }
 
-/// The report page of results.
+/// The report page of results, as one file that needs nothing else, whatever its size.
 ///
 /// # Errors
 /// If they cannot be written as JSON.
 pub fn report(results: &Results) -> Result<String, serde_json::Error> {
-    render::report(results)
+    Ok(render::report(results, render::Form::OneFile)?.page)
+}
+
+/// Writes the report page of results as one file, or as a page and the folder
+/// of its parts beside it; without a choice as one file if that has at most 20 MB.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn save_report(results: &Results, page: &Path, one_file: Option<bool>) -> Result<(), Error> {
+    report::save_report(results, page, one_file)
 }
 
 /// A page with only the report's plot; it holds no question and no passage.

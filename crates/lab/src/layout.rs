@@ -16,6 +16,7 @@ const PARTS: &str = "parts";
 const TOKENS: &str = "tokens";
 const RUNS: &str = "runs";
 const LATEST: &str = ".latest";
+const REPORT_PARTS: &str = "report-parts";
 const QUESTIONS: &str = "questions";
 const PROBES: &str = "probes";
 const SCRATCH: &str = "scratch";
@@ -101,6 +102,12 @@ impl RunFile {
     }
 }
 
+/// The folder of what the report page loads when it is looked at, beside the
+/// page in a run's folder. It is there if the page does not hold all of it.
+pub fn report_parts() -> &'static str {
+    REPORT_PARTS
+}
+
 /// `artifacts/ab/<key>.<format>`: the output of a task.
 pub(crate) fn artifact(key: &Key, format: Format) -> String {
     let hex = key.hex();
@@ -166,6 +173,16 @@ pub(crate) fn token_part(task: &Key, first: usize) -> String {
 /// `runs/<run>/<file>`.
 pub(crate) fn run_file(run: &str, file: RunFile) -> String {
     format!("{RUNS}/{run}/{}", file.name())
+}
+
+/// `runs/<run>/report-parts`: the folder of the parts of a run's report.
+pub(crate) fn report_parts_of(run: &str) -> String {
+    format!("{RUNS}/{run}/{REPORT_PARTS}")
+}
+
+/// `runs/<run>/report-parts/<part>`.
+pub(crate) fn report_part(run: &str, part: &str) -> String {
+    format!("{RUNS}/{run}/{REPORT_PARTS}/{part}")
 }
 
 /// `runs/<experiment>.latest`: which run of an experiment was the last.
@@ -249,6 +266,7 @@ impl store::Layout for Names {
                 };
                 Kind::Run { run: run.to_owned(), file }
             }
+            [RUNS, run, REPORT_PARTS, _] => Kind::Run { run: run.to_owned(), file: store::RunFile::Other },
             [RUNS, pointer] if pointer.ends_with(LATEST) => Kind::Pointer,
             [QUESTIONS, ..] => Kind::Input,
             [SCRATCH, ..] => Kind::Machine,
@@ -287,6 +305,7 @@ mod tests {
         assert_eq!(Part::parse(&name), Some(part));
         assert_eq!(token_part(&key, 256), format!("partial/tokens/{hex}/00000256.tokens"));
         assert_eq!(run_file("r", RunFile::Results), "runs/r/results.json");
+        assert_eq!(report_part("r", "trial-0.js"), "runs/r/report-parts/trial-0.js");
         assert_eq!(latest("animals"), "runs/animals.latest");
         assert_eq!(questions(b"task"), format!("questions/{hex}.json"));
     }
@@ -306,6 +325,7 @@ mod tests {
         });
         use store::RunFile as Of;
         assert_eq!(files, [Of::Other, Of::Log, Of::Artifacts, Of::Other, Of::Json, Of::Json, Of::Results].map(Some));
+        assert_eq!(kind(&report_part("r", "trial-0.js")), Kind::Run { run: "r".to_owned(), file: Of::Other });
         assert_eq!((kind(&latest("animals")), kind(&questions(b"x"))), (Kind::Pointer, Kind::Input));
         assert_eq!((kind("scratch/tokens"), kind(&probe("x"))), (Kind::Machine, Kind::Other));
         assert_eq!(

@@ -51,7 +51,7 @@ pub use qualification::{JudgeResult, QualificationRecord, judges, qualify, quali
 pub use query::{Answered, RunPipeline};
 pub use rag::{Axis, PipelineConfig};
 pub use results::{
-    Answering, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
+    Answering, Difference, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
 };
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};

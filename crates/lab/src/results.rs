@@ -3,6 +3,7 @@
 
 mod answering;
 mod comparison;
+mod difference;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod front;
@@ -35,6 +36,7 @@ use winner::{SEED, choose};
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;
+pub use difference::Difference;
 pub use functions::FunctionFailure;
 
 /// A metric as the leaderboard shows it.

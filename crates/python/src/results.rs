@@ -79,6 +79,13 @@ impl Results {
         page(py.detach(|| app::library::report(&self.results)))
     }
 
+    /// Writes the report page, and the folder of its parts if it is not to be one file.
+    #[pyo3(signature = (page, one_file))]
+    fn save_report(&self, py: Python<'_>, page: PathBuf, one_file: Option<bool>) -> PyResult<()> {
+        check()?;
+        py.detach(|| app::library::save_report(&self.results, &page, one_file)).map_err(error)
+    }
+
     /// A page with nothing but the report's plot, and no question or passage in it.
     fn plot(&self, py: Python<'_>) -> PyResult<String> {
         page(py.detach(|| app::library::plot(&self.results)))

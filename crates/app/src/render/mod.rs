@@ -34,7 +34,7 @@ pub use noise::noise;
 pub use plan::{estimate, inputs, plan};
 pub use pull::PullBars;
 pub use question::{answered, means, question, sources};
-pub use report::{plot, report};
+pub use report::{Form, Report, plot, report};
 pub use scores::{scores, scoring};
 pub use store::{ByteBar, copied, inventory, litter, to_copy, verified};
 pub use visible::{visible, visible_json, visible_line};

@@ -1,190 +1,151 @@
-//! `report.html`: one self-contained file. The page's code and style are in
-//! `report/`; what it draws goes in as JSON: the board, which says everything
-//! about trials, and what each trial made of each question.
+//! `report.html`: what a run found, as a page for a browser.
+//!
+//! The page holds summaries. What is looked at — a trial's scores, a question's
+//! answers, passages — is in parts, each loaded when it is looked at. If all of
+//! it is small, the parts are in the page too, which is then one file that needs
+//! nothing else. Otherwise each is a script in a folder beside the page: a
+//! browser refuses to `fetch` from a folder, but loads a script from it, also
+//! under a policy that allows no other place.
+//!
+//! The page's code and style are in `report/`; `content.rs` makes its data.
 
-use eval::{Question, Score};
-use lab::{Board, QuestionResult, Results};
-use rag::{Answer, Passage};
-use serde::Serialize;
-use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+mod content;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use content::{Content, Json, Overview};
+use lab::Results;
+use sha2::{Digest, Sha256};
 use store::{Key, KeyBuilder};
 
 const PAGE: &str = include_str!("report/page.html");
 const STYLE: &str = include_str!("report/style.css");
-const SCRIPT: &str = include_str!("report/script.js");
-/// Hides everything but the first section, for a frame in a notebook.
-const ONLY_THE_PLOT: &str = "header, section:not(:first-child) { display: none; } h2 { margin-top: 8px !important; }";
+/// The page's code, in the order in which it runs.
+const SCRIPT: &str = concat!(
+    include_str!("report/script/page.js"),
+    include_str!("report/script/parts.js"),
+    include_str!("report/script/trials.js"),
+    include_str!("report/script/state.js"),
+    include_str!("report/script/tables.js"),
+    include_str!("report/script/leaderboard.js"),
+    include_str!("report/script/plot.js"),
+    include_str!("report/script/brushes.js"),
+    include_str!("report/script/front.js"),
+    include_str!("report/script/effects.js"),
+    include_str!("report/script/compare.js"),
+    include_str!("report/script/questions.js"),
+    include_str!("report/script/verdicts.js"),
+    include_str!("report/script/question.js"),
+    include_str!("report/script/start.js"),
+);
+/// Hides everything but the plot, for a frame in a notebook.
+const ONLY_THE_PLOT: &str =
+    "header, .skip, main > :not(#plot-section) { display: none; } h2 { margin-top: 8px !important; }";
+/// A page of at most this many bytes holds its parts.
+const ONE_FILE_BYTES: usize = 20_000_000;
 
-/// What the page draws.
-#[derive(Serialize)]
-struct Data<'a> {
-    board: Board,
-    questions: &'a [Question],
-    /// By trial, in the order of the questions.
-    trials: BTreeMap<&'a str, Vec<Asked<'a>>>,
-    /// Each passage once, whoever found it.
-    passages: Vec<&'a Passage>,
-    /// How scores came about, each account once: many metrics give the same one.
-    details: Vec<&'a Value>,
+/// Where the parts of a page are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form<'a> {
+    /// In the page, whatever its size.
+    OneFile,
+    /// In the page if it then has at most 20 MB, otherwise in the folder of this
+    /// name beside it.
+    Fitting(&'a str),
+    /// In the folder of this name beside the page.
+    Folder(&'a str),
 }
 
-/// Each of some values once, with its place. Values are told apart by how they are written.
-struct Once<'a, T> {
-    all: Vec<&'a T>,
-    places: HashMap<Key, usize>,
+/// A report: the page, and what belongs into the folder beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The page.
+    pub page: String,
+    /// Files of the folder, by name; none if the page holds everything.
+    pub parts: Vec<(String, String)>,
 }
 
-impl<'a, T: Serialize> Once<'a, T> {
-    fn place(&mut self, value: &'a T, identity: &impl Serialize) -> usize {
-        let key = KeyBuilder::new("once").field("value", identity).finish();
-        *self.places.entry(key).or_insert_with(|| {
-            self.all.push(value);
-            self.all.len() - 1
-        })
-    }
-}
-
-impl<T> Default for Once<'_, T> {
-    fn default() -> Self {
-        Self { all: Vec::new(), places: HashMap::new() }
-    }
-}
-
-/// What a trial made of a question.
-#[derive(Serialize)]
-struct Asked<'a> {
-    question: &'a str,
-    /// The place of each passage among all, and its score.
-    passages: Vec<(usize, f32)>,
-    answer: Option<&'a Answer>,
-    error: Option<&'a str>,
-    scores: BTreeMap<&'a str, Scored>,
-}
-
-/// A score, or why there is none.
-#[derive(Serialize)]
-struct Scored {
-    value: Option<f64>,
-    missing: Option<String>,
-    /// The place of its account among all.
-    detail: Option<usize>,
-}
-
-impl<'a> Asked<'a> {
-    fn of(result: &'a QuestionResult, passages: &mut Once<'a, Passage>, details: &mut Once<'a, Value>) -> Self {
-        let mut scored = |scored: &'a eval::Scored| Scored {
-            value: scored.score.value(),
-            missing: match &scored.score {
-                Score::Value(_) => None,
-                Score::Missing(missing) => Some(missing.to_string()),
-            },
-            detail: (!scored.detail.is_null()).then(|| details.place(&scored.detail, &scored.detail)),
-        };
-        let mut place = |passage: &'a Passage| {
-            let Passage { document, span, text, rows, .. } = passage;
-            (passages.place(passage, &(document, span, text, rows)), passage.score)
-        };
-        Self {
-            question: &result.question,
-            passages: result.passages.iter().map(&mut place).collect(),
-            answer: result.answer.as_ref(),
-            error: result.error.as_deref(),
-            scores: result.scores.iter().map(|(metric, score)| (metric.as_str(), scored(score))).collect(),
-        }
-    }
-}
-
-/// The whole page.
-pub fn report(results: &Results) -> Result<String, serde_json::Error> {
-    let (mut passages, mut details) = (Once::default(), Once::default());
-    let mut trials = BTreeMap::new();
-    for found in &results.trials {
-        let asked = found.questions.iter().map(|result| Asked::of(result, &mut passages, &mut details)).collect();
-        trials.insert(found.trial.id.as_str(), asked);
-    }
-    let (passages, details) = (passages.all, details.all);
-    page(STYLE, &Data { board: Board::of(results), questions: &results.questions, trials, passages, details })
+/// The whole report.
+pub fn report(results: &Results, form: Form<'_>) -> Result<Report, serde_json::Error> {
+    let content = Content::of(results)?;
+    let folder = match form {
+        Form::OneFile => None,
+        Form::Folder(folder) => Some(folder),
+        Form::Fitting(folder) => (content.bytes() > ONE_FILE_BYTES).then_some(folder),
+    };
+    let Content { mut overview, parts } = content;
+    let stamp = stamp(&parts);
+    (overview.folder, overview.stamp) = (folder, Some(stamp.short()));
+    let inside = if folder.is_none() { parts.as_slice() } else { &[] };
+    let page = page(STYLE, &overview, inside)?;
+    let parts = match folder {
+        Some(_) => parts.iter().map(|(name, json)| (format!("{name}.js"), script(name, &stamp, json))).collect(),
+        None => Vec::new(),
+    };
+    Ok(Report { page, parts })
 }
 
 /// The page with nothing but its plot: it holds no question and no passage.
 pub fn plot(results: &Results) -> Result<String, serde_json::Error> {
-    let board = Board { notes: Vec::new(), rejected: Vec::new(), ..Board::of(results) };
-    let (trials, passages, details) = (BTreeMap::new(), Vec::new(), Vec::new());
-    page(&[STYLE, ONLY_THE_PLOT].concat(), &Data { board, questions: &[], trials, passages, details })
+    let overview = content::only_the_plot(results);
+    page(&[STYLE, ONLY_THE_PLOT].concat(), &overview, &[])
 }
 
-fn page(style: &str, data: &Data<'_>) -> Result<String, serde_json::Error> {
-    // `<` could end the script element, so it is written as an escape that
-    // JSON knows too: retrieved text is data.
-    let data = serde_json::to_string(data)?
-        .replace('<', "\\u003c")
-        .replace('\u{2028}', "\\u2028")
-        .replace('\u{2029}', "\\u2029");
-    let (before, rest) = PAGE.split_once("/*style*/").unwrap_or((PAGE, ""));
-    let (middle, rest) = rest.split_once("/*data*/").unwrap_or((rest, ""));
-    let (inner, after) = rest.split_once("/*script*/").unwrap_or((rest, ""));
-    Ok([before, style, middle, &data, inner, SCRIPT, after].concat())
+/// What tells the parts of one report from those of another.
+fn stamp(parts: &[(String, Json)]) -> Key {
+    let whole = |key: KeyBuilder, (name, json): &(String, Json)| key.key(name, &Key::of_bytes(json.text().as_bytes()));
+    parts.iter().fold(KeyBuilder::new("report parts"), whole).finish()
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
+/// A part as a script: it calls the function that the page has registered. The
+/// data goes in as the text of a JSON document, which a browser reads faster
+/// than code, and in which no name has a special meaning.
+fn script(name: &str, stamp: &Key, json: &Json) -> String {
+    // The text of a text has no reason to fail.
+    let text = serde_json::to_string(json.text()).unwrap_or_default();
+    format!("reverieReportPart(\"{name}\",\"{}\",{text});\n", stamp.short())
+}
 
-    fn results() -> Results {
-        let question = json!({ "id": "q1", "question": "Who wrote </script>?" });
-        serde_json::from_value(json!({
-            "version": 1, "experiment": "<b>", "run": "zoo-1", "time_ms": 0, "documents": 1, "text_bytes": 9,
-            "rejected": [], "metrics": [], "objective": [], "questions": [question], "trials": [],
-            "winner": { "refused": "nothing was scored" }, "verdict": ["no winner: nothing was scored"],
-            "executed": 1, "reused": 0, "provider_errors": 0, "spending": {},
-        }))
-        .unwrap()
+fn page(style: &str, overview: &Overview<'_>, parts: &[(String, Json)]) -> Result<String, serde_json::Error> {
+    let inside: Vec<String> = parts
+        .iter()
+        .map(|(name, json)| format!("<script type=\"application/json\" id=\"part-{name}\">{}</script>\n", json.text()))
+        .collect();
+    let values = [
+        ("<!--policy-->", policy(style, overview.folder.is_some())),
+        ("<!--title-->", table::escape(&format!("Reverie: {}", overview.board.experiment))),
+        ("/*style*/", style.to_owned()),
+        ("<!--table-->", table::leaderboard(&overview.board)),
+        ("<!--data-->", Json::of(overview)?.text().to_owned()),
+        ("<!--parts-->", inside.concat()),
+        ("/*script*/", SCRIPT.to_owned()),
+    ];
+    // In the order of the page, so that no value is searched for the places of others.
+    let (mut page, mut rest) = (String::new(), PAGE);
+    for (place, value) in values {
+        let (before, after) = rest.split_once(place).unwrap_or((rest, ""));
+        page.push_str(before);
+        page.push_str(&value);
+        rest = after;
     }
+    page.push_str(rest);
+    Ok(page)
+}
 
-    fn data(page: &str) -> Value {
-        let (_, rest) = page.split_once("id=\"data\">").unwrap();
-        serde_json::from_str(rest.split_once("</script>").unwrap().0).unwrap()
-    }
+/// The content security policy: this style and this script, the parts beside
+/// the page if there are any, and nothing else from anywhere.
+fn policy(style: &str, has_folder: bool) -> String {
+    let beside = if has_folder { " 'self'" } else { "" };
+    format!(
+        "default-src 'none'; script-src {}{beside}; style-src {}; base-uri 'none'; form-action 'none'",
+        source(SCRIPT),
+        source(style)
+    )
+}
 
-    #[test]
-    fn the_page_holds_the_board_and_no_text_can_end_its_data() {
-        let data = data(&report(&results()).unwrap());
-        assert_eq!(data["board"], json!(Board::of(&results())));
-        assert_eq!(data["questions"][0]["question"], "Who wrote </script>?");
-    }
-
-    #[test]
-    fn what_many_trials_found_is_written_once() {
-        let passage = |score: f32, text: &str| {
-            json!({
-                "document": "a.md", "span": { "start": 0, "end": 4 }, "text": text, "score": score, "page": null,
-                "book": null, "heading": null, "rows": [1],
-            })
-        };
-        let trial = |score: f32| {
-            let found = [passage(score, "rye!"), passage(score / 2.0, "oats")];
-            let scored = json!({ "score": { "value": 1.0 }, "detail": { "places": [1, 2] } });
-            let question = json!({
-                "question": "q1", "passages": found, "answer": null, "error": null,
-                "scores": { "recall": scored, "ndcg": scored },
-            });
-            serde_json::from_value::<QuestionResult>(question).unwrap()
-        };
-        let (first, second) = (trial(0.5), trial(0.25));
-        let (mut passages, mut details) = (Once::default(), Once::default());
-        let asked = [&first, &second].map(|result| Asked::of(result, &mut passages, &mut details));
-        assert_eq!(asked[1].passages, [(0, 0.25), (1, 0.125)]);
-        assert_eq!((passages.all.len(), details.all.len()), (2, 1));
-        assert_eq!(passages.all[1].text, "oats");
-        assert!(asked.iter().flat_map(|asked| asked.scores.values()).all(|scored| scored.detail == Some(0)));
-    }
-
-    #[test]
-    fn a_plot_holds_no_question() {
-        let page = plot(&results()).unwrap();
-        assert_eq!(data(&page)["questions"], json!([]));
-        assert!(page.contains(ONLY_THE_PLOT) && !report(&results()).unwrap().contains(ONLY_THE_PLOT));
-    }
+/// A script or a style as a policy names it.
+fn source(text: &str) -> String {
+    use base64::Engine;
+    format!("'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text.as_bytes())))
 }

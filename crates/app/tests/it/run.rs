@@ -69,11 +69,16 @@ async fn answers_are_scored_shown_and_reported() {
     assert!(verdict.contains(id) && board.out.contains(verdict), "{verdict} in {}", board.out);
     let report = board.out.lines().find_map(|line| line.strip_prefix("report: ")).unwrap();
     let page = std::fs::read_to_string(report).unwrap();
-    let (_, data) =
-        page.split_once("<script type=\"application/json\" id=\"data\">").expect("the data are in the page");
-    let data: serde_json::Value = serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap();
+    let inside = |id: &str| -> serde_json::Value {
+        let (_, data) =
+            page.split_once(&format!("<script type=\"application/json\" id=\"{id}\">")).expect("it is in the page");
+        serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
+    };
+    let data = inside("data");
     assert_eq!(data["board"]["verdict"], results["verdict"]);
-    assert_eq!(data["trials"][id].as_array().unwrap().len(), results["questions"].as_array().unwrap().len());
+    let place = data["board"]["rows"].as_array().unwrap().iter().position(|row| row["id"] == id).unwrap();
+    let scores = inside(&format!("part-trial-{place}"))["scores"][0].clone();
+    assert_eq!(scores.as_array().unwrap().len(), results["questions"].as_array().unwrap().len());
     let outside = ["src=\"http", "href=\"http", "src='http", "href='http", "@import", "url(http"];
     assert!(!outside.iter().any(|part| page.contains(part)), "one file without outside parts");
     let answered = workspace.run(&["query", "What do barn owls swallow?"]).succeeds();

@@ -11,9 +11,13 @@ use crate::{
     layout::{self, RunFile},
     results::Results,
 };
+use futures::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
-use std::path::PathBuf;
-use store::EventLog;
+use std::{collections::BTreeSet, path::PathBuf};
+use store::{ArtifactStore, EventLog};
+
+/// Parts of a report that are copied to an object store at once.
+const COPIES_AT_ONCE: usize = 8;
 
 /// A run that finished.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +61,42 @@ impl Workspace {
     pub async fn write_run_file(&self, run: &str, file: RunFile, bytes: impl Into<Vec<u8>>) -> Result<(), Error> {
         let bytes: Vec<u8> = bytes.into();
         Ok(self.local.replace(&layout::run_file(run, file), bytes).await?)
+    }
+
+    /// Writes the report of a run on this machine: the page, and the files of
+    /// the folder of its parts. Files that an earlier report left in that folder
+    /// are removed. The page comes last, so that it is never newer than its parts.
+    ///
+    /// # Errors
+    /// If something cannot be written or removed.
+    pub async fn write_report(&self, run: &str, page: String, parts: Vec<(String, String)>) -> Result<(), Error> {
+        let names = names_of_parts(run, parts.iter().map(|(name, _)| name.as_str()));
+        for (name, text) in parts {
+            self.local.replace(&layout::report_part(run, &name), text).await?;
+        }
+        remove_other_parts(&self.local, run, &names).await?;
+        self.write_run_file(run, RunFile::Report, page).await
+    }
+
+    /// Copies the report of a run to the store, if that is elsewhere and the run
+    /// has a report on this machine.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn publish_report(&self, run: &str) -> Result<(), Error> {
+        if !self.store.is_remote() {
+            return Ok(());
+        }
+        let names = self.local.list(&layout::report_parts_of(run)).await?;
+        let copies = names.iter().map(|name| async move {
+            match self.local.get(name).await? {
+                Some(bytes) => self.store.replace(name, bytes).await,
+                None => Ok(()),
+            }
+        });
+        futures::stream::iter(copies).buffer_unordered(COPIES_AT_ONCE).try_collect::<()>().await?;
+        remove_other_parts(&self.store, run, &names.into_iter().collect()).await?;
+        self.publish_file(run, RunFile::Report).await
     }
 
     /// Opens a run's event log, in a folder that may be written to.
@@ -126,7 +166,10 @@ impl Workspace {
             return Ok(());
         }
         for file in RunFile::ALL {
-            self.publish_file(run, file).await?;
+            match file {
+                RunFile::Report => self.publish_report(run).await?,
+                _ => self.publish_file(run, file).await?,
+            }
         }
         // Last: whoever finds the run finds all of it.
         Ok(self.store.replace(&layout::latest(experiment), run.to_owned()).await?)
@@ -178,6 +221,21 @@ impl Workspace {
         }
         self.point_to(experiment, &run).await
     }
+}
+
+/// The names of the parts of a report in a store.
+fn names_of_parts<'a>(run: &str, parts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    parts.map(|part| layout::report_part(run, part)).collect()
+}
+
+/// Removes the parts of an earlier report of a run.
+async fn remove_other_parts(store: &ArtifactStore, run: &str, names: &BTreeSet<String>) -> Result<(), Error> {
+    for name in store.list(&layout::report_parts_of(run)).await? {
+        if !names.contains(&name) {
+            store.remove(&name).await?;
+        }
+    }
+    Ok(())
 }
 
 /// When a run finished, by its results; none of what cannot be read.

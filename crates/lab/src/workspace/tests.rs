@@ -126,3 +126,27 @@ fn the_folder_of_this_machine_is_beside_the_experiment_where_the_store_is_elsewh
     assert_eq!(Workspace::journal_path(&experiment(folder, "s")), Path::new("/e/s").join(Journal::FILE));
     assert_eq!(Workspace::journal_path(&experiment(folder, "s3://b/p")), Path::new("/e/.reverie").join(Journal::FILE));
 }
+
+#[tokio::test]
+async fn a_report_takes_the_place_of_an_earlier_one_with_all_its_parts() -> TestResult {
+    let folder = tempfile::tempdir()?;
+    let workspace = open(folder.path(), "memory:///prefix")?;
+    let part = |name: &str| (name.to_owned(), format!("of {name}"));
+    let names = ["runs/x-1/report-parts/a.js", "runs/x-1/report-parts/b.js"];
+    workspace.write_report("x-1", "page".to_owned(), vec![part("a.js"), part("b.js")]).await?;
+    workspace.publish_report("x-1").await?;
+    for store in [&workspace.local, &workspace.store] {
+        assert_eq!(store.list("runs/x-1/report-parts").await?, names);
+        assert_eq!(store.get(names[1]).await?.as_deref(), Some(b"of b.js".as_slice()));
+        assert!(store.exists("runs/x-1/report.html").await?);
+    }
+    workspace.write_report("x-1", "page".to_owned(), vec![part("b.js")]).await?;
+    workspace.publish_report("x-1").await?;
+    for store in [&workspace.local, &workspace.store] {
+        assert_eq!(store.list("runs/x-1/report-parts").await?, names[1..]);
+    }
+    workspace.write_report("x-1", "page".to_owned(), Vec::new()).await?;
+    workspace.publish("x", "x-1").await?;
+    assert_eq!(workspace.store.list("runs/x-1/report-parts").await?, [""; 0], "a small report is one file");
+    Ok(())
+}

@@ -190,6 +190,8 @@ class Results:
         """Two trials, metric by metric, as JSON; differences are first minus second."""
     def report(self) -> str:
         """The report page."""
+    def save_report(self, page: str, one_file: bool | None) -> None:
+        """Writes the report page, and the folder of its parts if it is not to be one file."""
     def plot(self) -> str:
         """A page with nothing but the report's plot, and no question or passage in it."""
     def function_failures(self) -> str | None:

@@ -249,8 +249,22 @@ class Results:
         return Comparison(first, second, json.loads(self._core.compare(first, second)))
 
     def report(self) -> str:
-        """The report: one HTML page that needs nothing else."""
+        """The report: one HTML page that needs nothing else, however large it is."""
         return self._core.report()
+
+    def save_report(self, page: str | os.PathLike[str], *, one_file: bool | None = None) -> None:
+        """Writes the report as a page of this name. An earlier report of this name is replaced.
+
+        Args:
+            page: The file.
+            one_file: Whether the page holds everything. If not, passages, answers and scores go into a folder beside
+                the page, from which it loads what is looked at: `oats.html` has the folder `oats-parts`. `None` for one
+                file if that has at most 20 MB.
+
+        Raises:
+            RuntimeError: If it cannot be written.
+        """
+        self._core.save_report(os.fspath(page), one_file)
 
     def _known(self, id: str) -> str:
         known = [row["id"] for row in self._board["rows"]]

@@ -1,0 +1,399 @@
+//! The data of the report page: an overview, which is always in the page, and
+//! parts that are loaded when they are looked at.
+//!
+//! - `trial-3`: the scores of the fourth trial of the leaderboard, a list for
+//!   each metric in the order of the questions.
+//! - `questions-3`: some questions that follow each other, with what every trial
+//!   found and answered.
+//! - `passages-3`: some passages. Each passage is held once, whoever found it,
+//!   and passages are in the order of the documents, so that those of one
+//!   question are close together.
+
+use eval::{Question, Score};
+use lab::{Board, Difference, MetricResult, QuestionResult, Results, TrialResult};
+use rag::{Answer, Passage};
+use serde::Serialize;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    mem::take,
+};
+
+/// A part of questions ends when it has more bytes than this.
+const QUESTIONS_BYTES: usize = 256 << 10;
+/// The same for passages: a question needs few passages of each part.
+const PASSAGES_BYTES: usize = 128 << 10;
+
+/// What the page needs to be opened.
+#[derive(Serialize)]
+pub(super) struct Overview<'a> {
+    pub(super) board: Board,
+    /// What is said above each group of trials.
+    group_titles: Vec<String>,
+    metrics: &'a [MetricResult],
+    questions: Vec<Asked<'a>>,
+    /// By trial: how far it is from the one that leads.
+    differences: Vec<Option<Difference>>,
+    /// The first question of each part of questions.
+    question_parts: Vec<usize>,
+    /// The first passage of each part of passages.
+    passage_parts: Vec<usize>,
+    /// The folder of the parts; none if they are in the page.
+    pub(super) folder: Option<&'a str>,
+    /// What the parts are marked with; none if there are none.
+    pub(super) stamp: Option<String>,
+}
+
+/// A question in a list.
+#[derive(Serialize)]
+struct Asked<'a> {
+    id: &'a str,
+    question: &'a str,
+    answerable: bool,
+}
+
+/// The part of a trial.
+#[derive(Serialize)]
+struct OfTrial {
+    /// By question: its contribution to the objective, from 0 to 1.
+    objective: Vec<Option<f32>>,
+    /// By metric and question.
+    scores: Vec<Vec<Option<f32>>>,
+    /// By metric: the questions without a score, by the reason.
+    missing: Vec<BTreeMap<String, Vec<usize>>>,
+    /// By question.
+    answers: Vec<Answered>,
+}
+
+/// What became of a trial's answer to a question.
+#[derive(Clone, Copy)]
+enum Answered {
+    NotAsked = 0,
+    Yes = 1,
+    Failed = 2,
+}
+
+impl Serialize for Answered {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(*self as u8)
+    }
+}
+
+/// A question in its part.
+#[derive(Serialize)]
+struct OfQuestion<'a> {
+    golden: &'a Question,
+    /// Every list of passages that some trial found: the place of each passage
+    /// among all, and its score.
+    lists: Vec<&'a [(usize, f32)]>,
+    /// Every account of how a score came about: many metrics and trials have the same.
+    details: Vec<&'a Value>,
+    /// By trial, in the order of the leaderboard.
+    trials: Vec<Found<'a>>,
+}
+
+/// What a trial made of a question.
+#[derive(Serialize)]
+struct Found<'a> {
+    /// Its list of passages.
+    list: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<&'a Answer>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<&'a str>,
+    /// By metric: the account of its score.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    details: Vec<Option<usize>>,
+    /// The contribution to the objective.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    objective: Option<f32>,
+}
+
+/// A passage without what a trial made of it.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct Text<'a> {
+    document: &'a str,
+    start: usize,
+    end: usize,
+    text: &'a str,
+    page: Option<u32>,
+    book: Option<&'a str>,
+    heading: Option<&'a str>,
+}
+
+impl<'a> Text<'a> {
+    fn of(passage: &'a Passage) -> Self {
+        Self {
+            document: &passage.document,
+            start: passage.span.start,
+            end: passage.span.end,
+            text: &passage.text,
+            page: passage.page,
+            book: passage.book.as_deref(),
+            heading: passage.heading.as_deref(),
+        }
+    }
+}
+
+/// JSON that may stand in a script element.
+pub(super) struct Json(String);
+
+impl Json {
+    pub(super) fn of(value: &impl Serialize) -> Result<Self, serde_json::Error> {
+        // `<` could end the script element, so it is written as an escape that
+        // JSON knows too: retrieved text is data.
+        let text = serde_json::to_string(value)?;
+        Ok(Self(text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The data of a page.
+pub(super) struct Content<'a> {
+    pub(super) overview: Overview<'a>,
+    /// By name.
+    pub(super) parts: Vec<(String, Json)>,
+}
+
+impl<'a> Content<'a> {
+    pub(super) fn of(results: &'a Results) -> Result<Self, serde_json::Error> {
+        let passages = Passages::of(results);
+        let contributions = results.contributions(&BTreeMap::new());
+        let mut parts = Vec::new();
+        for (number, found) in results.trials.iter().enumerate() {
+            let own = OfTrial::of(found, &results.metrics, &contributions[&found.trial.id]);
+            parts.push((format!("trial-{number}"), Json::of(&own)?));
+        }
+        let mut packer = Packer::new("questions", QUESTIONS_BYTES);
+        for number in 0..results.questions.len() {
+            packer.add(of_question(results, number, &passages, &contributions)?);
+        }
+        let question_parts = packer.finish(&mut parts);
+        let mut packer = Packer::new("passages", PASSAGES_BYTES);
+        for text in &passages.all {
+            packer.add(Json::of(text)?);
+        }
+        let passage_parts = packer.finish(&mut parts);
+        let overview = Overview {
+            differences: results.differences(),
+            questions: results.questions.iter().map(Asked::of).collect(),
+            question_parts,
+            passage_parts,
+            ..overview(Board::of(results), &results.metrics)
+        };
+        Ok(Self { overview, parts })
+    }
+
+    /// About how many bytes a page with all parts has.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.iter().map(|(_, json)| json.text().len()).sum()
+    }
+}
+
+/// The data of a page with nothing but the plot.
+pub(super) fn only_the_plot(results: &Results) -> Overview<'_> {
+    overview(Board { notes: Vec::new(), rejected: Vec::new(), ..Board::of(results) }, &results.metrics)
+}
+
+fn overview(board: Board, metrics: &[MetricResult]) -> Overview<'_> {
+    Overview {
+        group_titles: (1..=board.groups.len()).map(|group| board.group_title(group)).collect(),
+        board,
+        metrics,
+        questions: Vec::new(),
+        differences: Vec::new(),
+        question_parts: Vec::new(),
+        passage_parts: Vec::new(),
+        folder: None,
+        stamp: None,
+    }
+}
+
+impl<'a> Asked<'a> {
+    fn of(question: &'a Question) -> Self {
+        Self { id: &question.id, question: &question.question, answerable: question.answerable }
+    }
+}
+
+impl OfTrial {
+    fn of(found: &TrialResult, metrics: &[MetricResult], contributions: &[Option<f64>]) -> Self {
+        let score = |question: &QuestionResult, metric: &MetricResult| {
+            question.scores.get(&metric.name).and_then(|scored| scored.score.value()).map(|value| value as f32)
+        };
+        let missing = |metric: &MetricResult| {
+            let mut reasons: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+            for (number, question) in found.questions.iter().enumerate() {
+                if let Some(Score::Missing(missing)) = question.scores.get(&metric.name).map(|scored| &scored.score) {
+                    reasons.entry(missing.to_string()).or_default().push(number);
+                }
+            }
+            reasons
+        };
+        Self {
+            objective: contributions.iter().map(|value| value.map(|value| value as f32)).collect(),
+            scores: metrics
+                .iter()
+                .map(|metric| found.questions.iter().map(|question| score(question, metric)).collect())
+                .collect(),
+            missing: metrics.iter().map(missing).collect(),
+            answers: found.questions.iter().map(Answered::of).collect(),
+        }
+    }
+}
+
+impl Answered {
+    fn of(question: &QuestionResult) -> Self {
+        match (&question.answer, &question.error) {
+            (Some(_), _) => Self::Yes,
+            (None, Some(_)) => Self::Failed,
+            (None, None) => Self::NotAsked,
+        }
+    }
+}
+
+impl Found<'_> {
+    /// A question that the trial was not asked.
+    fn nothing(list: usize) -> Self {
+        Self { list, answer: None, error: None, details: Vec::new(), objective: None }
+    }
+}
+
+fn of_question(
+    results: &Results,
+    number: usize,
+    passages: &Passages<'_>,
+    contributions: &BTreeMap<String, Vec<Option<f64>>>,
+) -> Result<Json, serde_json::Error> {
+    let mut lists: Once<Vec<(usize, u32)>> = Once::default();
+    let mut details: Once<&Value> = Once::default();
+    let mut trials = Vec::new();
+    for found in &results.trials {
+        // Results that a program wrote may lack the last questions of a trial.
+        let Some(question) = found.questions.get(number) else {
+            trials.push(Found::nothing(lists.place(Vec::new())));
+            continue;
+        };
+        // A score as its bits is a key that is equal where the score is the same.
+        let list = question.passages.iter().map(|passage| (passages.place(passage), passage.score.to_bits()));
+        let mut detail = |metric: &MetricResult| {
+            let detail = question.scores.get(&metric.name).map(|scored| &scored.detail);
+            detail.filter(|detail| !detail.is_null()).map(|detail| details.place(detail))
+        };
+        let mut own: Vec<Option<usize>> = results.metrics.iter().map(&mut detail).collect();
+        if own.iter().all(Option::is_none) {
+            own.clear();
+        }
+        trials.push(Found {
+            list: lists.place(list.collect()),
+            answer: question.answer.as_ref(),
+            error: question.error.as_deref(),
+            details: own,
+            objective: contributions[&found.trial.id][number].map(|value| value as f32),
+        });
+    }
+    let with_scores = |list: Vec<(usize, u32)>| -> Vec<(usize, f32)> {
+        list.into_iter().map(|(place, bits)| (place, f32::from_bits(bits))).collect()
+    };
+    let lists: Vec<Vec<(usize, f32)>> = lists.all().into_iter().map(with_scores).collect();
+    Json::of(&OfQuestion {
+        golden: &results.questions[number],
+        lists: lists.iter().map(Vec::as_slice).collect(),
+        details: details.all(),
+        trials,
+    })
+}
+
+/// Each of some values once, with its place.
+struct Once<T> {
+    places: HashMap<T, usize>,
+}
+
+impl<T> Default for Once<T> {
+    fn default() -> Self {
+        Self { places: HashMap::new() }
+    }
+}
+
+impl<T: std::hash::Hash + Eq> Once<T> {
+    fn place(&mut self, value: T) -> usize {
+        let next = self.places.len();
+        *self.places.entry(value).or_insert(next)
+    }
+
+    fn all(self) -> Vec<T> {
+        let mut all: Vec<(T, usize)> = self.places.into_iter().collect();
+        all.sort_by_key(|(_, place)| *place);
+        all.into_iter().map(|(value, _)| value).collect()
+    }
+}
+
+/// All passages that any trial found for any question.
+struct Passages<'a> {
+    /// In the order of the documents.
+    all: Vec<Text<'a>>,
+    places: HashMap<Text<'a>, usize>,
+}
+
+impl<'a> Passages<'a> {
+    fn of(results: &'a Results) -> Self {
+        let found = results.trials.iter().flat_map(|found| &found.questions).flat_map(|question| &question.passages);
+        let mut places: HashMap<Text<'a>, usize> = found.map(|passage| (Text::of(passage), 0)).collect();
+        let mut all: Vec<Text<'a>> = places.keys().copied().collect();
+        all.sort_unstable();
+        for (place, text) in all.iter().enumerate() {
+            places.insert(*text, place);
+        }
+        Self { all, places }
+    }
+
+    fn place(&self, passage: &Passage) -> usize {
+        self.places[&Text::of(passage)]
+    }
+}
+
+/// Puts JSON values into parts of about equal size.
+struct Packer {
+    kind: &'static str,
+    most_bytes: usize,
+    /// The values of the part that is being filled.
+    open: String,
+    /// How many values there are so far.
+    values: usize,
+    firsts: Vec<usize>,
+    full: Vec<Json>,
+}
+
+impl Packer {
+    fn new(kind: &'static str, most_bytes: usize) -> Self {
+        Self { kind, most_bytes, open: String::new(), values: 0, firsts: Vec::new(), full: Vec::new() }
+    }
+
+    fn add(&mut self, value: Json) {
+        if self.open.is_empty() {
+            self.firsts.push(self.values);
+        }
+        self.open.push(if self.open.is_empty() { '[' } else { ',' });
+        self.open.push_str(value.text());
+        self.values += 1;
+        if self.open.len() > self.most_bytes {
+            self.close();
+        }
+    }
+
+    fn close(&mut self) {
+        if !self.open.is_empty() {
+            self.open.push(']');
+            self.full.push(Json(take(&mut self.open)));
+        }
+    }
+
+    /// Adds the parts to the others. Returns the number of the first value of each.
+    fn finish(mut self, parts: &mut Vec<(String, Json)>) -> Vec<usize> {
+        self.close();
+        parts.extend(self.full.into_iter().enumerate().map(|(number, json)| (format!("{}-{number}", self.kind), json)));
+        self.firsts
+    }
+}

@@ -1,0 +1,127 @@
+// ---- one question, through all stages
+function where(passage) {
+  return [passage.document, known(passage.page) ? `page ${passage.page}` : null, passage.book, passage.heading].filter(Boolean).join(" · ");
+}
+// The passage's text with the evidence in it marked.
+function highlighted(passage, evidence) {
+  const spans = evidence
+    .filter((item) => item.span && item.document === passage.document)
+    .map((item) => [Math.max(item.span.start, passage.start), Math.min(item.span.end, passage.end)])
+    .filter(([from, to]) => from < to)
+    .sort((a, b) => a[0] - b[0]);
+  const body = element("div", { class: "body" });
+  // Spans count bytes of UTF-8.
+  const bytes = new TextEncoder().encode(passage.text);
+  const text = (from, to) => new TextDecoder().decode(bytes.slice(from - passage.start, to - passage.start));
+  let at = passage.start;
+  for (const [from, to] of spans) {
+    if (to <= at) continue;
+    body.append(text(at, Math.max(at, from)), element("mark", {}, text(Math.max(at, from), to)));
+    at = to;
+  }
+  body.append(text(at, passage.start + bytes.length));
+  return [body, spans.length > 0];
+}
+// The trial that differs only in having no reranker: what it found is what the reranker was given.
+const BEFORE_RERANKING = ["chunker", "embedder", "query", "retriever"];
+function withoutReranker(row) {
+  const names = (settings) => Object.keys(typeof settings === "object" && settings ? settings : {});
+  const has = (other) => !names(other.settings.reranker).includes("none");
+  if (!has(row)) return null;
+  const same = (other) => BEFORE_RERANKING.every((axis) => JSON.stringify(other.settings[axis]) === JSON.stringify(row.settings[axis]));
+  return { twin: board.rows.find((other) => !has(other) && !other.stopped && same(other)) ?? null };
+}
+
+function drawQuestion() {
+  const index = indexOfQuestion.get(state.question);
+  const heading = byId("question-heading");
+  if (index === undefined || !rowOf(state.trial)) {
+    heading.textContent = "One question";
+    return draw("question", async () => [element("p", { class: "hint" }, questions.length
+      ? "Choose a question above to see its evidence, what was retrieved, the answer and every verdict."
+      : "There are no golden questions in this run.")]);
+  }
+  heading.textContent = `${[state.trial, state.other].filter(Boolean).join(" and ")} · ${questions[index].id}`;
+  return draw("question", async () => {
+    const held = await questionPart(index);
+    const rows = [rowOf(state.trial), rowOf(state.other)].filter(Boolean);
+    const columns = await Promise.all(rows.map((row) => ofTrial(row, index, held)));
+    return [golden(held.golden), element("div", { class: "columns" }, ...columns), everyTrial(held)];
+  });
+}
+function golden({ question, reference, evidence, answerable, tags, split }) {
+  const facts = element("dl", {}, element("dt", {}, "question"), element("dd", {}, question));
+  const add = (name, text) => facts.append(element("dt", {}, name), element("dd", {}, text));
+  if (reference) add("reference", reference);
+  for (const item of evidence ?? []) add("evidence", `${item.document}: ${item.quote}`);
+  if (answerable === false) add("answer", "The documents hold no answer; a system should say so.");
+  if (tags?.length) add("tags", tags.join(", "));
+  if (split) add("part", split);
+  return facts;
+}
+async function ofTrial(row, index, held) {
+  const own = held.trials[board.rows.indexOf(row)];
+  const list = held.lists[own.list];
+  const [scores, passages] = await Promise.all([trialPart(row), Promise.all(list.map(([place]) => passageAt(place)))]);
+  const column = element("div", { class: "column" }, element("h3", {}, nameOf(row)));
+  column.append(element("h4", {}, "Retrieved"), ...retrieved(row, list, passages, held), element("h4", {}, "Answer"), answer(own), element("h4", {}, "Verdicts"), verdicts(own, scores, index, held));
+  return column;
+}
+function retrieved(row, list, passages, held) {
+  if (!passages.length) return [element("p", { class: "hint" }, "No passage was retrieved.")];
+  const [reranked, evidence] = [withoutReranker(row), held.golden.evidence ?? []];
+  const before = reranked?.twin ? held.lists[held.trials[board.rows.indexOf(reranked.twin)].list].map(([place]) => place) : null;
+  const holding = [];
+  const cards = passages.map((passage, i) => {
+    const [body, covers] = highlighted(passage, evidence);
+    if (covers) holding.push(i + 1);
+    const said = [`[${i + 1}] ${where(passage)}`, `score ${fixed(list[i][1])}`];
+    if (before) said.push(before.includes(list[i][0]) ? `before reranking [${before.indexOf(list[i][0]) + 1}]` : `not among the ${before.length} of ${reranked.twin.id}`);
+    if (covers) said.push("holds evidence");
+    return element("li", { class: `card${covers ? " covers" : ""}` }, element("div", { class: "where" }, said.join(" · ")), body);
+  });
+  const words = [counted(passages.length, "passage")];
+  if (evidence.length) words.push(holding.length ? `evidence in ${holding.map((rank) => `[${rank}]`).join(", ")}` : "none holds evidence");
+  const notes = [element("p", { class: "hint" }, `${words.join("; ")}.`)];
+  if (reranked) {
+    notes.push(element("p", { class: "hint" }, reranked.twin
+      ? `The ranks before reranking are those of ${reranked.twin.id}, which searches in the same way and has no reranker.`
+      : "The results hold the ranks after reranking only, and no trial searches in the same way without a reranker."));
+  }
+  return [...notes, element("ol", { class: "cards" }, ...cards)];
+}
+function answer(own) {
+  if (!own.answer) return element("p", { class: own.error ? "problem" : "hint" }, own.error ? `It failed: ${own.error}` : "This question was not answered in this run.");
+  const { text, citations, seconds, usage, dropped_passages: dropped } = own.answer;
+  const said = [
+    `cites ${citations.map((n) => `[${n}]`).join(" ") || "nothing"}`, `${fixed(seconds, 2)} s`,
+    `${usage.prompt_tokens} tokens read, ${usage.completion_tokens} written`,
+  ];
+  if (dropped) said.push(`${counted(dropped, "passage")} left out because the context was full`);
+  return element("div", { class: "card" }, element("div", { class: "body" }, text), element("div", { class: "where" }, said.join(" · ")));
+}
+function verdicts(own, scores, index, held) {
+  const list = element("dl", { class: "verdicts" });
+  for (const metric of metrics) {
+    const number = metricNumber(metric.name);
+    const score = scores.scores[number][index];
+    const cell = element("dd", {}, known(score) ? fixed(score) : reasonOf(scores, metric, index));
+    const detail = own.details?.[number];
+    if (known(detail)) cell.append(element("details", {}, element("summary", {}, "how it came about"), ...account(held.details[detail])));
+    list.append(element("dt", {}, metric.title), cell);
+  }
+  return list;
+}
+// How all trials did on this question. It stays open while one trial after the other is chosen.
+let everyTrialIsOpen = false;
+function everyTrial(held) {
+  const scored = held.trials.map((own, i) => ({ row: board.rows[i], own })).filter(({ own }) => known(own.objective));
+  if (scored.length < 2) return null;
+  const line = ({ row, own }) => chosenBy(() => change({ trial: row.id }), row.id === state.trial, row.id,
+    [cellOf(nameOf(row).slice(row.id.length + 2), { class: "text" }), number(own.objective), cellOf(own.answer?.text ?? own.error ?? "–", { class: "text answer" })]);
+  const best = sorted(scored, ({ own }) => own.objective, true);
+  return element("details", { open: everyTrialIsOpen, ontoggle: (event) => { everyTrialIsOpen = event.target.open; } }, element("summary", {}, `All ${scored.length} trials on this question`),
+    boxed("All trials on this question", element("table", {}, caption("All trials on this question, best first"),
+      element("thead", {}, element("tr", {}, head("trial"), head("what it is"), head("objective", { class: "number" }), head("answer"))),
+      element("tbody", {}, ...best.map(line)))));
+}

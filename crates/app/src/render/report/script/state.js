@@ -1,0 +1,134 @@
+// ---- state: what is shown, as the page's address says it
+// The address names what is shown (#trial=t08&question=urgency), so that it can
+// be sent to somebody, and so that the browser's back button works.
+
+const NOTHING_FILTERED = { text: "", answers: "", metric: "", side: "below", value: "" };
+const initial = () => ({
+  trial: board.answering?.trial ?? null,
+  question: null,
+  other: null,
+  sort: null,
+  order: null,
+  by: "objective",
+  against: null,
+  brushes: new Map(),
+  filter: { ...NOTHING_FILTERED },
+});
+let state = initial();
+
+// A list of names, none of which can be mistaken for several.
+const joined = (names) => names.map(encodeURIComponent).join(",");
+const split = (text) => text.split(",").filter(Boolean).map(decodeURIComponent);
+const ordered = (order) => `${order.down ? "-" : ""}${order.key}`;
+
+function address(of) {
+  const said = new URLSearchParams();
+  if (of.trial && of.trial !== initial().trial || of.question || of.other) said.set("trial", of.trial ?? "");
+  if (of.question) said.set("question", of.question);
+  if (of.other) said.set("with", of.other);
+  if (of.sort) said.set("sort", ordered(of.sort));
+  if (of.order) said.set("order", ordered(of.order));
+  if (of.by !== "objective") said.set("by", of.by);
+  if (of.against) said.set("against", of.against);
+  for (const [key, brush] of of.brushes) said.set(`keep.${key}`, brush.names ? joined([...brush.names]) : `${brush.from}~${brush.to}`);
+  const { text, answers, metric, side, value } = of.filter;
+  if (text) said.set("find", text);
+  if (answers) said.set("answers", answers);
+  if (metric && value !== "") said.set("scores", `${side} ${value} ${metric}`);
+  return said.toString();
+}
+
+// Reads an address. What it names and this report does not have is left out, and said.
+function readAddress(text) {
+  const [read, unknown] = [initial(), []];
+  const trial = (id, use) => { if (rowOf(id)) use(id); else unknown.push(`the trial “${id}”`); };
+  const question = (id) => { if (indexOfQuestion.has(id)) read.question = id; else unknown.push(`the question “${id}”`); };
+  if (text && !text.includes("=")) {
+    // The form of earlier reports: #t08/urgency.
+    let words;
+    try { words = text.split("/").map(decodeURIComponent); } catch { return [read, [`“${text}”`]]; }
+    if (words[0]) trial(words[0], (id) => { read.trial = id; });
+    if (words[1]) question(words[1]);
+    return [read, unknown];
+  }
+  const order = (value, keys) => {
+    const key = value.replace(/^-/, "");
+    if (keys.includes(key)) return { key, down: value.startsWith("-") };
+    unknown.push(`the column “${key}”`);
+    return null;
+  };
+  for (const [name, value] of new URLSearchParams(text)) {
+    if (name === "trial") { if (value) trial(value, (id) => { read.trial = id; }); }
+    else if (name === "question") question(value);
+    else if (name === "with") trial(value, (id) => { read.other = id; });
+    else if (name === "sort") read.sort = order(value, ["trial", ...shown.map((column) => column.key)]);
+    else if (name === "order") read.order = order(value, ["question", ...metrics.map((metric) => metric.name)]);
+    else if (name === "by" && (value === "objective" || metricNumber(value) >= 0)) read.by = value;
+    else if (name === "against" && columnOf(value)?.isNumber) read.against = value;
+    else if (name.startsWith("keep.") && columnOf(name.slice(5))) {
+      const brush = readBrush(columnOf(name.slice(5)), value);
+      if (brush) read.brushes.set(name.slice(5), brush);
+      else unknown.push(`“${value}” of ${columnOf(name.slice(5)).title}`);
+    }
+    else if (name === "find") read.filter.text = value;
+    else if (name === "answers" && ["yes", "no", "failed"].includes(value)) read.filter.answers = value;
+    else if (name === "scores") {
+      const [, side, number, metric] = value.match(/^(below|above) (\S+) (.*)$/) ?? [];
+      if (metricNumber(metric) >= 0 && Number.isFinite(Number(number))) Object.assign(read.filter, { side, value: number, metric });
+      else unknown.push(`the filter “${value}”`);
+    }
+    else unknown.push(`“${name}=${value}”`);
+  }
+  return [read, unknown];
+}
+function readBrush(column, text) {
+  if (!column.isNumber) {
+    let names;
+    try { names = split(text); } catch { return null; }
+    return names.length && names.every((name) => board.rows.some((row) => column.of(row) === name)) ? { names: new Set(names) } : null;
+  }
+  const [from, to, ...more] = text.split("~").map(Number);
+  return Number.isFinite(from) && Number.isFinite(to) && from <= to && !more.length ? { from, to } : null;
+}
+
+// What must be drawn anew when a part of the state changes.
+const drawnBy = {
+  trial: [markTrial, drawQuestions, drawCompare, drawQuestion],
+  question: [markQuestion, drawQuestion],
+  other: [drawCompare, drawQuestion],
+  sort: [drawBoard],
+  order: [drawQuestions],
+  by: [drawCompare],
+  against: [drawFront],
+  brushes: [applyBrushes, fillBrushes],
+  filter: [drawQuestions],
+};
+// Each change is a step, and the back button goes back by a step. Changes of one
+// `gesture`, such as dragging or typing, are one step together.
+function change(changes, gesture = null) {
+  state = { ...state, ...changes };
+  remember(gesture);
+  new Set(Object.keys(changes).flatMap((key) => drawnBy[key])).forEach((drawing) => drawing());
+}
+let [remembered, lastGesture] = ["", null];
+function remember(gesture) {
+  const said = address(state);
+  const goesOn = gesture !== null && gesture === lastGesture;
+  lastGesture = gesture;
+  if (said === remembered) return;
+  remembered = said;
+  tellProblem("address");
+  try {
+    history[goesOn ? "replaceState" : "pushState"](null, "", `#${said}`);
+  } catch (error) {
+    // In a notebook's frame the page has no address of its own; and a browser refuses very many changes at once.
+    if (error.name !== "SecurityError") throw error;
+  }
+}
+function followAddress() {
+  const [read, unknown] = readAddress(location.hash.slice(1));
+  state = read;
+  [remembered, lastGesture] = [location.hash.slice(1), null];
+  tellProblem("address", unknown.length ? `The address of this page names what this report does not have: ${unknown.join(", ")}. The rest of it is shown.` : null);
+  drawAll();
+}
