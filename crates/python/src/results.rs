@@ -5,23 +5,63 @@ use crate::{
     experiment::{error, json, wait},
     process::check,
     remote::runtime,
+    rows,
 };
 use pyo3::{
     exceptions::{PyLookupError, PyRuntimeError, PyValueError},
     prelude::*,
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::OnceLock};
 use tokio_util::sync::CancellationToken;
 
-/// The results of a run.
+/// The results of a run. What its leaderboard says is there at once; the rest,
+/// which holds every passage, is read when somebody asks for it.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Results {
-    results: lab::Results,
+    board: lab::Board,
+    results: OnceLock<lab::Results>,
+    /// The experiment and the run that the rest is read from.
+    kept: Option<(lab::Experiment, String)>,
 }
 
 impl From<lab::Results> for Results {
     fn from(results: lab::Results) -> Self {
-        Self { results }
+        Self { board: lab::Board::of(&results), results: results.into(), kept: None }
+    }
+}
+
+impl Results {
+    /// Those of a run that is kept: the last one of the session's experiment, or
+    /// this one.
+    pub(crate) fn kept(py: Python<'_>, session: lab::Session, run: Option<&str>) -> PyResult<Self> {
+        let experiment = lab::Experiment::clone(&session.experiment);
+        let run = run.map(str::to_owned);
+        let open = || async move {
+            match run {
+                Some(run) => lab::record_of(&session, &run).await,
+                None => lab::latest_record(&session).await,
+            }
+        };
+        let record = wait(py, &CancellationToken::new(), open, |_| Ok(()))?;
+        let kept = Some((experiment, record.id().to_owned()));
+        Ok(Self { board: record.board().clone(), results: OnceLock::new(), kept })
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
+        if let (None, Some((experiment, run))) = (self.results.get(), &self.kept) {
+            let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
+            let session = {
+                // Opening a store may ask for threads to be there.
+                let _guard = runtime()?.enter();
+                lab::Session::open(experiment.clone(), setup).map_err(error)?
+            };
+            let read = || async move { lab::record_of(&session, run).await?.results(&session).await };
+            let results = wait(py, &CancellationToken::new(), read, |_| Ok(()))?;
+            // Another thread may have read the same meanwhile.
+            _ = self.results.set(results);
+        }
+        self.results.get().ok_or_else(|| PyRuntimeError::new_err("these results cannot be read any more"))
     }
 }
 
@@ -30,9 +70,9 @@ impl Results {
     /// Reads `results.json`.
     #[new]
     fn new(text: &str) -> PyResult<Self> {
-        let results = serde_json::from_str(text)
+        let results: lab::Results = serde_json::from_str(text)
             .map_err(|error| PyValueError::new_err(format!("these are no results: {error}")))?;
-        Ok(Self { results })
+        Ok(results.into())
     }
 
     /// Those of an experiment's last run in a store, or of this run.
@@ -40,12 +80,10 @@ impl Results {
     #[pyo3(signature = (name, store, base, run=None))]
     fn of(py: Python<'_>, name: &str, store: &str, base: PathBuf, run: Option<&str>) -> PyResult<Self> {
         let session = named(name, store, base)?;
-        let Some(run) = run else {
-            let latest = || async move { session.latest().await };
-            return wait(py, &CancellationToken::new(), latest, |_| Ok(())).map(Self::from);
-        };
         let runs = session.workspace().past_runs().map_err(error)?;
-        if !runs.iter().any(|past| past.run == run && past.experiment == name) {
+        if let Some(run) = run
+            && !runs.iter().any(|past| past.run == run && past.experiment == name)
+        {
             let known: Vec<&str> =
                 runs.iter().filter(|past| past.experiment == name).map(|past| past.run.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -54,40 +92,51 @@ impl Results {
                 session.workspace().run_folder(run).display()
             )));
         }
-        lab::Results::read(&session.workspace().run_folder(run)).map(Self::from).map_err(error)
+        Self::kept(py, session, run)
     }
 
     /// Everything, as in `results.json`.
-    fn text(&self) -> PyResult<String> {
-        json(&self.results)
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
+        json(self.all(py)?)
     }
 
     /// What the leaderboard says of them.
     fn board(&self) -> PyResult<String> {
-        json(&lab::Board::of(&self.results))
+        json(&self.board)
     }
 
     /// Two trials, metric by metric, with paired tests.
     fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<String> {
         check()?;
-        json(&py.detach(|| self.results.compare(first, second)).map_err(error)?)
+        let results = self.all(py)?;
+        json(&py.detach(|| results.compare(first, second)).map_err(error)?)
+    }
+
+    /// A judged metric beside labels that people gave, as JSON.
+    fn agreement(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<String> {
+        check()?;
+        let labels: Vec<lab::Label> = rows::typed(labels, "labels")?;
+        let results = self.all(py)?;
+        json(&py.detach(|| results.calibrate(metric, &labels)).map_err(error)?)
     }
 
     /// The report page.
     fn report(&self, py: Python<'_>) -> PyResult<String> {
         check()?;
-        page(py.detach(|| app::library::report(&self.results)))
+        let results = self.all(py)?;
+        page(py.detach(|| app::library::report(results)))
     }
 
     /// A page with nothing but the report's plot, and no question or passage in it.
     fn plot(&self, py: Python<'_>) -> PyResult<String> {
-        page(py.detach(|| app::library::plot(&self.results)))
+        let results = self.all(py)?;
+        page(py.detach(|| app::library::plot(results)))
     }
 
     /// What functions of the user's own failed at, as a text with their
     /// tracebacks for people; none where nothing did.
-    fn function_failures(&self) -> Option<String> {
-        app::library::function_failures(&self.results)
+    fn function_failures(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(app::library::function_failures(self.all(py)?))
     }
 }
 
