@@ -14,7 +14,7 @@ use crate::{
     engine::Outcome,
     layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
-    results::{Answering, Results},
+    results::{Answering, MetricComparison, Results},
     spec::Experiment,
     trial::Trial,
 };
@@ -184,6 +184,14 @@ impl RunRecord {
             return Err(refuse("another version of reverie wrote it in another format"));
         }
         Ok(frozen)
+    }
+
+    /// Compares two trials, as [`Results::compare`] does.
+    ///
+    /// # Errors
+    /// If there is no such trial.
+    pub fn compare(&self, first: &str, second: &str) -> Result<Vec<MetricComparison>, Error> {
+        self.summary.scores.compare(first, second)
     }
 
     /// The golden questions that were asked.

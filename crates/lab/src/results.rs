@@ -35,6 +35,7 @@ use winner::{SEED, choose};
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;
+pub(crate) use comparison::ScoreTable;
 pub use functions::FunctionFailure;
 
 /// A metric as the leaderboard shows it.

@@ -167,7 +167,7 @@ fn said(row: Map<String, Value>) -> Value {
     without_nothing(row.into())
 }
 
-fn without_nothing(value: Value) -> Value {
+pub(crate) fn without_nothing(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let fields = fields.into_iter().filter(|(_, value)| !value.is_null());

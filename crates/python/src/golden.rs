@@ -2,7 +2,7 @@
 //! written, and generated from documents.
 
 use crate::{
-    experiment::{budget, error, json, wait},
+    experiment::{budget, error, json, wait, without_nothing},
     remote::runtime,
     rows, settings,
     stages::held_documents,
@@ -11,7 +11,9 @@ use crate::{
 use app::library::of_tables;
 use eval::{
     Dataset, GenerateEstimate, GenerateProgress, Question, Rejection,
-    dataset::{Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, SplitError, read_questions},
+    dataset::{
+        Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, SplitError, read_questions,
+    },
 };
 use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
 use models::{Kind, ModelConfig};
@@ -99,12 +101,7 @@ impl Questions {
     /// The questions after a person's review, and the rejected ones as a JSON
     /// list. Questions are named by their ids; edits are `question` and
     /// `reference` by id.
-    fn reviewed(
-        &self,
-        accept: Vec<String>,
-        reject: Vec<String>,
-        edit: &Bound<'_, PyAny>,
-    ) -> PyResult<(Self, String)> {
+    fn reviewed(&self, accept: Vec<String>, reject: Vec<String>, edit: &Bound<'_, PyAny>) -> PyResult<(Self, String)> {
         let edits: BTreeMap<String, Edit> = settings::read("edit", settings::value_of(edit, "edit")?)?;
         let known: BTreeSet<&str> = self.dataset.questions.iter().map(|question| question.id.as_str()).collect();
         let (accepts, rejects): (BTreeSet<&str>, BTreeSet<&str>) =
@@ -284,7 +281,7 @@ pub(crate) fn session(
 ) -> PyResult<Session> {
     for name in chat_models.iter().filter(|name| !name.is_empty()) {
         if tables["models"][name].is_null() {
-            tables["models"][name] = value!(ModelConfig::here(Kind::Chat, name));
+            tables["models"][name] = without_nothing(value!(ModelConfig::here(Kind::Chat, name)));
         }
     }
     let setup = app::library::setup(None, budget_usd, Progress::default(), Stop::token(stop));
@@ -357,8 +354,7 @@ pub(crate) fn golden_generate(
         let opened = work.documents().await?;
         let documents = opened.as_documents();
         let passages = documents.passages().await?;
-        let on_progress =
-            |progress| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+        let on_progress = |progress| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
         let mut golden = lab::generate_golden(&work.session, &documents, &passages, &spec, on_progress).await?;
         // Questions that were paid for are given, divided or not.
         let split = test_share.map(|share| golden.generated.dataset.split(share, spec.options.seed));
@@ -366,7 +362,7 @@ pub(crate) fn golden_generate(
         Ok((golden, split.and_then(Result::err), opened.unread()))
     };
     let mut shown = None;
-    let tick = move |py: Python<'_>| {
+    let mut tick = move |py: Python<'_>| {
         let now = *latest.lock().unwrap_or_else(PoisonError::into_inner);
         if let (Some(on_progress), Some(now)) = (&on_progress, now.filter(|now| Some(*now) != shown)) {
             let GenerateProgress { accepted, size, attempted, attempts } = now;
@@ -374,9 +370,11 @@ pub(crate) fn golden_generate(
             on_progress.call1(py, (told.to_string(),))?;
             shown = Some(now);
         }
-        Ok(())
+        PyResult::Ok(())
     };
-    let (golden, not_split, unread) = wait(py, &Stop::token(stop), generate, tick)?;
+    let (golden, not_split, unread) = wait(py, &Stop::token(stop), generate, &mut tick)?;
+    // What came since the last tick.
+    tick(py)?;
     let rejected = golden.generated.rejected.iter().map(|rejection| {
         let Rejection { reason, kind, document, span, question } = rejection;
         value!({

@@ -19,14 +19,23 @@ use tokio_util::sync::CancellationToken;
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Results {
     board: lab::Board,
-    results: OnceLock<lab::Results>,
-    /// The experiment and the run that the rest is read from.
-    kept: Option<(lab::Experiment, String)>,
+    source: Source,
+}
+
+/// Where the rest is.
+enum Source {
+    Here(Box<lab::Results>),
+    /// In the run's folder, until it was read.
+    Kept {
+        experiment: Box<lab::Experiment>,
+        record: Box<lab::RunRecord>,
+        read: OnceLock<Box<lab::Results>>,
+    },
 }
 
 impl From<lab::Results> for Results {
     fn from(results: lab::Results) -> Self {
-        Self { board: lab::Board::of(&results), results: results.into(), kept: None }
+        Self { board: lab::Board::of(&results), source: Source::Here(Box::new(results)) }
     }
 }
 
@@ -34,7 +43,7 @@ impl Results {
     /// Those of a run that is kept: the last one of the session's experiment, or
     /// this one.
     pub(crate) fn kept(py: Python<'_>, session: lab::Session, run: Option<&str>) -> PyResult<Self> {
-        let experiment = lab::Experiment::clone(&session.experiment);
+        let experiment = Box::new(lab::Experiment::clone(&session.experiment));
         let run = run.map(str::to_owned);
         let open = || async move {
             match run {
@@ -42,26 +51,30 @@ impl Results {
                 None => lab::latest_record(&session).await,
             }
         };
-        let record = wait(py, &CancellationToken::new(), open, |_| Ok(()))?;
-        let kept = Some((experiment, record.id().to_owned()));
-        Ok(Self { board: record.board().clone(), results: OnceLock::new(), kept })
+        let record = Box::new(wait(py, &CancellationToken::new(), open, |_| Ok(()))?);
+        let board = record.board().clone();
+        Ok(Self { board, source: Source::Kept { experiment, record, read: OnceLock::new() } })
     }
 
     /// All of them.
     pub(crate) fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
-        if let (None, Some((experiment, run))) = (self.results.get(), &self.kept) {
-            let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
-            let session = {
-                // Opening a store may ask for threads to be there.
-                let _guard = runtime()?.enter();
-                lab::Session::open(experiment.clone(), setup).map_err(error)?
-            };
-            let read = || async move { lab::record_of(&session, run).await?.results(&session).await };
-            let results = wait(py, &CancellationToken::new(), read, |_| Ok(()))?;
-            // Another thread may have read the same meanwhile.
-            _ = self.results.set(results);
+        let (experiment, record, kept) = match &self.source {
+            Source::Here(results) => return Ok(results),
+            Source::Kept { experiment, record, read } => (experiment, record, read),
+        };
+        if let Some(results) = kept.get() {
+            return Ok(results);
         }
-        self.results.get().ok_or_else(|| PyRuntimeError::new_err("these results cannot be read any more"))
+        let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
+        let session = {
+            // Opening a store may ask for threads to be there.
+            let _guard = runtime()?.enter();
+            lab::Session::open(lab::Experiment::clone(experiment), setup).map_err(error)?
+        };
+        let read = || async move { record.results(&session).await };
+        let results = wait(py, &CancellationToken::new(), read, |_| Ok(()))?;
+        // Another thread may have read the same meanwhile.
+        Ok(kept.get_or_init(|| Box::new(results)))
     }
 }
 
@@ -108,8 +121,11 @@ impl Results {
     /// Two trials, metric by metric, with paired tests.
     fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<String> {
         check()?;
-        let results = self.all(py)?;
-        json(&py.detach(|| results.compare(first, second)).map_err(error)?)
+        let rows = py.detach(|| match &self.source {
+            Source::Here(results) => results.compare(first, second),
+            Source::Kept { record, .. } => record.compare(first, second),
+        });
+        json(&rows.map_err(error)?)
     }
 
     /// A judged metric beside labels that people gave, as JSON.

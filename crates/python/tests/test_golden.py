@@ -38,14 +38,15 @@ class Writer:
 
     def __call__(self, messages: list[dict[str, str]]) -> str:
         self.asked += 1
-        prompt = messages[-1]["content"]
-        if '"quote"' in json.dumps(messages) or '"quote"' in prompt:
+        # Functions are told in words what JSON is wanted.
+        wanted, prompt = messages[0]["content"], messages[-1]["content"]
+        if '"quote"' in wanted:
             passage = prompt.split("<passage>\n")[1].split("\n</passage>")[0]
             sentence = passage.split(". ")[1].strip() + "."
             words = sentence.rstrip(".").split()
             question = f"What follows {' '.join(words[:-3])}?"
             return json.dumps({"question": question, "answer": " ".join(words[-3:]), "quote": sentence})
-        if "verdict" in prompt:
+        if '"verdicts"' in wanted:
             return json.dumps({"verdicts": [{"number": 1, "reason": "it does", "verdict": "Yes"}]})
         return "unknown"
 

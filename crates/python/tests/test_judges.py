@@ -31,11 +31,11 @@ def there(tmp_path, monkeypatch):
 
 def honest(messages: list[dict[str, str]]) -> str:
     """A judge that takes the statements of an answer as they are, and calls supported what stands in the prompt twice."""
-    prompt = messages[-1]["content"]
-    if "verdict" not in prompt:
-        return json.dumps({"statements": ["It was built in 1700."]})
-    items = re.findall(r"<(?:statement|passage|answer)>\n(.*?)\n</", prompt, re.S)
-    shared = prompt.split("<statements>")[0].split("<passages>")[0].split("<answers>")[0]
+    wanted, prompt = messages[0]["content"], messages[-1]["content"]
+    if '"verdicts"' not in wanted:
+        return json.dumps({"statements": ["The mill was built in 1700."]})
+    shared, _, listed = prompt.partition("</context>") if "</context>" in prompt else prompt.rpartition("s>\n<")
+    items = re.findall(r'<\w+ number="\d+">\n(.*?)\n</', listed, re.S) or [listed]
     verdicts = []
     for number, item in enumerate(items, 1):
         words = set(re.findall(r"\w{4,}|\d+", item.lower()))
