@@ -35,12 +35,26 @@ async fn ran(session: &Session, prepared: &Prepared) -> Result<Results, Error> {
 /// # Errors
 /// If there can be no experiment of this name, or the store cannot be opened.
 pub fn of_name(name: &str, store: &str, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
-    let told = |errors: Vec<lab::SpecError>| Error::Refused(errors.into_iter().map(|error| error.message).collect());
-    let tables = serde_json::json!({
-        "name": name, "store": store, "corpus": { "source": "." },
+    of_tables(&serde_json::json!({ "name": name, "store": store }), base, setup)
+}
+
+/// A session for work that needs no trials, such as writing questions or trying
+/// a judge: of an experiment that has these tables, and otherwise only what
+/// every experiment must have.
+///
+/// # Errors
+/// [`Error::Refused`] with all mistakes, each with its key, or if the store
+/// cannot be opened.
+pub fn of_tables(tables: &serde_json::Value, base: PathBuf, setup: lab::Setup) -> Result<Session, Error> {
+    let mut all = serde_json::json!({
+        "name": "program", "corpus": { "source": "." },
         "space": { "chunker": "sentence", "retriever": "bm25" },
     });
-    let text = lab::Experiment::toml(&tables.to_string()).map_err(|reason| Error::Refused(vec![reason]))?;
+    for (name, table) in tables.as_object().into_iter().flatten().filter(|(_, table)| !table.is_null()) {
+        all[name] = table.clone();
+    }
+    let text = lab::Experiment::toml(&all.to_string()).map_err(|reason| Error::Refused(vec![reason]))?;
+    let told = |errors: Vec<lab::SpecError>| Error::Refused(errors.iter().map(lab::SpecError::with_key).collect());
     Session::open(lab::Experiment::parse(&text, base).map_err(told)?, setup)
 }
 

@@ -83,6 +83,30 @@ pub struct Question {
     pub review: Option<Review>,
 }
 
+impl Question {
+    /// A person takes it as it stands.
+    pub fn accept(&mut self) {
+        self.review = Some(Review::Accepted);
+    }
+
+    /// A person changes its words; what is blank stays as it was. The id stays:
+    /// it is still the same question.
+    pub fn edit(&mut self, question: &str, reference: &str) {
+        if !question.trim().is_empty() {
+            question.trim().clone_into(&mut self.question);
+        }
+        if !reference.trim().is_empty() {
+            self.reference = Some(reference.trim().to_owned());
+        }
+        self.review = Some(Review::Edited);
+    }
+
+    /// The record of a person's rejection, for the file of rejected questions.
+    pub fn rejection(&self) -> serde_json::Value {
+        serde_json::json!({ "reason": "review", "question": self.question, "removed": self })
+    }
+}
+
 impl Default for Question {
     fn default() -> Self {
         Self {

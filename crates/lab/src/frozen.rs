@@ -14,7 +14,7 @@ use crate::{
     engine::Outcome,
     layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
-    results::{Answering, Results},
+    results::{Answering, MetricComparison, Results},
     spec::Experiment,
     trial::Trial,
 };
@@ -186,6 +186,14 @@ impl RunRecord {
         Ok(frozen)
     }
 
+    /// Compares two trials, as [`Results::compare`] does.
+    ///
+    /// # Errors
+    /// If there is no such trial.
+    pub fn compare(&self, first: &str, second: &str) -> Result<Vec<MetricComparison>, Error> {
+        self.summary.scores.compare(first, second)
+    }
+
     /// The golden questions that were asked.
     pub fn questions(&self) -> &[Question] {
         &self.summary.questions
@@ -229,12 +237,20 @@ pub(crate) fn title(run: &str, time_ms: i64) -> String {
 /// # Errors
 /// If there is none, or it cannot be read.
 pub async fn latest_record(session: &Session) -> Result<RunRecord, Error> {
+    let run = session.workspace().latest_run(&session.experiment.name).await?;
+    record_of(session, &run).await
+}
+
+/// A finished run whose folder is on this machine.
+///
+/// # Errors
+/// If it is not what was written, or cannot be read.
+pub async fn record_of(session: &Session, run: &str) -> Result<RunRecord, Error> {
     let workspace = session.workspace();
-    let run = workspace.latest_run(&session.experiment.name).await?;
-    let folder = workspace.run_folder(&run);
+    let folder = workspace.run_folder(run);
     let summary = match Summary::kept(&folder) {
         Some(kept) => kept,
-        None => Summary::of(&workspace.results(&run).await?, summary::results_bytes(&folder)),
+        None => Summary::of(&workspace.results(run).await?, summary::results_bytes(&folder)),
     };
     Ok(RunRecord { summary, frozen: Frozen::read(&folder)? })
 }

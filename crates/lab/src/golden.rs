@@ -8,24 +8,107 @@
 //! can see what was thrown away.
 
 use crate::{
-    Error, LoadedCorpus, Session,
+    Error, LoadedCorpus, Session, budget,
     files::{write_new, write_whole},
     session::used_models::ready,
     spec::GenerateSpec,
     task::now_ms,
 };
 use eval::{
-    GenerateOptions, GenerateProgress, Generated, Kind, Persona,
-    dataset::{Columns, Format},
+    Dataset, GenerateOptions, GenerateProgress, Generated, Kind, Persona,
+    dataset::{ChangedQuestion, Columns, DatasetDifference, Format, Unanchored},
 };
 use models::Identity;
-use rag::Chunk;
+use rag::{Chunk, Context, Document, chunk::ChunkerConfig};
 use serde::{Deserialize, Serialize};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
 };
 use store::{Key, KeyBuilder};
+
+/// Passages for questions, in tokens: long enough for a thought, short enough
+/// for a small model. They do not depend on the chunkers that are compared.
+const PASSAGE_TOKENS: u32 = 256;
+
+/// The documents that questions are about.
+pub enum Documents<'a> {
+    /// Those of an experiment's corpus.
+    Corpus(&'a LoadedCorpus),
+    /// Those that a program holds.
+    Held(&'a [Document]),
+}
+
+impl Documents<'_> {
+    async fn visit(&self, mut each: impl FnMut(&Document)) -> Result<(), Error> {
+        match self {
+            Self::Corpus(corpus) => corpus.visit(each).await,
+            Self::Held(documents) => {
+                documents.iter().for_each(&mut each);
+                Ok(())
+            }
+        }
+    }
+
+    /// Passages that questions can be made of.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn passages(&self) -> Result<Vec<Chunk>, Error> {
+        let config = serde_json::json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
+        let chunker =
+            serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(&Context::default())?;
+        let mut chunks = Vec::new();
+        let mut failed = None;
+        self.visit(|document| match chunker.chunk_now(document) {
+            Ok(more) => chunks.extend(more),
+            Err(error) => failed = Some(error),
+        })
+        .await?;
+        failed.map_or(Ok(chunks), |error| Err(error.into()))
+    }
+
+    /// Finds a dataset's evidence in the documents as they are now. Evidence
+    /// that is not found keeps the place that it had: that is all that is known
+    /// of it.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn anchor(&self, dataset: &mut Dataset) -> Result<Anchored, Error> {
+        let before = dataset.clone();
+        let mut anchoring = dataset.anchoring();
+        self.visit(|document| anchoring.visit(&document.path, &document.text)).await?;
+        let lost = anchoring.finish();
+        for (now, before) in dataset.questions.iter_mut().zip(&before.questions) {
+            for (now, before) in now.evidence.iter_mut().zip(&before.evidence) {
+                if now.span.is_none() {
+                    now.clone_from(before);
+                }
+            }
+        }
+        let evidence = dataset.questions.iter().map(|question| question.evidence.len()).sum();
+        Ok(Anchored { lost, evidence, difference: DatasetDifference::between(&before, dataset) })
+    }
+}
+
+/// What became of a dataset's evidence.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Anchored {
+    /// What was not found.
+    pub lost: Vec<Unanchored>,
+    /// All pieces of evidence.
+    pub evidence: usize,
+    /// What changed in the dataset.
+    pub difference: DatasetDifference,
+}
+
+impl Anchored {
+    /// Questions of which all evidence was found, some of it at a new place.
+    pub fn moved(&self) -> usize {
+        let placed = |question: &&ChangedQuestion| question.after.evidence.iter().all(|item| item.span.is_some());
+        self.difference.changed.iter().filter(placed).count()
+    }
+}
 
 /// Where a dataset came from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,24 +208,32 @@ fn rejected_by_a_person(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(text.lines().filter(is_kept).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes())
 }
 
-/// Generates golden questions from a corpus' passages.
+/// Generates golden questions from the passages of documents.
 ///
 /// # Errors
-/// The model is not there or cannot be used, or it wrote no usable
-/// question. What it answered is kept in the journal.
+/// The model is not there or cannot be used, the budget does not know its
+/// price, or it wrote no usable question. What it answered is kept in the
+/// journal.
 pub async fn generate_golden(
     session: &Session,
-    corpus: &LoadedCorpus,
+    documents: &Documents<'_>,
     passages: &[Chunk],
     spec: &GenerateSpec,
     on_progress: impl FnMut(GenerateProgress),
 ) -> Result<Golden, Error> {
+    let used = BTreeSet::from([spec.model.clone()]);
+    let mistakes = budget::unpriced(&session.budget().caps(), &session.experiment.models, &used);
+    if !mistakes.is_empty() {
+        return Err(Error::Refused(mistakes));
+    }
     ready(session, &session.experiment, &spec.model).await?;
-    let chat = corpus.execution.models().chat(&spec.model)?;
+    let chat = session.models().chat(&spec.model)?;
     let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
     let generated = eval::generate(&options, passages, &chat, on_progress).await?;
-    for (reason, count) in generated.counts() {
-        corpus.execution.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
+    if let Documents::Corpus(corpus) = documents {
+        for (reason, count) in generated.counts() {
+            corpus.execution.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
+        }
     }
     if generated.dataset.questions.is_empty() {
         let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name}: {n}")).collect();
@@ -158,7 +249,7 @@ pub async fn generate_golden(
         });
     }
     let mut digest = KeyBuilder::new("corpus");
-    corpus
+    documents
         .visit(|document| {
             let builder = std::mem::replace(&mut digest, KeyBuilder::new(""));
             digest = builder.field("path", &document.path).key("text", &Key::of_bytes(document.text.as_bytes()));

@@ -40,18 +40,21 @@ pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use files::{write_new, write_whole};
-pub use frozen::{Frozen, FrozenDocument, RunRecord, changed_since, latest_record, utc};
-pub use golden::{Golden, Manifest, generate_golden};
+pub use frozen::{Frozen, FrozenDocument, RunRecord, changed_since, latest_record, record_of, utc};
+pub use golden::{Anchored, Documents, Golden, Manifest, generate_golden};
 pub use noise::{NoiseDesign, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
 pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
 pub use prepare::{LoadedCorpus, Prepared, corpus::load_corpus};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};
-pub use qualification::{JudgeResult, QualificationRecord, judges, qualify, qualify_cost};
-pub use query::{Answered, RunPipeline};
+pub use qualification::{
+    JudgeResult, QualificationRecord, judges, planted_cases, planted_wanted, qualify, qualify_cost,
+};
+pub use query::{Answered, OnEvent, RunPipeline};
 pub use rag::{Axis, PipelineConfig};
 pub use results::{
-    Answering, Difference, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
+    Answering, Difference, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult,
+    Winner,
 };
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};

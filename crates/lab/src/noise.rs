@@ -8,7 +8,7 @@
 //! so a second look pays nothing.
 
 use crate::{
-    Error, Session,
+    Error, Session, budget,
     estimate::{CostEstimate, of_item, score_of},
     frozen::{experiment_of, latest_record},
     results::Results,
@@ -24,6 +24,7 @@ use eval::{
 use futures::{StreamExt, TryStreamExt, stream};
 use rag::{Passage, PipelineConfig, generate::GeneratorConfig};
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 const SEED: u64 = 0x5EED;
 
@@ -36,6 +37,21 @@ pub struct NoiseDesign {
     pub answers: usize,
     /// Scores of each answer.
     pub judgements: usize,
+}
+
+impl NoiseDesign {
+    /// What cannot be.
+    ///
+    /// # Errors
+    /// The mistake, and what is needed.
+    pub fn check(&self) -> Result<(), String> {
+        match *self {
+            Self { questions: 0 | 1, .. } | Self { answers: 0, .. } | Self { judgements: 0, .. } => {
+                Err("at least 2 questions, 1 answer and 1 judgement are needed".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A metric's noise, and the standard errors that more effort would give.
@@ -146,7 +162,13 @@ async fn ask<'a>(
     let Some(generator) = &found.trial.pipeline.generator else {
         return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
     };
-    for model in generator.model().into_iter().chain(evaluate.judges.iter().map(String::as_str)) {
+    let used: BTreeSet<String> =
+        generator.model().into_iter().map(str::to_owned).chain(evaluate.judges.iter().cloned()).collect();
+    let mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used);
+    if !mistakes.is_empty() {
+        return Err(Error::Refused(mistakes));
+    }
+    for model in &used {
         ready(session, experiment, model).await?;
     }
     let mut order: Vec<usize> =

@@ -6,7 +6,7 @@
 //! metric takes, with the threshold that the metric uses.
 
 use crate::{
-    Error, Session,
+    Error, Session, budget,
     estimate::{CostEstimate, verdict},
     files::write_whole,
     layout,
@@ -14,12 +14,18 @@ use crate::{
     task::now_ms,
 };
 use eval::{
-    MetricConfig,
+    MetricConfig, Question,
     qualify::{self, Case, Qualification},
 };
 use models::Identity;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use store::KeyBuilder;
+
+/// Cases of each kind that are planted where nobody says how many: enough for an
+/// interval of about a tenth on each side.
+const PLANTED: usize = 60;
+const SEED: u64 = 0x5EED;
 
 /// Thresholds closer than this give the same verdicts, with few exceptions.
 const NEAR: f64 = 0.02;
@@ -86,6 +92,18 @@ fn threshold(metric: &MetricConfig) -> Option<f64> {
     serde_json::to_value(metric).ok()?.get(metric.name())?.get("threshold")?.as_f64()
 }
 
+/// How many cases of each kind are planted: as many as asked for, else enough
+/// where there are no labelled ones.
+pub fn planted_wanted(asked: Option<usize>, labelled: &[Case]) -> usize {
+    asked.unwrap_or(if labelled.is_empty() { PLANTED } else { 0 })
+}
+
+/// Cases planted from golden questions ([`qualify::planted`]), the same for
+/// equal questions.
+pub fn planted_cases(questions: &[Question], n: usize) -> Vec<Case> {
+    qualify::planted(questions, n, SEED)
+}
+
 /// What trying judges on labelled cases should cost. Calls that are in the
 /// journal already are not subtracted.
 ///
@@ -106,8 +124,14 @@ pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Res
 /// Tries a judge on labelled cases and keeps how it did.
 ///
 /// # Errors
-/// The model is not there or failed, or the record cannot be written.
+/// The model is not there or failed, the budget does not know its price, or the
+/// record cannot be written.
 pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
+    let used = BTreeSet::from([judge.to_owned()]);
+    let mistakes = budget::unpriced(&session.budget().caps(), &session.experiment.models, &used);
+    if !mistakes.is_empty() {
+        return Err(Error::Refused(mistakes));
+    }
     ready(session, &session.experiment, judge).await?;
     let chat = session.models().chat(judge)?;
     let kinds = qualify::qualify(&chat, cases)

@@ -10,7 +10,6 @@ use crate::{
     trial::Trial,
 };
 use futures::StreamExt;
-use models::Piece;
 use rag::{Answer, Passage, Pipeline, load::Source, pipeline::Event};
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
@@ -32,6 +31,10 @@ pub struct Answered {
     /// The answer, if the trial has a generator.
     pub answer: Option<Answer>,
 }
+
+/// Is told what happens while a question is answered. Called by whichever thread
+/// works, so it must be quick.
+pub type OnEvent<'a> = &'a (dyn Fn(&Event) + Send + Sync);
 
 /// A trial of a finished run that can be asked. It has the settings that it had
 /// in the run, and searches the documents that were read then.
@@ -114,30 +117,22 @@ impl RunPipeline {
         self.query_watched(question, None).await
     }
 
-    /// [`RunPipeline::query`], which also passes on pieces of the answer's text
-    /// while it is written. Together, the pieces since the last
-    /// [`Piece::Restart`] are the whole text. Watching does not change the
-    /// answer.
+    /// [`RunPipeline::query`], which also passes on what happens on the way: the
+    /// passages that were found, and pieces of the answer's text while it is
+    /// written. Watching does not change the answer. Dropping the future ends
+    /// the work.
     ///
     /// # Errors
     /// As [`RunPipeline::query`].
-    pub async fn query_watched(
-        &self,
-        question: &str,
-        on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
-    ) -> Result<Answered, Error> {
+    pub async fn query_watched(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
         let caller = Some(self.trial.id.as_str().into());
-        rag::python::on_behalf_of(caller, self.answered(question, on_piece)).await
+        rag::python::on_behalf_of(caller, self.answered(question, on_event)).await
     }
 
-    async fn answered(
-        &self,
-        question: &str,
-        on_piece: Option<&(dyn Fn(Piece) + Send + Sync)>,
-    ) -> Result<Answered, Error> {
+    async fn answered(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
         let pipeline = self.pipeline.get_or_try_init(|| self.stages()).await?;
-        let (passages, answer) = match on_piece {
-            Some(on_piece) => watched(pipeline, question, on_piece).await?,
+        let (passages, answer) = match on_event {
+            Some(on_event) => watched(pipeline, question, on_event).await?,
             None => pipeline.answer_whole(question, &[]).await?,
         };
         Ok(Answered {
@@ -189,18 +184,20 @@ fn check_models(
     Ok(notes)
 }
 
-/// What is found and answered, with the answer's text in pieces as it is written.
+/// What is found and answered, and told on the way.
 async fn watched(
     pipeline: &Pipeline,
     question: &str,
-    on_piece: &(dyn Fn(Piece) + Send + Sync),
+    on_event: OnEvent<'_>,
 ) -> Result<(Vec<Passage>, Option<Answer>), Error> {
     let (mut passages, mut answer) = (Vec::new(), None);
     let mut events = pin!(pipeline.answer(question, &[]));
     while let Some(event) = events.next().await {
-        match event? {
+        let event = event?;
+        on_event(&event);
+        match event {
             Event::Found(found) => passages = found,
-            Event::Piece(piece) => on_piece(piece),
+            Event::Piece(_) => {}
             Event::Answered(whole) => answer = Some(whole),
         }
     }

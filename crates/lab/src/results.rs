@@ -36,6 +36,7 @@ use winner::{SEED, choose};
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;
+pub(crate) use comparison::ScoreTable;
 pub use difference::Difference;
 pub use functions::FunctionFailure;
 

@@ -210,7 +210,8 @@ impl Scoring {
         let journal = Arc::new(Journal::open(store.join(Journal::FILE))?);
         let client = Client::new(Some(journal.clone()))
             .with_budget(budget.clone())
-            .with_cancellation(setup.control.cancel.clone());
+            .with_cancellation(setup.control.cancel.clone())
+            .with_listener(setup.control.listener.clone());
         let models = Models::new(spec.models.clone(), context, client);
         let in_turn = models.in_turn(Turn::default());
         let context = in_turn.metric_context(&spec.evaluate);

@@ -124,7 +124,8 @@ impl Session {
     pub(crate) fn models_of(&self, experiment: &Experiment) -> Models {
         let client = Client::sharing(self.workspace.journal().clone())
             .with_budget(self.budget.clone())
-            .with_cancellation(self.setup.control.cancel.clone());
+            .with_cancellation(self.setup.control.cancel.clone())
+            .with_listener(self.setup.control.listener.clone());
         let client = match &self.setup.cluster.lessor {
             Some(lessor) => client.with_lessor(lessor.clone()),
             None => client,

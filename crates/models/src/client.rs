@@ -23,7 +23,9 @@ pub use handle::{Embedder, Reranker};
 pub use lease::{LeaseRequest, Lessor};
 pub use meter::{Meter, Spending};
 
-use crate::{ChatModel, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits};
+use crate::{
+    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits,
+};
 use answer_stream::View;
 use budget::Estimate;
 use executor::{
@@ -60,7 +62,22 @@ pub struct Client {
     call: Call,
     retry: RetryPolicy,
     lessor: Option<Arc<dyn Lessor>>,
+    listener: Option<Listener>,
 }
+
+/// What a chat model was asked, and what became of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange<'a> {
+    /// The model.
+    pub model: &'a Identity,
+    /// The request, in full.
+    pub request: &'a ChatRequest,
+    /// The answer, or why there is none.
+    pub outcome: &'a Result<ChatResponse, Error>,
+}
+
+/// Is told of exchanges with chat models, from whichever thread made the call.
+pub type Listener = Arc<dyn Fn(&Exchange<'_>) + Send + Sync>;
 
 /// What clones of a client share.
 struct Inner {
@@ -97,6 +114,7 @@ impl Client {
             call: Call::default(),
             retry: RetryPolicy::default(),
             lessor: None,
+            listener: None,
         }
     }
 
@@ -111,6 +129,13 @@ impl Client {
     #[must_use]
     pub fn with_budget(self, budget: Budget) -> Self {
         Self { budget, ..self }
+    }
+
+    /// This client, with chat calls that are told to a listener when they have
+    /// ended, also those that the journal answers.
+    #[must_use]
+    pub fn with_listener(self, listener: Option<Listener>) -> Self {
+        Self { listener, ..self }
     }
 
     /// This client, with calls that end with [`Error::Cancelled`] as soon as

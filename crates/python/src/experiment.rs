@@ -2,7 +2,7 @@
 //! package's `experiment.py` makes tables and pages of it.
 
 use crate::{
-    mistakes,
+    events::Events,
     remote::{PythonCluster, runtime},
     results::Results,
     rows, settings,
@@ -56,9 +56,13 @@ pub(crate) fn json(value: &impl serde::Serialize) -> PyResult<String> {
     serde_json::to_string(value).map_err(|error| PyRuntimeError::new_err(error.to_string()))
 }
 
+/// Added to the message about a list where one value belongs.
+const SWEEP: &str = "; a setting has one value: to compare several, list the component once for each";
+
 /// All mistakes of settings that were a dictionary, with its keys.
-pub(crate) fn told(text: &str, errors: &[lab::SpecError]) -> Vec<String> {
-    errors.iter().map(|error| mistakes::named(text, error.line, error.column, &error.message)).collect()
+pub(crate) fn told(errors: &[lab::SpecError]) -> Vec<String> {
+    let sweep = |error: &lab::SpecError| if error.message.contains("invalid type: list") { SWEEP } else { "" };
+    errors.iter().map(|error| error.with_key() + sweep(error)).collect()
 }
 
 /// What a run may cost, if that is an amount of money.
@@ -163,7 +167,7 @@ fn said(row: Map<String, Value>) -> Value {
     without_nothing(row.into())
 }
 
-fn without_nothing(value: Value) -> Value {
+pub(crate) fn without_nothing(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
             let fields = fields.into_iter().filter(|(_, value)| !value.is_null());
@@ -195,7 +199,7 @@ impl Experiment {
             Err(_) => {
                 let tables = tables(experiment)?.to_string();
                 let text = lab::Experiment::toml(&tables).map_err(PyValueError::new_err)?;
-                lab::Experiment::parse(&text, base).map_err(|errors| told(&text, &errors))
+                lab::Experiment::parse(&text, base).map_err(|errors| told(&errors))
             }
         };
         let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;
@@ -276,9 +280,31 @@ impl Experiment {
         results.map(Results::from).map_err(error)
     }
 
+    /// Where the noise of a metric of a trial of the last run comes from, as JSON.
+    #[pyo3(signature = (trial, metric, questions, answers, judgements, budget_usd=None, stop=None))]
+    #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
+    fn noise(
+        &self,
+        py: Python<'_>,
+        trial: String,
+        metric: String,
+        questions: usize,
+        answers: usize,
+        judgements: usize,
+        budget_usd: Option<f64>,
+        stop: Option<&Stop>,
+    ) -> PyResult<String> {
+        let design = lab::NoiseDesign { questions, answers, judgements };
+        design.check().map_err(PyValueError::new_err)?;
+        let cancel = Stop::token(stop);
+        let session = self.session(None, budget(budget_usd)?, Progress::default(), &cancel)?;
+        let work = || async move { lab::noise(&session, &trial, &metric, design).await };
+        json(&wait(py, &cancel, work, |_| Ok(()))?)
+    }
+
     /// The results of the last finished run.
     fn results(&self, py: Python<'_>) -> PyResult<Results> {
-        self.latest(py).map(Results::from)
+        Results::kept(py, self.session(None, None, Progress::default(), &CancellationToken::new())?, None)
     }
 
     /// The report page of the last finished run.
@@ -358,7 +384,13 @@ impl Pipeline {
         json(&wait(py, &CancellationToken::new(), answer, |_| Ok(()))?)
     }
 
-    /// The same, at once: `done` is called from another thread with the answer
+    /// What happens while a question is answered. The work begins now, and ends
+    /// when the events are dropped or closed.
+    fn stream(&self, question: String) -> PyResult<Events> {
+        Events::begin(self.opened.clone(), question)
+    }
+
+    /// The same as `query`, at once: `done` is called from another thread with the answer
     /// or with the reason why there is none.
     fn aquery(&self, question: String, done: Py<PyAny>) -> PyResult<()> {
         let opened = self.opened.clone();

@@ -2,25 +2,28 @@
 //!
 //! - [`scheduler`]: which task is next, and what an attempt's end means for it.
 //! - [`aimd`]: how many attempts may run, by Phoenix's rule.
+//! - [`adaptive`]: the same, as the limiter of the crate `executor` learns it.
 //! - `run` (feature `python`): the scheduler as Python sees it, with outputs,
 //!   inputs and the concurrency controller.
 //! - `attempt` (feature `python`): one attempt at a task, as an awaitable.
-//! - `windows` (feature `python`): `aimd` as Python sees it.
+//! - `windows`, `learned` (feature `python`): `aimd` and `adaptive` as Python sees them.
 //! - `remote`, `limits` (feature `python`): the engine of a Ray cluster.
 //! - `process` (feature `python`): what the package knows of its own process.
 //! - `arrow` (feature `python`): batches as other programs make them.
 //! - `experiment`, `results`, `stages`, `index`, `corpus` (feature `python`): experiments, pipelines, what a run found, and
 //!   stages for Python programs.
+//! - `events` (feature `python`): an answer while it is written.
+//! - `golden`, `judging` (feature `python`): golden questions; what judges are asked, and whether they can tell right
+//!   from wrong.
 //! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
 //!   nobody waits for.
-//! - `settings` (feature `python`): dictionaries and objects of classes as settings; [`mistakes`]: error messages
-//!   about them.
+//! - `settings` (feature `python`): dictionaries and objects of classes as settings.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop calls
 //! their code, which holds no thread and never waits.
 
+pub mod adaptive;
 pub mod aimd;
-pub mod mistakes;
 pub mod scheduler;
 
 #[cfg(feature = "python")]
@@ -30,9 +33,17 @@ mod attempt;
 #[cfg(feature = "python")]
 mod corpus;
 #[cfg(feature = "python")]
+mod events;
+#[cfg(feature = "python")]
 mod experiment;
 #[cfg(feature = "python")]
+mod golden;
+#[cfg(feature = "python")]
 mod index;
+#[cfg(feature = "python")]
+mod judging;
+#[cfg(feature = "python")]
+mod learned;
 #[cfg(feature = "python")]
 mod limits;
 #[cfg(feature = "python")]
@@ -71,8 +82,12 @@ mod _core {
     use crate::{
         attempt::Attempt,
         corpus::{Block, Corpus, axes, rejection, store_variables},
+        events::Events,
         experiment::{Experiment, Pipeline},
+        golden::{Questions, golden_estimate, golden_generate},
         index::Index,
+        judging::{judge, qualify},
+        learned::Adaptive,
         limits::Limits,
         remote::{Done, RayWorker, home, main},
         results::{Results, runs},

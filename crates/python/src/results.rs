@@ -5,23 +5,76 @@ use crate::{
     experiment::{error, json, wait},
     process::check,
     remote::runtime,
+    rows,
 };
 use pyo3::{
     exceptions::{PyLookupError, PyRuntimeError, PyValueError},
     prelude::*,
 };
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::OnceLock};
 use tokio_util::sync::CancellationToken;
 
-/// The results of a run.
+/// The results of a run. What its leaderboard says is there at once; the rest,
+/// which holds every passage, is read when somebody asks for it.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Results {
-    results: lab::Results,
+    board: lab::Board,
+    source: Source,
+}
+
+/// Where the rest is.
+enum Source {
+    Here(Box<lab::Results>),
+    /// In the run's folder, until it was read.
+    Kept {
+        experiment: Box<lab::Experiment>,
+        record: Box<lab::RunRecord>,
+        read: OnceLock<Box<lab::Results>>,
+    },
 }
 
 impl From<lab::Results> for Results {
     fn from(results: lab::Results) -> Self {
-        Self { results }
+        Self { board: lab::Board::of(&results), source: Source::Here(Box::new(results)) }
+    }
+}
+
+impl Results {
+    /// Those of a run that is kept: the last one of the session's experiment, or
+    /// this one.
+    pub(crate) fn kept(py: Python<'_>, session: lab::Session, run: Option<&str>) -> PyResult<Self> {
+        let experiment = Box::new(lab::Experiment::clone(&session.experiment));
+        let run = run.map(str::to_owned);
+        let open = || async move {
+            match run {
+                Some(run) => lab::record_of(&session, &run).await,
+                None => lab::latest_record(&session).await,
+            }
+        };
+        let record = Box::new(wait(py, &CancellationToken::new(), open, |_| Ok(()))?);
+        let board = record.board().clone();
+        Ok(Self { board, source: Source::Kept { experiment, record, read: OnceLock::new() } })
+    }
+
+    /// All of them.
+    pub(crate) fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
+        let (experiment, record, kept) = match &self.source {
+            Source::Here(results) => return Ok(results),
+            Source::Kept { experiment, record, read } => (experiment, record, read),
+        };
+        if let Some(results) = kept.get() {
+            return Ok(results);
+        }
+        let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
+        let session = {
+            // Opening a store may ask for threads to be there.
+            let _guard = runtime()?.enter();
+            lab::Session::open(lab::Experiment::clone(experiment), setup).map_err(error)?
+        };
+        let read = || async move { record.results(&session).await };
+        let results = wait(py, &CancellationToken::new(), read, |_| Ok(()))?;
+        // Another thread may have read the same meanwhile.
+        Ok(kept.get_or_init(|| Box::new(results)))
     }
 }
 
@@ -30,9 +83,9 @@ impl Results {
     /// Reads `results.json`.
     #[new]
     fn new(text: &str) -> PyResult<Self> {
-        let results = serde_json::from_str(text)
+        let results: lab::Results = serde_json::from_str(text)
             .map_err(|error| PyValueError::new_err(format!("these are no results: {error}")))?;
-        Ok(Self { results })
+        Ok(results.into())
     }
 
     /// Those of an experiment's last run in a store, or of this run.
@@ -40,12 +93,10 @@ impl Results {
     #[pyo3(signature = (name, store, base, run=None))]
     fn of(py: Python<'_>, name: &str, store: &str, base: PathBuf, run: Option<&str>) -> PyResult<Self> {
         let session = named(name, store, base)?;
-        let Some(run) = run else {
-            let latest = || async move { session.latest().await };
-            return wait(py, &CancellationToken::new(), latest, |_| Ok(())).map(Self::from);
-        };
         let runs = session.workspace().past_runs().map_err(error)?;
-        if !runs.iter().any(|past| past.run == run && past.experiment == name) {
+        if let Some(run) = run
+            && !runs.iter().any(|past| past.run == run && past.experiment == name)
+        {
             let known: Vec<&str> =
                 runs.iter().filter(|past| past.experiment == name).map(|past| past.run.as_str()).collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
@@ -54,29 +105,42 @@ impl Results {
                 session.workspace().run_folder(run).display()
             )));
         }
-        lab::Results::read(&session.workspace().run_folder(run)).map(Self::from).map_err(error)
+        Self::kept(py, session, run)
     }
 
     /// Everything, as in `results.json`.
-    fn text(&self) -> PyResult<String> {
-        json(&self.results)
+    fn text(&self, py: Python<'_>) -> PyResult<String> {
+        json(self.all(py)?)
     }
 
     /// What the leaderboard says of them.
     fn board(&self) -> PyResult<String> {
-        json(&lab::Board::of(&self.results))
+        json(&self.board)
     }
 
     /// Two trials, metric by metric, with paired tests.
     fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<String> {
         check()?;
-        json(&py.detach(|| self.results.compare(first, second)).map_err(error)?)
+        let rows = py.detach(|| match &self.source {
+            Source::Here(results) => results.compare(first, second),
+            Source::Kept { record, .. } => record.compare(first, second),
+        });
+        json(&rows.map_err(error)?)
+    }
+
+    /// A judged metric beside labels that people gave, as JSON.
+    fn agreement(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<String> {
+        check()?;
+        let labels: Vec<lab::Label> = rows::typed(labels, "labels")?;
+        let results = self.all(py)?;
+        json(&py.detach(|| results.calibrate(metric, &labels)).map_err(error)?)
     }
 
     /// The report page.
     fn report(&self, py: Python<'_>) -> PyResult<String> {
         check()?;
-        page(py.detach(|| app::library::report(&self.results)))
+        let results = self.all(py)?;
+        page(py.detach(|| app::library::report(results)))
     }
 
     /// Writes the report page, and the folder of its parts if it is not to be one file.
@@ -88,13 +152,14 @@ impl Results {
 
     /// A page with nothing but the report's plot, and no question or passage in it.
     fn plot(&self, py: Python<'_>) -> PyResult<String> {
-        page(py.detach(|| app::library::plot(&self.results)))
+        let results = self.all(py)?;
+        page(py.detach(|| app::library::plot(results)))
     }
 
     /// What functions of the user's own failed at, as a text with their
     /// tracebacks for people; none where nothing did.
-    fn function_failures(&self) -> Option<String> {
-        app::library::function_failures(&self.results)
+    fn function_failures(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(app::library::function_failures(self.all(py)?))
     }
 }
 

@@ -10,6 +10,7 @@ use pyo3::{
     prelude::*,
     types::{PyFloat, PyMapping, PyString},
 };
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// The rows. `name` is what they are called in messages.
@@ -17,6 +18,10 @@ use serde_json::{Map, Value};
 /// # Errors
 /// `TypeError` or `ValueError` with the row and the column of what cannot be read.
 pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<String, Value>>> {
+    // Our own questions need no Arrow on their way back.
+    if object.hasattr("_records")? {
+        return rows(&object.call_method0("_records")?, name);
+    }
     if object.hasattr("__arrow_c_stream__")? || object.hasattr("__arrow_c_array__")? {
         let batch: Given = object.extract().map_err(|error| unread(object, name, error))?;
         return lab::records(&batch.0).map_err(|reason| wrong(format!("{name}: {reason}")));
@@ -30,6 +35,23 @@ pub(crate) fn rows(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<Map<St
         )));
     };
     items.enumerate().map(|(i, item)| row(&item?, &format!("{name}, row {i} (from 0)"))).collect()
+}
+
+/// The rows as values of a type. All mistakes are told, each with its row.
+///
+/// # Errors
+/// As [`rows`], or `ValueError` with what the rows lack.
+pub(crate) fn typed<T: DeserializeOwned>(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Vec<T>> {
+    let (mut read, mut faults) = (Vec::new(), Vec::new());
+    for (i, row) in rows(object, name)?.into_iter().enumerate() {
+        // What a data frame has no value for was not given.
+        let given: Map<String, Value> = row.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        match serde_json::from_value(Value::Object(given)) {
+            Ok(row) => read.push(row),
+            Err(error) => faults.push(format!("{name}, row {i} (from 0): {error}")),
+        }
+    }
+    if faults.is_empty() { Ok(read) } else { Err(wrong(faults.join("\n"))) }
 }
 
 fn row(item: &Bound<'_, PyAny>, place: &str) -> PyResult<Map<String, Value>> {

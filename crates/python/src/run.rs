@@ -5,7 +5,9 @@
 //! and a signal handler may call back.
 
 use crate::{
+    adaptive::Circumstances,
     attempt::Attempt,
+    learned::Adaptive,
     scheduler::{self, Claim, Cut, Rules, Task, Verdict, Worker},
     windows::Windows,
 };
@@ -32,6 +34,8 @@ enum Control {
     Nobody,
     /// Our own rule, called without Python.
     Own(Py<Windows>),
+    /// A limit that is learned, called without Python.
+    Learned(Py<Adaptive>),
     /// A controller object of the user.
     Other(Py<PyAny>),
 }
@@ -64,6 +68,7 @@ impl Scheduler {
         match &*self.control.lock().unwrap_or_else(PoisonError::into_inner) {
             Control::Nobody => Control::Nobody,
             Control::Own(windows) => Control::Own(windows.clone_ref(py)),
+            Control::Learned(learned) => Control::Learned(learned.clone_ref(py)),
             Control::Other(other) => Control::Other(other.clone_ref(py)),
         }
     }
@@ -72,6 +77,7 @@ impl Scheduler {
         Ok(match self.control(py) {
             Control::Nobody => usize::MAX,
             Control::Own(windows) => windows.get().active(),
+            Control::Learned(learned) => learned.get().limit.target(),
             // Cuts off the fraction, and values that do not fit.
             Control::Other(other) => other.getattr(py, intern!(py, "target_concurrency"))?.extract::<f64>(py)? as usize,
         })
@@ -93,14 +99,30 @@ impl Scheduler {
         match self.control(py) {
             Control::Nobody => {}
             Control::Own(windows) => windows.get().success(latency),
+            // Was told with the circumstances.
+            Control::Learned(_) => {}
             Control::Other(other) => self.tell(py, &other, intern!(py, "record_success"), Some(latency)),
         }
+    }
+
+    /// A learned limit, if that is what decides.
+    fn learned(&self, py: Python<'_>) -> Option<Py<Adaptive>> {
+        match self.control(py) {
+            Control::Learned(learned) => Some(learned),
+            _ => None,
+        }
+    }
+
+    fn circumstances(&self, worker: Worker) -> Option<Circumstances> {
+        let (latency, in_flight, others) = self.core().circumstances(worker, self.now())?;
+        Some(Circumstances { latency, in_flight, others })
     }
 
     fn tell_timeout(&self, py: Python<'_>) {
         match self.control(py) {
             Control::Nobody => {}
             Control::Own(windows) => windows.get().timeout(),
+            Control::Learned(_) => {}
             Control::Other(other) => self.tell(py, &other, intern!(py, "record_timeout"), None),
         }
     }
@@ -109,6 +131,7 @@ impl Scheduler {
         match self.control(py) {
             Control::Nobody => {}
             Control::Own(windows) => windows.get().error(),
+            Control::Learned(_) => {}
             Control::Other(other) => self.tell(py, &other, intern!(py, "record_error"), None),
         }
     }
@@ -134,9 +157,14 @@ impl Scheduler {
 
     /// Keeps a result. Returns whether it was wanted.
     pub(crate) fn complete(&self, py: Python<'_>, worker: Worker, value: Py<PyAny>) -> PyResult<bool> {
+        let learned = self.learned(py);
+        let circumstances = learned.as_ref().and_then(|_| self.circumstances(worker));
         let now = self.now();
         let completed = self.core().complete(worker, now);
         let Some((index, latency)) = completed else { return Ok(false) };
+        if let (Some(learned), Some(circumstances)) = (learned, circumstances) {
+            learned.get().limit.completed(circumstances);
+        }
         self.outputs.bind(py).set_item(index, value)?;
         self.tell_success(py, latency.as_secs_f64());
         Ok(true)
@@ -198,7 +226,10 @@ impl Scheduler {
             None => Control::Nobody,
             Some(controller) => match controller.cast::<Windows>() {
                 Ok(windows) => Control::Own(windows.clone().unbind()),
-                Err(_) => Control::Other(controller.unbind()),
+                Err(_) => match controller.cast::<Adaptive>() {
+                    Ok(learned) => Control::Learned(learned.clone().unbind()),
+                    Err(_) => Control::Other(controller.unbind()),
+                },
             },
         };
         *self.control.lock().unwrap_or_else(PoisonError::into_inner) = control;
@@ -207,13 +238,44 @@ impl Scheduler {
     /// Hires a worker if there is room for one.
     fn hire(&self, py: Python<'_>) -> PyResult<Option<Worker>> {
         let target = self.target(py)?;
+        let now = self.now();
+        self.core().wake(now);
+        if self.learned(py).is_some_and(|learned| learned.get().limit.pause().is_some()) {
+            return Ok(None);
+        }
         Ok(self.core().hire(target))
+    }
+
+    /// Seconds until an attempt may start that has to wait now: its task rests, or
+    /// the limit lets none start. Nothing if none waits so.
+    fn next_start(&self, py: Python<'_>) -> Option<f64> {
+        let learned = self.learned(py)?;
+        let (rested, wanting) = {
+            let (now, core) = (self.now(), self.core());
+            (core.next_wake(now), core.wanting())
+        };
+        let pause = learned.get().limit.pause().filter(|_| wanting);
+        let next = match (rested, pause) {
+            // What has rested must wait for the end of the pause.
+            (Some(rested), Some(pause)) => Some(rested.min(pause)),
+            (one, other) => one.or(other),
+        };
+        next.map(|next| next.as_secs_f64())
     }
 
     /// The worker's next attempt; nothing if it is let go.
     fn take(slf: &Bound<'_, Self>, worker: Worker) -> PyResult<Option<Attempt>> {
         let (this, py) = (slf.get(), slf.py());
         let target = this.target(py)?;
+        if let Some(learned) = this.learned(py) {
+            let now = this.now();
+            this.core().wake(now);
+            let may_claim = this.core().may_claim(worker, target);
+            if may_claim && !learned.get().limit.admit() {
+                this.core().let_go(worker);
+                return Ok(None);
+            }
+        }
         loop {
             let claim = this.core().claim(worker, target);
             let task = match claim {
@@ -255,7 +317,9 @@ impl Scheduler {
     }
 
     /// The worker's attempt failed: which input it was of, attempts so far,
-    /// and whether there will be another.
+    /// and whether there will be another. `retry_after` is how many seconds the
+    /// other side asks to wait; only a learned limit keeps to it.
+    #[pyo3(signature = (worker, error, retryable, rate_limited, retry_after=None))]
     fn failed(
         &self,
         py: Python<'_>,
@@ -263,8 +327,27 @@ impl Scheduler {
         error: Py<PyAny>,
         retryable: bool,
         rate_limited: bool,
+        retry_after: Option<f64>,
     ) -> Option<(usize, u32, bool)> {
         let now = self.now();
+        if let Some(learned) = self.learned(py) {
+            let limit = &learned.get().limit;
+            let circumstances = self.circumstances(worker)?;
+            let (index, refusals) = self.core().refusals(worker)?;
+            if rate_limited && retryable {
+                let wish = retry_after.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+                let rest = limit.refused(circumstances, wish, index as u64, refusals + 1);
+                let verdict = match rest {
+                    Some(rest) => self.core().refuse(worker, error, rest, now),
+                    None => self.core().fail(worker, error, false, now),
+                };
+                return verdict.map(|Verdict { index, attempts, again }| (index, attempts, again));
+            }
+            let verdict = self.core().fail(worker, error, retryable, now);
+            let Verdict { index, attempts, again } = verdict?;
+            limit.failed(circumstances, false, again);
+            return Some((index, attempts, again));
+        }
         let verdict = self.core().fail(worker, error, retryable, now);
         let Verdict { index, attempts, again } = verdict?;
         if rate_limited && again {
@@ -276,8 +359,12 @@ impl Scheduler {
     /// The worker's attempt took too long, and has ended or is given up.
     fn timed_out(&self, py: Python<'_>, worker: Worker, error: Py<PyAny>) -> Option<(usize, u32, bool)> {
         let now = self.now();
+        let circumstances = self.circumstances(worker);
         let verdict = self.core().fail(worker, error, true, now);
         let Verdict { index, attempts, again } = verdict?;
+        if let (Some(learned), Some(circumstances)) = (self.learned(py), circumstances) {
+            learned.get().limit.failed(circumstances, true, again);
+        }
         self.tell_timeout(py);
         Some((index, attempts, again))
     }

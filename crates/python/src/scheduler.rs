@@ -7,6 +7,9 @@
 //! early is *cut*: its worker is told, and keeps the attempt until it reports
 //! or is let go.
 //!
+//! A task that was refused for lack of capacity has not failed: it rests, and is
+//! then tried again without counting.
+//!
 //! Failed tasks go before fresh ones. Of the failed tasks, those with more
 //! attempts go first, then those that came first.
 
@@ -106,6 +109,8 @@ impl<E> Default for Record<E> {
 struct InFlight<P> {
     task: Task<P>,
     started: Duration,
+    /// How many attempts were in flight once it had started, itself included.
+    beside: usize,
     cut: Option<Cut>,
 }
 
@@ -152,6 +157,10 @@ pub struct Scheduler<P, E> {
     workers: BTreeSet<Worker>,
     in_flight: BTreeMap<Worker, InFlight<P>>,
     waiting: BinaryHeap<Waiting<P>>,
+    /// Tasks that were refused, by when they may be tried again and their place.
+    resting: BTreeMap<(Duration, usize), Task<P>>,
+    /// How often each of them was refused, by its place.
+    refusals: BTreeMap<usize, u32>,
     records: Vec<Record<E>>,
 }
 
@@ -168,6 +177,8 @@ impl<P, E> Scheduler<P, E> {
             workers: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             waiting: BinaryHeap::new(),
+            resting: BTreeMap::new(),
+            refusals: BTreeMap::new(),
             records: std::iter::repeat_with(Record::default).take(length.unwrap_or(0)).collect(),
         }
     }
@@ -207,11 +218,16 @@ impl<P, E> Scheduler<P, E> {
         Some(self.hired)
     }
 
+    /// Whether the worker stays, and there is a task for it.
+    pub fn may_claim(&self, worker: Worker, target: usize) -> bool {
+        let stays = !self.stopped && self.workers.contains(&worker) && self.workers.len() <= self.limit(target);
+        stays && self.claimable() > 0
+    }
+
     /// What the worker should do. If there is nothing to do, or there are more
     /// workers than the target, it is let go.
     pub fn claim(&mut self, worker: Worker, target: usize) -> Option<Claim<P>> {
-        let stays = !self.stopped && self.workers.contains(&worker) && self.workers.len() <= self.limit(target);
-        if !stays || self.claimable() == 0 {
+        if !self.may_claim(worker, target) {
             self.let_go(worker);
             return None;
         }
@@ -238,7 +254,8 @@ impl<P, E> Scheduler<P, E> {
             self.let_go(worker);
             return false;
         }
-        self.in_flight.insert(worker, InFlight { task, started: now, cut: None });
+        let beside = self.in_flight.len() + 1;
+        self.in_flight.insert(worker, InFlight { task, started: now, beside, cut: None });
         true
     }
 
@@ -271,6 +288,44 @@ impl<P, E> Scheduler<P, E> {
             false => record.status = Status::Failed,
         }
         Some(verdict)
+    }
+
+    /// The worker's attempt was refused, for lack of capacity on the other side.
+    /// That is no failed attempt: the task is tried again after this rest. `None`
+    /// if the worker has no attempt.
+    pub fn refuse(&mut self, worker: Worker, error: E, rest: Duration, now: Duration) -> Option<Verdict> {
+        let (task, _) = self.end_attempt(worker, now)?;
+        self.records.get_mut(task.index)?.errors.push(error);
+        *self.refusals.entry(task.index).or_default() += 1;
+        let verdict = Verdict { index: task.index, attempts: task.attempts, again: true };
+        self.resting.insert((now.saturating_add(rest), task.index), task);
+        Some(verdict)
+    }
+
+    /// The place of the worker's task, and how often it was refused.
+    pub fn refusals(&self, worker: Worker) -> Option<(usize, u32)> {
+        let index = self.in_flight.get(&worker)?.task.index;
+        Some((index, self.refusals.get(&index).copied().unwrap_or_default()))
+    }
+
+    /// For how long the worker's attempt has been running, how many attempts
+    /// were in flight once it had started, and how many others are now.
+    pub fn circumstances(&self, worker: Worker, now: Duration) -> Option<(Duration, usize, usize)> {
+        let attempt = self.in_flight.get(&worker)?;
+        Some((now.saturating_sub(attempt.started), attempt.beside, self.in_flight.len() - 1))
+    }
+
+    /// Tasks that have rested for long enough may be tried again.
+    pub fn wake(&mut self, now: Duration) {
+        while let Some(rested) = self.resting.first_entry().filter(|rested| rested.key().0 <= now) {
+            self.waiting.push(Waiting(rested.remove()));
+        }
+    }
+
+    /// How long until the next task has rested; none if no task rests.
+    pub fn next_wake(&self, now: Duration) -> Option<Duration> {
+        let ((until, _), _) = self.resting.first_key_value().filter(|_| !self.stopped)?;
+        Some(until.saturating_sub(now))
     }
 
     /// The worker's attempt is over: its task, and how long it took.
@@ -326,13 +381,14 @@ impl<P, E> Scheduler<P, E> {
 
     /// Whether nothing more will happen.
     pub fn finished(&self) -> bool {
-        self.workers.is_empty() && (self.stopped || self.claimable() == 0)
+        self.workers.is_empty() && (self.stopped || (self.claimable() == 0 && self.resting.is_empty()))
     }
 
     /// The records of the tasks, in the order of the inputs. Afterwards there
     /// are none.
     pub fn take_records(&mut self) -> Vec<Record<E>> {
         self.waiting.clear();
+        self.resting.clear();
         std::mem::take(&mut self.records)
     }
 }

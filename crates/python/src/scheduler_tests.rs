@@ -259,3 +259,29 @@ fn in_any_order_of_events_every_task_ends_exactly_once_and_never_too_many_run() 
         assert!(scheduler.take_records().iter().all(|record| record.status != Status::DidNotRun));
     }
 }
+
+#[test]
+fn a_refused_task_rests_and_is_tried_again_without_counting() {
+    let mut scheduler = scheduler(2, 0, 2);
+    let workers = hire_all(&mut scheduler, 2);
+    for (worker, index) in workers.iter().zip(0..) {
+        assert_eq!(start(&mut scheduler, *worker, 2, seconds(0)), Some(index));
+    }
+    assert_eq!(scheduler.circumstances(workers[1], seconds(3)), Some((seconds(3), 2, 1)));
+    let refused = scheduler.refuse(workers[0], "full", seconds(5), seconds(1));
+    assert_eq!(refused, Some(Verdict { index: 0, attempts: 0, again: true }));
+    assert_eq!(start(&mut scheduler, workers[0], 2, seconds(1)), None, "it rests");
+    assert!(scheduler.complete(workers[1], seconds(2)).is_some());
+    assert_eq!(start(&mut scheduler, workers[1], 2, seconds(2)), None);
+    assert!(!scheduler.finished(), "one task rests");
+    assert_eq!(scheduler.next_wake(seconds(2)), Some(seconds(4)));
+    scheduler.wake(seconds(6));
+    let worker = scheduler.hire(2).unwrap();
+    assert_eq!(start(&mut scheduler, worker, 2, seconds(6)), Some(0));
+    assert_eq!(scheduler.refusals(worker), Some((0, 1)));
+    assert!(scheduler.complete(worker, seconds(7)).is_some());
+    scheduler.let_go(worker);
+    assert!(scheduler.finished());
+    let records = scheduler.take_records();
+    assert_eq!((records[0].status, records[0].errors.as_slice()), (Status::CompletedWithRetries, ["full"].as_slice()));
+}

@@ -51,12 +51,12 @@ pub(crate) fn score(
     json(&table(&results))
 }
 
-fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) -> PyResult<ScoringSpec> {
+pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) -> PyResult<ScoringSpec> {
     let text = lab::Experiment::toml(&settings::value(tables)?.to_string()).map_err(PyValueError::new_err)?;
     ScoringSpec::of_program(&text, base, choice).map_err(|errors| {
         // The parameters stand by themselves in the call, and not in a section.
         let place = |message: String| message.strip_prefix("evaluate.").map(str::to_owned).unwrap_or(message);
-        wrong(told(&text, &errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
+        wrong(told(&errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
     })
 }
 

@@ -20,7 +20,7 @@ use lab::artifact::{DocumentRow, encode, from_batch, schema, to_batch};
 use models::{Client, CpuBudget, InputKind, Matrix, ModelConfig, provider};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use rag::{
-    Chunk,
+    Chunk, Document,
     chunk::ChunkerConfig,
     index::{Bm25Index, DenseWriter},
     load::{self, Limits, LoadError, Rejected},
@@ -67,6 +67,19 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
         RecordBatch::try_new(schema, columns).map_err(wrong)?
     };
     from_batch(&keyed).map_err(|error| failed(&error))
+}
+
+/// The documents that a program holds: what `Parser.parse` gave, or texts with
+/// their paths. Files that gave no document are left out.
+pub(crate) fn held_documents(given: &Bound<'_, PyAny>) -> PyResult<Vec<Document>> {
+    let rows = documents(&given.extract::<Given>()?.0)?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|row| match row {
+            DocumentRow::Document(document) => Some(document),
+            DocumentRow::Rejected(_) => None,
+        })
+        .collect())
 }
 
 fn column_of<'a>(batch: &'a RecordBatch, name: &str) -> &'a StringArray {

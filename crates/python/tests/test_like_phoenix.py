@@ -49,7 +49,8 @@ def test_signatures_and_defaults_are_the_same(phoenix, name):
             found = getattr(found, part)
         return found
 
-    assert shape(find(reverie)) == shape(find(phoenix))
+    ours = [parameter for parameter in shape(find(reverie)) if parameter[0] != "limiter"]
+    assert ours == shape(find(phoenix)), "what is new must be named by the caller, and has a default"
 
 
 def test_statuses_are_the_same(phoenix):

@@ -142,3 +142,17 @@ def test_no_number_is_below_zero_by_nothing(ran):
     rows = results.compare("t01", "t02")
     for page in (repr(results), results._repr_html_(), repr(rows), rows._repr_html_(), repr(results.leaderboard())):
         assert not re.search(r"-0\.0+(?![0-9])", page)
+
+
+def test_leaderboards_and_comparisons_of_a_run_that_is_kept_read_no_passages(small, provider):
+    store = str(small.folder / "store")
+    ran = reverie.Experiment(settings(small, provider.url)).run(progress=False)
+    results = small.folder / "store" / "runs" / ran.run / "results.json"
+    results.write_bytes(b" " * results.stat().st_size)
+    kept = reverie.Results.of("mills", store=store)
+    assert kept.leaderboard().rows() == ran.leaderboard().rows() and kept.best().id == ran.best().id
+    assert kept.compare("t01", "t02").rows() == ran.compare("t01", "t02").rows()
+    with pytest.raises(RuntimeError, match="there is no trial `t99`"):
+        kept.compare("t01", "t99")
+    with pytest.raises(RuntimeError):
+        kept.questions()

@@ -13,9 +13,10 @@ import pytest
 import reverie
 
 NAMES = """
-Answer Chunker Chunks Comparison Documents Embedding Experiment Function Index Parser Passage Pipeline Plan Results
-Scores Table Trial aevaluate chunk chunker chunkers evaluate generator generators index metric metrics parse queries
-query reranker rerankers retriever retrievers
+Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function Index Judgement Noise
+Parser Passage Pipeline Plan Results Scores Table Trial acalibrate aevaluate ajudge anoise calibrate chunk chunker
+chunkers evaluate generator generators golden index judge metric metrics noise parse queries query reranker rerankers
+retriever retrievers
 """.split()
 
 PROGRAM = '''
@@ -58,6 +59,22 @@ scores = reverie.evaluate(rows, ["token_f1", short, plain, reverie.metric.Faithf
 assert_type(scores, reverie.Scores)
 assert_type(scores["token_f1"], list[Optional[float]])
 assert_type(scores.means(), reverie.Table)
+
+
+def own(messages: list[dict[str, str]]) -> str:
+    return messages[-1]["content"]
+
+
+judged = reverie.judge(rows[0], "faithfulness", own)
+assert_type(judged, reverie.Judgement)
+assert_type(judged.exchanges[0].reply, Optional[str])
+assert_type(reverie.calibrate(["gpt", own], golden="golden.jsonl"), reverie.Calibration)
+assert_type(reverie.noise("experiment.toml", "t01", "token_f1").standard_error, float)
+questions = reverie.golden.generate("docs", own, size=3, kinds={"multi_hop": 1.0}, budget_usd=1)
+assert_type(questions, reverie.golden.Questions)
+assert_type(questions.review(accept=["a"]).rejected, reverie.Table)
+assert_type(reverie.golden.estimate("docs", "gpt").cost_usd, Optional[float])
+assert_type(reverie.golden.anchor("docs", rows).questions, reverie.golden.Questions)
 docs = reverie.parse("docs/**/*")
 chunks = reverie.chunk(docs, reverie.chunker.Sentence(chunk_size=128))
 index = reverie.index(chunks, embedder="all-minilm-l6-v2")
@@ -70,6 +87,10 @@ assert_type(reverie.Results.of("mills").passages(), reverie.Table)
 async def both() -> None:
     assert_type(await reverie.aevaluate(rows, [short]), reverie.Scores)
     assert_type(await experiment.arun(), reverie.Results)
+    assert_type(await reverie.golden.agenerate("docs", own), reverie.golden.Questions)
+    async for event in experiment.pipeline().astream("Why?"):
+        assert_type(event, reverie.Event)
+        assert_type(event.answer, Optional[reverie.Answer])
 
 
 def told(results: reverie.Results, pipeline: reverie.Pipeline) -> dict[str, Any]:
@@ -85,6 +106,7 @@ reverie.evaluate([], ["token_f1"], budget=1)
 reverie.chunker.Sentence(chunk_size="large")
 reverie.metric.Faithfullness()
 index: reverie.Index = reverie.parse("docs")
+reverie.golden.generate("docs", 3)
 """
 
 
@@ -118,7 +140,7 @@ def test_mistakes_are_seen_before_anything_runs(tmp_path):
     (tmp_path / "wrong.py").write_text(WRONG)
     found = checked(tmp_path / "wrong.py")
     lines = {int(line.split(":")[1]) for line in found if ": error:" in line}
-    assert lines == {4, 5, 6, 7, 8}, found
+    assert lines == {4, 5, 6, 7, 8, 9}, found
 
 
 def test_the_names_of_the_package_are_these():

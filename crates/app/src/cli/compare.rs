@@ -32,7 +32,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     }
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
-    let rows = record.results(&session).await?.compare(&arguments.first, &arguments.second)?;
+    let rows = record.compare(&arguments.first, &arguments.second)?;
     let board = record.board();
     if cx.json {
         cx.print_json(&rows)?;

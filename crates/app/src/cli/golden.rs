@@ -11,9 +11,9 @@ use super::{
 use crate::{environment, render};
 use eval::{
     Dataset, GenerateEstimate, Kind, Length, Style,
-    dataset::{ChangedQuestion, Columns, DatasetDifference, DatasetFile, Format},
+    dataset::{Columns, DatasetDifference, DatasetFile, Format},
 };
-use lab::{GenerateSpec, Session};
+use lab::{Anchored, Documents, GenerateSpec, Session};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -269,7 +269,8 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     }
     let corpus = lab::load_corpus(&session).await?;
     tell_unread(cx, &corpus);
-    let passages = corpus.passages().await?;
+    let documents = Documents::Corpus(&corpus);
+    let passages = documents.passages().await?;
     let estimate = GenerateEstimate::of(&spec.options, &passages);
     let prices = session.experiment.models.get(&spec.model).and_then(::models::ModelConfig::prices);
     let told = render::golden_estimate(&estimate, &spec, prices);
@@ -283,7 +284,7 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     }
     cx.note(told);
     let bar = render::GoldenBar::start(spec.options.size, environment::watched());
-    let golden = lab::generate_golden(&session, &corpus, &passages, &spec, |progress| bar.show(progress)).await;
+    let golden = lab::generate_golden(&session, &documents, &passages, &spec, |progress| bar.show(progress)).await;
     bar.finish();
     let mut golden = golden?;
     if let Some(share) = arguments.test_share {
@@ -347,19 +348,11 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     }
     let path = session.experiment.path(&spec.path);
     let (mut opened, held) = open_to_change(&path)?;
-    let before = opened.dataset.clone();
     let corpus = lab::load_corpus(&session).await?;
     tell_unread(cx, &corpus);
-    let lost = corpus.anchor(&mut opened.dataset).await?;
-    // The old place is all that is known about a lost quote.
-    for (now, before) in opened.dataset.questions.iter_mut().zip(&before.questions) {
-        for (now, before) in now.evidence.iter_mut().zip(&before.evidence) {
-            if now.span.is_none() {
-                now.clone_from(before);
-            }
-        }
-    }
-    let difference = DatasetDifference::between(&before, &opened.dataset);
+    let anchored = Documents::Corpus(&corpus).anchor(&mut opened.dataset).await?;
+    let moved = anchored.moved();
+    let Anchored { lost, evidence: all, difference } = anchored;
     if yes && !difference.is_empty() {
         tell_ignored(cx, &opened);
         if key_of(&path)? != held {
@@ -368,10 +361,6 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
         }
         write(&path, &opened)?;
     }
-    let dataset = &opened.dataset;
-    let placed = |question: &&ChangedQuestion| question.after.evidence.iter().all(|evidence| evidence.span.is_some());
-    let moved = difference.changed.iter().filter(placed).count();
-    let all: usize = dataset.questions.iter().map(|question| question.evidence.len()).sum();
     if cx.json {
         let lost: Vec<String> = lost.iter().map(ToString::to_string).collect();
         cx.print_json(&json!({ "evidence": all, "moved_questions": moved, "lost": lost, "written": yes }))?;

@@ -6,7 +6,7 @@ use super::{
     refusal,
 };
 use crate::{environment, render};
-use eval::qualify::{Case, planted};
+use eval::qualify::Case;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -38,10 +38,6 @@ pub struct Arguments {
     question: DryRun,
 }
 
-/// Enough for an interval of about a tenth on each side.
-const PLANTED: usize = 60;
-const SEED: u64 = 0x5EED;
-
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     refusal::refuse_experiment(&arguments.models, "judge")?;
     let session = environment::open(&arguments.file.experiment, cx.setup())?;
@@ -56,7 +52,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     for path in &arguments.cases {
         cases.extend(environment::read_lines::<Case>(path)?);
     }
-    let wanted = arguments.planted.unwrap_or(if arguments.cases.is_empty() { PLANTED } else { 0 });
+    let wanted = lab::planted_wanted(arguments.planted, &cases);
     if wanted > 0 {
         let Some(dataset) = &experiment.dataset else {
             return Err(Failure::usage(
@@ -67,7 +63,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             Some(read) => read.map_err(|mistakes| Failure::usage(mistakes.join("\n")))?.dataset,
             None => super::golden::read(&experiment.path(&dataset.path))?,
         };
-        cases.extend(planted(&golden.questions, wanted, SEED));
+        cases.extend(lab::planted_cases(&golden.questions, wanted));
     }
     if cases.is_empty() {
         return Err(Failure::usage("there are no cases: golden questions with evidence give some, or --cases FILE"));

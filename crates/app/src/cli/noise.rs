@@ -41,11 +41,9 @@ pub struct Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let Arguments { trial, metric, questions, answers, judgements, file, question } = arguments;
-    if questions < 2 || answers == 0 || judgements == 0 {
-        return Err(Failure::usage("at least 2 questions, 1 answer and 1 judgement are needed"));
-    }
-    let session = environment::open(&file.experiment, cx.setup())?;
     let design = NoiseDesign { questions, answers, judgements };
+    design.check().map_err(Failure::usage)?;
+    let session = environment::open(&file.experiment, cx.setup())?;
     if question.dry_run {
         let cost = lab::noise_cost(&session, &trial, &metric, design).await?;
         if cx.json {

@@ -5,6 +5,7 @@ use crate::{
     environment,
     render::{self, LiveAnswer},
 };
+use rag::pipeline::Event;
 use serde::Serialize;
 use std::io::{self, IsTerminal};
 
@@ -84,9 +85,15 @@ async fn ask(
     for note in pipeline.notes() {
         cx.note(format_args!("note: {note}"));
     }
-    let on_piece = live.map(|live| move |piece| live.print(piece));
-    let on_piece = on_piece.as_ref().map(|on_piece| on_piece as &(dyn Fn(models::Piece) + Send + Sync));
-    let answered = pipeline.query_watched(question, on_piece).await;
+    let on_event = live.map(|live| {
+        move |event: &Event| {
+            if let Event::Piece(piece) = event {
+                live.print(piece.clone());
+            }
+        }
+    });
+    let on_event = on_event.as_ref().map(|on_event| on_event as lab::OnEvent<'_>);
+    let answered = pipeline.query_watched(question, on_event).await;
     if answered.is_err()
         && let Some(live) = live
     {

@@ -16,9 +16,7 @@ pub fn golden_estimate(estimate: &GenerateEstimate, spec: &GenerateSpec, prices:
     let GenerateEstimate { attempts, calls, prompt_tokens, completion_tokens, most_calls, n_passages } = *estimate;
     let cost = match prices {
         Some((0.0, 0.0)) => "free (a local model)".to_owned(),
-        Some((input, output)) => {
-            format!("${:.2}", (prompt_tokens as f64 * input + completion_tokens as f64 * output) / 1e6)
-        }
+        Some(prices) => format!("${:.2}", estimate.cost_usd(prices)),
         None => "of unknown price".to_owned(),
     };
     format!(

@@ -37,6 +37,12 @@ pub struct GenerateEstimate {
 }
 
 impl GenerateEstimate {
+    /// What it should cost in US dollars, at these prices of a million tokens
+    /// read and written.
+    pub fn cost_usd(&self, (read, written): (f64, f64)) -> f64 {
+        (self.prompt_tokens as f64 * read + self.completion_tokens as f64 * written) / 1e6
+    }
+
     /// The estimate for these passages.
     pub fn of(options: &GenerateOptions, chunks: &[Chunk]) -> Self {
         let (drawn, _) = passages::draw(chunks, options);

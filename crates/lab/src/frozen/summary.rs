@@ -1,10 +1,11 @@
-//! What a run's leaderboard says, stored beside the results: whoever only shows
-//! the leaderboard or asks a question need not read the passages of all trials.
+//! What a run's leaderboard says and what comparisons of its trials need, stored
+//! beside the results: whoever only shows the leaderboard, compares trials or
+//! asks a question need not read the passages of all trials.
 
 use crate::{
     Board, Error,
     layout::RunFile,
-    results::{Answering, Results, no_such_trial},
+    results::{Answering, Results, ScoreTable, no_such_trial},
 };
 use eval::Question;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use std::path::Path;
 
 /// Raise when what a leaderboard says changes. A summary of another version is
 /// made anew from the results.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// `summary.json` in a run's folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +27,8 @@ pub(super) struct Summary {
     /// The golden questions that were asked.
     pub(super) questions: Vec<Question>,
     pub(super) board: Board,
+    /// What comparisons need.
+    pub(super) scores: ScoreTable,
 }
 
 impl Summary {
@@ -37,6 +40,7 @@ impl Summary {
             time_ms: results.time_ms,
             questions: results.questions.clone(),
             board: Board::of(results),
+            scores: ScoreTable::of(&results.metrics, &results.trials),
         }
     }
 
@@ -101,6 +105,8 @@ mod tests {
         let (read_again, read) = (read, read()?);
         assert_eq!(read.board, Board::of(&results));
         assert_eq!(read.title(), results.title());
+        assert_eq!(read.scores.compare("t01", "t02")?, results.compare("t01", "t02")?);
+        assert!(read.scores.compare("t01", "t09").is_err());
         for asked in [None, Some("t02"), Some("t09")] {
             let (one, other) = (read.answering(asked), results.answering(asked));
             assert_eq!(one.map_err(|error| error.to_string()), other.map_err(|error| error.to_string()));

@@ -10,17 +10,11 @@ use crate::{
     workspace::Claimed,
 };
 use bytes::Bytes;
-use eval::{Dataset, dataset::Unanchored};
 use rag::{
-    Chunk, Context, Document,
-    chunk::ChunkerConfig,
+    Document,
     load::{Rejected, Unread},
 };
 use std::{collections::BTreeSet, sync::Arc};
-
-/// Passages for questions, in tokens: long enough for a thought, short enough
-/// for a small model. They do not depend on the chunkers that are compared.
-const PASSAGE_TOKENS: u32 = 256;
 
 /// A corpus that was read and parsed.
 pub struct LoadedCorpus {
@@ -77,34 +71,5 @@ impl LoadedCorpus {
         let output = execute(task, &Outputs::new(), false, Turn::default(), &self.execution, &progress).await?;
         self.execution.log("artifacts_lost", serde_json::json!({ "artifacts": [task.artifact()] }));
         self.execution.artifact(&output.artifact).await
-    }
-
-    /// Passages that questions can be made of.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn passages(&self) -> Result<Vec<Chunk>, Error> {
-        let config = serde_json::json!({ "sentence": { "chunk_size": PASSAGE_TOKENS, "chunk_overlap": 0 } });
-        let chunker =
-            serde_json::from_value::<ChunkerConfig>(config).map_err(Error::table)?.build(&Context::default())?;
-        let mut chunks = Vec::new();
-        let mut failed = None;
-        self.visit(|document| match chunker.chunk_now(document) {
-            Ok(more) => chunks.extend(more),
-            Err(error) => failed = Some(error),
-        })
-        .await?;
-        failed.map_or(Ok(chunks), |error| Err(error.into()))
-    }
-
-    /// Finds a dataset's evidence in the documents as they are now. What is
-    /// returned was not found.
-    ///
-    /// # Errors
-    /// If the store fails.
-    pub async fn anchor(&self, dataset: &mut Dataset) -> Result<Vec<Unanchored>, Error> {
-        let mut anchoring = dataset.anchoring();
-        self.visit(|document| anchoring.visit(&document.path, &document.text)).await?;
-        Ok(anchoring.finish())
     }
 }

@@ -2,7 +2,11 @@
 //! once; and whether their evidence stands in the corpus.
 
 use super::{LoadedCorpus, corpus::Found};
-use crate::{Error, Session, artifact::DocumentRow, golden::generate_golden};
+use crate::{
+    Error, Session,
+    artifact::DocumentRow,
+    golden::{Documents, generate_golden},
+};
 use eval::{
     Dataset, Question,
     dataset::{DatasetFile, DatasetReport, IgnoredColumn, Unanchored},
@@ -128,8 +132,9 @@ async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Questi
     else {
         return Ok(Vec::new());
     };
-    let passages = corpus.passages().await?;
-    let mut golden = generate_golden(session, corpus, &passages, generate, |_| {}).await?;
+    let documents = Documents::Corpus(corpus);
+    let passages = documents.passages().await?;
+    let mut golden = generate_golden(session, &documents, &passages, generate, |_| {}).await?;
     golden.write(&session.experiment.path(&spec.path), false)?;
     let mut questions = golden.generated.dataset.questions;
     questions.truncate(spec.limit.unwrap_or(usize::MAX));

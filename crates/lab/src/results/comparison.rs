@@ -1,13 +1,15 @@
 //! Compares two trials, metric by metric, on the questions that both were
 //! asked.
 
-use super::{Results, TrialResult, winner::SEED};
+use super::{MetricResult, Results, TrialResult, no_such_trial, winner::SEED};
 use crate::Error;
 use eval::{
-    Score,
+    Missing, Score,
     statistics::{Comparison, holm_of_known},
 };
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The comparison of two trials by one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -21,20 +23,68 @@ pub struct MetricComparison {
     pub comparison: Comparison,
 }
 
-impl Results {
+/// The scores of trials: all that a comparison needs of the results, which hold
+/// every passage.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ScoreTable {
+    /// Each metric and its range.
+    metrics: Vec<(String, (f64, f64))>,
+    /// By trial: for each of the metrics its scores, in the order of the dataset.
+    trials: BTreeMap<String, Vec<Vec<Kept>>>,
+}
+
+/// What a comparison needs of a score.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Kept {
+    Value(f64),
+    /// `true` if there should have been a score.
+    Missing(bool),
+}
+
+impl Kept {
+    fn of(score: &Score) -> Self {
+        score.value().map_or_else(|| Self::Missing(score.is_failure()), Self::Value)
+    }
+
+    fn score(self) -> Score {
+        match self {
+            Self::Value(value) => Score::Value(value),
+            Self::Missing(true) => Score::Missing(Missing::ProviderError(String::new())),
+            Self::Missing(false) => Score::Missing(Missing::NotAsked(String::new())),
+        }
+    }
+}
+
+impl ScoreTable {
+    /// The scores of these trials.
+    pub(crate) fn of<'a>(metrics: &[MetricResult], trials: impl IntoIterator<Item = &'a TrialResult>) -> Self {
+        let metrics: Vec<_> = metrics.iter().map(|metric| (metric.name.clone(), metric.range)).collect();
+        let of = |trial: &TrialResult, metric: &str| {
+            let scored = trial.questions.iter().filter_map(|question| question.scores.get(metric));
+            scored.map(|scored| Kept::of(&scored.score)).collect()
+        };
+        let of_trial = |trial: &TrialResult| metrics.iter().map(|(name, _)| of(trial, name)).collect();
+        let trials = trials.into_iter().map(|trial| (trial.trial.id.clone(), of_trial(trial))).collect();
+        Self { metrics, trials }
+    }
+
     /// Compares two trials, metric by metric. Differences are the first minus the second.
     ///
     /// # Errors
     /// If there is no such trial.
-    pub fn compare(&self, first: &str, second: &str) -> Result<Vec<MetricComparison>, Error> {
-        let (first, second) = (self.trial(first)?, self.trial(second)?);
-        let of = |name: &str, range| Comparison::of(&scores(first, name), &scores(second, name), range, SEED);
-        let comparisons: Vec<Comparison> = self.metrics.iter().map(|metric| of(&metric.name, metric.range)).collect();
+    pub(crate) fn compare(&self, first: &str, second: &str) -> Result<Vec<MetricComparison>, Error> {
+        let of =
+            |id: &str| self.trials.get(id).ok_or_else(|| no_such_trial(id, self.trials.keys().map(String::as_str)));
+        let (first, second) = (of(first)?, of(second)?);
+        let scores = |kept: &Vec<Kept>| kept.iter().map(|kept| kept.score()).collect::<Vec<Score>>();
+        let of = |i: usize| Comparison::of(&scores(&first[i]), &scores(&second[i]), self.metrics[i].1, SEED);
+        let comparisons: Vec<Comparison> = (0..self.metrics.len()).into_par_iter().map(of).collect();
         let p_values: Vec<Option<f64>> = comparisons.iter().map(|comparison| comparison.p_value).collect();
         let rows = self.metrics.iter().zip(holm_of_known(&p_values)).zip(comparisons);
         Ok(rows
-            .map(|((metric, corrected), comparison)| MetricComparison {
-                metric: metric.name.clone(),
+            .map(|(((metric, _), corrected), comparison)| MetricComparison {
+                metric: metric.clone(),
                 corrected,
                 comparison,
             })
@@ -42,10 +92,14 @@ impl Results {
     }
 }
 
-/// A metric's scores, in the order of the dataset.
-fn scores(trial: &TrialResult, metric: &str) -> Vec<Score> {
-    let score = |scored: &eval::Scored| scored.score.clone();
-    trial.questions.iter().filter_map(|question| question.scores.get(metric).map(score)).collect()
+impl Results {
+    /// Compares two trials, metric by metric. Differences are the first minus the second.
+    ///
+    /// # Errors
+    /// If there is no such trial.
+    pub fn compare(&self, first: &str, second: &str) -> Result<Vec<MetricComparison>, Error> {
+        ScoreTable::of(&self.metrics, [self.trial(first)?, self.trial(second)?]).compare(first, second)
+    }
 }
 
 #[cfg(test)]

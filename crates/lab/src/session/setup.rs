@@ -2,7 +2,7 @@
 //! environment.
 
 use crate::{engine::Cluster, progress::Progress, spec::RayEngineSpec};
-use models::{Caps, CpuBudget, Lessor, ModelDirectory, PullOptions, provider};
+use models::{Caps, CpuBudget, Lessor, Listener, ModelDirectory, PullOptions, provider};
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +36,8 @@ pub struct Control {
     pub progress: Progress,
     /// Ends the run.
     pub cancel: CancellationToken,
+    /// Is told what chat models are asked, and what they answer.
+    pub listener: Option<Listener>,
 }
 
 /// What a driver or a worker of a cluster is given beside; nothing on a

@@ -38,6 +38,21 @@ impl fmt::Display for SpecError {
     }
 }
 
+impl SpecError {
+    /// The message for settings that stand in no file, such as a program's
+    /// dictionary: where it begins with a table, it names the key of the mistake
+    /// instead.
+    pub fn with_key(&self) -> String {
+        let is_place = |place: &str| place.chars().all(|c| c.is_alphanumeric() || "_-.[]".contains(c));
+        let Some((place, reason)) = self.message.split_once(": ").filter(|(place, _)| is_place(place)) else {
+            return self.message.clone();
+        };
+        let last = place.rsplit('.').next().unwrap_or_default();
+        let is_it = |key: &&str| key.starts_with(place) || key.ends_with(last);
+        format!("{}: {reason}", self.key.as_deref().filter(is_it).unwrap_or(place))
+    }
+}
+
 /// A file being read: its text, what replaces parts of it, and the mistakes
 /// found so far.
 pub(super) struct Reader<'a> {
@@ -331,6 +346,28 @@ mod tests {
         }
         reader.error(0, "`space` is missing");
         assert_eq!(reader.finish()[0].key, None);
+    }
+
+    #[test]
+    fn without_a_file_a_mistake_is_told_by_its_key() {
+        let text = "name = \"mills\"\n\n[space]\nembedder = [\"emb\"]\n\n[[space.chunker]]\n\n\
+            [space.chunker.sentence]\nchunk_sise = 4\nchunk_overlap = [1, 2]\n\n[evaluate]\nmetrics = [\"recal\"]\n";
+        let told = |part: &str, message: &str| {
+            let mut reader = Reader::new(text);
+            reader.parse();
+            reader.error(text.find(part).unwrap(), message);
+            reader.finish()[0].with_key()
+        };
+        for (part, message, expected) in [
+            ("chunk_sise", "space.chunker[0]: unknown field", "space.chunker[0].sentence.chunk_sise: unknown field"),
+            ("[1, 2]", "space.chunker[0]: no list", "space.chunker[0].sentence.chunk_overlap: no list"),
+            ("\"emb\"", "space.embedder: no model `emb`", "space.embedder[0]: no model `emb`"),
+            ("\"recal\"", "evaluate.metrics[0]: unknown metric", "evaluate.metrics[0]: unknown metric"),
+            ("name", "`store` is missing", "`store` is missing"),
+            ("name", "space: the axis `retriever` is missing", "space: the axis `retriever` is missing"),
+        ] {
+            assert_eq!(told(part, message), expected);
+        }
     }
 
     #[test]

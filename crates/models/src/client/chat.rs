@@ -1,7 +1,7 @@
 //! The handle to a chat model.
 
 use super::{
-    Answer, Caller,
+    Answer, Caller, Exchange,
     answer_stream::{AnswerStream, View},
     estimate,
     handle::{from_text, to_text},
@@ -122,6 +122,14 @@ impl Chat {
     }
 
     async fn call(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
+        let outcome = self.unheard(request, view).await;
+        if let Some(listener) = &self.caller.client.listener {
+            listener(&Exchange { model: self.identity(), request, outcome: &outcome });
+        }
+        outcome
+    }
+
+    async fn unheard(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
         let key = self.caller.key(request);
         let (model, request) = (self.model.clone(), Arc::new(request.clone()));
         let (estimated, asked) = (model.clone(), request.clone());

@@ -2,7 +2,9 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
-- `reverie.evaluate`: score the answers of any system.
+- `reverie.evaluate`: score the answers of any system; `reverie.judge`: look at what a judge is asked for one of them.
+- `reverie.golden`: golden questions, generated from documents, reviewed, anchored, written.
+- `reverie.calibrate`, `reverie.noise`: whether a judge can tell right from wrong, and where a metric's noise comes from.
 - `reverie.chunker.Sentence(chunk_size=256)`, `reverie.query.…`, `reverie.retriever.Hybrid(top_k=3)`,
   `reverie.reranker.…`, `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in
   experiments wherever a dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same
@@ -23,11 +25,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reverie import chunkers, generators, metrics, queries, rerankers, retrievers
+    from reverie import chunkers, generators, golden, metrics, queries, rerankers, retrievers
     from reverie._core import Chunker, Embedding, Parser
-    from reverie.answers import Answer, Passage, Pipeline
+    from reverie.answers import Answer, Event, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
     from reverie.functions import Function, chunker, generator, metric, query, reranker, retriever
+    from reverie.judges import Calibration, Judgement, Noise, acalibrate, ajudge, anoise, calibrate, judge, noise
     from reverie.results import Comparison, Results, Trial
     from reverie.scores import Scores, aevaluate, evaluate
     from reverie.stages import Chunks, Documents, Index, chunk, index, parse
@@ -37,14 +40,18 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Answer": "answers",
+    "Calibration": "judges",
     "Chunker": "_core",
     "Chunks": "stages",
     "Comparison": "results",
     "Documents": "stages",
     "Embedding": "_core",
+    "Event": "answers",
     "Experiment": "experiment",
     "Function": "functions",
     "Index": "stages",
+    "Judgement": "judges",
+    "Noise": "judges",
     "Parser": "_core",
     "Passage": "answers",
     "Pipeline": "answers",
@@ -53,31 +60,41 @@ _HOME = {
     "Scores": "scores",
     "Table": "tables",
     "Trial": "results",
+    "acalibrate": "judges",
     "aevaluate": "scores",
+    "ajudge": "judges",
+    "anoise": "judges",
+    "calibrate": "judges",
     "chunk": "stages",
     "chunker": "functions",
     "evaluate": "scores",
     "generator": "functions",
     "index": "stages",
+    "judge": "judges",
     "metric": "functions",
+    "noise": "judges",
     "parse": "stages",
     "query": "functions",
     "reranker": "functions",
     "retriever": "functions",
 }
 
-_MODULES = ("chunkers", "generators", "metrics", "queries", "rerankers", "retrievers")
+_MODULES = ("chunkers", "generators", "golden", "metrics", "queries", "rerankers", "retrievers")
 
 __all__ = [
     "Answer",
+    "Calibration",
     "Chunker",
     "Chunks",
     "Comparison",
     "Documents",
     "Embedding",
+    "Event",
     "Experiment",
     "Function",
     "Index",
+    "Judgement",
+    "Noise",
     "Parser",
     "Passage",
     "Pipeline",
@@ -86,16 +103,23 @@ __all__ = [
     "Scores",
     "Table",
     "Trial",
+    "acalibrate",
     "aevaluate",
+    "ajudge",
+    "anoise",
+    "calibrate",
     "chunk",
     "chunker",
     "chunkers",
     "evaluate",
     "generator",
     "generators",
+    "golden",
     "index",
+    "judge",
     "metric",
     "metrics",
+    "noise",
     "parse",
     "queries",
     "query",

@@ -12,10 +12,10 @@ import asyncio
 from collections.abc import Callable, Iterable, Sized
 from typing import Any
 
-from reverie._core import Scheduler
+from reverie._core import Adaptive, Scheduler
 from reverie._loop import CLEANUP_SECONDS, give_up
 from reverie._progress import progress_bar, say
-from reverie.exceptions import is_permanent, is_rate_limit
+from reverie.exceptions import is_permanent, is_rate_limit, is_refusal, retry_after
 
 
 class Run:
@@ -43,6 +43,8 @@ class Run:
         self._graces: dict[int, asyncio.TimerHandle] = {}
         self._deadline: asyncio.TimerHandle | None = None
         self._recheck: asyncio.TimerHandle | None = None
+        self._start: asyncio.TimerHandle | None = None
+        self._refused: Callable[[BaseException], bool] = is_rate_limit
         self._recheck_seconds: float | None = None
         self._scheduler = Scheduler(
             generate,
@@ -60,6 +62,7 @@ class Run:
     def obey(self, controller: Any, recheck_seconds: float | None) -> None:
         """Sets the controller that decides how many attempts may run, and how often it is asked."""
         self._scheduler.obey(controller)
+        self._refused = is_refusal if isinstance(controller, Adaptive) else is_rate_limit
         self._recheck_seconds = recheck_seconds
         if self._deadline is not None:
             self._fill()
@@ -77,7 +80,7 @@ class Run:
                 await asyncio.wait(tasks, timeout=CLEANUP_SECONDS)
             raise
         finally:
-            for timer in (self._deadline, self._recheck, *self._graces.values()):
+            for timer in (self._deadline, self._recheck, self._start, *self._graces.values()):
                 if timer is not None:
                     timer.cancel()
             for task in self._tasks.values():
@@ -118,6 +121,18 @@ class Run:
                 self._tasks[worker] = task
         if self._recheck_seconds is not None and self._recheck is None and self._scheduler.wanting():
             self._recheck = self._loop.call_later(self._recheck_seconds, self._guard, self._ask_again)
+        if (seconds := self._scheduler.next_start()) is not None:
+            at = self._loop.time() + max(seconds, 0.001)
+            if self._start is None or at < self._start.when():
+                if self._start is not None:
+                    self._start.cancel()
+                self._start = self._loop.call_at(at, self._guard, self._start_waiting)
+
+    def _start_waiting(self) -> None:
+        """Some task has rested for long enough, or the limit lets calls start again."""
+        self._start = None
+        self._fill()
+        self._settle()
 
     def _ask_again(self) -> None:
         self._recheck = None
@@ -159,8 +174,12 @@ class Run:
             self._time_out(worker)
         if cut != "running" or error is None:
             return False
-        verdict = self._scheduler.failed(worker, error, not is_permanent(error), is_rate_limit(error))
-        self._judge(verdict, error)
+        refused = self._refused(error)
+        wish = retry_after(error) if refused else None
+        verdict = self._scheduler.failed(worker, error, not is_permanent(error), refused, wish)
+        # A limit is found by running into it: what it refuses is no news.
+        if not (refused and verdict is not None and verdict[2] and self._refused is is_refusal):
+            self._judge(verdict, error)
         return not isinstance(error, asyncio.CancelledError)
 
     def _time_out(self, worker: int) -> None:

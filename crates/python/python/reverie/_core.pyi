@@ -7,12 +7,14 @@ from typing import Any, Protocol, final
 import pyarrow
 
 __all__ = [
+    "Adaptive",
     "Attempt",
     "Block",
     "Chunker",
     "Corpus",
     "Done",
     "Embedding",
+    "Events",
     "Experiment",
     "Folder",
     "Index",
@@ -20,14 +22,19 @@ __all__ = [
     "Limits",
     "Parser",
     "Pipeline",
+    "Questions",
     "Results",
     "Scheduler",
     "Stop",
     "Windows",
     "Worker",
     "axes",
+    "golden_estimate",
+    "golden_generate",
     "home",
+    "judge",
     "main",
+    "qualify",
     "rejection",
     "runs",
     "score",
@@ -81,6 +88,14 @@ class Windows:
     def record_error(self) -> None: ...
 
 @final
+class Adaptive:
+    """The limit of the crate `executor`, which is learned."""
+
+    def __new__(cls, maximum: int) -> Adaptive: ...
+    @property
+    def target_concurrency(self) -> int: ...
+
+@final
 class Attempt(Awaitable[bool | None]):
     """One attempt. Awaiting it gives nothing if its result was kept, and `False` if that was not wanted any more."""
 
@@ -111,12 +126,18 @@ class Scheduler:
     def take(self, worker: int) -> Attempt | None: ...
     def cut(self, worker: int) -> str: ...
     def failed(
-        self, worker: int, error: BaseException, retryable: bool, rate_limited: bool
+        self,
+        worker: int,
+        error: BaseException,
+        retryable: bool,
+        rate_limited: bool,
+        retry_after: float | None = None,
     ) -> tuple[int, int, bool] | None: ...
     def timed_out(self, worker: int, error: BaseException) -> tuple[int, int, bool] | None: ...
     def let_go(self, worker: int) -> None: ...
     def overdue(self) -> list[int]: ...
     def next_deadline(self) -> float: ...
+    def next_start(self) -> float | None: ...
     def stop(self) -> list[int]: ...
     def wanting(self) -> bool: ...
     def finished(self) -> bool: ...
@@ -149,6 +170,17 @@ class Experiment:
         stop: Stop | None = None,
     ) -> Results:
         """Does what is not done yet, and gives the results. Ctrl-C ends it; what is finished is kept."""
+    def noise(
+        self,
+        trial: str,
+        metric: str,
+        questions: int,
+        answers: int,
+        judgements: int,
+        budget_usd: float | None = None,
+        stop: Stop | None = None,
+    ) -> str:
+        """Where the noise of a metric of a trial of the last run comes from, as JSON."""
     def results(self) -> Results:
         """The results of the last finished run; `RuntimeError` if there was none."""
     def report(self) -> str:
@@ -170,8 +202,51 @@ class Pipeline:
     def changed_since(self) -> list[str]: ...
     def query(self, question: str) -> str:
         """The answer with its passages, as JSON."""
+    def stream(self, question: str) -> Events:
+        """What happens while a question is answered. The work begins now."""
     def aquery(self, question: str, done: Callable[[str | None, BaseException | None], Any]) -> None:
         """The same, at once: `done(answer, error)` is called from another thread."""
+
+@final
+class Events:
+    """What happens while a question is answered. The work ends when this is closed or dropped."""
+
+    def next(self) -> str | None:
+        """The next events as a JSON list; nothing after the last one."""
+    def anext(self, done: Callable[[str | None, BaseException | None], Any]) -> None:
+        """The same, at once: `done(events, error)` is called from another thread."""
+    def close(self) -> None:
+        """Ends the work, unless it has ended."""
+
+@final
+class Questions:
+    """Golden questions; `reverie.golden` makes tables of them. What changes them gives new ones."""
+
+    def __new__(cls, data: Any) -> Questions:
+        """Reads and checks rows, or the file at a path; `ValueError` holds all mistakes."""
+    def __len__(self) -> int: ...
+    def text(self) -> str:
+        """The questions, as a JSON list."""
+    def statistics(self) -> str:
+        """What is in them, as JSON."""
+    def reviewed(
+        self, accept: list[str], reject: list[str], edit: Mapping[str, Mapping[str, str]]
+    ) -> tuple[Questions, str]:
+        """After a review, and the rejected ones as a JSON list."""
+    def split(self, test_share: float, seed: int) -> tuple[Questions, str]:
+        """Divided by document, and how many there are of each part, as JSON."""
+    def difference(self, older: Questions) -> str:
+        """What changed since an older version, as JSON."""
+    def anchored(
+        self,
+        documents: Any,
+        tables: Mapping[str, Any],
+        base: str | os.PathLike[str],
+        stop: Stop | None = None,
+    ) -> tuple[Questions, str]:
+        """With the places at which the evidence stands now, and what was not found, as JSON."""
+    def write(self, path: str | os.PathLike[str], columns: str, replace: bool) -> None:
+        """Writes a file, whose ending decides the format."""
 
 @final
 class Results:
@@ -188,6 +263,8 @@ class Results:
         """What the leaderboard says of them, as JSON."""
     def compare(self, first: str, second: str) -> str:
         """Two trials, metric by metric, as JSON; differences are first minus second."""
+    def agreement(self, metric: str, labels: Any) -> str:
+        """A judged metric beside people's labels, as JSON."""
     def report(self) -> str:
         """The report page."""
     def save_report(self, page: str, one_file: bool | None) -> None:
@@ -220,6 +297,45 @@ def score(
 ) -> str:
     """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
     holds all mistakes."""
+
+def judge(
+    example: Any,
+    tables: Mapping[str, Any],
+    judges: Sequence[str],
+    embedder: str | None,
+    base: str | os.PathLike[str],
+    budget_usd: float | None = None,
+    stop: Stop | None = None,
+) -> str:
+    """Scores one example by one metric; gives the score and every exchange with a judge, as JSON."""
+
+def qualify(
+    judges: Sequence[str],
+    cases: Any,
+    golden: Questions | None,
+    planted: int | None,
+    tables: Mapping[str, Any],
+    base: str | os.PathLike[str],
+    budget_usd: float | None = None,
+    stop: Stop | None = None,
+) -> str:
+    """Tries judges on labelled cases, and on cases planted from golden questions; gives how they did, as a JSON list."""
+
+def golden_estimate(
+    documents: Any, tables: Mapping[str, Any], base: str | os.PathLike[str], stop: Stop | None = None
+) -> str:
+    """What generating questions should cost, as JSON."""
+
+def golden_generate(
+    documents: Any,
+    tables: Mapping[str, Any],
+    base: str | os.PathLike[str],
+    budget_usd: float | None = None,
+    test_share: float | None = None,
+    on_progress: Callable[[str], Any] | None = None,
+    stop: Stop | None = None,
+) -> tuple[Questions, str]:
+    """Generates questions; gives them, and as JSON where they came from and what was rejected."""
 
 def settings(object: _Component) -> str:
     """What stands for a component in an experiment, as JSON."""

@@ -23,6 +23,13 @@ def watcher(progress: bool | Callable[[dict[str, Any]], Any] | None) -> Watcher 
     return Terminal() if sys.stderr.isatty() else Log()
 
 
+def drafts(progress: bool | Callable[[dict[str, int]], Any] | None) -> Watcher | None:
+    """The same for golden questions that are being written."""
+    if callable(progress):
+        return Watcher(progress)
+    return None if progress is False else Drafts()
+
+
 def _in_notebook() -> bool:
     module = sys.modules.get("IPython")
     shell = module.get_ipython() if module is not None else None
@@ -156,6 +163,31 @@ class Log(Watcher):
     def _say(self, text: str) -> None:
         sys.stderr.write(f"[{time.monotonic() - self._started:6.1f}s] {text}\n")
         sys.stderr.flush()
+
+
+class Drafts(Watcher):
+    """How many golden questions are there: a line on a terminal, which is written anew, or a line every ten seconds."""
+
+    every = 10.0
+
+    def __init__(self) -> None:
+        super().__init__(self._draw)
+        self._is_terminal = sys.stderr.isatty()
+        self._started = self._told = time.monotonic()
+
+    def _draw(self, now: dict[str, int]) -> None:
+        at = time.monotonic()
+        if not self._is_terminal and at - self._told < self.every:
+            return
+        self._told = at
+        line = f"[{at - self._started:6.1f}s] {now['accepted']} of {now['size']} questions, {now['attempted']} drafts"
+        sys.stderr.write(f"\r\x1b[2K{line}" if self._is_terminal else f"{line}\n")
+        sys.stderr.flush()
+
+    def end(self, finished: bool) -> None:
+        if self._is_terminal:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
 
 
 def _rows(operator: dict[str, Any]) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
 
@@ -86,27 +86,70 @@ class Pipeline:
         Raises:
             RuntimeError: If a model fails.
         """
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[str] = loop.create_future()
+        answered = await _told(lambda done: self._core.aquery(question, done))
+        return Answer(answered or "")
 
-        def end(answered: str | None, error: BaseException | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(answered or "")
-            else:
-                future.set_exception(error)
+    def stream(self, question: str) -> Iterator[Event]:
+        """Answers a question, and tells what happens on the way.
 
-        def done(answered: str | None, error: BaseException | None) -> None:
-            # If the loop is closed, nobody waits any more.
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(end, answered, error)
+            for event in pipeline.stream("What is a virtual package?"):
+                print(event.text, end="", flush=True)
 
-        self._core.aquery(question, done)
-        return Answer(await future)
+        First comes `found` with the passages, then a `piece` of the text at a time, at last `answer` with what `query`
+        would have given. The work begins with the first event that is asked for; it ends with the generator, also where
+        that is closed early, and then the call of the model is cancelled.
+
+        Raises:
+            RuntimeError: If a model fails; `reverie.exceptions.FunctionError` if a function of your own does.
+            KeyboardInterrupt: After Ctrl-C.
+        """
+        events = self._core.stream(question)
+        try:
+            while (told := events.next()) is not None:
+                yield from map(_event, json.loads(told))
+        finally:
+            events.close()
+
+    async def astream(self, question: str) -> AsyncIterator[Event]:
+        """The same as `stream` without blocking the event loop; many may be under way at once.
+
+            async for event in pipeline.astream("What is a virtual package?"):
+                await response.write(event.text)
+
+        Where the generator is closed early (`aclose`, or the end of a task that was cancelled), the work ends.
+        """
+        events = self._core.stream(question)
+        try:
+            while (told := await _told(events.anext)) is not None:
+                for event in json.loads(told):
+                    yield _event(event)
+        finally:
+            events.close()
 
     def __repr__(self) -> str:
         return f"<pipeline {self.trial}>"
+
+
+async def _told(begin: Callable[[Callable[[str | None, BaseException | None], None]], None]) -> str | None:
+    """What work in another thread tells, which is begun with a function to tell it to."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[str | None] = loop.create_future()
+
+    def end(told: str | None, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(told)
+        else:
+            future.set_exception(error)
+
+    def done(told: str | None, error: BaseException | None) -> None:
+        # If the loop is closed, nobody waits any more.
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(end, told, error)
+
+    begin(done)
+    return await future
 
 
 def _opened_again(experiment: Experiment, trial: str, run: str) -> Pipeline:
@@ -146,11 +189,39 @@ class Passage:
         return " · ".join(part for part in (self.document, page, self.book, self.heading) if part)
 
 
+@dataclass(frozen=True)
+class Event:
+    """What happens while a question is answered."""
+
+    kind: Literal["found", "piece", "restart", "answer"]
+    """`found`: the passages are there. `piece`: more of the answer's text. `restart`: the text so far is void, and begins
+    anew, as when a model failed on the way. `answer`: the end, with everything."""
+    text: str = ""
+    """The next part of the text, of a `piece`; empty for the others."""
+    passages: tuple[Passage, ...] = ()
+    """What was found, best first, of `found`; empty for the others."""
+    answer: Answer | None = None
+    """The whole answer, of `answer`; none for the others. Its text is that of the pieces since the last `restart`."""
+
+
+def _event(told: dict[str, Any]) -> Event:
+    kind = told["kind"]
+    if kind == "answer":
+        return Event("answer", answer=Answer(told["answered"]))
+    return Event(kind, told.get("text", ""), tuple(map(_passage, told.get("passages", ()))))
+
+
+def _passage(told: dict[str, Any]) -> Passage:
+    names = ("document", "text", "score", "page", "book", "heading")
+    return Passage(**{name: told[name] for name in names}, span=(told["span"]["start"], told["span"]["end"]))
+
+
 class Answer:
     """What a pipeline found, and what it answered."""
 
-    def __init__(self, text: str) -> None:
-        answered = json.loads(text)
+    def __init__(self, answered: str | dict[str, Any]) -> None:
+        if isinstance(answered, str):
+            answered = json.loads(answered)
         answer = answered["answer"] or {}
         self.question: str = answered["question"]
         """The question."""
@@ -164,13 +235,7 @@ class Answer:
         """How long the generator took."""
         self.usage: dict[str, int] = answer.get("usage", {})
         """Tokens over all calls."""
-        self.passages: list[Passage] = [
-            Passage(
-                **{name: passage[name] for name in ("document", "text", "score", "page", "book", "heading")},
-                span=(passage["span"]["start"], passage["span"]["end"]),
-            )
-            for passage in answered["passages"]
-        ]
+        self.passages: list[Passage] = [_passage(passage) for passage in answered["passages"]]
         """What was found, best first."""
 
     def sources(self) -> list[Passage]:

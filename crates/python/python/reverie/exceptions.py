@@ -53,8 +53,11 @@ class RateLimitError(PhoenixException):
         current_rate_tokens_per_sec: float | None = None,
         initial_rate_tokens_per_sec: float | None = None,
         enforcement_window_seconds: float | None = None,
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(message)
+        self.retry_after = retry_after
+        """How many seconds the other side asks to wait, if it does. `limiter="adaptive"` keeps to it."""
         self.current_rate_tokens_per_sec = current_rate_tokens_per_sec
         self.initial_rate_tokens_per_sec = initial_rate_tokens_per_sec
         self.enforcement_window_seconds = enforcement_window_seconds
@@ -100,3 +103,33 @@ def is_permanent(error: BaseException) -> bool:
     """Whether another attempt is not worthwhile."""
     names = _names(type(error))  # type: ignore[arg-type]
     return "PhoenixException" in names and "RateLimitError" not in names
+
+
+def status_of(error: BaseException) -> int | None:
+    """The HTTP status that an exception of a client library has, itself or in its `response`; none without one."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status_code", "status", "code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int) and not isinstance(status, bool):
+                return status
+    return None
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the other side has no capacity now: a `RateLimitError`, or an error of a client library with the HTTP
+    status 429, 503 or 529."""
+    return is_rate_limit(error) or (not is_permanent(error) and status_of(error) in (429, 503, 529))
+
+
+def retry_after(error: BaseException) -> float | None:
+    """How many seconds the other side asks to wait: the exception's `retry_after`, or the header `Retry-After` of its
+    response; none if it does not say, or says a date."""
+    wish = getattr(error, "retry_after", None)
+    if wish is None:
+        headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
+        wish = headers.get("retry-after") or headers.get("Retry-After") if hasattr(headers, "get") else None
+    try:
+        seconds = float(wish) if wish is not None else None
+    except (TypeError, ValueError):
+        return None
+    return seconds if seconds is not None and 0 <= seconds < float("inf") else None

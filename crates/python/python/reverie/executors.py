@@ -23,10 +23,10 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence, Sized
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from reverie._asynchronous import Run
-from reverie._core import Windows
+from reverie._core import Adaptive, Windows
 from reverie._details import ExecutionDetails, ExecutionStatus, Unset, details_of
 from reverie._details import unset as _unset
 from reverie._interrupts import interrupts
@@ -153,6 +153,14 @@ class AsyncExecutor(Executor):
             the arguments that follow are its own. It is the attribute `_concurrency_controller`, and any object with
             `target_concurrency`, `inactive_check_interval`, `record_success`, `record_timeout` and `record_error`
             may take its place, at any time.
+        limiter: How the number of attempts at once is found. `phoenix`: by the controller above. `adaptive`: as Reverie
+            does it for its own models. The limit of the other side is learned, on calls at once and on calls a minute:
+            from a few, it grows with every result until calls are refused, and settles just below; `concurrency` is only
+            the most (256 is a good one). A refused attempt (a `RateLimitError`, or an exception of a client library with
+            the HTTP status 429, 503 or 529) is no failed one: it does not count for `max_retries` and is made again, after
+            the wait that the other side asks for (`retry_after` of the exception, or `Retry-After` of its response), as
+            long as other calls get through; it fails when none has for five minutes. What was learned is kept for the
+            next run of this executor. The arguments of the controller mean nothing then.
     """
 
     def __init__(
@@ -172,6 +180,7 @@ class AsyncExecutor(Executor):
         dynamic_increase_step: int = 1,
         dynamic_decrease_ratio: float = 0.5,
         dynamic_inactive_check_interval: float = 1.0,
+        limiter: Literal["phoenix", "adaptive"] = "phoenix",
     ):
         self.generate = generation_fn
         self.fallback_return_value = fallback_return_value
@@ -185,7 +194,11 @@ class AsyncExecutor(Executor):
         self._runs: list[Run] = []
         self._threads_return = True
         self._controller: Any = None
-        if enable_dynamic_concurrency:
+        if limiter not in ("phoenix", "adaptive"):
+            raise ValueError(f"limiter: `phoenix` or `adaptive`, not {limiter!r}")
+        if limiter == "adaptive":
+            self._controller = Adaptive(max(1, int(concurrency)))
+        elif enable_dynamic_concurrency:
             self._controller = ConcurrencyController(
                 max_concurrency=concurrency,
                 initial_target=dynamic_initial_target or concurrency,
@@ -208,7 +221,7 @@ class AsyncExecutor(Executor):
 
     def _instruct(self, run: Run) -> None:
         source = _without_detour(self._controller)
-        foreign = source is not None and not isinstance(source, Windows)
+        foreign = source is not None and not isinstance(source, (Windows, Adaptive))
         interval = max(0.01, float(getattr(source, "inactive_check_interval", 1.0))) if foreign else None
         run.obey(source, interval)
 
@@ -335,6 +348,8 @@ def get_executor_on_sync_context(
     exit_on_error: bool = True,
     fallback_return_value: Unset | Any = _unset,
     timeout: int | None = None,
+    *,
+    limiter: Literal["phoenix", "adaptive"] = "phoenix",
 ) -> Executor:
     """The executor whose `run` works where this is called: in a script, a thread, or a notebook."""
 
@@ -361,4 +376,5 @@ def get_executor_on_sync_context(
         exit_on_error=exit_on_error,
         fallback_return_value=fallback_return_value,
         timeout=timeout,
+        limiter=limiter,
     )

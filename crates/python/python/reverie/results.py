@@ -92,12 +92,15 @@ class Results:
 
     @classmethod
     def past(cls, name: str | None = None, *, store: str | os.PathLike[str] = ".reverie") -> Table:
-        """The finished runs in a store on this machine, the last first: `experiment`, `run`, and `time_ms`, when it
+        """The finished runs of this machine in a store, the last first: `experiment`, `run`, and `time_ms`, when it
         finished, in milliseconds since 1970.
+
+        Of an object store, only runs that were begun on this machine, or fetched to it by `Results.of`, are listed: the
+        store itself names only the last run of each experiment, and that is what `Results.of` gives on any machine.
 
         Args:
             name: Only those of this experiment.
-            store: The store that the experiments name.
+            store: The store that the experiments name: a folder, or the URL of an object store.
         """
         names = ("experiment", "run", "time_ms")
         runs = json.loads(_core.runs(os.fspath(store), os.getcwd()))
@@ -248,6 +251,23 @@ class Results:
         self._known(first), self._known(second)
         return Comparison(first, second, json.loads(self._core.compare(first, second)))
 
+    def agreement(self, metric: str, labels: Any) -> Agreement:
+        """How far a judged metric agrees with people, and what the means would be if people had scored everything.
+
+        What `reverie calibrate` does on the command line. Nothing is asked.
+
+        Args:
+            metric: A metric of the run.
+            labels: What people said: a data frame, an Arrow table or a list of dictionaries with `trial`, `question` (the
+                question's id) and `label` (a truth value, or a score in the metric's range). The labelled answers must be
+                a random part of all.
+
+        Raises:
+            ValueError: With every label that names no answer of the run, or is out of the metric's range.
+            RuntimeError: If there is no such metric.
+        """
+        return Agreement(json.loads(self._core.agreement(metric, labels)))
+
     def report(self) -> str:
         """The report: one HTML page that needs nothing else, however large it is."""
         return self._core.report()
@@ -382,6 +402,48 @@ class Comparison(Table):
         note = f"p is corrected for {len(rows)} metrics; below 0.05 a difference is called real (bold)."
         table = html_table(names, rows, lambda row: rows[row][0][0] in real)
         return f'{table}<p style="opacity:.6">{note}</p>'
+
+
+class Agreement(Table):
+    """A judged metric beside people's labels, a row per trial.
+
+    Columns: `trial`; `n_labels`, its labelled answers; `n_judged`, those that only the judge scored; `judged_mean`, the
+    judge's mean over all; `bias`, how far the judge's mean is from people's over the labelled ones; `corrected_mean` with
+    `low` and `high`, the ends of its 95 % interval: the mean if people had scored everything. None with fewer than two
+    labels.
+    """
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        columns = [("trial", "text"), ("n_labels", "count"), ("n_judged", "count"), ("judged_mean", "real")]
+        columns += [("bias", "real"), ("corrected_mean", "real"), ("low", "real"), ("high", "real")]
+        rows = []
+        for each in told["trials"]:
+            mean = each["corrected"] or {}
+            ends = mean.get("interval", {})
+            row = [each["trial"], each["n_labels"], each["n_judged"], each["judged_mean"]]
+            rows.append([*row, mean.get("bias"), mean.get("mean"), ends.get("low"), ends.get("high")])
+        super().__init__(columns, rows)
+        agreement = told["agreement"] or {}
+        ends = agreement.get("interval") or {}
+        self.metric: str = told["metric"]
+        """The metric."""
+        self.n_labels: int = told["n_labels"]
+        """Labels of answers that the judge scored too."""
+        self.observed: float | None = agreement.get("observed")
+        """The share of these on which judge and people agree."""
+        self.kappa: float | None = agreement.get("kappa")
+        """Cohen's kappa: 1 is full agreement, 0 what chance gives; none where chance alone would make them agree."""
+        self.kappa_interval: tuple[float, float] | None = (ends["low"], ends["high"]) if ends else None
+        """Its 95 % interval."""
+
+    def __repr__(self) -> str:
+        told = f"{self.metric}: {self.n_labels} labels, agreement {shown(self.observed)}, kappa {shown(self.kappa)}"
+        if self.kappa_interval is not None:
+            told += f" {interval(*self.kappa_interval, 2)}"
+        return f"{told}\n{super().__repr__()}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self).splitlines()[0])}</p>{super()._repr_html_()}"
 
 
 def _cells(board: dict[str, Any], row: dict[str, Any]) -> Iterator[tuple[dict[str, Any], Any]]:

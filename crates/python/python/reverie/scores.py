@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
 from reverie._aside import aside
+from reverie._function_models import Model, served, several
 from reverie._live import Watcher, watcher
 from reverie._outcome import check_on_error, tell_failures, watched
 from reverie.functions import metrics_of
@@ -24,7 +25,7 @@ def evaluate(
     data: Any,
     metrics: Sequence[Any] | Any,
     *,
-    judge: str | Sequence[str] | None = None,
+    judge: Model | Sequence[Model] | None = None,
     embedder: str | None = None,
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
@@ -50,7 +51,8 @@ def evaluate(
         metrics: What to score by: names such as `"token_f1"`, objects such as `reverie.metric.Faithfulness()`,
             dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain.
         judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs
-            here. Of several the majority decides.
+            here; or a function of your own, from messages (dictionaries with `role` and `content`) to a text. Of
+            several the majority decides.
         embedder: The model that compares meanings: the name of one of `models`, or of an embedding model of the
             catalogue.
         models: Models by name, as in an experiment: `{"gpt": {"chat": {"openai": {"model": "gpt-4o-mini"}}}}`.
@@ -80,7 +82,7 @@ async def aevaluate(
     data: Any,
     metrics: Sequence[Any] | Any,
     *,
-    judge: str | Sequence[str] | None = None,
+    judge: Model | Sequence[Model] | None = None,
     embedder: str | None = None,
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
@@ -104,7 +106,7 @@ class _Call:
         self,
         data: Any,
         metrics: Any,
-        judge: str | Sequence[str] | None,
+        judge: Model | Sequence[Model] | None,
         embedder: str | None,
         models: Mapping[str, Any] | None,
         budget_usd: float | None,
@@ -114,28 +116,30 @@ class _Call:
     ) -> None:
         check_on_error(on_error)
         self._data, self._budget_usd = data, budget_usd
-        self._tables = {"models": models, "store": store, "evaluate": {"metrics": metrics_of(metrics) or None}}
-        self._judges = [judge] if isinstance(judge, str) else list(judge or [])
+        self._models, self._judges = models, several(judge)
+        self._tables = {"store": store, "evaluate": {"metrics": metrics_of(metrics) or None}}
         self._embedder, self._base = embedder, os.getcwd()
         self._watching: Watcher | None = watcher(progress)
 
     def made(self, stop: _core.Stop | None) -> Scores:
         """Does the work, in this thread."""
-        return watched(
-            self._watching,
-            lambda: Scores(
-                _core.score(
-                    self._data,
-                    self._tables,
-                    self._judges,
-                    self._embedder,
-                    self._base,
-                    self._budget_usd,
-                    self._watching,
-                    stop,
+
+        def work() -> Scores:
+            with served(self._judges, self._models) as (judges, models):
+                return Scores(
+                    _core.score(
+                        self._data,
+                        {**self._tables, "models": models},
+                        judges,
+                        self._embedder,
+                        self._base,
+                        self._budget_usd,
+                        self._watching,
+                        stop,
+                    )
                 )
-            ),
-        )
+
+        return watched(self._watching, work)
 
 
 class Scores:

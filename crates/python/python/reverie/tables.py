@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-# What columns hold: `text`, `real`, `count`, `truth`, or `texts` (a list of them). Any value may be missing (`None`).
+# What columns hold: `text`, `real`, `count`, `truth`, `texts` (a list of them), or `evidence` and `origin` of golden
+# questions. Any value may be missing (`None`).
 Columns = Sequence[tuple[str, str]]
 
 
@@ -68,6 +69,11 @@ class Table:
             "truth": pyarrow.bool_(),
             "texts": pyarrow.list_(pyarrow.string()),
         }
+        span = pyarrow.struct([("start", pyarrow.int64()), ("end", pyarrow.int64())])
+        item = pyarrow.struct([("document", pyarrow.string()), ("quote", pyarrow.string()), ("span", span)])
+        kinds["evidence"] = pyarrow.list_(item)
+        parts = ("kind", "persona", "style", "length", "model")
+        kinds["origin"] = pyarrow.struct([(part, pyarrow.string()) for part in parts])
         schema = pyarrow.schema([(name, kinds[kind]) for name, kind in self._kinds.items()])
         return pyarrow.table([pyarrow.array(self[field.name], field.type) for field in schema], schema=schema)
 

@@ -40,7 +40,7 @@ pub fn run(cx: &Context, path: &Path, all: bool) -> Result<u8, Failure> {
         let key = ask(&mut input, KEYS)?;
         let is_decision = match key.as_deref().map(str::trim) {
             Some("a") => {
-                review.decide(at, |question| question.review = Some(Review::Accepted))?;
+                review.decide(at, Question::accept)?;
                 true
             }
             Some("e") => {
@@ -130,7 +130,7 @@ impl Reviewing {
         self.questions[at].1 = State::Rejected;
         let question = &self.questions[at].0;
         let mut lines = rejected(&self.path)?;
-        lines.push(json!({ "reason": "review", "question": question.question, "removed": question }).to_string());
+        lines.push(question.rejection().to_string());
         self.write_rejected(&lines)?;
         self.write()
     }
@@ -223,14 +223,9 @@ fn ask(input: &mut impl BufRead, prompt: &str) -> Result<Option<String>, Failure
 }
 
 /// New words for question and reference; an empty line keeps the old ones.
-/// The id stays: it is still the same question.
 fn edit(input: &mut impl BufRead, question: &mut Question) -> Result<(), Failure> {
-    if let Some(text) = ask(input, "question (empty keeps it) > ")?.filter(|text| !text.trim().is_empty()) {
-        text.trim().clone_into(&mut question.question);
-    }
-    if let Some(text) = ask(input, "reference (empty keeps it) > ")?.filter(|text| !text.trim().is_empty()) {
-        question.reference = Some(text.trim().to_owned());
-    }
-    question.review = Some(Review::Edited);
+    let text = ask(input, "question (empty keeps it) > ")?.unwrap_or_default();
+    let reference = ask(input, "reference (empty keeps it) > ")?.unwrap_or_default();
+    question.edit(&text, &reference);
     Ok(())
 }

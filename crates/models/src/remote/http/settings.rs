@@ -8,7 +8,7 @@ use reqwest::{
     header::{HeaderMap, HeaderName, HeaderValue},
 };
 use serde_json::json;
-use std::{collections::BTreeMap, sync::Mutex, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Mutex, time::Duration};
 use tokio::time::Instant;
 
 /// The value of a header that begins like this is the name of a variable.
@@ -167,7 +167,10 @@ impl EndpointSettings<'_> {
             .redirect(reqwest::redirect::Policy::none())
             .http1_max_headers(MAX_HEADERS)
             // Answers are read as they are, even if decompression is compiled in.
-            .no_gzip()
+            .no_gzip();
+        // A proxy of the system cannot reach what is on this machine, and must not see it.
+        let client = if is_loopback(&base) { client.no_proxy() } else { client };
+        let client = client
             .build()
             .map_err(|error| Error::Config(format!("{}: no HTTP client: {}", self.model, innermost(&error))))?;
         let query = self.query()?;
@@ -236,5 +239,27 @@ impl EndpointSettings<'_> {
             .map_err(|_| Error::Config(format!("{}: the value of `{name}` cannot be sent in a header", self.model)))?;
         header.set_sensitive(true);
         Ok(header)
+    }
+}
+
+/// Whether an address is one of this machine.
+fn is_loopback(base: &str) -> bool {
+    let url = Url::parse(base).ok();
+    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_addresses_of_this_machine_are_reached_without_a_proxy() {
+        for here in ["http://127.0.0.1:8000/v1", "http://localhost/v1", "https://[::1]:1/v1"] {
+            assert!(is_loopback(here), "{here}");
+        }
+        for away in ["https://api.openai.com/v1", "http://127.0.0.1.example.com/v1", "http://10.0.0.1/v1", "no address"] {
+            assert!(!is_loopback(away), "{away}");
+        }
     }
 }

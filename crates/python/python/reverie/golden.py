@@ -1,0 +1,550 @@
+"""Golden questions: generated from documents, read and checked, reviewed, anchored, divided, written.
+
+    from reverie import golden
+
+    golden.estimate("docs", "gpt", size=50, models=models)        # calls, tokens, dollars; nothing is asked
+    questions = golden.generate("docs", "gpt", size=50, models=models, budget_usd=1)
+    questions.to_pandas()                                         # look through them: these are drafts
+    questions = questions.review(accept=["g-1f"], reject=["g-2a"], edit={"g-3c": {"reference": "1701"}})
+    questions.write("golden.jsonl")
+    reverie.Experiment(corpus="docs", dataset=questions, …)
+
+Questions that exist already are read by `golden.read`, which takes data frames too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+from reverie import _core
+from reverie._aside import aside
+from reverie._function_models import Model, served
+from reverie._live import Watcher, drafts
+from reverie._outcome import watched
+from reverie.tables import Table, fixed
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = [
+    "Anchored",
+    "Difference",
+    "Estimate",
+    "Questions",
+    "aanchor",
+    "aestimate",
+    "agenerate",
+    "anchor",
+    "difference",
+    "estimate",
+    "generate",
+    "read",
+]
+
+
+class Questions(Table):
+    """Golden questions, a row each.
+
+    Columns: `id`, `question`, `reference` (the reference answer), `evidence` (a list of `document`, `quote` and, where it
+    was found, `span` with `start` and `end` in bytes), `tags`, `answerable` (whether the documents hold an answer),
+    `origin` (of a generated one: `kind`, `persona`, `style`, `length`, `model`), `split` (`tune` or `test`), `review`
+    (`accepted` or `edited`).
+
+    It stands wherever questions are wanted: `reverie.Experiment(dataset=questions)`, `golden.read(questions)`. Every
+    method gives new questions, and leaves these as they are.
+    """
+
+    def __init__(self, core: _core.Questions, told: Mapping[str, Any] | None = None) -> None:
+        self._core = core
+        told = told or {}
+        questions = json.loads(core.text())
+        columns = [("id", "text"), ("question", "text"), ("reference", "text"), ("evidence", "evidence")]
+        columns += [("tags", "texts"), ("answerable", "truth"), ("origin", "origin"), ("split", "text")]
+        columns += [("review", "text")]
+        missing = {"evidence": [], "tags": [], "answerable": True}
+        super().__init__(
+            columns, ([each.get(name, missing.get(name)) for name, _ in columns] for each in questions)
+        )
+        self.manifest: dict[str, Any] | None = told.get("manifest")
+        """Where generated questions came from: the model, the options, the digest of the documents, how many drafts were
+        tried, and how many were rejected for which reason. None for questions that were read."""
+        names = ("reason", "kind", "document", "start", "end", "question")
+        kinds = ("text", "text", "text", "count", "count", "text")
+        self.rejected = Table(
+            list(zip(names, kinds)), ([each.get(name) for name in names] for each in told.get("rejected", ()))
+        )
+        """What is not among the questions, and why: drafts that a check rejected, with the passage (`document`, `start`
+        and `end` in bytes) and the draft, if there was one; and those that `review` rejected."""
+        self.unread = Table(
+            [("path", "text"), ("reason", "text")],
+            ([each["path"], each["reason"]] for each in told.get("unread", ())),
+        )
+        """Files that gave no document, and why."""
+        self._told = dict(told)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self._core.text(), self._told)
+
+    def _records(self) -> list[dict[str, Any]]:
+        """The questions as a file of them says it."""
+        return json.loads(self._core.text())
+
+    def statistics(self) -> dict[str, Any]:
+        """What is in them: `questions`, `with_reference`, `with_evidence`, `without_evidence` (answered by the documents,
+        but nothing says where: what is retrieved for them cannot be scored), `unanswerable`, `kinds`, `documents`, `tune`
+        and `test`, `accepted` and `edited`, the median number of words, `version` (their digest), and
+        `ignored_columns`, which are no part of the questions."""
+        return json.loads(self._core.statistics())
+
+    def review(
+        self,
+        *,
+        accept: Iterable[str] = (),
+        reject: Iterable[str] = (),
+        edit: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> Questions:
+        """The questions after a person has looked at them.
+
+        Args:
+            accept: Ids of questions that are good as they are.
+            reject: Ids of questions that are not; they are in `rejected` of the result.
+            edit: New words by id: `{"g-3c": {"question": "…", "reference": "…"}}`. What is left out stays.
+
+        Raises:
+            ValueError: If there is no question of an id, or one is rejected and kept.
+        """
+        core, rejected = self._core.reviewed(list(accept), list(reject), dict(edit or {}))
+        out = [{"reason": "review", "question": each["question"]} for each in json.loads(rejected)]
+        return Questions(core, {**self._told, "rejected": [*self._told.get("rejected", ()), *out]})
+
+    def split(self, test_share: float = 0.3, *, seed: int = 0) -> Questions:
+        """The questions, divided by document into `tune`, by which trials are chosen, and `test`, by which the winner is
+        reported.
+
+        Args:
+            test_share: The share to report by, between 0 and 1.
+            seed: Makes the choice repeatable.
+
+        Raises:
+            ValueError: If the share is none, or all evidence hangs together.
+        """
+        return Questions(self._core.split(test_share, seed)[0], self._told)
+
+    def write(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        columns: Literal["reverie", "ragas", "dream"] = "reverie",
+        replace: bool = False,
+    ) -> None:
+        """Writes them to a file.
+
+        Args:
+            path: Its ending decides the format: `.jsonl`, `.csv` or `.parquet`.
+            columns: Whose columns: ours, those of Ragas 0.4, or of DREAM (Ragas 0.1).
+            replace: Whether a file that is there is replaced.
+
+        Raises:
+            FileExistsError: If there is a file, and it may not be replaced.
+            ValueError: If the ending tells no format.
+            RuntimeError: If the file cannot be written.
+        """
+        self._core.write(os.path.abspath(path), columns, replace)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A `pyarrow.Table`. Needs pyarrow."""
+        return super().to_arrow()
+
+    def __repr__(self) -> str:
+        return _short(self).__repr__()
+
+    def _repr_html_(self) -> str:
+        return _short(self)._repr_html_()
+
+
+def _short(questions: Questions) -> Table:
+    """What people look at."""
+    columns = [("id", "text"), ("question", "text"), ("reference", "text"), ("documents", "texts"), ("review", "text")]
+    rows = (
+        [each["id"], each["question"], each["reference"], [item["document"] for item in each["evidence"]], each["review"]]
+        for each in questions
+    )
+    return Table(columns, rows)
+
+
+def _again(text: str, told: dict[str, Any]) -> Questions:
+    return Questions(_core.Questions(json.loads(text)), told)
+
+
+def read(questions: Any) -> Questions:
+    """Reads and checks questions.
+
+    Args:
+        questions: A data frame, an Arrow table, a list of dictionaries, or the path of a file (CSV, TSV, JSONL); with our
+            columns, or those of Ragas and DREAM: `question` or `user_input`, `reference` or `ground_truth`, `evidence`,
+            or `quote` and `document`, or `reference_contexts`. Ids are made of the question's words where there are none.
+
+    Raises:
+        ValueError: All mistakes, each with the number of its row (from 0), or its line in a file.
+        TypeError: If it is nothing that has rows.
+        OSError: If the file cannot be read.
+    """
+    return questions if isinstance(questions, Questions) else Questions(_core.Questions(questions))
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What generating questions should cost. Nothing was asked to find out."""
+
+    model: str
+    """The model that writes."""
+    size: int
+    """How many questions are wanted."""
+    passages: int
+    """Passages of the documents that are worth a question."""
+    drafts: int
+    """Questions that should have to be written for so many good ones."""
+    calls: int
+    """Calls that should be made."""
+    most_calls: int
+    """Calls that are made at most."""
+    prompt_tokens: int
+    """Tokens read, for so many calls."""
+    completion_tokens: int
+    """Tokens written, for so many calls."""
+    cost_usd: float | None
+    """US dollars, for so many calls; 0 for a model of this process, none where no price is stated."""
+    unread: tuple[str, ...] = ()
+    """Files that gave no document."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens read and written."""
+        return self.prompt_tokens + self.completion_tokens
+
+    def __str__(self) -> str:
+        money = "of unknown price" if self.cost_usd is None else f"$ {fixed(self.cost_usd, 4)}"
+        return (
+            f"{self.size} questions with {self.model} from {self.passages:,} passages: about {self.drafts:,} drafts, "
+            f"{self.calls:,} calls, {self.tokens:,} tokens, {money}; at most {self.most_calls:,} calls"
+        )
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(str(self))}</p>"
+
+
+def estimate(
+    documents: Any,
+    model: Model,
+    *,
+    size: int | None = None,
+    kinds: Mapping[str, float] | None = None,
+    personas: Sequence[Mapping[str, str]] | int | None = None,
+    styles: Sequence[str] | None = None,
+    lengths: Sequence[str] | None = None,
+    seed: int | None = None,
+    keep_known: bool = False,
+    max_attempts: int | None = None,
+    threshold: float | None = None,
+    models: Mapping[str, Any] | None = None,
+    store: str | os.PathLike[str] | None = None,
+) -> Estimate:
+    """What `generate` with these arguments should cost. Reads the documents, and asks nothing.
+
+    Raises:
+        ValueError: If a setting, a model or the documents are not as they must be.
+    """
+    options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
+    return _estimated(documents, model, options, models, store, os.getcwd(), None)
+
+
+async def aestimate(
+    documents: Any,
+    model: Model,
+    *,
+    size: int | None = None,
+    kinds: Mapping[str, float] | None = None,
+    personas: Sequence[Mapping[str, str]] | int | None = None,
+    styles: Sequence[str] | None = None,
+    lengths: Sequence[str] | None = None,
+    seed: int | None = None,
+    keep_known: bool = False,
+    max_attempts: int | None = None,
+    threshold: float | None = None,
+    models: Mapping[str, Any] | None = None,
+    store: str | os.PathLike[str] | None = None,
+) -> Estimate:
+    """The same as `estimate` without blocking the event loop."""
+    options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
+    base = os.getcwd()
+    return await aside(lambda stop: _estimated(documents, model, options, models, store, base, stop))
+
+
+def generate(
+    documents: Any,
+    model: Model,
+    *,
+    size: int | None = None,
+    kinds: Mapping[str, float] | None = None,
+    personas: Sequence[Mapping[str, str]] | int | None = None,
+    styles: Sequence[str] | None = None,
+    lengths: Sequence[str] | None = None,
+    seed: int | None = None,
+    keep_known: bool = False,
+    max_attempts: int | None = None,
+    threshold: float | None = None,
+    test_share: float | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[dict[str, int]], Any] | None = None,
+) -> Questions:
+    """Writes golden questions with a chat model, which also checks them.
+
+    They are drafts: look through them before trusting a winner to them. What the model answered once is in the journal
+    of `store`, and never paid again.
+
+    Args:
+        documents: A folder, a file, a pattern or the URL of an object store; a dictionary as in `corpus` of an
+            experiment; what `reverie.parse` gave; or texts with their paths: a data frame, an Arrow table, or a list of
+            dictionaries with `path` and `text`.
+        model: The model that writes and checks: the name of one of `models`, or of a chat model of the catalogue, which
+            runs here; or a function of your own, from messages (dictionaries with `role` and `content`) to a text.
+        size: How many questions. Default: 20. Fewer come where passages run out.
+        kinds: Shares of the kinds of questions, such as `{"multi_hop": 0.3, "single_hop_specific": 0.7}`. Default: all
+            six kinds.
+        personas: Who asks, in turns: a list of `name` and `description`, or how many personas the model makes up.
+            Default: nobody in particular.
+        styles: How questions are written, in turns: `plain` (default), `web_search`, `misspelled`, `poor_grammar`.
+        lengths: How long they are, in turns: `short`, `medium` (default), `long`.
+        seed: Decides which passages are drawn. Default: 0.
+        keep_known: Whether questions are kept that the model answers without the documents.
+        max_attempts: How many drafts are tried at most. Default: 8 for each question.
+        threshold: The probability from which on a passage is taken to answer a question, for models that tell
+            probabilities. Default: 0.5.
+        test_share: The share of questions to report by, as of `Questions.split`. Default: they are not divided.
+        models: Models by name, as in an experiment.
+        budget_usd: What this may cost, in US dollars.
+        store: The folder of the journal of paid calls. Default: `.reverie`.
+        progress: A line on standard error (default), nothing (`False`), or a function that is called with how many
+            questions are `accepted` of `size`, and how many drafts were `attempted` of at most `attempts`.
+
+    Raises:
+        ValueError: If a setting, a model or the documents are not as they must be: all mistakes. Nothing was asked.
+        RuntimeError: If the model fails or the budget is used up, or no draft was good enough: the text says why they
+            were rejected.
+        KeyboardInterrupt: After Ctrl-C.
+
+    Warns:
+        UserWarning: If the questions could not be divided as `test_share` says.
+    """
+    options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
+    work = _Generation(documents, model, options, test_share, models, budget_usd, store, progress)
+    return _divided(work.made(None))
+
+
+async def agenerate(
+    documents: Any,
+    model: Model,
+    *,
+    size: int | None = None,
+    kinds: Mapping[str, float] | None = None,
+    personas: Sequence[Mapping[str, str]] | int | None = None,
+    styles: Sequence[str] | None = None,
+    lengths: Sequence[str] | None = None,
+    seed: int | None = None,
+    keep_known: bool = False,
+    max_attempts: int | None = None,
+    threshold: float | None = None,
+    test_share: float | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+    progress: bool | Callable[[dict[str, int]], Any] | None = None,
+) -> Questions:
+    """The same as `generate` without blocking the event loop.
+
+    Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
+    """
+    options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
+    work = _Generation(documents, model, options, test_share, models, budget_usd, store, progress)
+    return _divided(await aside(work.made))
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """Questions whose evidence was looked for in documents."""
+
+    questions: Questions
+    """The questions, with the places of what was found."""
+    evidence: int
+    """All pieces of evidence."""
+    moved: int
+    """Questions of which some evidence stands at a new place now."""
+    lost: Table
+    """What was not found: `question_id`, `document`, `quote`, and the `reason` with what to do."""
+
+
+def anchor(documents: Any, questions: Any, *, store: str | os.PathLike[str] | None = None) -> Anchored:
+    """Finds the evidence of questions in documents, as after the documents have changed.
+
+    Args:
+        documents: As of `generate`.
+        questions: As of `read`.
+        store: The folder where parsed documents are kept. Default: `.reverie`.
+
+    Raises:
+        ValueError: If questions or documents are not as they must be.
+    """
+    return _anchored(documents, read(questions), store, os.getcwd(), None)
+
+
+async def aanchor(documents: Any, questions: Any, *, store: str | os.PathLike[str] | None = None) -> Anchored:
+    """The same as `anchor` without blocking the event loop."""
+    golden, base = read(questions), os.getcwd()
+    return await aside(lambda stop: _anchored(documents, golden, store, base, stop))
+
+
+class Difference(Table):
+    """What changed between two versions of questions, a row per question that did: `change` (`added`, `removed`,
+    `changed`), `id`, `question`, and the `fields` that differ."""
+
+    unchanged: int
+    """How many questions are the same."""
+
+
+def difference(older: Any, newer: Any) -> Difference:
+    """What changed from older questions to newer ones; questions are the same where their ids are.
+
+    Raises:
+        ValueError: If the questions are not as they must be.
+    """
+    told = json.loads(read(newer)._core.difference(read(older)._core))
+    rows: list[list[Any]] = [["added", each["id"], each["question"], []] for each in told["added"]]
+    rows += [["removed", each["id"], each["question"], []] for each in told["removed"]]
+    rows += [["changed", each["id"], each["after"]["question"], each["fields"]] for each in told["changed"]]
+    made = Difference([("change", "text"), ("id", "text"), ("question", "text"), ("fields", "texts")], rows)
+    made.unchanged = told["unchanged"]
+    return made
+
+
+def _options(
+    size: int | None,
+    kinds: Mapping[str, float] | None,
+    personas: Sequence[Mapping[str, str]] | int | None,
+    styles: Sequence[str] | None,
+    lengths: Sequence[str] | None,
+    seed: int | None,
+    keep_known: bool,
+    max_attempts: int | None,
+    threshold: float | None,
+) -> dict[str, Any]:
+    """What stands under `generate` of a dataset; `None` is the default."""
+    options: dict[str, Any] = {"size": size, "kinds": kinds, "styles": styles, "lengths": lengths, "seed": seed}
+    options |= {"max_attempts": max_attempts, "threshold": threshold, "closed_book": False if keep_known else None}
+    options |= {"n_personas": personas} if isinstance(personas, int) else {"personas": personas}
+    return options
+
+
+def _tables(model: str, options: dict[str, Any], models: Any, store: Any) -> dict[str, Any]:
+    dataset = {"path": "golden.jsonl", "generate": {"model": model, **options}}
+    return {"models": models, "store": store, "dataset": dataset}
+
+
+def _given(documents: Any) -> Any:
+    """Documents as Rust takes them."""
+    from reverie.stages import Documents, _rows
+
+    return documents._held if isinstance(documents, Documents) else _rows(documents)
+
+
+def _estimated(
+    documents: Any,
+    model: Model,
+    options: dict[str, Any],
+    models: Mapping[str, Any] | None,
+    store: str | os.PathLike[str] | None,
+    base: str,
+    stop: _core.Stop | None,
+) -> Estimate:
+    with served([model], models) as (names, known):
+        tables = _tables(names[0], options, known, store)
+        told = json.loads(_core.golden_estimate(_given(documents), tables, base, stop))
+    same = ("model", "size", "calls", "most_calls", "prompt_tokens", "completion_tokens", "cost_usd")
+    return Estimate(
+        **{name: told[name] for name in same},
+        passages=told["n_passages"],
+        drafts=told["attempts"],
+        unread=tuple(f"{each['path']}: {each['reason']}" for each in told["unread"]),
+    )
+
+
+class _Generation:
+    """What `generate` and `agenerate` have in common."""
+
+    def __init__(
+        self,
+        documents: Any,
+        model: Model,
+        options: dict[str, Any],
+        test_share: float | None,
+        models: Mapping[str, Any] | None,
+        budget_usd: float | None,
+        store: str | os.PathLike[str] | None,
+        progress: bool | Callable[[dict[str, int]], Any] | None,
+    ) -> None:
+        self._documents, self._model, self._options, self._models = documents, model, options, models
+        self._test_share, self._budget_usd, self._store = test_share, budget_usd, store
+        self._base = os.getcwd()
+        self._watching: Watcher | None = drafts(progress)
+
+    def made(self, stop: _core.Stop | None) -> Questions:
+        """Does the work, in this thread."""
+
+        def work() -> Questions:
+            with served([self._model], self._models) as (names, known):
+                tables = _tables(names[0], self._options, known, self._store)
+                core, told = _core.golden_generate(
+                    _given(self._documents),
+                    tables,
+                    self._base,
+                    self._budget_usd,
+                    self._test_share,
+                    self._watching,
+                    stop,
+                )
+            return Questions(core, json.loads(told))
+
+        return watched(self._watching, work)
+
+
+def _divided(questions: Questions) -> Questions:
+    """Called by what the user calls: the warning names the user's line."""
+    reason = questions._told.get("not_split")
+    if reason is not None:
+        warnings.warn(f"test_share: the questions are not divided: {reason}", UserWarning, stacklevel=3)
+    return questions
+
+
+def _anchored(
+    documents: Any,
+    questions: Questions,
+    store: str | os.PathLike[str] | None,
+    base: str,
+    stop: _core.Stop | None,
+) -> Anchored:
+    core, text = questions._core.anchored(_given(documents), {"store": store}, base, stop)
+    told = json.loads(text)
+    names = ("question", "document", "quote", "reason")
+    lost = Table(
+        [("question_id", "text"), ("document", "text"), ("quote", "text"), ("reason", "text")],
+        ([each[name] for name in names] for each in told["lost"]),
+    )
+    found = Questions(core, {**questions._told, "unread": told["unread"]})
+    return Anchored(found, told["evidence"], told["moved"], lost)

@@ -1,0 +1,397 @@
+"""Judges: what one is asked about an example, whether it can tell right from wrong, and how much noise it adds."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from reverie import _core
+from reverie._aside import aside
+from reverie._function_models import Model, served, several
+from reverie.functions import metrics_of
+from reverie.golden import read
+from reverie.tables import Table, fixed, shown
+
+if TYPE_CHECKING:
+    from reverie.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What a judge was asked, and what it said."""
+
+    model: str
+    """The model, as its provider knows it."""
+    messages: tuple[dict[str, str], ...]
+    """The request, in full: `role` and `content` of each message."""
+    reply: str | None
+    """The reply; none where the call failed."""
+    probabilities: dict[str, float] | None
+    """The probability of each reply that was offered, for models that tell; none for the others."""
+    error: str | None
+    """Why the call failed; none where it did not."""
+    prompt_tokens: int
+    """Tokens read."""
+    completion_tokens: int
+    """Tokens written."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One example, scored by one metric, with everything that the judges were asked for it."""
+
+    metric: str
+    """The metric's name."""
+    score: float | None
+    """The score; none where there is none."""
+    missing: str | None
+    """Why there is no score; none where there is one."""
+    range: tuple[float, float]
+    """The lowest and the highest score of the metric."""
+    detail: Any
+    """What is needed to check the score: statements, verdicts, what several judges agreed on."""
+    exchanges: tuple[Exchange, ...]
+    """The calls, in the order in which they ended. What the journal answers is among them."""
+
+    def __str__(self) -> str:
+        lines = [f"{self.metric}: {fixed(self.score, 3) if self.score is not None else f'no score, {self.missing}'}"]
+        for number, exchange in enumerate(self.exchanges, 1):
+            lines += ["", f"── {number} of {len(self.exchanges)} · {exchange.model}"]
+            lines += [f"{message['role']}: {message['content']}" for message in exchange.messages]
+            lines.append(f"→ {_said(exchange)}")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        said = shown(self.score) if self.score is not None else f"no score: {self.missing}"
+        page = f"<p><b>{escape(self.metric)}</b>: {escape(said)}</p>"
+        for exchange in self.exchanges:
+            asked = "\n\n".join(f"{message['role']}: {message['content']}" for message in exchange.messages)
+            page += (
+                f"<details><summary>{escape(exchange.model)}: {escape(_said(exchange))}</summary>"
+                f'<pre style="white-space:pre-wrap">{escape(asked)}</pre></details>'
+            )
+        return page
+
+
+def _said(exchange: Exchange) -> str:
+    if exchange.error is not None:
+        return f"failed: {exchange.error}"
+    shares = exchange.probabilities or {}
+    told = ", ".join(f"{reply} {fixed(share, 3)}" for reply, share in shares.items())
+    return f"{exchange.reply} ({told})" if told else exchange.reply or ""
+
+
+def judge(
+    example: Mapping[str, Any],
+    metric: Any,
+    judge: Model | Sequence[Model],
+    *,
+    embedder: str | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+) -> Judgement:
+    """Scores one example by one metric, and shows what the judge was asked and what it said.
+
+        print(reverie.judge({"question": …, "answer": …, "contexts": […]}, "faithfulness", "gpt", models=models))
+
+    Many are scored by `reverie.evaluate`.
+
+    Args:
+        example: A dictionary with the columns of `reverie.evaluate`: `question`, `answer`, `contexts`, `reference`, or
+            those of Ragas and DeepEval.
+        metric: A name, an object such as `reverie.metric.Faithfulness()`, a dictionary, or a function.
+        judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs here;
+            or a function of your own, from messages (dictionaries with `role` and `content`) to a text. Of several the
+            majority decides.
+        embedder: The model that compares meanings, for metrics that need one.
+        models: Models by name, as in an experiment.
+        budget_usd: What this may cost, in US dollars.
+        store: The folder of the journal of paid calls. Default: `.reverie`.
+
+    Raises:
+        ValueError: If example, metric or models are not as they must be. Nothing was asked.
+        KeyboardInterrupt: After Ctrl-C.
+    """
+    return _judged(example, metric, judge, embedder, models, budget_usd, store, os.getcwd(), None)
+
+
+async def ajudge(
+    example: Mapping[str, Any],
+    metric: Any,
+    judge: Model | Sequence[Model],
+    *,
+    embedder: str | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+) -> Judgement:
+    """The same as `judge` without blocking the event loop."""
+    base = os.getcwd()
+    return await aside(
+        lambda stop: _judged(example, metric, judge, embedder, models, budget_usd, store, base, stop)
+    )
+
+
+def _judged(
+    example: Mapping[str, Any],
+    metric: Any,
+    judge: Model | Sequence[Model],
+    embedder: str | None,
+    models: Mapping[str, Any] | None,
+    budget_usd: float | None,
+    store: str | os.PathLike[str] | None,
+    base: str,
+    stop: _core.Stop | None,
+) -> Judgement:
+    metrics = metrics_of(metric)
+    if len(metrics) != 1:
+        raise ValueError(f"metric: one metric is looked at, and here are {len(metrics)}; `reverie.evaluate` takes many")
+    with served(several(judge), models) as (names, known):
+        tables = {"models": known, "store": store, "evaluate": {"metrics": metrics}}
+        told = json.loads(_core.judge([example], tables, names, embedder, base, budget_usd, stop))
+    exchanges = (
+        Exchange(
+            each["model"],
+            tuple(each["messages"]),
+            each["reply"],
+            each["probabilities"],
+            each["error"],
+            each["prompt_tokens"],
+            each["completion_tokens"],
+        )
+        for each in told["exchanges"]
+    )
+    low, high = told["range"]
+    return Judgement(
+        told["metric"], told["score"], told["missing"], (low, high), told["detail"], tuple(exchanges)
+    )
+
+
+class Calibration(Table):
+    """How judges did on cases whose truth is known, a row per judge and kind of verdict.
+
+    Columns: `judge`; `kind` (`supported`: does the context support the statement; `relevant`: does the passage help to
+    answer; `correct`: does the reference support the answer); `n`, the cases with a verdict; `unreadable`, those
+    without one; `auc` with `auc_low` and `auc_high`, how often a true case gets a higher probability than a false one,
+    for models that tell probabilities; `balanced_accuracy` with `accuracy_low` and `accuracy_high`, where 0.5 is
+    guessing; `threshold`, the probability from which on yes is best taken for yes; `qualified`, whether its verdicts may
+    choose a winner; `reason`, why or why not. The ends are those of 95 % intervals.
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, Any]]) -> None:
+        columns = [("judge", "text"), ("kind", "text"), ("n", "count"), ("unreadable", "count"), ("auc", "real")]
+        columns += [("auc_low", "real"), ("auc_high", "real"), ("balanced_accuracy", "real")]
+        columns += [("accuracy_low", "real"), ("accuracy_high", "real"), ("threshold", "real")]
+        columns += [("qualified", "truth"), ("reason", "text")]
+        rows = []
+        for record in records:
+            for found in record["kinds"]:
+                auc, accuracy = (found[name] or {} for name in ("auc_interval", "accuracy_interval"))
+                row = [record["judge"], found["kind"], found["n"], found["unreadable"], found["auc"]]
+                row += [auc.get("low"), auc.get("high"), found["balanced_accuracy"]]
+                row += [accuracy.get("low"), accuracy.get("high"), found["threshold"]]
+                rows.append([*row, found["qualified"], found["reason"]])
+        super().__init__(columns, rows)
+
+
+def calibrate(
+    judge: Model | Sequence[Model],
+    cases: Any = None,
+    *,
+    golden: Any = None,
+    planted: int | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+) -> Calibration:
+    """Tries judges on cases whose truth is known: can they tell right from wrong?
+
+        reverie.calibrate("gpt", golden="golden.jsonl", models=models)      # cases planted from golden questions
+        reverie.calibrate("gpt", labelled, models=models)                   # labelled by people
+
+    What `reverie judge` does on the command line: the record is kept in the store, and a metric of a qualified judge may
+    stand in `objective` of an experiment that has the same store. How a metric of a run agrees with people is told by
+    `Results.agreement`.
+
+    Args:
+        judge: The model, or several: names of `models` or of the catalogue, or functions of your own, from messages
+            (dictionaries with `role` and `content`) to a text.
+        cases: Labelled cases: a data frame, an Arrow table or a list of dictionaries with `kind` (`supported`,
+            `relevant`, `correct`), `question`, `against` (the context, the answer or the reference), `item` (the
+            statement, the passage or the answer) and `label`, whether yes is right.
+        golden: Golden questions, as of `reverie.golden.read`, from which cases are planted: each question with its own
+            evidence, and with that of another one. They are easier than real mistakes.
+        planted: How many cases are planted for each kind. Default: 60 where no labelled ones are given, else none.
+        models: Models by name, as in an experiment.
+        budget_usd: What this may cost, in US dollars.
+        store: The folder of the journal, and of the records. Default: `.reverie`.
+
+    Raises:
+        ValueError: If cases or models are not as they must be: all mistakes. Nothing was asked.
+        RuntimeError: If a model fails: a judge is not judged by what it did not answer.
+        KeyboardInterrupt: After Ctrl-C.
+    """
+    return _calibrated(judge, cases, golden, planted, models, budget_usd, store, os.getcwd(), None)
+
+
+async def acalibrate(
+    judge: Model | Sequence[Model],
+    cases: Any = None,
+    *,
+    golden: Any = None,
+    planted: int | None = None,
+    models: Mapping[str, Any] | None = None,
+    budget_usd: float | None = None,
+    store: str | os.PathLike[str] | None = None,
+) -> Calibration:
+    """The same as `calibrate` without blocking the event loop."""
+    base = os.getcwd()
+    return await aside(
+        lambda stop: _calibrated(judge, cases, golden, planted, models, budget_usd, store, base, stop)
+    )
+
+
+def _calibrated(
+    judge: Model | Sequence[Model],
+    cases: Any,
+    golden: Any,
+    planted: int | None,
+    models: Mapping[str, Any] | None,
+    budget_usd: float | None,
+    store: str | os.PathLike[str] | None,
+    base: str,
+    stop: _core.Stop | None,
+) -> Calibration:
+    questions = None if golden is None else read(golden)._core
+    with served(several(judge), models) as (names, known):
+        tables = {"models": known, "store": store}
+        told = _core.qualify(names, cases, questions, planted, tables, base, budget_usd, stop)
+    return Calibration(json.loads(told))
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Where the noise of a metric comes from: variances between questions, between answers to one question, and between
+    judgements of one answer."""
+
+    trial: str
+    """The trial."""
+    metric: str
+    """The metric."""
+    question: float
+    """The variance between questions."""
+    generation: float
+    """The variance between answers to one question: the generator's."""
+    judge: float
+    """The variance between judgements of one answer: the judge's."""
+    used: int
+    """Questions that had a score for every repeat."""
+    left_out: int
+    """Questions that were left out because a score was missing."""
+    questions: int
+    """Questions of the run."""
+    standard_error: float
+    """The standard error of the run's mean as it is."""
+    with_twice_the_questions: float
+    """What it would be with twice the questions."""
+    with_three_answers: float
+    """What it would be with three answers to each question."""
+    with_three_judgements: float
+    """What it would be with three judgements of each answer."""
+
+    def table(self) -> Table:
+        """A row per `source` of noise: its `variance`, its `deviation` (the square root), and its `share` of all."""
+        parts = [("questions", self.question), ("generator", self.generation), ("judge", self.judge)]
+        whole = sum(part for _, part in parts)
+        columns = [("source", "text"), ("variance", "real"), ("deviation", "real"), ("share", "real")]
+        return Table(columns, [[name, part, part**0.5, part / whole if whole else 0.0] for name, part in parts])
+
+    def __str__(self) -> str:
+        told = (
+            f"standard error over {self.questions} questions: {fixed(self.standard_error, 3)}; with twice the questions "
+            f"{fixed(self.with_twice_the_questions, 3)}, with three answers each {fixed(self.with_three_answers, 3)}, with "
+            f"three judgements each {fixed(self.with_three_judgements, 3)}"
+        )
+        left = f" ({self.left_out} questions left out: a score is missing)" if self.left_out else ""
+        return f"{self.metric} of {self.trial}, from {self.used} questions{left}\n{self.table()!r}\n{told}"
+
+    def _repr_html_(self) -> str:
+        first, *_, last = str(self).splitlines()
+        return f"<p>{escape(first)}</p>{self.table()._repr_html_()}<p>{escape(last)}</p>"
+
+
+def noise(
+    experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
+    trial: str,
+    metric: str,
+    *,
+    questions: int = 8,
+    answers: int = 3,
+    judgements: int = 3,
+    budget_usd: float | None = None,
+) -> Noise:
+    """How much of a metric's noise comes from the questions, the generator and the judge.
+
+    A few questions of a trial of the last run are answered several times, and each answer is scored several times. The
+    calls are kept, so a second look pays nothing. A local model at temperature 0 repeats itself: its noise is none.
+
+    Args:
+        experiment: The experiment, its file, or its dictionary.
+        trial: A trial of its last finished run, such as `t03`, with a generator.
+        metric: One of its metrics.
+        questions: Questions, drawn at random; at least 2.
+        answers: Answers to each question.
+        judgements: Judgements of each answer.
+        budget_usd: What this may cost, in US dollars.
+
+    Raises:
+        ValueError: If a number is too small, or a model has no price that the budget needs.
+        RuntimeError: If there is no such trial or metric, the trial generates nothing, a model fails, or fewer than two
+            questions have all their scores.
+        KeyboardInterrupt: After Ctrl-C.
+    """
+    opened = _opened(experiment)
+    return _noise(opened._core.noise(trial, metric, questions, answers, judgements, budget_usd))
+
+
+async def anoise(
+    experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment,
+    trial: str,
+    metric: str,
+    *,
+    questions: int = 8,
+    answers: int = 3,
+    judgements: int = 3,
+    budget_usd: float | None = None,
+) -> Noise:
+    """The same as `noise` without blocking the event loop."""
+    core = _opened(experiment)._core
+    told = await aside(lambda stop: core.noise(trial, metric, questions, answers, judgements, budget_usd, stop))
+    return _noise(told)
+
+
+def _opened(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> Experiment:
+    from reverie.experiment import Experiment
+
+    return experiment if isinstance(experiment, Experiment) else Experiment(experiment)
+
+
+def _noise(text: str) -> Noise:
+    told = json.loads(text)
+    parts, errors = told["noise"], told["standard_errors"]
+    return Noise(
+        told["trial"],
+        told["metric"],
+        parts["question"],
+        parts["generation"],
+        parts["judge"],
+        told["used"],
+        told["left_out"],
+        told["n_questions"],
+        *errors,
+    )

@@ -1,0 +1,171 @@
+//! The limit of `executor` for calls that the user's event loop makes:
+//! [`executor::Adaptive`] learns how many may be in flight and how fast they may
+//! start. A call that was refused for lack of capacity has not failed: it rests,
+//! and is made again for as long as other calls get through.
+
+use executor::{Adaptive, AdaptiveSettings, Controller, ErrorClass, Outcome, OutcomeKind, RetryPolicy};
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+
+/// How an attempt went, beside its end.
+#[derive(Debug, Clone, Copy)]
+pub struct Circumstances {
+    /// How long it took.
+    pub latency: Duration,
+    /// How many attempts were in flight once it had started, itself included.
+    pub in_flight: usize,
+    /// How many others were in flight when it ended.
+    pub others: usize,
+}
+
+/// A limit that is learned, and kept from run to run.
+#[derive(Debug)]
+pub struct LearnedLimit {
+    controller: Adaptive,
+    retry: RetryPolicy,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the controller admits the next call, if not now.
+    paused_until: Option<Instant>,
+    /// The first refusal since a call got through.
+    refused_since: Option<Instant>,
+}
+
+impl LearnedLimit {
+    /// A limit of which nothing is known but the most calls at once.
+    pub fn new(maximum: usize) -> Self {
+        let settings = AdaptiveSettings { maximum, ..AdaptiveSettings::default() };
+        Self { controller: Adaptive::new(settings), retry: RetryPolicy::default(), state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many calls may be in flight now.
+    pub fn target(&self) -> usize {
+        self.controller.target()
+    }
+
+    /// How long no call may start; none if one may start now.
+    pub fn pause(&self) -> Option<Duration> {
+        let (mut state, now) = (self.state(), Instant::now());
+        state.paused_until = state.paused_until.filter(|until| *until > now);
+        state.paused_until.map(|until| until - now)
+    }
+
+    /// Takes a call out of the rate limits. `false` if it has to wait: see
+    /// [`LearnedLimit::pause`].
+    pub fn admit(&self) -> bool {
+        // What a call costs in tokens is not known here.
+        let admitted = self.controller.admit(0, Instant::now());
+        self.state().paused_until = admitted.err();
+        admitted.is_ok()
+    }
+
+    /// A call had a result.
+    pub fn completed(&self, circumstances: Circumstances) {
+        self.state().refused_since = None;
+        self.record(OutcomeKind::Completed, circumstances, None, false);
+    }
+
+    /// A call failed for another reason than capacity, or took too long.
+    pub fn failed(&self, circumstances: Circumstances, timed_out: bool, again: bool) {
+        let kind = if timed_out { OutcomeKind::TimedOut } else { OutcomeKind::Failed(ErrorClass::Transient) };
+        self.record(kind, circumstances, None, again);
+    }
+
+    /// A call was refused, for the `refusals`-th time. How long it rests before
+    /// it is made again; none if no call has got through for too long.
+    pub fn refused(
+        &self,
+        circumstances: Circumstances,
+        retry_after: Option<Duration>,
+        call: u64,
+        refusals: u32,
+    ) -> Option<Duration> {
+        let now = Instant::now();
+        let since = *self.state().refused_since.get_or_insert(now);
+        let is_hopeless = now.saturating_duration_since(since) >= self.retry.max_refused;
+        let rest = self.retry.delay(ErrorClass::RateLimited, retry_after, refusals, call).filter(|_| !is_hopeless);
+        self.record(OutcomeKind::Failed(ErrorClass::RateLimited), circumstances, retry_after, rest.is_some());
+        rest
+    }
+
+    fn record(
+        &self,
+        kind: OutcomeKind,
+        Circumstances { latency, in_flight, others }: Circumstances,
+        retry_after: Option<Duration>,
+        will_retry: bool,
+    ) {
+        let mut outcome = Outcome::new(kind, latency);
+        (outcome.retry_after, outcome.will_retry) = (retry_after, will_retry);
+        (outcome.in_flight, outcome.others) = (in_flight, others);
+        self.controller.record(&outcome);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn alone(latency: Duration) -> Circumstances {
+        Circumstances { latency, in_flight: 1, others: 0 }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_calls_rest_until_nothing_has_got_through_for_too_long() {
+        let limit = LearnedLimit::new(64);
+        let refuse = |refusals| limit.refused(alone(Duration::from_millis(10)), None, 3, refusals);
+        assert!(limit.admit());
+        assert!(refuse(1).is_some_and(|rest| rest <= Duration::from_millis(500)));
+        tokio::time::advance(Duration::from_secs(299)).await;
+        assert!(refuse(2).is_some(), "five minutes are not over");
+        limit.completed(alone(Duration::from_millis(10)));
+        tokio::time::advance(Duration::from_secs(299)).await;
+        assert!(refuse(3).is_some(), "a call got through in between");
+        tokio::time::advance(Duration::from_secs(301)).await;
+        assert_eq!(refuse(4), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wish_of_the_other_side_is_kept() {
+        let limit = LearnedLimit::new(64);
+        let wish = Duration::from_millis(1500);
+        assert_eq!(limit.refused(alone(Duration::ZERO), Some(wish), 0, 1), Some(wish));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_calls_start_little_by_little_and_a_pause_ends_by_itself() {
+        let limit = LearnedLimit::new(64);
+        let started = (0..64).take_while(|_| limit.admit()).count();
+        assert_eq!(started, 8);
+        let pause = limit.pause().expect("a pause");
+        tokio::time::advance(pause).await;
+        assert_eq!(limit.pause(), None);
+        assert!(limit.admit());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_lower_the_target() {
+        let limit = LearnedLimit::new(64);
+        while limit.target() < 64 || limit.admit() {
+            let circumstances = Circumstances { latency: Duration::from_millis(10), in_flight: 64, others: 63 };
+            limit.completed(circumstances);
+            if limit.target() >= 32 {
+                break;
+            }
+        }
+        let before = limit.target();
+        let circumstances = Circumstances { latency: Duration::from_millis(10), in_flight: before, others: before - 1 };
+        limit.refused(circumstances, None, 0, 1);
+        assert!(limit.target() < before, "{} of {before}", limit.target());
+    }
+}

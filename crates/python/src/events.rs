@@ -1,0 +1,109 @@
+//! What happens while a question is answered, for Python programs that read it
+//! while it happens.
+
+use crate::{
+    experiment::{error, json, wait},
+    remote::runtime,
+};
+use lab::{Error, RunPipeline};
+use models::Piece;
+use pyo3::prelude::*;
+use rag::pipeline::Event;
+use serde_json::{Value, json as value};
+use std::sync::Arc;
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+/// The events of one question, from work that goes on in another thread. The
+/// work ends when this is closed or dropped.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Events {
+    told: Arc<Mutex<Told>>,
+    work: std::sync::Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// What was told and not read yet.
+struct Told {
+    events: mpsc::UnboundedReceiver<Result<Value, Error>>,
+    /// Why there are no more events; what came before it is read first.
+    failed: Option<Error>,
+}
+
+impl Events {
+    pub(crate) fn begin(opened: Arc<RunPipeline>, question: String) -> PyResult<Self> {
+        let (tell, events) = mpsc::unbounded_channel();
+        let work = runtime()?.spawn(async move {
+            // If nobody reads any more, the event is dropped.
+            let on_event = |event: &Event| {
+                let told = match event {
+                    Event::Found(passages) => value!({ "kind": "found", "passages": passages }),
+                    Event::Piece(Piece::Text(text)) => value!({ "kind": "piece", "text": text }),
+                    Event::Piece(Piece::Restart) => value!({ "kind": "restart" }),
+                    // It comes with everything around it, as the last event.
+                    Event::Answered(_) => return,
+                };
+                _ = tell.send(Ok(told));
+            };
+            let answered = opened.query_watched(&question, Some(&on_event)).await;
+            _ = tell.send(answered.map(|answered| value!({ "kind": "answer", "answered": answered })));
+        });
+        let work = std::sync::Mutex::new(Some(AbortOnDropHandle::new(work)));
+        Ok(Self { told: Arc::new(Mutex::new(Told { events, failed: None })), work })
+    }
+}
+
+/// The next events, as many as there are; none after the last one.
+async fn next(told: &Mutex<Told>, cancel: &CancellationToken) -> Result<Option<Vec<Value>>, Error> {
+    let mut told = told.lock().await;
+    if let Some(error) = told.failed.take() {
+        return Err(error);
+    }
+    let first = tokio::select! {
+        () = cancel.cancelled() => return Err(Error::Interrupted),
+        first = told.events.recv() => first,
+    };
+    let Some(first) = first else { return Ok(None) };
+    let mut events = vec![first?];
+    while let Ok(more) = told.events.try_recv() {
+        match more {
+            Ok(event) => events.push(event),
+            Err(error) => told.failed = Some(error),
+        }
+    }
+    Ok(Some(events))
+}
+
+#[pymethods]
+impl Events {
+    /// The next events as a JSON list; `None` after the last one.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        let (told, cancel) = (self.told.clone(), CancellationToken::new());
+        let stop = cancel.clone();
+        let work = || async move { next(&told, &stop).await };
+        wait(py, &cancel, work, |_| Ok(()))?.map(|events| json(&events)).transpose()
+    }
+
+    /// The same, at once: `done` is called from another thread with the events
+    /// or with the error.
+    fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
+        let told = self.told.clone();
+        runtime()?.spawn(async move {
+            let events = next(&told, &CancellationToken::new()).await;
+            let call = tokio::task::spawn_blocking(move || {
+                let events = events.map_err(error).and_then(|events| events.map(|events| json(&events)).transpose());
+                Python::attach(|py| match events {
+                    Ok(events) => done.call1(py, (events, py.None())).map(drop),
+                    Err(raised) => done.call1(py, (py.None(), raised.into_value(py))).map(drop),
+                })
+            });
+            _ = call.await;
+        });
+        Ok(())
+    }
+
+    /// Ends the work, unless it has ended.
+    fn close(&self) {
+        let work = self.work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        drop(work);
+    }
+}

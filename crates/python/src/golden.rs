@@ -1,0 +1,390 @@
+//! Golden questions for Python programs: read, reviewed, anchored, divided,
+//! written, and generated from documents.
+
+use crate::{
+    experiment::{budget, error, json, wait, without_nothing},
+    remote::runtime,
+    rows, settings,
+    stages::held_documents,
+    stop::Stop,
+};
+use app::library::of_tables;
+use eval::{
+    Dataset, GenerateEstimate, GenerateProgress, Question, Rejection,
+    dataset::{
+        Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, SplitError, read_questions,
+    },
+};
+use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
+use models::{Kind, ModelConfig};
+use pyo3::{
+    exceptions::{PyFileExistsError, PyValueError},
+    prelude::*,
+    types::{PyMapping, PyString},
+};
+use rag::Document;
+use serde::Deserialize;
+use serde_json::{Value, json as value};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Golden questions in a fixed order.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Questions {
+    dataset: Dataset,
+    /// Columns that are no part of the questions.
+    ignored: Vec<IgnoredColumn>,
+}
+
+/// New words for a question.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Edit {
+    question: String,
+    reference: String,
+}
+
+fn all(mistakes: Vec<String>) -> PyErr {
+    PyValueError::new_err(mistakes.join("\n"))
+}
+
+impl Questions {
+    pub(crate) fn questions(&self) -> &[Question] {
+        &self.dataset.questions
+    }
+
+    fn with(&self, questions: Vec<Question>) -> Self {
+        Self { dataset: Dataset { questions }, ignored: self.ignored.clone() }
+    }
+}
+
+#[pymethods]
+impl Questions {
+    /// Reads and checks rows, or the file at a path.
+    #[new]
+    fn new(data: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(known) = data.cast::<Self>() {
+            let Self { dataset, ignored } = known.get();
+            return Ok(Self { dataset: dataset.clone(), ignored: ignored.clone() });
+        }
+        if let Some(path) = path(data)? {
+            let bytes = std::fs::read(&path)?;
+            let read = DatasetFile::read(&path.display().to_string(), &bytes);
+            let read = read.map_err(|errors| all(errors.iter().map(ToString::to_string).collect()))?;
+            return Ok(Self { dataset: read.dataset, ignored: read.ignored });
+        }
+        let told = |(row, message): (usize, String)| format!("questions, row {row} (from 0): {message}");
+        let read = read_questions(&rows::rows(data, "questions")?);
+        let read = read.map_err(|faults| all(faults.into_iter().map(told).collect()))?;
+        Ok(Self { dataset: read.dataset, ignored: read.ignored })
+    }
+
+    fn __len__(&self) -> usize {
+        self.dataset.questions.len()
+    }
+
+    /// The questions, as a JSON list.
+    fn text(&self) -> PyResult<String> {
+        json(&self.dataset.questions)
+    }
+
+    /// What is in them, as JSON: counts, kinds, documents, columns that are not used.
+    fn statistics(&self) -> PyResult<String> {
+        let mut statistics = self.dataset.statistics();
+        statistics.report = DatasetReport::of(&self.dataset, self.ignored.clone());
+        json(&statistics)
+    }
+
+    /// The questions after a person's review, and the rejected ones as a JSON
+    /// list. Questions are named by their ids; edits are `question` and
+    /// `reference` by id.
+    fn reviewed(&self, accept: Vec<String>, reject: Vec<String>, edit: &Bound<'_, PyAny>) -> PyResult<(Self, String)> {
+        let edits: BTreeMap<String, Edit> = settings::read("edit", settings::value_of(edit, "edit")?)?;
+        let known: BTreeSet<&str> = self.dataset.questions.iter().map(|question| question.id.as_str()).collect();
+        let (accepts, rejects): (BTreeSet<&str>, BTreeSet<&str>) =
+            (accept.iter().map(String::as_str).collect(), reject.iter().map(String::as_str).collect());
+        let named = accepts.iter().chain(&rejects).copied().chain(edits.keys().map(String::as_str));
+        let unknown: BTreeSet<&str> = named.filter(|id| !known.contains(id)).collect();
+        let mut mistakes: Vec<String> = unknown.iter().map(|id| format!("there is no question `{id}`")).collect();
+        let twice = rejects.iter().filter(|id| accepts.contains(*id) || edits.contains_key(**id));
+        mistakes.extend(twice.map(|id| format!("`{id}` is rejected, and accepted or edited: keep one")));
+        if !mistakes.is_empty() {
+            return Err(all(mistakes));
+        }
+        let (mut kept, mut rejected) = (Vec::new(), Vec::new());
+        for question in &self.dataset.questions {
+            let (id, mut question) = (question.id.as_str(), question.clone());
+            if rejects.contains(id) {
+                rejected.push(question.rejection());
+                continue;
+            }
+            match edits.get(id) {
+                Some(Edit { question: words, reference }) => question.edit(words, reference),
+                None if accepts.contains(id) => question.accept(),
+                None => {}
+            }
+            kept.push(question);
+        }
+        Ok((self.with(kept), json(&rejected)?))
+    }
+
+    /// The questions, divided by document into some to choose by and some to
+    /// report by, and how many there are of each, as JSON.
+    fn split(&self, test_share: f64, seed: u64) -> PyResult<(Self, String)> {
+        let mut dataset = self.dataset.clone();
+        let counts = dataset.split(test_share, seed).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        Ok((self.with(dataset.questions), json(&counts)?))
+    }
+
+    /// What changed since an older version, as JSON.
+    fn difference(&self, older: &Self) -> PyResult<String> {
+        json(&DatasetDifference::between(&older.dataset, &self.dataset))
+    }
+
+    /// The questions with the places at which their evidence stands now, and
+    /// what was not found, as JSON.
+    #[pyo3(signature = (documents, tables, base, stop=None))]
+    fn anchored(
+        &self,
+        py: Python<'_>,
+        documents: &Bound<'_, PyAny>,
+        tables: &Bound<'_, PyAny>,
+        base: PathBuf,
+        stop: Option<&Stop>,
+    ) -> PyResult<(Self, String)> {
+        let work = Work::open(documents, tables, base, None, stop)?;
+        let mut dataset = self.dataset.clone();
+        let anchor = || async move {
+            let opened = work.documents().await?;
+            let anchored = opened.as_documents().anchor(&mut dataset).await?;
+            Ok((dataset, anchored, opened.unread()))
+        };
+        let (dataset, anchored, unread) = wait(py, &Stop::token(stop), anchor, |_| Ok(()))?;
+        let lost = anchored.lost.iter().map(|lost| {
+            value!({
+                "question": lost.question, "document": lost.document, "quote": lost.quote,
+                "reason": lost.reason.to_string(),
+            })
+        });
+        let told = value!({
+            "evidence": anchored.evidence, "moved": anchored.moved(), "lost": lost.collect::<Vec<_>>(),
+            "unread": unread,
+        });
+        Ok((self.with(dataset.questions), told.to_string()))
+    }
+
+    /// Writes the questions in these columns; the name's ending decides the format.
+    fn write(&self, path: PathBuf, columns: &str, replace: bool) -> PyResult<()> {
+        let columns: Columns = settings::read("columns", columns.into())?;
+        let name = path.display().to_string();
+        let Some(format) = Format::of_name(&name).filter(|_| !name.contains("://")) else {
+            let endings = Format::all().endings();
+            return Err(PyValueError::new_err(format!("{name}: give the path of a file that ends in {endings}")));
+        };
+        let bytes = self.dataset.export(format, columns);
+        let bytes = bytes.map_err(|error| PyValueError::new_err(lab::error_chain(&error)))?;
+        if replace {
+            return lab::write_whole(&path, &bytes).map_err(error);
+        }
+        lab::write_new(&path, &bytes).map_err(|failed| match path.exists() {
+            true => PyFileExistsError::new_err(format!("{name} is there already: choose another name, or `replace`")),
+            false => error(failed),
+        })
+    }
+}
+
+/// A path, if that is what was given.
+fn path(data: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
+    match data.is_instance_of::<PyString>() || data.hasattr("__fspath__")? {
+        true => data.extract().map(Some),
+        false => Ok(None),
+    }
+}
+
+/// A session and the documents that a program names or holds.
+struct Work {
+    session: Session,
+    held: Option<Vec<Document>>,
+}
+
+/// Documents that were read.
+enum Opened {
+    Corpus(Box<LoadedCorpus>),
+    Held(Vec<Document>),
+}
+
+impl Work {
+    fn open(
+        documents: &Bound<'_, PyAny>,
+        tables: &Bound<'_, PyAny>,
+        base: PathBuf,
+        budget_usd: Option<f64>,
+        stop: Option<&Stop>,
+    ) -> PyResult<Self> {
+        let mut tables = settings::value(tables)?;
+        let held = match path(documents)? {
+            Some(path) => {
+                tables["corpus"] = value!({ "source": path.display().to_string() });
+                None
+            }
+            None if documents.is_instance_of::<PyMapping>() => {
+                tables["corpus"] = settings::value_of(documents, "documents")?;
+                None
+            }
+            None => Some(held_documents(documents)?),
+        };
+        let model = tables["dataset"]["generate"]["model"].as_str().map(str::to_owned);
+        Ok(Self { session: session(tables, model.as_slice(), base, budget_usd, stop)?, held })
+    }
+
+    async fn documents(&self) -> Result<Opened, Error> {
+        match &self.held {
+            Some(documents) => Ok(Opened::Held(documents.clone())),
+            None => Ok(Opened::Corpus(Box::new(lab::load_corpus(&self.session).await?))),
+        }
+    }
+
+    fn spec(&self) -> PyResult<&GenerateSpec> {
+        let dataset = self.session.experiment.dataset.as_ref();
+        dataset.and_then(|dataset| dataset.generate.as_ref()).ok_or_else(|| PyValueError::new_err("no model is named"))
+    }
+}
+
+impl Opened {
+    fn as_documents(&self) -> Documents<'_> {
+        match self {
+            Self::Corpus(corpus) => Documents::Corpus(corpus),
+            Self::Held(documents) => Documents::Held(documents),
+        }
+    }
+
+    /// Files that gave no document, each with the reason.
+    fn unread(&self) -> Vec<Value> {
+        let Self::Corpus(corpus) = self else { return Vec::new() };
+        let rejected = corpus.rejected.iter().map(|file| (&file.path, lab::error_chain(&file.reason)));
+        let unread = corpus.unread.iter().map(|file| (&file.path, file.reason.to_string()));
+        rejected.chain(unread).map(|(path, reason)| value!({ "path": path, "reason": reason })).collect()
+    }
+}
+
+/// A session for work that needs no trials. A model that `tables` do not have is
+/// one of the catalogue. Mistakes name the caller's parameters.
+pub(crate) fn session(
+    mut tables: Value,
+    chat_models: &[String],
+    base: PathBuf,
+    budget_usd: Option<f64>,
+    stop: Option<&Stop>,
+) -> PyResult<Session> {
+    for name in chat_models.iter().filter(|name| !name.is_empty()) {
+        if tables["models"][name].is_null() {
+            tables["models"][name] = without_nothing(value!(ModelConfig::here(Kind::Chat, name)));
+        }
+    }
+    let setup = app::library::setup(None, budget_usd, Progress::default(), Stop::token(stop));
+    // Opening a store may ask for threads to be there.
+    let _guard = runtime()?.enter();
+    of_tables(&tables, base, setup).map_err(|failed| match failed {
+        Error::Refused(mistakes) => {
+            let own = |message: &String| {
+                let tables = ["dataset.generate.", "dataset.generate: ", "dataset.", "corpus."];
+                let message = tables.iter().find_map(|table| message.strip_prefix(table)).unwrap_or(message);
+                message.to_owned()
+            };
+            all(mistakes.iter().map(own).collect())
+        }
+        other => error(other),
+    })
+}
+
+/// What generating questions should cost, as JSON. Nothing is asked.
+#[pyfunction]
+#[pyo3(signature = (documents, tables, base, stop=None))]
+pub(crate) fn golden_estimate(
+    py: Python<'_>,
+    documents: &Bound<'_, PyAny>,
+    tables: &Bound<'_, PyAny>,
+    base: PathBuf,
+    stop: Option<&Stop>,
+) -> PyResult<String> {
+    let work = Work::open(documents, tables, base, None, stop)?;
+    let spec = work.spec()?.clone();
+    let estimate = || async move {
+        let opened = work.documents().await?;
+        let passages = opened.as_documents().passages().await?;
+        let estimate = GenerateEstimate::of(&spec.options, &passages);
+        let prices = work.session.experiment.models.get(&spec.model).and_then(ModelConfig::prices);
+        let mut told = value!(estimate);
+        told["cost_usd"] = value!(prices.map(|prices| estimate.cost_usd(prices)));
+        told["model"] = value!(spec.model);
+        told["size"] = value!(spec.options.size);
+        told["unread"] = value!(opened.unread());
+        Ok(told.to_string())
+    };
+    wait(py, &Stop::token(stop), estimate, |_| Ok(()))
+}
+
+/// Generates questions. Gives them, and as JSON where they came from and what
+/// was rejected.
+#[pyfunction]
+#[pyo3(signature = (documents, tables, base, budget_usd=None, test_share=None, on_progress=None, stop=None))]
+#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
+pub(crate) fn golden_generate(
+    py: Python<'_>,
+    documents: &Bound<'_, PyAny>,
+    tables: &Bound<'_, PyAny>,
+    base: PathBuf,
+    budget_usd: Option<f64>,
+    test_share: Option<f64>,
+    on_progress: Option<Py<PyAny>>,
+    stop: Option<&Stop>,
+) -> PyResult<(Questions, String)> {
+    let work = Work::open(documents, tables, base, budget(budget_usd)?, stop)?;
+    let spec = work.spec()?.clone();
+    // What can be told before anything is paid.
+    if let Some(share) = test_share.filter(|share| !(*share > 0.0 && *share < 1.0)) {
+        return Err(PyValueError::new_err(format!("test_share: {}", SplitError::NoShare(share))));
+    }
+    let latest: Arc<Mutex<Option<GenerateProgress>>> = Arc::default();
+    let told = latest.clone();
+    let generate = || async move {
+        let opened = work.documents().await?;
+        let documents = opened.as_documents();
+        let passages = documents.passages().await?;
+        let on_progress = |progress| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+        let mut golden = lab::generate_golden(&work.session, &documents, &passages, &spec, on_progress).await?;
+        // Questions that were paid for are given, divided or not.
+        let split = test_share.map(|share| golden.generated.dataset.split(share, spec.options.seed));
+        golden.manifest.version = golden.generated.dataset.version();
+        Ok((golden, split.and_then(Result::err), opened.unread()))
+    };
+    let mut shown = None;
+    let mut tick = move |py: Python<'_>| {
+        let now = *latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(on_progress), Some(now)) = (&on_progress, now.filter(|now| Some(*now) != shown)) {
+            let GenerateProgress { accepted, size, attempted, attempts } = now;
+            let told = value!({ "accepted": accepted, "size": size, "attempted": attempted, "attempts": attempts });
+            on_progress.call1(py, (told.to_string(),))?;
+            shown = Some(now);
+        }
+        PyResult::Ok(())
+    };
+    let (golden, not_split, unread) = wait(py, &Stop::token(stop), generate, &mut tick)?;
+    // What came since the last tick.
+    tick(py)?;
+    let rejected = golden.generated.rejected.iter().map(|rejection| {
+        let Rejection { reason, kind, document, span, question } = rejection;
+        value!({
+            "reason": reason.to_string(), "kind": kind, "document": document, "start": span.start, "end": span.end,
+            "question": question,
+        })
+    });
+    let told = value!({
+        "manifest": golden.manifest, "rejected": rejected.collect::<Vec<_>>(), "unread": unread,
+        "not_split": not_split.map(|reason| reason.to_string()),
+    });
+    Ok((Questions { dataset: golden.generated.dataset, ignored: Vec::new() }, told.to_string()))
+}

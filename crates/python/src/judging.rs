@@ -1,0 +1,131 @@
+//! Judges for Python programs: what a metric asks a judge about one example,
+//! and whether a judge can tell right from wrong.
+
+use crate::{
+    experiment::{budget, json, wait},
+    golden::{Questions, session},
+    rows,
+    scoring::spec,
+    settings,
+    stop::Stop,
+};
+use eval::{Score, qualify::Case};
+use lab::{Choice, Error, Progress, Scoring};
+use models::Exchange;
+use pyo3::{exceptions::PyValueError, prelude::*};
+use serde_json::{Map, Value, json as value};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// Scores one example by one metric. Gives as JSON the score, what a person
+/// needs to check it, and every exchange with a judge, in full.
+#[pyfunction]
+#[pyo3(signature = (example, tables, judges, embedder, base, budget_usd=None, stop=None))]
+#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
+pub(crate) fn judge(
+    py: Python<'_>,
+    example: &Bound<'_, PyAny>,
+    tables: &Bound<'_, PyAny>,
+    judges: Vec<String>,
+    embedder: Option<String>,
+    base: PathBuf,
+    budget_usd: Option<f64>,
+    stop: Option<&Stop>,
+) -> PyResult<String> {
+    let budget_usd = budget(budget_usd)?;
+    let choice = Choice { metrics: Vec::new(), judges, embedder };
+    let spec = spec(tables, base, &choice)?;
+    let rows = rows::rows(example, "example")?;
+    if rows.len() != 1 {
+        let n = rows.len();
+        return Err(PyValueError::new_err(format!(
+            "example: one example is looked at, and here are {n}; `reverie.evaluate` scores many"
+        )));
+    }
+    let cancel = Stop::token(stop);
+    let exchanges: Arc<Mutex<Vec<Value>>> = Arc::default();
+    let heard = exchanges.clone();
+    let mut setup = app::library::setup(None, budget_usd, Progress::default(), cancel.clone());
+    setup.control.listener =
+        Some(Arc::new(move |exchange| heard.lock().unwrap_or_else(PoisonError::into_inner).push(told(exchange))));
+    rag::python::forgive();
+    let work = || async move { Scoring::of_rows(spec, "example", &rows, setup).await?.run().await };
+    let results = wait(py, &cancel, work, |_| Ok(()))?;
+    let (Some(row), Some(metric)) = (results.rows.first(), results.metrics.first()) else {
+        return Err(PyValueError::new_err("metric: there is none to score by"));
+    };
+    let scored = row.scores.get(&metric.name);
+    let (score, missing) = match scored.map(|scored| &scored.score) {
+        Some(Score::Value(score)) => (Some(*score), None),
+        Some(Score::Missing(missing)) => (None, Some(missing.to_string())),
+        None => (None, None),
+    };
+    let exchanges = std::mem::take(&mut *exchanges.lock().unwrap_or_else(PoisonError::into_inner));
+    json(&value!({
+        "metric": metric.name, "score": score, "missing": missing, "range": metric.range,
+        "detail": scored.map(|scored| &scored.detail), "exchanges": exchanges,
+        "function_failures": results.function_failures(),
+    }))
+}
+
+/// An exchange as a program reads it.
+fn told(exchange: &Exchange<'_>) -> Value {
+    let Exchange { model, request, outcome } = exchange;
+    let mut told = value!({
+        "model": model.model, "messages": request.messages, "schema": request.schema,
+        "reply": null, "error": null, "probabilities": null, "prompt_tokens": 0, "completion_tokens": 0,
+    });
+    match outcome {
+        Ok(response) => {
+            told["reply"] = value!(response.text);
+            told["prompt_tokens"] = value!(response.usage.prompt_tokens);
+            told["completion_tokens"] = value!(response.usage.completion_tokens);
+            if !response.choices.is_empty() {
+                let choices = request.choices.iter().cloned().zip(response.choices.iter().map(|share| value!(share)));
+                told["probabilities"] = Value::Object(choices.collect::<Map<_, _>>());
+            }
+        }
+        Err(error) => told["error"] = value!(lab::error_chain(error)),
+    }
+    told
+}
+
+/// Tries judges on labelled cases, and on cases planted from golden questions.
+/// Keeps how they did, and gives it as a JSON list.
+#[pyfunction]
+#[pyo3(signature = (judges, cases, golden, planted, tables, base, budget_usd=None, stop=None))]
+#[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
+pub(crate) fn qualify(
+    py: Python<'_>,
+    judges: Vec<String>,
+    cases: Option<&Bound<'_, PyAny>>,
+    golden: Option<&Questions>,
+    planted: Option<usize>,
+    tables: &Bound<'_, PyAny>,
+    base: PathBuf,
+    budget_usd: Option<f64>,
+    stop: Option<&Stop>,
+) -> PyResult<String> {
+    let mut labelled: Vec<Case> = cases.map(|cases| rows::typed(cases, "cases")).transpose()?.unwrap_or_default();
+    if let Some(golden) = golden {
+        let wanted = lab::planted_wanted(planted, &labelled);
+        labelled.extend(lab::planted_cases(golden.questions(), wanted));
+    }
+    if labelled.is_empty() {
+        return Err(PyValueError::new_err(
+            "there are no cases: give labelled ones as `cases`, or `golden` questions with evidence, from which cases \
+             are planted",
+        ));
+    }
+    let session = session(settings::value(tables)?, &judges, base, budget(budget_usd)?, stop)?;
+    let work = || async move {
+        let mut records = Vec::new();
+        for judge in &judges {
+            records.push(lab::qualify(&session, judge, &labelled).await?);
+        }
+        Ok::<_, Error>(records)
+    };
+    json(&wait(py, &Stop::token(stop), work, |_| Ok(()))?)
+}

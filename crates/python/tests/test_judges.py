@@ -1,0 +1,206 @@
+"""Judges: what one is asked, whether it can tell right from wrong, how much noise it adds; functions as models."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import threading
+
+import pytest
+
+import reverie
+from reverie.exceptions import RateLimitError
+from workspace import settings
+
+pandas = pytest.importorskip("pandas")
+
+EXAMPLE = {
+    "user_input": "When was the mill built?",
+    "response": "It was built in 1700.",
+    "retrieved_contexts": ["The mill was built in 1700."],
+    "reference": "in 1700",
+}
+
+
+@pytest.fixture(autouse=True)
+def there(tmp_path, monkeypatch):
+    """The journal is in the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def honest(messages: list[dict[str, str]]) -> str:
+    """A judge that takes the statements of an answer as they are, and calls supported what stands in the prompt twice."""
+    wanted, prompt = messages[0]["content"], messages[-1]["content"]
+    if '"verdicts"' not in wanted:
+        return json.dumps({"statements": ["The mill was built in 1700."]})
+    shared, _, listed = prompt.partition("</context>") if "</context>" in prompt else prompt.rpartition("s>\n<")
+    items = re.findall(r'<\w+ number="\d+">\n(.*?)\n</', listed, re.S) or [listed]
+    verdicts = []
+    for number, item in enumerate(items, 1):
+        words = set(re.findall(r"\w{4,}|\d+", item.lower()))
+        known = words & set(re.findall(r"\w{4,}|\d+", shared.lower()))
+        verdicts.append({"number": number, "reason": "words", "verdict": "Yes" if 2 * len(known) > len(words) else "No"})
+    return json.dumps({"verdicts": verdicts})
+
+
+async def patient(messages: list[dict[str, str]]) -> str:
+    """The same, as a coroutine."""
+    await asyncio.sleep(0.01)
+    return honest(messages)
+
+
+def test_what_a_judge_is_asked_and_says_is_shown_in_full():
+    seen = []
+
+    def judge(messages):
+        seen.append(messages)
+        return honest(messages)
+
+    told = reverie.judge(EXAMPLE, "faithfulness", judge)
+    assert told.metric == "faithfulness" and told.score == 1.0 and told.missing is None and told.range == (0.0, 1.0)
+    assert [list(exchange.messages) for exchange in told.exchanges] == seen or len(seen) == len(told.exchanges)
+    assert len(told.exchanges) == 2 and {exchange.model for exchange in told.exchanges} == {"judge"}
+    assert told.exchanges[-1].messages[-1]["role"] == "user"
+    assert "The mill was built in 1700." in told.exchanges[-1].messages[-1]["content"]
+    assert json.loads(told.exchanges[-1].reply)["verdicts"][0]["verdict"] == "Yes"
+    assert "── 2 of 2 · judge" in str(told) and "faithfulness: 1.000" in str(told)
+    assert "<details>" in told._repr_html_()
+    assert asyncio.run(reverie.ajudge(EXAMPLE, reverie.metric.Faithfulness(), patient)).score == 1.0
+
+
+def test_a_metric_without_a_judge_asks_nothing():
+    told = reverie.judge(EXAMPLE, "token_f1", [])
+    assert told.exchanges == () and told.score is not None
+
+
+def test_long_prompts_are_not_cut():
+    context = "The mill was built in 1700. " + "It ground oats for the village. " * 100
+    told = reverie.judge({**EXAMPLE, "retrieved_contexts": [context]}, "faithfulness", honest)
+    assert context.strip() in told.exchanges[-1].messages[-1]["content"]
+
+
+def test_mistakes_come_before_any_call():
+    def never(messages):
+        raise AssertionError("nobody asks")
+
+    for mistake, message in [
+        ({"metric": "faithfullness"}, "faithfulness"),
+        ({"metric": ["faithfulness", "token_f1"]}, "one metric"),
+        ({"judge": []}, "needs a judge"),
+        ({"example": {"question": "Why?"}}, "needs the columns"),
+        ({"budget_usd": -1}, "budget_usd"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            reverie.judge(**{"example": EXAMPLE, "metric": "faithfulness", "judge": never, **mistake})
+    with pytest.raises(TypeError, match="name of one or a function"):
+        reverie.judge(EXAMPLE, "faithfulness", [3])
+
+
+def test_functions_judge_many_answers_at_once_and_vote():
+    running, most, lock = 0, 0, threading.Lock()
+
+    def slow(messages):
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        try:
+            threading.Event().wait(0.05)
+            return honest(messages)
+        finally:
+            with lock:
+                running -= 1
+
+    scores = reverie.evaluate([EXAMPLE] * 1 + [{**EXAMPLE, "user_input": f"When, {i}?"} for i in range(11)], "faithfulness", judge=slow, progress=False)
+    assert scores["faithfulness"] == [1.0] * 12 and most > 1
+    voted = reverie.evaluate([EXAMPLE], "faithfulness", judge=[honest, patient, slow], progress=False)
+    assert voted["faithfulness"] == [1.0] and voted.data["judges"] == ["honest", "patient", "slow"]
+
+
+def test_a_function_that_raises_is_told_by_its_error_and_not_tried_again():
+    calls = []
+
+    def broken(messages):
+        calls.append(1)
+        return {}["verdict"]
+
+    scores = reverie.evaluate([EXAMPLE], "faithfulness", judge=broken, progress=False)
+    assert scores["faithfulness"] == [None] and len(calls) == 1
+    assert "the function `broken` raised KeyError: 'verdict'" in scores.missing()["reason"][0]
+    numbers = reverie.evaluate([EXAMPLE], "faithfulness", judge=lambda messages: 3, progress=False)
+    assert "returned int, and not the answer's text" in numbers.missing()["reason"][0]
+
+
+def test_a_function_that_is_asked_for_fewer_calls_is_tried_again():
+    calls = []
+
+    def busy(messages):
+        calls.append(1)
+        if len(calls) < 3:
+            raise RateLimitError("not now")
+        return honest(messages)
+
+    assert reverie.evaluate([EXAMPLE], "faithfulness", judge=busy, progress=False)["faithfulness"] == [1.0]
+    assert len(calls) == 4
+
+
+CASES = [
+    {"kind": "supported", "question": "", "against": f"The mill number {i} was built in {1700 + i}.", "item": item, "label": label}
+    for i in range(20)
+    for item, label in [(f"Mill number {i} was built in {1700 + i}.", True), ("Otters swim upstream quickly.", False)]
+]
+
+
+def test_a_judge_is_tried_on_cases_whose_truth_is_known(small):
+    for cases in (CASES, pandas.DataFrame(CASES)):
+        told = reverie.calibrate(honest, cases)
+        assert told.columns[:3] == ["judge", "kind", "n"]
+        (row,) = told
+        assert (row["judge"], row["kind"], row["n"], row["unreadable"]) == ("honest", "supported", 40, 0)
+        assert row["balanced_accuracy"] == 1.0 and row["accuracy_low"] > 0.6 and row["qualified"] is True
+        assert row["auc"] is None, "a function tells no probabilities"
+    lazy = reverie.calibrate(lambda messages: json.dumps({"verdicts": [{"number": 1, "reason": "", "verdict": "Yes"}]}), CASES)
+    assert lazy["qualified"] == [False] and "guessing" in lazy["reason"][0] and lazy["balanced_accuracy"] == [0.5]
+    planted = asyncio.run(reverie.acalibrate([honest, patient], golden=small.folder / "golden.jsonl", planted=6))
+    assert set(planted["judge"]) == {"honest", "patient"} and "supported" in planted["kind"]
+    with pytest.raises(ValueError, match="there are no cases"):
+        reverie.calibrate(honest)
+    with pytest.raises(ValueError) as raised:
+        reverie.calibrate(honest, [{**CASES[0], "kind": "right"}, {**CASES[1], "lable": True}])
+    assert "cases, row 0 (from 0): unknown variant `right`" in str(raised.value)
+    assert "cases, row 1 (from 0): unknown field `lable`" in str(raised.value)
+
+
+def test_a_metric_of_a_run_is_held_against_labels_of_people(small, provider):
+    experiment = reverie.Experiment(settings(small, provider.url))
+    results = experiment.run(progress=False)
+    labels = [{"trial": "t01", "question": f"q{i}", "label": i % 2 == 0} for i in range(4)]
+    for given in (labels, pandas.DataFrame(labels)):
+        told = results.agreement("recall", given)
+        assert told.n_labels == 4 and 0 <= told.observed <= 1
+        first = {row["trial"]: row for row in told}["t01"]
+        assert (first["n_labels"], first["n_judged"]) == (4, 2) and first["low"] <= first["corrected_mean"] <= first["high"]
+    assert "recall: 4 labels" in repr(told)
+    with pytest.raises(ValueError) as raised:
+        results.agreement("recall", [{"trial": "t99", "question": "q0", "label": 3.0}])
+    assert "there is no trial `t99`" in str(raised.value) and "not between 0 and 1" in str(raised.value)
+    with pytest.raises(ValueError, match=r"labels, row 0 \(from 0\)"):
+        results.agreement("recall", [{"trial": "t01"}])
+
+
+def test_where_noise_comes_from_is_told_of_a_run(small, provider):
+    experiment = reverie.Experiment(settings(small, provider.url))
+    experiment.run(progress=False)
+    told = reverie.noise(experiment, "t01", "token_f1", questions=4, answers=2, judgements=1)
+    assert (told.trial, told.metric, told.used, told.questions) == ("t01", "token_f1", 4, 6)
+    assert told.standard_error >= told.with_twice_the_questions >= 0
+    assert told.table()["source"] == ["questions", "generator", "judge"]
+    assert "token_f1 of t01, from 4 questions" in str(told)
+    assert asyncio.run(reverie.anoise(experiment, "t01", "token_f1", questions=4, answers=2, judgements=1)) == told
+    with pytest.raises(ValueError, match="at least 2 questions"):
+        reverie.noise(experiment, "t01", "token_f1", questions=1)
+    with pytest.raises(RuntimeError, match="there is no metric `f1`"):
+        reverie.noise(experiment, "t01", "f1")
+    with pytest.raises(ValueError, match="price"):
+        reverie.noise(experiment, "t01", "token_f1", budget_usd=1)

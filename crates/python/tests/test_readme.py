@@ -1,0 +1,79 @@
+"""What the README says of Python runs as it stands there, with models and documents of the tests."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+import reverie
+from test_golden import MILLS, Writer
+from test_judges import honest
+from workspace import ROOT, settings
+
+pandas = pytest.importorskip("pandas")
+
+# What the blocks have and tests have not, with what stands for it.
+STANDS_FOR = {
+    '{"model": "gpt-4o-mini"}': '{"model": "gpt-4o-mini", "base_url": url, "price": {"input": 1, "output": 1}}',
+    ', embedder="all-minilm-l6-v2"': "",
+    "reverie.retriever.Hybrid()": "reverie.retriever.Bm25()",
+    'size=2, budget_usd=1': 'size=2, budget_usd=1, kinds={"single_hop_specific": 1.0}, progress=False',
+    "reverie.calibrate(ask, golden=questions)": "reverie.calibrate(judge, golden=questions)",
+    'reverie.judge(row, "faithfulness", ask)': 'reverie.judge(row, "faithfulness", judge)',
+}
+
+
+def blocks() -> list[str]:
+    """The Python of the README's section."""
+    section = (ROOT / "README.md").read_text(encoding="utf-8").split("## From Python")[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", section, re.S)
+
+
+class Client:
+    """A client of somebody's own."""
+
+    def __init__(self) -> None:
+        self._writer = Writer()
+
+    def chat(self, *, model: str, messages: list[dict[str, str]]) -> str:
+        """The reply of a model."""
+        assert model == "gpt-4o-mini"
+        return self._writer(messages)
+
+
+async def call(value: int) -> int:
+    """A call of somebody's own."""
+    return value + 1
+
+
+def test_the_readme_runs_as_it_stands(small, provider, monkeypatch):
+    monkeypatch.chdir(small.folder)
+    # Prose, of which questions can be made.
+    for name in ("00.md", "01.md"):
+        (small.folder / "docs" / name).write_text(f"{MILLS}{(small.folder / 'docs' / name).read_text()}")
+    written = settings(small, provider.url, name="manuals", store=".reverie")
+    (small.folder / "experiment.toml").write_text(reverie.Experiment(written).text)
+    text = "\n".join(blocks())
+    for there, ours in STANDS_FOR.items():
+        assert there in text, f"the README no longer has {there}"
+        text = text.replace(there, ours)
+    space = {
+        "url": f"{provider.url}/v1",
+        "client": Client(),
+        "judge": honest,
+        "call": call,
+        "inputs": range(9),
+        "labels": [{"trial": "t01", "question": f"q{i}", "label": True} for i in range(3)],
+        "frame": pandas.DataFrame([json.loads(line) for line in small.golden.splitlines()]),
+    }
+    # Answers of another system, where the README speaks of such.
+    answers = pandas.DataFrame({"question": ["Why?"], "answer": ["So."], "contexts": [["So it is."]], "reference": ["So."]})
+    before, after = text.split("scores = reverie.evaluate(")
+    exec(compile(before, "README.md", "exec"), space)
+    space["frame"] = answers
+    exec(compile(f"scores = reverie.evaluate({after}", "README.md", "exec"), space)
+    assert space["outputs"] == list(range(1, 10))
+    assert len(space["questions"]) == 2 and (small.folder / "reviewed.jsonl").exists()
+    assert list(space["scores"].metrics) == ["faithfulness", "token_f1", "short"]

@@ -1,0 +1,192 @@
+"""Answers that are read while they are written."""
+
+from __future__ import annotations
+
+import asyncio
+import http.server
+import json
+import threading
+import time
+
+import pytest
+
+import reverie
+from workspace import settings
+
+
+class Slow(http.server.ThreadingHTTPServer):
+    """An endpoint that streams a word every twentieth of a second, and notes whether somebody reads to the end."""
+
+    daemon_threads = True
+    words = [f"word{i} " for i in range(40)]
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), SlowHandler)
+        self.sent, self.broken_off, self.fails = 0, threading.Event(), False
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def handle_error(self, request, client_address) -> None:
+        """Tests end streams early."""
+
+
+class SlowHandler(http.server.BaseHTTPRequestHandler):
+    server: Slow
+
+    def do_GET(self) -> None:
+        """Lists no models."""
+        self.answer(200, {"data": []})
+
+    def do_POST(self) -> None:
+        """Streams, or refuses for good."""
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        if self.server.fails:
+            self.answer(400, {"error": {"message": "the model has left"}})
+            return
+        if not body.get("stream"):
+            self.answer(200, {"choices": [{"message": {"content": "".join(self.server.words)}, "finish_reason": "stop"}]})
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        try:
+            for word in self.server.words:
+                self.event({"choices": [{"delta": {"content": word}, "finish_reason": None}]})
+                self.server.sent += 1
+                time.sleep(0.05)
+            self.event({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+            self.wfile.write(b"data: [DONE]\n\n")
+        except OSError:
+            self.server.broken_off.set()
+
+    def event(self, value: dict) -> None:
+        """Sends a part of the answer."""
+        self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
+        self.wfile.flush()
+
+    def answer(self, status: int, value: dict) -> None:
+        """Sends an answer at once."""
+        body = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args) -> None:
+        """Nobody reads a log."""
+
+
+@pytest.fixture
+def slow():
+    """The endpoint."""
+    server = Slow()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def pipeline(small, slow):
+    """A trial with a generator at the endpoint."""
+    experiment = reverie.Experiment(settings(small, slow.url, dataset=None, evaluate=None))
+    experiment.run(progress=False)
+    return experiment.pipeline("t01")
+
+
+def test_an_answer_comes_in_pieces_while_it_is_written(pipeline, slow):
+    began, events, first = time.monotonic(), [], None
+    for event in pipeline.stream("Which mill grinds oats?"):
+        if event.kind == "piece" and first is None:
+            first = time.monotonic() - began
+        events.append(event)
+    whole = time.monotonic() - began
+    assert events[0].kind == "found" and events[0].passages[0].document.endswith(".md")
+    assert [event.kind for event in events[1:-1]] == ["piece"] * (len(events) - 2) and len(events) > 10
+    answer = events[-1].answer
+    assert events[-1].kind == "answer" and "".join(event.text for event in events) == answer.text
+    assert list(events[0].passages) == answer.passages
+    assert first < whole / 2, f"the first piece after {first:.2f} s of {whole:.2f} s"
+    kept = pipeline.query("Which mill grinds oats?")
+    assert kept.text == answer.text and slow.sent == 40, "a stream and a query are the same call"
+
+
+def test_streams_share_an_event_loop(pipeline):
+    async def read(question: str) -> tuple[str, str, int]:
+        text, pieces = "", 0
+        async for event in pipeline.astream(question):
+            text, pieces = text + event.text, pieces + (event.kind == "piece")
+        return text, event.answer.text, pieces
+
+    async def both() -> list[tuple[str, str, int]]:
+        return await asyncio.gather(*(read(f"What is ground for village {i}?") for i in range(4)))
+
+    began = time.monotonic()
+    for text, answer, pieces in asyncio.run(both()):
+        assert text == answer and pieces > 10
+    assert time.monotonic() - began < 7, "one after another they would take eight seconds"
+
+
+@pytest.mark.parametrize("how", ["closed", "async closed", "cancelled"])
+def test_a_stream_that_is_left_early_ends_the_call(pipeline, slow, how):
+    if how == "closed":
+        stream = pipeline.stream("Which mill?")
+        assert [next(stream).kind for _ in range(3)] == ["found", "piece", "piece"]
+        stream.close()
+    elif how == "async closed":
+
+        async def look() -> None:
+            stream = pipeline.astream("Which mill?")
+            async for event in stream:
+                if event.kind == "piece":
+                    break
+            await stream.aclose()
+
+        asyncio.run(look())
+    else:
+
+        async def read() -> None:
+            async for _ in pipeline.astream("Which mill?"):
+                pass
+
+        async def cancel() -> None:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(read(), 0.7)
+
+        asyncio.run(cancel())
+    assert slow.broken_off.wait(2), "the endpoint still writes"
+    assert slow.sent < 40
+
+
+def test_a_model_that_fails_ends_the_stream_with_its_reason(pipeline, slow):
+    slow.fails = True
+    stream = pipeline.stream("Which mill?")
+    assert next(stream).kind == "found"
+    with pytest.raises(RuntimeError, match="the model has left"):
+        next(stream)
+
+    async def read() -> None:
+        async for _ in pipeline.astream("Which mill is it?"):
+            pass
+
+    with pytest.raises(RuntimeError, match="the model has left"):
+        asyncio.run(read())
+
+
+def test_a_stream_that_nobody_reads_asks_nothing(pipeline, slow):
+    pipeline.stream("Which mill?")
+    pipeline.astream("Which mill?")
+    time.sleep(0.3)
+    assert slow.sent == 0
+
+
+def test_a_trial_without_a_generator_streams_its_passages(small, provider):
+    experiment = settings(small, provider.url, dataset=None, evaluate=None)
+    del experiment["space"]["generator"]
+    opened = reverie.Experiment(experiment)
+    opened.run(progress=False)
+    kinds = [event.kind for event in opened.pipeline("t01").stream("Which mill?")]
+    assert kinds == ["found", "answer"]
