@@ -51,7 +51,8 @@ pub use qualification::{JudgeResult, QualificationRecord, judges, qualify, quali
 pub use query::{Answered, RunPipeline};
 pub use rag::{Axis, PipelineConfig, Space};
 pub use results::{
-    Answering, Difference, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult, Winner,
+    Answering, Difference, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult,
+    Winner,
 };
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
