@@ -187,6 +187,24 @@ def test_two_trials_are_compared_by_settings_wins_and_questions(opened, pages, r
     assert opened.page.locator("#question .column").count() == 2, "both trials' passages side by side"
 
 
+def test_the_chosen_trial_has_its_place_what_it_lacks_and_its_settings(opened, ran, tmp_path):
+    data = changed(ran)
+    trial = data["trials"][1]
+    trial["metrics"]["recall"].update(n_scored=5, n_failed=1, n_total=6)
+    trial["questions"][2]["scores"]["recall"] = {"score": {"missing": {"reason": "provider_error", "detail": "down"}}, "detail": None}
+    reverie.Results(json.dumps(data)).save_report(tmp_path / "page.html")
+    opened.go(tmp_path / "page.html", f"trial={trial['trial']['id']}")
+    said = opened.text("#trial p")
+    assert trial["trial"]["labels"]["retriever"] in said and "in the group that holds the best trial" in said
+    assert "recall: questions without a score: provider_error 1" in said
+    opened.page.locator("#trial summary").focus()
+    opened.page.keyboard.press("Enter")
+    names = opened.texts("#trial dt")
+    assert "retriever.bm25.top_k" in names
+    top_k = opened.texts("#trial dd")[names.index("retriever.bm25.top_k")]
+    assert top_k == str(trial["trial"]["retriever"]["bm25"]["top_k"])
+
+
 def test_questions_are_found_and_filtered(opened, pages):
     opened.go(pages["whole"])
     ids = lambda: opened.texts("#questions tbody th")  # noqa: E731

@@ -4,6 +4,7 @@ function drawAll() {
   drawFront();
   fillBrushes();
   drawCompare();
+  drawTrial();
   drawQuestions();
   drawQuestion();
 }

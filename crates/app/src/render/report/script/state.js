@@ -93,7 +93,7 @@ function readBrush(column, text) {
 
 // What must be drawn anew when a part of the state changes.
 const drawnBy = {
-  trial: [markTrial, drawQuestions, drawCompare, drawQuestion],
+  trial: [markTrial, drawTrial, drawQuestions, drawCompare, drawQuestion],
   question: [markQuestion, drawQuestion],
   other: [drawCompare, drawQuestion],
   sort: [drawBoard],
