@@ -164,7 +164,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
                 citations: vec![1],
                 dropped_passages: 0,
                 calls: 1,
-                usage: usage.clone(),
+                usage,
                 seconds: 0.5 + answered.share() + model as f64,
             };
             QuestionResult {

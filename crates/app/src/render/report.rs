@@ -34,6 +34,7 @@ const SCRIPT: &str = concat!(
     include_str!("report/script/front.js"),
     include_str!("report/script/effects.js"),
     include_str!("report/script/compare.js"),
+    include_str!("report/script/trial.js"),
     include_str!("report/script/questions.js"),
     include_str!("report/script/verdicts.js"),
     include_str!("report/script/question.js"),

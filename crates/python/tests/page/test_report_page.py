@@ -130,12 +130,14 @@ def test_dragging_along_an_axis_keeps_trials_and_typing_does_the_same(opened, pa
     opened.page.mouse.move(x, box["y"] + 40, steps=4)
     opened.page.mouse.up()
     opened.page.locator("#brushed", has_text="kept").wait_for()
+    opened.page.locator("#board tr.out").first.wait_for()
     dragged = opened.text("#brushed")
     out = opened.page.locator("#board tr.out").count()
     assert re.match(r"[1-7] of 8 trials are kept: ndcg from", dragged) and out > 0
     assert opened.page.locator("#plot path.trial.out").count() == out
     opened.page.go_back()
-    assert opened.text("#brushed") == "" and opened.page.locator("#board tr.out").count() == 0
+    opened.page.locator("#board tr.out").first.wait_for(state="detached")
+    assert opened.text("#brushed") == ""
 
     # The same with keys alone.
     opened.page.locator("#brushes summary").focus()
@@ -144,6 +146,7 @@ def test_dragging_along_an_axis_keeps_trials_and_typing_does_the_same(opened, pa
     for end, value in zip(("from", "to"), numbers):
         field = opened.page.locator(f'[data-keep="metric.ndcg"] [data-end={end}]')
         field.focus()
+        opened.page.keyboard.press("Control+A")
         opened.page.keyboard.type(value if end == "from" else "1")
         opened.page.keyboard.press("Tab")
     assert opened.text("#brushed").startswith(dragged.split(" of ")[0])
@@ -152,13 +155,15 @@ def test_dragging_along_an_axis_keeps_trials_and_typing_does_the_same(opened, pa
     # Words are kept by boxes.
     opened.page.locator('[data-keep="axis.retriever"] input').first.focus()
     opened.page.keyboard.press("Space")
-    assert "retriever is" in opened.text("#brushed") and "keep.axis.retriever=" in opened.page.url
+    assert "retriever is" in opened.text("#brushed") and "keep.axis.retriever=" in opened.page.url and "keep.metric.ndcg=" in opened.page.url
 
 
 def test_effects_of_axes_are_means_of_their_trials(opened, pages, ran):
     opened.go(pages["run"])
     for axis in ("chunker", "retriever"):
         table = opened.page.locator(f'#effects [aria-label="The objective by {axis}"]')
+        table.wait_for()
+        assert table.locator("tbody tr").count() > 1
         for row in table.locator("tbody tr").all():
             value = row.locator("th").inner_text()
             means = [t["objective"]["mean"] for t in ran["trials"] if t["trial"]["labels"][axis] == value]
@@ -180,6 +185,24 @@ def test_two_trials_are_compared_by_settings_wins_and_questions(opened, pages, r
     opened.page.locator("#differing tbody button").first.click()
     opened.settle()
     assert opened.page.locator("#question .column").count() == 2, "both trials' passages side by side"
+
+
+def test_the_chosen_trial_has_its_place_what_it_lacks_and_its_settings(opened, ran, tmp_path):
+    data = changed(ran)
+    trial = data["trials"][1]
+    trial["metrics"]["recall"].update(n_scored=5, n_failed=1, n_total=6)
+    trial["questions"][2]["scores"]["recall"] = {"score": {"missing": {"reason": "provider_error", "detail": "down"}}, "detail": None}
+    reverie.Results(json.dumps(data)).save_report(tmp_path / "page.html")
+    opened.go(tmp_path / "page.html", f"trial={trial['trial']['id']}")
+    said = opened.text("#trial p")
+    assert trial["trial"]["labels"]["retriever"] in said and "in the group that holds the best trial" in said
+    assert "recall: questions without a score: provider_error 1" in said
+    opened.page.locator("#trial summary").focus()
+    opened.page.keyboard.press("Enter")
+    names = opened.texts("#trial dt")
+    assert "retriever.bm25.top_k" in names
+    top_k = opened.texts("#trial dd")[names.index("retriever.bm25.top_k")]
+    assert top_k == str(trial["trial"]["retriever"]["bm25"]["top_k"])
 
 
 def test_questions_are_found_and_filtered(opened, pages):
@@ -204,6 +227,7 @@ def test_questions_are_found_and_filtered(opened, pages):
     opened.page.locator("#score-side").select_option("above")
     opened.settle()
     assert len(ids()) == 6 and "scores=above+0.4+faithfulness" in opened.page.url
+    assert "find=" not in opened.page.url
 
 
 def test_the_front_is_drawn_and_its_points_are_reached_with_keys(opened, pages, ran):
@@ -390,6 +414,25 @@ def test_labels_of_the_plot_do_not_overprint(browser, pages, ran, tmp_path, widt
         assert overlaps[0] > 10 and overlaps[1] == []
     assert page.locator("#board-heading").is_visible() is False, "the notebook's page is the plot alone"
     context.close()
+
+
+def test_in_a_notebook_the_plot_is_brushed_in_its_frame(opened, ran, tmp_path):
+    (tmp_path / "notebook.html").write_text(f"<!doctype html><meta charset=utf-8>{reverie.Results(json.dumps(ran))._repr_html_()}")
+    opened.page.goto(f"file://{tmp_path / 'notebook.html'}")
+    frame = opened.page.frame_locator("iframe")
+    frame.locator("#plot path.trial").first.wait_for(state="attached")
+    area = frame.locator('#plot rect[data-brush="metric.ndcg"]').locator("xpath=preceding-sibling::*[contains(@class, 'catch')]")
+    # The frame gets its size a moment later, and the plot is drawn anew for it.
+    opened.page.wait_for_timeout(500)
+    area.scroll_into_view_if_needed()
+    box = area.bounding_box()
+    opened.page.mouse.move(box["x"] + 9, box["y"] + 2)
+    opened.page.mouse.down()
+    opened.page.mouse.move(box["x"] + 9, box["y"] + 40, steps=4)
+    opened.page.mouse.up()
+    frame.locator("#brushed", has_text="of 8 trials are kept: ndcg from").wait_for()
+    assert frame.locator("#plot path.trial.out").count() > 0
+    assert not frame.locator("#board").is_visible() and not frame.locator("header").is_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

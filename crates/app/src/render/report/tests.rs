@@ -1,3 +1,5 @@
+//! What stands in the page and in its parts.
+
 use super::*;
 use lab::Board;
 use serde_json::{Value, json};

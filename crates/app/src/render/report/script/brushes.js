@@ -5,15 +5,14 @@ function brush(key, range, gesture) {
   else brushes.delete(key);
   change({ brushes }, gesture);
 }
-// Only marks what is drawn already: this runs for each picture while somebody drags.
+// Only marks what is drawn already: this runs for each picture while somebody drags. What is not beside the hand
+// that drags follows a moment later.
 function applyBrushes() {
   const out = new Set(board.rows.filter((row) => !kept(row)).map((row) => row.id));
   for (const path of document.querySelectorAll("#plot path.trial")) {
     path.classList.toggle("out", out.has(path.dataset.trial));
     path.classList.toggle("chosen", path.dataset.trial === state.trial);
   }
-  for (const node of document.querySelectorAll("#board tr[data-id]")) node.classList.toggle("out", out.has(node.dataset.id));
-  for (const node of document.querySelectorAll("#front .point")) node.classList.toggle("out", out.has(node.dataset.trial));
   for (const rect of document.querySelectorAll("#plot rect.brush")) {
     const column = columnOf(rect.dataset.brush);
     const [top, bottom] = extent(plotted.find(({ key }) => key === column.key), state.brushes.get(column.key));
@@ -22,8 +21,14 @@ function applyBrushes() {
   }
   const n = board.rows.length - out.size;
   byId("brushed").textContent = state.brushes.size ? `${n} of ${board.rows.length} trials are kept: ${[...state.brushes].map(worded).join("; ")}.` : "";
-  drawEffectsSoon();
+  clearTimeout(following);
+  following = setTimeout(() => {
+    for (const node of document.querySelectorAll("#board tr[data-id]")) node.classList.toggle("out", out.has(node.dataset.id));
+    for (const node of document.querySelectorAll("#front .point")) node.classList.toggle("out", out.has(node.dataset.trial));
+    drawEffects();
+  }, 60);
 }
+let following = null;
 function worded([key, { names, from, to }]) {
   const { title, digits } = columnOf(key);
   return names ? `${title} is ${[...names].join(" or ")}` : `${title} from ${fixed(from, digits)} to ${fixed(to, digits)}`;

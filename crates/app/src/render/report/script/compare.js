@@ -6,7 +6,9 @@ function flat(value, path = "", all = new Map()) {
   if (value !== null && typeof value === "object" && Object.keys(value).length) {
     for (const [key, inner] of Object.entries(value)) flat(inner, path ? `${path}.${key}` : key, all);
   } else {
-    all.set(path, value !== null && typeof value === "object" ? "" : String(value ?? "none"));
+    // Spaces and line ends would not be seen.
+    const isBlank = typeof value === "string" && !value.trim();
+    all.set(path, isBlank || (value !== null && typeof value === "object") ? JSON.stringify(value) : String(value ?? "none"));
   }
   return all;
 }

@@ -30,9 +30,3 @@ function grouping(rows, of) {
   for (const row of rows) groups.set(of(row), [...(groups.get(of(row)) ?? []), row]);
   return groups;
 }
-// Not for each picture while somebody drags.
-let effectsTimer = null;
-function drawEffectsSoon() {
-  clearTimeout(effectsTimer);
-  effectsTimer = setTimeout(drawEffects, 120);
-}

@@ -24,6 +24,7 @@ function drawFront() {
   for (const point of points.filter(({ row }) => !row.stopped)) if (!front.length || point.quality > front.at(-1).quality) front.push(point);
   byId("front").replaceChildren(pictureOf(points, front, column));
   byId("front-hint").textContent = `The line joins the trials that no other beats on the objective and on ${column.title}: ${front.map(({ row }) => row.id).join(", ")}. Each point is a trial; choose one to see its questions.`;
+  markTrial();
   applyBrushes();
 }
 // About five round numbers within a range.

@@ -3,11 +3,10 @@ function drawAll() {
   drawBoard();
   drawFront();
   fillBrushes();
-  drawEffects();
   drawCompare();
+  drawTrial();
   drawQuestions();
   drawQuestion();
-  markTrial();
 }
 byId("plain").hidden = true;
 byId("page").hidden = false;
@@ -24,6 +23,6 @@ addEventListener("hashchange", () => { if (location.hash.slice(1) !== remembered
 let resized = null;
 addEventListener("resize", () => {
   clearTimeout(resized);
-  resized = setTimeout(() => { drawPlot(); drawFront(); applyBrushes(); }, 150);
+  resized = setTimeout(() => { drawPlot(); drawFront(); }, 150);
 });
 document.documentElement.dataset.ready = "yes";

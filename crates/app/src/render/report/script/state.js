@@ -93,7 +93,7 @@ function readBrush(column, text) {
 
 // What must be drawn anew when a part of the state changes.
 const drawnBy = {
-  trial: [markTrial, drawQuestions, drawCompare, drawQuestion],
+  trial: [markTrial, drawTrial, drawQuestions, drawCompare, drawQuestion],
   question: [markQuestion, drawQuestion],
   other: [drawCompare, drawQuestion],
   sort: [drawBoard],
@@ -106,26 +106,37 @@ const drawnBy = {
 // Each change is a step, and the back button goes back by a step. Changes of one
 // `gesture`, such as dragging or typing, are one step together.
 function change(changes, gesture = null) {
+  const goesOn = gesture !== null && gesture === lastGesture;
+  if (!goesOn) endGesture();
   state = { ...state, ...changes };
-  remember(gesture);
+  lastGesture = gesture;
+  // A browser refuses an address for each picture of a gesture: the one at its end is enough.
+  if (!goesOn) write("pushState");
+  else later ??= setTimeout(endGesture, 150);
   new Set(Object.keys(changes).flatMap((key) => drawnBy[key])).forEach((drawing) => drawing());
 }
-let [remembered, lastGesture] = ["", null];
-function remember(gesture) {
+let [remembered, lastGesture, later] = ["", null, null];
+function endGesture() {
+  if (later === null) return;
+  clearTimeout(later);
+  later = null;
+  write("replaceState");
+}
+function write(step) {
   const said = address(state);
-  const goesOn = gesture !== null && gesture === lastGesture;
-  lastGesture = gesture;
   if (said === remembered) return;
   remembered = said;
   tellProblem("address");
   try {
-    history[goesOn ? "replaceState" : "pushState"](null, "", `#${said}`);
+    history[step](null, "", `#${said}`);
   } catch (error) {
-    // In a notebook's frame the page has no address of its own; and a browser refuses very many changes at once.
+    // In a notebook's frame the page has no address of its own to change.
     if (error.name !== "SecurityError") throw error;
   }
 }
 function followAddress() {
+  clearTimeout(later);
+  later = null;
   const [read, unknown] = readAddress(location.hash.slice(1));
   state = read;
   [remembered, lastGesture] = [location.hash.slice(1), null];
