@@ -32,3 +32,7 @@ def test_an_example_runs_the_same_with_the_import_changed(phoenix, name):
 def test_the_data_frame_example_runs(phoenix):
     out = output_of((EXAMPLES / "dataframe.py").read_text())
     assert out.count("COMPLETED") == 4 and "alike: True" in out
+
+
+def test_the_example_of_a_learned_limit_runs():
+    assert output_of((EXAMPLES / "adaptive.py").read_text()).splitlines() == ["all there: True", "failed: 0"]

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import reverie
-from test_golden import MILLS, Writer
+from test_golden import BEES, MILLS, Writer
 from test_judges import honest
 from workspace import ROOT, settings
 
@@ -19,7 +19,10 @@ STANDS_FOR = {
     '{"model": "gpt-4o-mini"}': '{"model": "gpt-4o-mini", "base_url": url, "price": {"input": 1, "output": 1}}',
     ', embedder="all-minilm-l6-v2"': "",
     "reverie.retriever.Hybrid()": "reverie.retriever.Bm25()",
-    'size=2, budget_usd=1': 'size=2, budget_usd=1, kinds={"single_hop_specific": 1.0}, progress=False',
+    'golden.estimate("docs"': 'golden.estimate("prose"',
+    'golden.generate("docs", ask, size=2, budget_usd=1': (
+        'golden.generate("prose", ask, size=2, budget_usd=1, kinds={"single_hop_specific": 1.0}, progress=False'
+    ),
     "reverie.calibrate(ask, golden=questions)": "reverie.calibrate(judge, golden=questions)",
     'reverie.judge(row, "faithfulness", ask)': 'reverie.judge(row, "faithfulness", judge)',
 }
@@ -50,9 +53,10 @@ async def call(value: int) -> int:
 
 def test_the_readme_runs_as_it_stands(small, provider, monkeypatch):
     monkeypatch.chdir(small.folder)
-    # Prose, of which questions can be made.
-    for name in ("00.md", "01.md"):
-        (small.folder / "docs" / name).write_text(f"{MILLS}{(small.folder / 'docs' / name).read_text()}")
+    # Of which questions can be made.
+    (small.folder / "prose").mkdir()
+    for name, text in {"bees.txt": BEES, "mills.txt": MILLS}.items():
+        (small.folder / "prose" / name).write_text(text)
     written = settings(small, provider.url, name="manuals", store=".reverie")
     (small.folder / "experiment.toml").write_text(reverie.Experiment(written).text)
     text = "\n".join(blocks())
