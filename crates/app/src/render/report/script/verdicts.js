@@ -10,11 +10,18 @@ const isEvidence = (item) => item !== null && typeof item === "object" && "cover
 
 function account(detail) {
   const { transcript, agreement, ...rest } = detail !== null && typeof detail === "object" && !Array.isArray(detail) ? detail : { account: detail };
-  const nodes = Object.entries(rest).flatMap(([name, value]) => explained(name, value));
+  const [nodes, others] = [[], []];
+  for (const [name, value] of Object.entries(rest)) {
+    const words = explained(name, value);
+    if (words) nodes.push(...words);
+    else others.push([name, value]);
+  }
+  if (others.length) nodes.push(listed(others));
   if (known(agreement)) nodes.push(element("p", {}, `The judges agreed in ${percent(agreement)} of their votes.`));
   if (Array.isArray(transcript) && transcript.length) nodes.push(calls(transcript));
   return nodes;
 }
+// What has a wording of its own.
 function explained(name, value) {
   if (Array.isArray(value) && value.length && value.every(isVerdict)) return [element("h5", {}, spaced(name)), element("ul", {}, ...value.map(verdictLine))];
   if (Array.isArray(value) && value.length && value.every(isEvidence)) return value.map(evidenceLine);
@@ -22,8 +29,9 @@ function explained(name, value) {
     const ranks = value.flatMap((it, index) => (it ? [index + 1] : []));
     return [element("p", {}, ranks.length ? `Relevant passages: ${ranks.map((rank) => `[${rank}]`).join(", ")} of ${value.length}.` : `None of the ${counted(value.length, "passage")} is relevant.`)];
   }
-  return [element("dl", {}, element("dt", {}, spaced(name)), element("dd", {}, ...plain(value)))];
+  return null;
 }
+const listed = (entries) => element("dl", {}, ...entries.flatMap(([name, value]) => [element("dt", {}, spaced(name)), element("dd", {}, ...plain(value))]));
 function verdictLine({ text, verdict, probability, reason, votes }) {
   const word = verdict === true ? "yes" : verdict === false ? "no" : "no verdict that could be read";
   const sure = known(probability) ? `, probability of yes ${percent(probability)}` : "";
@@ -65,5 +73,5 @@ function plain(value) {
     if (value.every(isScalar) && !value.some((item) => typeof item === "string" && item.length > 40)) return [value.map((item) => plain(item)[0]).join(", ")];
     return [element("ol", {}, ...value.map((item) => (isVerdict(item) ? verdictLine(item) : element("li", {}, ...plain(item)))))];
   }
-  return [element("dl", {}, ...Object.entries(value).flatMap(([name, inner]) => [element("dt", {}, spaced(name)), element("dd", {}, ...plain(inner))]))];
+  return [listed(Object.entries(value))];
 }
