@@ -2,7 +2,11 @@
 //! once; and whether their evidence stands in the corpus.
 
 use super::{LoadedCorpus, corpus::Found};
-use crate::{Error, Session, artifact::DocumentRow, golden::{Documents, generate_golden}};
+use crate::{
+    Error, Session,
+    artifact::DocumentRow,
+    golden::{Documents, generate_golden},
+};
 use eval::{
     Dataset, Question,
     dataset::{DatasetFile, DatasetReport, IgnoredColumn, Unanchored},
