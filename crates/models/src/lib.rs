@@ -23,7 +23,8 @@ pub mod testing;
 
 pub use client::{
     Allowance, AllowanceRequest, Allowances, Amount, AnswerStream, Budget, BudgetReport, Cap, Caps, Chat, Client,
-    Embedder, Exchange, Exhausted, LeaseRequest, Lessor, Listener, Meter, ModelLimit, Piece, Pieces, Reranker, Spending, Spent,
+    Embedder, Exchange, Exhausted, LeaseRequest, Lessor, Listener, Meter, ModelLimit, Piece, Pieces, Reranker,
+    Spending, Spent,
 };
 pub use fetch::{
     Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Library, Licence, ModelDirectory, ModelFiles, PullEvent,

@@ -154,18 +154,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn refusals_lower_the_target() {
+    async fn the_target_grows_with_results_and_falls_with_refusals() {
         let limit = LearnedLimit::new(64);
-        while limit.target() < 64 || limit.admit() {
-            let circumstances = Circumstances { latency: Duration::from_millis(10), in_flight: 64, others: 63 };
-            limit.completed(circumstances);
-            if limit.target() >= 32 {
-                break;
-            }
+        let full = |n: usize| Circumstances { latency: Duration::from_millis(10), in_flight: n, others: n - 1 };
+        assert!(limit.admit());
+        limit.completed(full(8));
+        for _ in 0..30 {
+            limit.completed(full(limit.target()));
         }
         let before = limit.target();
-        let circumstances = Circumstances { latency: Duration::from_millis(10), in_flight: before, others: before - 1 };
-        limit.refused(circumstances, None, 0, 1);
+        assert!(before > 30, "{before}");
+        limit.refused(full(before), None, 0, 1);
         assert!(limit.target() < before, "{} of {before}", limit.target());
     }
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
@@ -89,7 +89,7 @@ class Pipeline:
         answered = await _told(lambda done: self._core.aquery(question, done))
         return Answer(answered or "")
 
-    def stream(self, question: str) -> Iterator[Event]:
+    def stream(self, question: str) -> Generator[Event, None, None]:
         """Answers a question, and tells what happens on the way.
 
             for event in pipeline.stream("What is a virtual package?"):
@@ -110,7 +110,7 @@ class Pipeline:
         finally:
             events.close()
 
-    async def astream(self, question: str) -> AsyncIterator[Event]:
+    async def astream(self, question: str) -> AsyncGenerator[Event, None]:
         """The same as `stream` without blocking the event loop; many may be under way at once.
 
             async for event in pipeline.astream("What is a virtual package?"):
@@ -220,12 +220,11 @@ class Answer:
     """What a pipeline found, and what it answered."""
 
     def __init__(self, answered: str | dict[str, Any]) -> None:
-        if isinstance(answered, str):
-            answered = json.loads(answered)
-        answer = answered["answer"] or {}
-        self.question: str = answered["question"]
+        told: dict[str, Any] = json.loads(answered) if isinstance(answered, str) else answered
+        answer = told["answer"] or {}
+        self.question: str = told["question"]
         """The question."""
-        self.trial: str = answered["trial"]["id"]
+        self.trial: str = told["trial"]["id"]
         """The trial that answered."""
         self.text: str | None = answer.get("text")
         """The answer, with citations such as `[1]`; none where the trial has no generator."""
@@ -235,7 +234,7 @@ class Answer:
         """How long the generator took."""
         self.usage: dict[str, int] = answer.get("usage", {})
         """Tokens over all calls."""
-        self.passages: list[Passage] = [_passage(passage) for passage in answered["passages"]]
+        self.passages: list[Passage] = [_passage(passage) for passage in told["passages"]]
         """What was found, best first."""
 
     def sources(self) -> list[Passage]:

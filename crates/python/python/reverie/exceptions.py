@@ -126,8 +126,9 @@ def retry_after(error: BaseException) -> float | None:
     response; none if it does not say, or says a date."""
     wish = getattr(error, "retry_after", None)
     if wish is None:
-        headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
-        wish = headers.get("retry-after") or headers.get("Retry-After") if hasattr(headers, "get") else None
+        headers: Any = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
+        if hasattr(headers, "get"):
+            wish = headers.get("retry-after") or headers.get("Retry-After")
     try:
         seconds = float(wish) if wish is not None else None
     except (TypeError, ValueError):

@@ -39,7 +39,7 @@ class Experiment:
             name="manuals",
             corpus="docs",
             dataset=frame,
-            chunker=[reverie.chunker.Sentence(chunk_size=n) for n in (128, 256)],
+            chunker=[reverie.chunker.Sentence(chunk_size=n) for n in (256, 512)],
             retriever=[reverie.retriever.Bm25(top_k=3)],
         )
     """

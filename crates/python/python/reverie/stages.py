@@ -28,7 +28,7 @@ def parse(
     """Reads files and takes the text out of them.
 
         docs = reverie.parse("docs/**/*")
-        chunks = reverie.chunk(docs, reverie.chunker.Sentence(chunk_size=128))
+        chunks = reverie.chunk(docs, reverie.chunker.Sentence(chunk_size=256))
         index = reverie.index(chunks, embedder="all-minilm-l6-v2")
         index.search("What is a virtual package?", top_k=5)
 
@@ -53,7 +53,7 @@ def chunk(documents: Any, chunker: Any = "sentence") -> Chunks:
     Args:
         documents: What `reverie.parse` gave, or texts with their paths from anywhere: a data frame, an Arrow table, or
             a list of dictionaries with `path` and `text`.
-        chunker: A name, an object such as `reverie.chunker.Sentence(chunk_size=128)`, a dictionary, or a function
+        chunker: A name, an object such as `reverie.chunker.Sentence(chunk_size=256)`, a dictionary, or a function
             decorated with `reverie.chunker`.
 
     Raises:

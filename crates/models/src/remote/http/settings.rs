@@ -258,7 +258,8 @@ mod tests {
         for here in ["http://127.0.0.1:8000/v1", "http://localhost/v1", "https://[::1]:1/v1"] {
             assert!(is_loopback(here), "{here}");
         }
-        for away in ["https://api.openai.com/v1", "http://127.0.0.1.example.com/v1", "http://10.0.0.1/v1", "no address"] {
+        for away in ["https://api.openai.com/v1", "http://127.0.0.1.example.com/v1", "http://10.0.0.1/v1", "no address"]
+        {
             assert!(!is_loopback(away), "{away}");
         }
     }
