@@ -1,6 +1,9 @@
 //! `reverie finalists`: the best pipelines of a run, for the next experiment.
 
-use super::{Context, Failure, options::ExperimentFile};
+use super::{
+    Context, Failure,
+    options::{ExperimentFile, at_least_one},
+};
 use crate::environment;
 use rag::Axis;
 use serde_json::Value;
@@ -18,7 +21,7 @@ use std::num::NonZeroUsize;
   reverie run -f answers.toml")]
 pub struct Arguments {
     /// How many pipelines, from the first of the leaderboard.
-    #[arg(long, value_name = "N", default_value = "3")]
+    #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
     best: NonZeroUsize,
     /// A value on an axis of [space], for all of them; may be given more than once. The value is TOML.
     #[arg(long, value_name = "AXIS=VALUE", value_parser = with)]

@@ -54,8 +54,13 @@ pub struct Changes {
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Ask only the first so many golden questions.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     limit: Option<NonZeroUsize>,
+}
+
+/// Parses a number of things of which there must be one.
+pub fn at_least_one(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "write a whole number that is at least 1".to_owned())
 }
 
 impl Changes {

@@ -33,13 +33,19 @@ impl Board {
             let _ = write!(text, "\n[[space]]  # {}\n", row.id);
             for axis in Axis::ALL {
                 let given = more.iter().rev().find(|(on, _)| on == axis).map(|(_, value)| value);
-                if let Some(value) = given.or_else(|| row.settings.get(axis.name())) {
+                let own = row.settings.get(axis.name()).filter(|value| !is_nothing(value));
+                if let Some(value) = given.or(own) {
                     let _ = writeln!(text, "{} = {}", axis.name(), inline(value));
                 }
             }
         }
         Ok(text)
     }
+}
+
+/// Whether a trial has nothing on an axis, or what does nothing.
+fn is_nothing(value: &Value) -> bool {
+    value.is_null() || value.as_object().is_some_and(|component| component.contains_key("none"))
 }
 
 /// A value as TOML in one line. Settings that are not given are left out, since TOML has no null.
