@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,12 @@ async def call(value: int) -> int:
     return value + 1
 
 
+def run(path: Path, text: str, space: dict) -> None:
+    """Runs a program from a file: the source of its functions has to stand somewhere."""
+    path.write_text(text)
+    exec(compile(text, str(path), "exec"), space)
+
+
 def test_the_readme_runs_as_it_stands(small, provider, monkeypatch):
     monkeypatch.chdir(small.folder)
     # Of which questions can be made.
@@ -75,9 +82,9 @@ def test_the_readme_runs_as_it_stands(small, provider, monkeypatch):
     # Answers of another system, where the README speaks of such.
     answers = pandas.DataFrame({"question": ["Why?"], "answer": ["So."], "contexts": [["So it is."]], "reference": ["So."]})
     before, after = text.split("scores = reverie.evaluate(")
-    exec(compile(before, "README.md", "exec"), space)
+    run(small.folder / "first.py", before, space)
     space["frame"] = answers
-    exec(compile(f"scores = reverie.evaluate({after}", "README.md", "exec"), space)
+    run(small.folder / "second.py", f"scores = reverie.evaluate({after}", space)
     assert space["outputs"] == list(range(1, 10))
     assert len(space["questions"]) == 2 and (small.folder / "reviewed.jsonl").exists()
     assert list(space["scores"].metrics) == ["faithfulness", "token_f1", "short"]
