@@ -6,6 +6,10 @@ use serde_json::{Value, json};
 use simulator::{Running, Settings, start};
 use std::{error::Error as _, io, time::Duration};
 
+fn client() -> Client {
+    store::http_client().build().expect("a client")
+}
+
 async fn provider(fault: &str) -> Running {
     let settings: Settings = serde_json::from_value(json!({ "faults": { fault: 1.0 } })).expect("settings");
     start(settings).await.expect("a provider")
@@ -33,7 +37,7 @@ async fn refusals_and_failures_have_their_status_and_no_hint_when_to_come_back()
     for (fault, status) in [("rate_limited", 429), ("overloaded", 503), ("server_error", 500)] {
         let provider = provider(fault).await;
         for stream in [false, true] {
-            let answer = ask(&Client::new(), &provider, stream).await.expect("an answer");
+            let answer = ask(&client(), &provider, stream).await.expect("an answer");
             assert_eq!(answer.status(), status);
             assert!(answer.headers().get("retry-after").is_none());
             let error: Value = answer.json().await.expect("JSON");
@@ -48,7 +52,7 @@ async fn refusals_and_failures_have_their_status_and_no_hint_when_to_come_back()
 #[tokio::test]
 async fn a_hang_lasts_until_the_client_gives_up_and_then_frees_its_place() {
     let provider = provider("hang").await;
-    let impatient = Client::builder().timeout(Duration::from_millis(100)).build().expect("a client");
+    let impatient = store::http_client().timeout(Duration::from_millis(100)).build().expect("a client");
     let error = ask(&impatient, &provider, false).await.expect_err("no answer");
     assert!(error.is_timeout() && !error.is_connect(), "{error:?}");
     // The end of the connection takes its way through the system.
@@ -66,7 +70,7 @@ async fn a_hang_lasts_until_the_client_gives_up_and_then_frees_its_place() {
 async fn a_reset_connection_is_an_error_of_the_connection() {
     let provider = provider("reset").await;
     for stream in [false, true] {
-        let error = ask(&Client::new(), &provider, stream).await.expect_err("no answer");
+        let error = ask(&client(), &provider, stream).await.expect_err("no answer");
         assert!(is_reset(&error), "{error:?}");
     }
     assert_eq!((provider.stats().faults.reset, provider.stats().in_flight), (2, 0));
@@ -76,7 +80,7 @@ async fn a_reset_connection_is_an_error_of_the_connection() {
 async fn a_truncated_answer_begins_well_and_breaks_off() {
     let provider = provider("truncated").await;
     for stream in [false, true] {
-        let answer = ask(&Client::new(), &provider, stream).await.expect("it begins");
+        let answer = ask(&client(), &provider, stream).await.expect("it begins");
         assert_eq!(answer.status(), 200);
         assert_eq!(answer.content_length().is_some(), !stream);
         let error = answer.bytes().await.expect_err("it breaks off");
@@ -88,11 +92,11 @@ async fn a_truncated_answer_begins_well_and_breaks_off() {
 #[tokio::test]
 async fn a_malformed_answer_is_complete_and_no_json() {
     let provider = provider("malformed").await;
-    let answer = ask(&Client::new(), &provider, false).await.expect("an answer");
+    let answer = ask(&client(), &provider, false).await.expect("an answer");
     assert_eq!(answer.status(), 200);
     let text = answer.text().await.expect("all of it");
     assert!(serde_json::from_str::<Value>(&text).is_err());
-    let stream = ask(&Client::new(), &provider, true).await.expect("an answer").text().await.expect("all of it");
+    let stream = ask(&client(), &provider, true).await.expect("an answer").text().await.expect("all of it");
     let broken = stream.split_terminator("\n\n").filter_map(|event| event.strip_prefix("data: "));
     assert_eq!(broken.filter(|event| *event != "[DONE]" && serde_json::from_str::<Value>(event).is_err()).count(), 1);
     assert_eq!((provider.stats().faults.malformed, provider.stats().answered), (2, 0));

@@ -6,6 +6,10 @@ use reqwest::{Client, Response, header::HeaderMap};
 use serde_json::{Value, json};
 use simulator::{Running, Settings, start};
 
+fn client() -> Client {
+    store::http_client().build().expect("a client")
+}
+
 async fn provider(settings: Value) -> Running {
     start(serde_json::from_value(settings).expect("settings")).await.expect("a provider")
 }
@@ -28,7 +32,7 @@ fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 #[tokio::test]
 async fn an_answer_has_the_shape_of_openai_and_depends_on_the_request_only() {
-    let (client, provider) = (Client::new(), provider(json!({})).await);
+    let (client, provider) = (client(), provider(json!({})).await);
     let first: Value = chat(&client, &provider, &question("why?")).await.json().await.expect("JSON");
     let again: Value = chat(&client, &provider, &question("why?")).await.json().await.expect("JSON");
     let other: Value = chat(&client, &provider, &question("how?")).await.json().await.expect("JSON");
@@ -47,7 +51,7 @@ async fn an_answer_has_the_shape_of_openai_and_depends_on_the_request_only() {
 
 #[tokio::test]
 async fn a_stream_brings_the_same_words_piece_by_piece() {
-    let (client, provider) = (Client::new(), provider(json!({ "latency": { "constant": { "seconds": 0.01 } } })).await);
+    let (client, provider) = (client(), provider(json!({ "latency": { "constant": { "seconds": 0.01 } } })).await);
     let mut body = question("why?");
     body["stream"] = json!(true);
     body["stream_options"] = json!({ "include_usage": true });
@@ -69,7 +73,7 @@ async fn a_stream_brings_the_same_words_piece_by_piece() {
 
 #[tokio::test]
 async fn structured_answers_match_their_schema() {
-    let (client, provider) = (Client::new(), provider(json!({})).await);
+    let (client, provider) = (client(), provider(json!({})).await);
     let mut body = question("is it?");
     body["max_tokens"] = json!(100);
     let schema = json!({ "type": "object", "properties": { "verdict": { "enum": ["yes", "no"] } },
@@ -84,7 +88,7 @@ async fn structured_answers_match_their_schema() {
 
 #[tokio::test]
 async fn vectors_come_for_each_text() {
-    let (client, provider) = (Client::new(), provider(json!({ "dimensions": 5 })).await);
+    let (client, provider) = (client(), provider(json!({ "dimensions": 5 })).await);
     let body = json!({ "model": "m", "input": ["a", "b"] });
     let answer: Value = post(&client, &provider, "/v1/embeddings", &body).await.json().await.expect("JSON");
     let lengths: Vec<_> =
@@ -96,7 +100,7 @@ async fn vectors_come_for_each_text() {
 #[tokio::test]
 async fn every_answer_tells_the_limits_and_a_refusal_when_to_come_back() {
     let limits = json!({ "requests_per_minute": 1, "request_burst": 2, "tokens_per_minute": 600 });
-    let (client, provider) = (Client::new(), provider(limits).await);
+    let (client, provider) = (client(), provider(limits).await);
     let first = chat(&client, &provider, &question("1234")).await;
     let headers = first.headers();
     assert_eq!(header(headers, "x-ratelimit-limit-requests"), Some("1"));
@@ -128,7 +132,7 @@ async fn every_answer_tells_the_limits_and_a_refusal_when_to_come_back() {
 #[tokio::test]
 async fn a_silent_provider_tells_nothing() {
     let limits = json!({ "requests_per_minute": 1, "request_burst": 1, "rate_headers": false });
-    let (client, provider) = (Client::new(), provider(limits).await);
+    let (client, provider) = (client(), provider(limits).await);
     for status in [200, 429] {
         let answer = chat(&client, &provider, &question("why?")).await;
         assert_eq!(answer.status(), status);
@@ -140,7 +144,7 @@ async fn a_silent_provider_tells_nothing() {
 #[tokio::test]
 async fn one_request_too_many_in_flight_is_refused_at_once() {
     let settings = json!({ "concurrency": 1, "concurrency_retry_after_ms": 40, "faults": { "hang": 1.0 } });
-    let (client, provider) = (Client::new(), provider(settings).await);
+    let (client, provider) = (client(), provider(settings).await);
     let (one, other) = (question("one"), question("other"));
     // Whichever comes first hangs, so only the refusal of the other ends.
     let refused = tokio::select! {
@@ -155,7 +159,7 @@ async fn one_request_too_many_in_flight_is_refused_at_once() {
 
 #[tokio::test]
 async fn settings_change_while_it_runs() {
-    let (client, provider) = (Client::new(), provider(json!({})).await);
+    let (client, provider) = (client(), provider(json!({})).await);
     let control = async |body: Value| post(&client, &provider, "/control", &body).await;
     let settings: Settings =
         control(json!({ "faults": { "server_error": 1.0 }, "answer_tokens": 3 })).await.json().await.expect("settings");
@@ -174,7 +178,7 @@ async fn settings_change_while_it_runs() {
 
 #[tokio::test]
 async fn what_is_no_request_is_answered_with_400() {
-    let (client, provider) = (Client::new(), provider(json!({})).await);
+    let (client, provider) = (client(), provider(json!({})).await);
     let answer = chat(&client, &provider, &json!({ "model": "m" })).await;
     assert_eq!(answer.status(), 400);
     let error: Value = answer.json().await.expect("JSON");
@@ -184,7 +188,7 @@ async fn what_is_no_request_is_answered_with_400() {
 
 #[tokio::test]
 async fn nothing_answers_after_a_shutdown() {
-    let (client, provider) = (Client::new(), provider(json!({})).await);
+    let (client, provider) = (client(), provider(json!({})).await);
     let url = format!("{}/stats", provider.url);
     client.get(&url).send().await.expect("it answers");
     provider.shutdown().await;

@@ -200,7 +200,8 @@ fn numbers_have_a_comma_after_every_three_digits() {
 fn finalists_are_the_space_of_an_experiment_that_has_just_these_trials() {
     let mut results = chosen();
     // A text with everything that TOML could take for its own.
-    let settings = json!({ "python": { "function": "cut", "source": "a = \"x\"\n# \\ [t]\n" } });
+    let settings =
+        json!({ "python": { "function": "cut", "source": "# \"x\" \\ [t]\ndef cut(text):\n    return [text]\n" } });
     results.trials[1].trial.pipeline.chunker = serde_json::from_value(settings).unwrap();
     let board = Board::of(&results);
     let more = [(Axis::Generator, json!({ "compact": { "model": "gpt" } }))];

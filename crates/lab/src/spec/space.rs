@@ -43,15 +43,17 @@ impl From<Space> for Spaces {
 }
 
 impl Spaces {
-    /// The values of an axis, each once, in the order of the file.
+    /// The values of an axis, in the order of the file. What an earlier table
+    /// lists is not repeated for a later one.
     pub fn on(&self, axis: Axis) -> Vec<&dyn Choice> {
-        let (mut found, mut written) = (Vec::new(), Vec::new());
-        for value in self.0.iter().flat_map(|space| space.on(axis)) {
-            let as_written = value.value();
-            if !written.contains(&as_written) {
-                written.push(as_written);
-                found.push(value);
-            }
+        let (mut found, mut earlier) = (Vec::new(), Vec::new());
+        for space in &self.0 {
+            let values = space.on(axis);
+            let written: Vec<_> = values.iter().map(|value| value.value()).collect();
+            found.extend(
+                values.into_iter().zip(&written).filter(|(_, value)| !earlier.contains(*value)).map(|(value, _)| value),
+            );
+            earlier.extend(written);
         }
         found
     }
