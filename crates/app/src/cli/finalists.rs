@@ -7,18 +7,22 @@ use super::{
 use crate::environment;
 use rag::Axis;
 use serde_json::Value;
-use std::num::NonZeroUsize;
+use std::{
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+};
 
 /// Print the best pipelines of the last run as the space of a next experiment.
 ///
 /// Search a large space by retrieval, which costs no call, and let only the
-/// best pipelines answer: put what this prints into another experiment file in
-/// place of its [space]. With the same store, nothing is computed again.
+/// best pipelines answer. With --output, a whole experiment file is written:
+/// this one with its space replaced. With the same store, nothing is computed
+/// again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie finalists
-  reverie finalists --best 5 --with 'generator={ compact = { model = \"gpt\" } }' >> answers.toml
-  reverie run -f answers.toml")]
+  reverie finalists --best 5 --with 'generator={ compact = { model = \"gpt\" } }' --output answers.toml
+  reverie run -f answers.toml --set 'evaluate.metrics=[\"token_f1\", \"answer_similarity\"]'")]
 pub struct Arguments {
     /// How many pipelines, from the first of the leaderboard.
     #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
@@ -26,6 +30,9 @@ pub struct Arguments {
     /// A value on an axis of [space], for all of them; may be given more than once. The value is TOML.
     #[arg(long, value_name = "AXIS=VALUE", value_parser = with)]
     with: Vec<(Axis, Value)>,
+    /// Write a whole experiment file, named after itself, instead of printing the space alone.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    output: Option<PathBuf>,
     #[command(flatten)]
     file: ExperimentFile,
 }
@@ -41,13 +48,32 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
     let record = lab::latest_record(&session).await?;
     let spaces = record.board().finalists(arguments.best.get(), &arguments.with).map_err(Failure::work)?;
-    if cx.json {
+    if let Some(output) = &arguments.output {
+        write(&session.experiment.text, output, &spaces)?;
+        cx.print(format_args!("{}: written; see it with: reverie plan -f {}", output.display(), output.display()));
+    } else if cx.json {
         let rows = record.board().rows.iter().filter(|row| row.stopped.is_none()).take(arguments.best.get());
         cx.print_json(&rows.map(|row| (&row.id, &row.settings)).collect::<std::collections::BTreeMap<_, _>>())?;
     } else {
         cx.print(spaces);
     }
     Ok(0)
+}
+
+/// Writes the experiment with another space, named after its file.
+fn write(experiment: &str, output: &Path, spaces: &str) -> Result<(), Failure> {
+    let told = output.display();
+    if output.exists() {
+        return Err(Failure::usage(format!("{told} is there already: choose another name, or remove it")));
+    }
+    let stem = output.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
+    let name: String = stem.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).collect();
+    let folder = output.parent().unwrap_or(Path::new(""));
+    let text = lab::Experiment::with_space(experiment, folder, &name, spaces).map_err(|mistake| {
+        Failure::usage(format!("{told} was not written, because it would have a mistake: {mistake}"))
+    })?;
+    lab::write_whole(output, text.as_bytes())?;
+    Ok(())
 }
 
 #[cfg(test)]

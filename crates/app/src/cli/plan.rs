@@ -44,6 +44,7 @@ pub async fn show(cx: &Context, mut experiment: Experiment, budget_usd: Option<f
     let setup = lab::Setup { budget_usd, ..cx.setup() };
     let session = environment::open_or_read(experiment, setup)?;
     let prepared = session.prepare().await?;
+    session.experiment.remarks().iter().for_each(|remark| cx.note(remark));
     let summary = lab::summary(&session, &prepared).await?;
     if cx.json {
         cx.print_json(&summary)?;

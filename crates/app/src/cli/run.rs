@@ -134,7 +134,7 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
     };
     // Files and columns that are left out are reported before anything is spent.
     table.stop().await;
-    for line in render::inputs(&prepared) {
+    for line in render::inputs(&prepared).into_iter().chain(session.experiment.remarks()) {
         cx.note(line);
     }
     let table = render::LiveTable::start(progress, environment::watched());

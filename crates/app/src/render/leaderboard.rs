@@ -90,6 +90,18 @@ struct Shown<'a> {
     place: usize,
     /// How many questions all its means are of, if that is the same for all.
     questions: Option<usize>,
+    brevity: Brevity,
+}
+
+/// How much a table says of what it shows, in a terminal that is narrow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Brevity {
+    /// Everything.
+    Full,
+    /// Of the settings on an axis only the values.
+    WithoutNames,
+    /// And of an objective only the mean.
+    WithoutIntervals,
 }
 
 /// The table, and the columns for which there is no room.
@@ -105,7 +117,15 @@ fn trials<'a>(board: &'a Board, layout: &Layout) -> Result<(String, Vec<&'a Colu
         // The least important goes first; of equal ones the last.
         let least = (0..columns.len()).max_by_key(|&i| (unimportance(board, columns[i].column), i));
         let Some(least) = least.filter(|&i| unimportance(board, columns[i].column) > 0) else { break };
-        left_out.push(columns.remove(least));
+        let brevity = columns[least].brevity;
+        // What tells trials apart is not left out as long as it can be said in fewer words.
+        match brevity {
+            Brevity::Full | Brevity::WithoutNames if columns[least].column.kind == ColumnKind::Axis => {
+                let next = if brevity == Brevity::Full { Brevity::WithoutNames } else { Brevity::WithoutIntervals };
+                columns.iter_mut().for_each(|shown| shown.brevity = next);
+            }
+            _ => left_out.push(columns.remove(least)),
+        }
         text = lines(&columns, &rows);
     }
     left_out.sort_by_key(|left| left.place);
@@ -144,7 +164,10 @@ fn chosen<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<Shown<'a>>, Strin
     } else {
         layout.columns.iter().map(|name| find(board, name)).collect::<Result<_, _>>()?
     };
-    let shown = |place: usize| Shown { column: &board.columns[place], place, questions: questions(board, place) };
+    let shown = |place: usize| {
+        let (column, questions) = (&board.columns[place], questions(board, place));
+        Shown { column, place, questions, brevity: Brevity::Full }
+    };
     let mut columns: Vec<Shown<'_>> = places.into_iter().map(shown).collect();
     if !layout.columns.is_empty() {
         columns.sort_by_key(|shown| shown.column.kind != ColumnKind::Axis);
@@ -231,6 +254,7 @@ fn heading(shown: &Shown<'_>) -> String {
     let column = shown.column;
     let n = shown.questions.map_or_else(String::new, |n| format!("\nn = {n}"));
     match column.kind {
+        ColumnKind::Objective if shown.brevity == Brevity::WithoutIntervals => column.title.clone() + &n,
         ColumnKind::Objective => format!("{} [95 %]{n}", column.title),
         ColumnKind::Test => column.title.replace(" questions", "\nquestions") + &n,
         ColumnKind::Metric => column.title.replace('_', "\n") + if column.judged { "*" } else { "" } + &n,
@@ -241,10 +265,12 @@ fn heading(shown: &Shown<'_>) -> String {
 fn written(shown: &Shown<'_>, cell: &Cell) -> String {
     let column = shown.column;
     match (cell, column.kind) {
+        (Cell::Text(text), _) if shown.brevity > Brevity::Full => values_only(text),
         (Cell::Text(text), _) => text.clone(),
         (Cell::Number(value), _) => number(*value, column.digits),
         (Cell::Scores(Scores { summary, .. }), kind) => {
-            let mean = if kind == ColumnKind::Metric { value(summary) } else { interval(summary) };
+            let is_brief = kind == ColumnKind::Metric || shown.brevity == Brevity::WithoutIntervals;
+            let mean = if is_brief { value(summary) } else { interval(summary) };
             match shown.questions {
                 // Metrics of an objective may be asked of different questions.
                 _ if kind != ColumnKind::Metric && summary.n_failed == 0 => mean,
@@ -258,6 +284,15 @@ fn written(shown: &Shown<'_>, cell: &Cell) -> String {
         (Cell::Empty, ColumnKind::Axis | ColumnKind::Metric) => String::new(),
         (Cell::Empty, _) => "–".to_owned(),
     }
+}
+
+/// A label with the values of its settings, without their names: `sentence(256 32)`.
+fn values_only(label: &str) -> String {
+    let Some((name, settings)) = label.strip_suffix(')').and_then(|label| label.split_once('(')) else {
+        return label.to_owned();
+    };
+    let values = settings.split(' ').map(|setting| setting.split_once('=').map_or(setting, |(_, value)| value));
+    format!("{name}({})", values.collect::<Vec<_>>().join(" "))
 }
 
 fn interval(summary: &Summary) -> String {
@@ -423,6 +458,17 @@ mod tests {
         assert!(narrow.contains("no room for s p50, tokens"), "{narrow}");
         let wide = leaderboard(&board(), &Layout { width: Some(200), ..Layout::default() }).unwrap();
         assert!(!wide.contains("no room") && wide.contains("tokens"), "{wide}");
+    }
+
+    #[test]
+    fn what_tells_trials_apart_is_said_in_fewer_words_before_it_is_left_out() {
+        let mut board = board();
+        board.rows[0].cells[0] = Cell::Text("hybrid(top_k=3 fusion=rrf)".to_owned());
+        let at = |width| leaderboard(&board, &Layout { width: Some(width), ..Layout::default() }).unwrap();
+        let (wide, narrow, narrower) = (at(90), at(46), at(38));
+        assert!(wide.contains("hybrid(top_k=3 fusion=rrf)") && wide.contains("[0.400, 0.600]"), "{wide}");
+        assert!(narrow.contains("hybrid(3 rrf)") && narrow.contains("[0.400, 0.600]"), "{narrow}");
+        assert!(narrower.contains("hybrid(3 rrf)") && !narrower.contains("[0.400"), "{narrower}");
     }
 
     #[test]

@@ -60,10 +60,12 @@ impl Results {
             ([(n, id)], 1) => format!("about {n} more questions would separate {id}, if differences stay as they are"),
             ([(n, id), ..], _) => {
                 let all = match needed.last() {
-                    Some((most, _)) if needed.len() == tied.len() => format!("about {most} all of them"),
-                    _ => "no practical number all of them".to_owned(),
+                    Some((most, _)) if needed.len() == tied.len() => {
+                        format!("about {most} more would separate all of them")
+                    }
+                    _ => "no practical number would separate all of them".to_owned(),
                 };
-                format!("about {n} more questions would separate {id}, {all}, if differences stay as they are")
+                format!("about {n} more questions would separate {id}, and {all}, if differences stay as they are")
             }
         }
     }

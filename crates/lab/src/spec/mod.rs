@@ -24,7 +24,10 @@ use eval::{
     dataset::{RowQuestions, read_questions},
 };
 use models::{Caps, ModelConfig};
-use rag::load::{Limits, Links};
+use rag::{
+    Axis,
+    load::{Limits, Links},
+};
 use serde::{Deserialize, Serialize, de::Error as _};
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -226,6 +229,28 @@ impl Experiment {
         let value = table.get("value").filter(|_| table.len() == 1);
         let value = value.ok_or_else(|| format!("`{}` is more than one value", text.trim()))?;
         serde_json::to_value(value).map_err(|error| error.to_string())
+    }
+
+    /// The text of an experiment file with another name and another space:
+    /// everything else, comments too, stays as it is.
+    ///
+    /// # Errors
+    /// If the result is no experiment, with its first mistake.
+    pub fn with_space(text: &str, base: impl Into<PathBuf>, name: &str, space: &str) -> Result<String, String> {
+        let text = space::replaced(text, name, space);
+        match Self::parse(&text, base) {
+            Ok(_) => Ok(text),
+            Err(mistakes) => Err(mistakes.first().map(ToString::to_string).unwrap_or_default()),
+        }
+    }
+
+    /// What the experiment leaves undone although it could be meant, in sentences.
+    pub fn remarks(&self) -> Vec<String> {
+        let answers = !self.space.on(Axis::Generator).is_empty() && self.dataset.is_some();
+        let scored = self.evaluate.metrics.iter().any(|metric| metric.needs().answer);
+        let remark = "answers are made, but no metric scores them, so they choose no winner: add `token_f1`, `rouge_l` or \
+                      `answer_similarity` to evaluate.metrics";
+        if answers && !scored { vec![remark.to_owned()] } else { Vec::new() }
     }
 
     /// All combinations of the axes.

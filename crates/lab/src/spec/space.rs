@@ -100,6 +100,31 @@ pub(super) fn read<'a>(
     Spaces(spaces)
 }
 
+/// The text of an experiment file without its tables of the space, under
+/// another name, and with these tables at its end.
+pub(super) fn replaced(text: &str, name: &str, space: &str) -> String {
+    let (mut kept, mut table) = (String::new(), None);
+    for line in text.lines() {
+        table = header(line).or(table);
+        match table {
+            None if line.split_once('=').is_some_and(|(key, _)| key.trim() == "name") => {
+                kept += &format!("name = {}\n", serde_json::Value::from(name));
+            }
+            Some("space") => {}
+            _ => kept += &format!("{line}\n"),
+        }
+    }
+    format!("{}\n\n{space}", kept.trim_end())
+}
+
+/// The first key of a table that begins in this line.
+fn header(line: &str) -> Option<&str> {
+    let inside = line.strip_prefix('[')?.trim_start_matches('[').trim_start();
+    let end = inside.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-_".contains(letter)))?;
+    let is_key = inside.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    (is_key && inside[end..].trim_start().starts_with(['.', ']'])).then_some(&inside[..end])
+}
+
 /// Reads one table; `place` and `at` say where it stands.
 fn read_table<'a>(
     reader: &mut Reader<'a>,
@@ -205,6 +230,19 @@ mod tests {
         let experiment = Experiment { text: String::new(), ..parse(TWO).unwrap() };
         assert_eq!(read(&experiment.shown()), Ok(experiment.clone()));
         assert_eq!(read(&experiment.portable()), Ok(experiment));
+    }
+
+    #[test]
+    fn another_space_takes_the_place_of_the_tables_and_the_rest_stays() {
+        let head = "# ours\nname = \"x\"  # old\n[corpus]\nsource = \"d\"\n\n";
+        let rest = "[models.tiny]\nembedding.static = { model = \"m\" }\n[evaluate]\n# why\nmetrics = [\n[]\n]\n";
+        let space = "[[space]]\nchunker = \"token\"\nretriever = \"bm25\"\n";
+        let text = super::replaced(&format!("{head}{TWO}{rest}"), "next", space);
+        assert_eq!(text, format!("{}{}\n\n{space}", head.replace("\"x\"  # old", "\"next\""), rest.trim_end()));
+        let nested = format!("{head}[space]\nchunker = \"token\"\n[space.retriever.bm25]\ntop_k = 3\n{rest}");
+        assert_eq!(super::replaced(&nested, "next", space), text);
+        let whole = nested.replace("[\n[]\n]", "[\n\"recall\"\n]");
+        assert!(Experiment::with_space(&whole, ".", "next", space).unwrap_err().contains("[dataset]"));
     }
 
     #[test]
