@@ -22,7 +22,7 @@ use std::{
 #[command(after_help = "Examples:
   reverie finalists
   reverie finalists --best 5 --with 'generator={ compact = { model = \"gpt\" } }' --output answers.toml
-  reverie run -f answers.toml --set 'evaluate.metrics=[\"token_f1\", \"answer_similarity\"]'")]
+  reverie run -f answers.toml --set 'evaluate.metrics=[\"token_f1\", \"rouge_l\"]'")]
 pub struct Arguments {
     /// How many pipelines, from the first of the leaderboard.
     #[arg(long, value_name = "N", default_value = "3", value_parser = at_least_one)]
