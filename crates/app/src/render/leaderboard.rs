@@ -465,7 +465,7 @@ mod tests {
         let mut board = board();
         board.rows[0].cells[0] = Cell::Text("hybrid(top_k=3 fusion=rrf)".to_owned());
         let at = |width| leaderboard(&board, &Layout { width: Some(width), ..Layout::default() }).unwrap();
-        let (wide, narrow, narrower) = (at(90), at(46), at(38));
+        let (wide, narrow, narrower) = (at(90), at(54), at(40));
         assert!(wide.contains("hybrid(top_k=3 fusion=rrf)") && wide.contains("[0.400, 0.600]"), "{wide}");
         assert!(narrow.contains("hybrid(3 rrf)") && narrow.contains("[0.400, 0.600]"), "{narrow}");
         assert!(narrower.contains("hybrid(3 rrf)") && !narrower.contains("[0.400"), "{narrower}");
