@@ -118,7 +118,7 @@ impl Drawer {
 
     fn table(&self, operators: &[OperatorProgress], models: &[ModelTraffic]) -> Vec<String> {
         let mut lines = vec![format!(
-            "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}{:>8}   {:.0} s",
+            "{:<14}{:<10}{:>18}{:>8}{:>8}{:>8}{:>10}{:>10}{:>8}   after {:.0} s",
             "operator",
             "status",
             "rows",
