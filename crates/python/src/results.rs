@@ -147,7 +147,8 @@ impl Results {
     #[pyo3(signature = (page, one_file))]
     fn save_report(&self, py: Python<'_>, page: PathBuf, one_file: Option<bool>) -> PyResult<()> {
         check()?;
-        py.detach(|| app::library::save_report(&self.results, &page, one_file)).map_err(error)
+        let results = self.all(py)?;
+        py.detach(|| app::library::save_report(results, &page, one_file)).map_err(error)
     }
 
     /// A page with nothing but the report's plot, and no question or passage in it.

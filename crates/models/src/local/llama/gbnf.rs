@@ -351,7 +351,7 @@ mod tests {
 
     /// Whether a text is one of an alternative of digit classes, such as `[1-3] [0-9]{2} | [4]`.
     fn admits(options: &str, text: &str) -> bool {
-        let pattern = options.replace(' ', "").replace('"', "");
+        let pattern = options.replace([' ', '"'], "");
         regex::Regex::new(&format!("^(?:{pattern})$")).unwrap().is_match(text)
     }
 
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn lists_have_as_many_items_as_they_may() {
         let repeated = |least, most| {
-            let pattern = listed("x", least, most).replace(" space", "").replace("\"", "").replace(' ', "");
+            let pattern = listed("x", least, most).replace(" space", "").replace([' ', '"'], "");
             let pattern = regex::Regex::new(&format!("^(?:{pattern})$")).unwrap();
             (0..6).filter(|n| pattern.is_match(&vec!["x"; *n].join(","))).collect::<Vec<usize>>()
         };
