@@ -111,6 +111,15 @@ fn short(value: &Value) -> String {
             single.map_or_else(|| number.to_string(), |value| (value as f32).to_string())
         }
         Value::Array(items) => items.iter().map(short).collect::<Vec<_>>().join("/"),
+        // A choice with settings of its own, such as a way to join two lists.
+        Value::Object(fields) if fields.len() == 1 => {
+            let settings = |settings: &Value| {
+                let settings = settings.as_object()?.iter();
+                let settings: Vec<String> = settings.map(|(key, value)| format!("{key}={}", short(value))).collect();
+                (!settings.is_empty()).then(|| format!("({})", settings.join(" ")))
+            };
+            fields.iter().map(|(name, value)| name.clone() + &settings(value).unwrap_or_default()).collect()
+        }
         other => other.to_string(),
     }
 }
@@ -131,6 +140,11 @@ mod tests {
         let weights =
             [json!({"mmr": {"lambda": 0.3_f32}}), json!({"mmr": {"lambda": 0.5}}), json!({"mmr": {"lambda": 0.7}})];
         assert_eq!(labels(&weights), ["mmr(lambda=0.3)", "mmr(lambda=0.5)", "mmr(lambda=0.7)"]);
+        let fusions = [
+            json!({"hybrid": {"fusion": {"rrf": {"k": 60}}}}),
+            json!({"hybrid": {"fusion": {"weighted": {"dense_weight": 0.3_f32}}}}),
+        ];
+        assert_eq!(labels(&fusions), ["hybrid(fusion=rrf(k=60))", "hybrid(fusion=weighted(dense_weight=0.3))"]);
         let source = |name: &str, text: &str| json!({"python": {"function": name, "source": text}});
         let named = labels(&[source("by_line", "a\n"), source("by_clause", "b\n")]);
         assert_eq!(named, ["python(function=by_line)", "python(function=by_clause)"]);

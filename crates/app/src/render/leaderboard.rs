@@ -288,11 +288,18 @@ fn written(shown: &Shown<'_>, cell: &Cell) -> String {
 
 /// A label with the values of its settings, without their names: `sentence(256 32)`.
 fn values_only(label: &str) -> String {
-    let Some((name, settings)) = label.strip_suffix(')').and_then(|label| label.split_once('(')) else {
-        return label.to_owned();
-    };
-    let values = settings.split(' ').map(|setting| setting.split_once('=').map_or(setting, |(_, value)| value));
-    format!("{name}({})", values.collect::<Vec<_>>().join(" "))
+    let (mut values, mut start) = (String::new(), 0);
+    for letter in label.chars() {
+        if letter == '=' {
+            values.truncate(start);
+            continue;
+        }
+        values.push(letter);
+        if letter == '(' || letter == ' ' {
+            start = values.len();
+        }
+    }
+    values
 }
 
 fn interval(summary: &Summary) -> String {
@@ -463,12 +470,12 @@ mod tests {
     #[test]
     fn what_tells_trials_apart_is_said_in_fewer_words_before_it_is_left_out() {
         let mut board = board();
-        board.rows[0].cells[0] = Cell::Text("hybrid(top_k=3 fusion=rrf)".to_owned());
+        board.rows[0].cells[0] = Cell::Text("hybrid(top_k=3 fusion=rrf(k=60))".to_owned());
         let at = |width| leaderboard(&board, &Layout { width: Some(width), ..Layout::default() }).unwrap();
-        let (wide, narrow, narrower) = (at(90), at(54), at(40));
-        assert!(wide.contains("hybrid(top_k=3 fusion=rrf)") && wide.contains("[0.400, 0.600]"), "{wide}");
-        assert!(narrow.contains("hybrid(3 rrf)") && narrow.contains("[0.400, 0.600]"), "{narrow}");
-        assert!(narrower.contains("hybrid(3 rrf)") && !narrower.contains("[0.400"), "{narrower}");
+        let (wide, narrow, narrower) = (at(90), at(58), at(44));
+        assert!(wide.contains("hybrid(top_k=3 fusion=rrf(k=60))") && wide.contains("[0.400, 0.600]"), "{wide}");
+        assert!(narrow.contains("hybrid(3 rrf(60))") && narrow.contains("[0.400, 0.600]"), "{narrow}");
+        assert!(narrower.contains("hybrid(3 rrf(60))") && !narrower.contains("[0.400"), "{narrower}");
     }
 
     #[test]
