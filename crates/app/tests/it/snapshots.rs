@@ -129,12 +129,12 @@ fn the_help_of_every_verb() {
     let workspace = Workspace::new();
     let mut todo: Vec<Vec<String>> = vec![Vec::new()];
     let mut told = String::new();
+    // Verbs stand in lines of two spaces, a word, and what it does.
+    let verbs = regex::Regex::new(r"(?m)^  ([a-z]+) {2,}\S").unwrap();
     while let Some(verb) = todo.pop() {
         let arguments: Vec<&str> = verb.iter().map(String::as_str).chain(["--help"]).collect();
         let help = at_width(&workspace, &arguments, 100).succeeds().out;
         told += &format!("$ reverie {}\n{help}\n", arguments.join(" "));
-        // Verbs stand in lines of two spaces, a word, and what it does.
-        let verbs = regex::Regex::new(r"(?m)^  ([a-z]+) {2,}\S").unwrap();
         let listed = help.split("Options").next().unwrap_or_default();
         let inner = verbs.captures_iter(listed).map(|found| found[1].to_owned()).filter(|word| word != "help");
         let mut inner: Vec<Vec<String>> = inner.map(|word| [verb.clone(), vec![word]].concat()).collect();
@@ -151,10 +151,6 @@ fn what_doctor_says_of_a_machine_without_models() {
     let mut command = workspace.command(&["doctor"]);
     let told = Outcome::of(command.env_remove("REVERIE_LIBRARIES").output().unwrap());
     // What differs between machines: processors, memory, versions, libraries found on the system.
-    let lines: Vec<String> = told
-        .out
-        .lines()
-        .map(|line| regex::Regex::new(r"\d[\d.,]*|/\S+").unwrap().replace_all(line, "…").into_owned())
-        .collect();
-    check("doctor", &workspace, &lines.join("\n"));
+    let machine = regex::Regex::new(r"\d[\d.,]*|/\S+").unwrap();
+    check("doctor", &workspace, &machine.replace_all(&told.out, "…"));
 }
