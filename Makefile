@@ -29,7 +29,7 @@ demo: demo-notice needed manuals $(TOOLS)
 demo-notice:
 	@echo "make demo:"
 	@echo "  1. CMake and libclang into .tools (55 MB)"
-	@echo "  2. the build, into target/release (8 to 10 minutes on 2 cores the first time; nothing is installed on the system)"
+	@echo "  2. the build, into target/release (about 8 minutes on 2 cores the first time; nothing is installed on the system)"
 	@echo "  3. models, libraries and seven Debian manuals into $(REVERIE_HOME) (690 MB)"
 	@echo "  4. 33 pipelines compared on the manuals, the best three answer, one question answered (3 minutes on 2 cores)"
 

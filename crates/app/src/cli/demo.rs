@@ -46,7 +46,7 @@ const MANUALS: [(&str, &str, &str); 7] = [
   reverie demo --folder /tmp/reverie-demo
 
 Downloads about 690 MB the first time. On 2 cores the winner is there after
-about 100 seconds, and the answer a minute later; a second demo takes seconds,
+about 105 seconds, and the answer a minute later; a second demo takes seconds,
 because everything is kept.")]
 pub struct Arguments {
     /// Where the corpus, the experiments and their store are put. Default: `demo` in reverie's home.
