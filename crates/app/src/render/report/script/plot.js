@@ -28,12 +28,14 @@ function kept(row) {
   }
   return true;
 }
-// A text that has no more room than this is cut, and says all of itself when it is pointed at. It is cut in the middle:
-// names of one axis often begin alike, and differ in the number at their end.
+// A text that has no more room than this is cut, and says all of itself when it is pointed at. First the names of
+// settings go, then the middle: what stands on one axis often begins alike, and differs in the number at its end.
 function fitting(attributes, text, room, size = 12, weight = "normal") {
   if (widthOf(text, size, weight) <= room) return svg("text", attributes, text);
-  const cut = (length) => `${text.slice(0, Math.floor(length * 0.4))}…${text.slice(text.length - Math.ceil(length * 0.6))}`;
-  let length = text.length - 1;
+  const values = text.replace(/[a-z_]+=/g, "");
+  if (widthOf(values, size, weight) <= room) return svg("text", attributes, values, svg("title", {}, text));
+  const cut = (length) => `${values.slice(0, Math.floor(length * 0.4))}…${values.slice(values.length - Math.ceil(length * 0.6))}`;
+  let length = values.length - 1;
   while (length > 2 && widthOf(cut(length), size, weight) > room) length -= 1;
   return svg("text", attributes, cut(length), svg("title", {}, text));
 }
