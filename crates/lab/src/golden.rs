@@ -8,9 +8,9 @@
 //! can see what was thrown away.
 
 use crate::{
-    Error, LoadedCorpus, Session, budget,
+    Error, LoadedCorpus, Session,
     files::{write_new, write_whole},
-    session::used_models::ready,
+    session::used_models::priced_and_ready,
     spec::GenerateSpec,
     task::now_ms,
 };
@@ -221,12 +221,7 @@ pub async fn generate_golden(
     spec: &GenerateSpec,
     on_progress: impl FnMut(GenerateProgress),
 ) -> Result<Golden, Error> {
-    let used = BTreeSet::from([spec.model.clone()]);
-    let mistakes = budget::unpriced(&session.budget().caps(), &session.experiment.models, &used);
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
-    ready(session, &session.experiment, &spec.model).await?;
+    priced_and_ready(session, &session.experiment, &BTreeSet::from([spec.model.clone()])).await?;
     let chat = session.models().chat(&spec.model)?;
     let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
     let generated = eval::generate(&options, passages, &chat, on_progress).await?;

@@ -8,12 +8,12 @@
 //! so a second look pays nothing.
 
 use crate::{
-    Error, Session, budget,
+    Error, Session,
     estimate::{CostEstimate, of_item, score_of},
     frozen::{experiment_of, latest_record},
     results::Results,
     results::TrialResult,
-    session::used_models::ready,
+    session::used_models::priced_and_ready,
     spec::{EvaluateSpec, Experiment},
     task::Models,
 };
@@ -164,13 +164,7 @@ async fn ask<'a>(
     };
     let used: BTreeSet<String> =
         generator.model().into_iter().map(str::to_owned).chain(evaluate.judges.iter().cloned()).collect();
-    let mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used);
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
-    for model in &used {
-        ready(session, experiment, model).await?;
-    }
+    priced_and_ready(session, experiment, &used).await?;
     let mut order: Vec<usize> =
         (0..found.questions.len()).filter(|&i| config.applies(&results.questions[i]).is_ok()).collect();
     Random::new(SEED).shuffle(&mut order);

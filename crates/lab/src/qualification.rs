@@ -6,11 +6,11 @@
 //! metric takes, with the threshold that the metric uses.
 
 use crate::{
-    Error, Session, budget,
+    Error, Session,
     estimate::{CostEstimate, verdict},
     files::write_whole,
     layout,
-    session::used_models::{ready, unknown_model},
+    session::used_models::{priced_and_ready, unknown_model},
     task::now_ms,
 };
 use eval::{
@@ -127,12 +127,7 @@ pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Res
 /// The model is not there or failed, the budget does not know its price, or the
 /// record cannot be written.
 pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
-    let used = BTreeSet::from([judge.to_owned()]);
-    let mistakes = budget::unpriced(&session.budget().caps(), &session.experiment.models, &used);
-    if !mistakes.is_empty() {
-        return Err(Error::Refused(mistakes));
-    }
-    ready(session, &session.experiment, judge).await?;
+    priced_and_ready(session, &session.experiment, &BTreeSet::from([judge.to_owned()])).await?;
     let chat = session.models().chat(judge)?;
     let kinds = qualify::qualify(&chat, cases)
         .await

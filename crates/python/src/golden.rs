@@ -20,7 +20,7 @@ use models::{Kind, ModelConfig};
 use pyo3::{
     exceptions::{PyFileExistsError, PyValueError},
     prelude::*,
-    types::{PyMapping, PyString},
+    types::PyMapping,
 };
 use rag::Document;
 use serde::Deserialize;
@@ -70,7 +70,7 @@ impl Questions {
             let Self { dataset, ignored } = known.get();
             return Ok(Self { dataset: dataset.clone(), ignored: ignored.clone() });
         }
-        if let Some(path) = path(data)? {
+        if let Some(path) = rows::path(data)? {
             let bytes = std::fs::read(&path)?;
             let read = DatasetFile::read(&path.display().to_string(), &bytes);
             let read = read.map_err(|errors| all(errors.iter().map(ToString::to_string).collect()))?;
@@ -196,14 +196,6 @@ impl Questions {
     }
 }
 
-/// A path, if that is what was given.
-fn path(data: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
-    match data.is_instance_of::<PyString>() || data.hasattr("__fspath__")? {
-        true => data.extract().map(Some),
-        false => Ok(None),
-    }
-}
-
 /// A session and the documents that a program names or holds.
 struct Work {
     session: Session,
@@ -225,7 +217,7 @@ impl Work {
         stop: Option<&Stop>,
     ) -> PyResult<Self> {
         let mut tables = settings::value(tables)?;
-        let held = match path(documents)? {
+        let held = match rows::path(documents)? {
             Some(path) => {
                 tables["corpus"] = value!({ "source": path.display().to_string() });
                 None

@@ -12,6 +12,7 @@ use pyo3::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use std::path::PathBuf;
 
 /// The rows. `name` is what they are called in messages.
 ///
@@ -52,6 +53,14 @@ pub(crate) fn typed<T: DeserializeOwned>(object: &Bound<'_, PyAny>, name: &str) 
         }
     }
     if faults.is_empty() { Ok(read) } else { Err(wrong(faults.join("\n"))) }
+}
+
+/// The path that an object may be.
+pub(crate) fn path(object: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
+    match object.is_instance_of::<PyString>() || object.hasattr("__fspath__")? {
+        true => object.extract().map(Some),
+        false => Ok(None),
+    }
 }
 
 fn row(item: &Bound<'_, PyAny>, place: &str) -> PyResult<Map<String, Value>> {

@@ -10,9 +10,9 @@ use crate::{
 };
 use eval::Score;
 use lab::{Choice, Progress, ScoreResults, Scoring, ScoringSpec};
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyString};
+use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Scores answers: rows, or the file at a path. `tables` is what an experiment
 /// would say: `models`, `evaluate`, `store`.
@@ -33,7 +33,7 @@ pub(crate) fn score(
     let budget_usd = budget(budget_usd)?;
     let choice = Choice { metrics: Vec::new(), judges, embedder };
     let spec = spec(tables, base, &choice)?;
-    let file = path(data)?;
+    let file = rows::path(data)?;
     let rows = if file.is_some() { Vec::new() } else { rows::rows(data, "data")? };
     let cancel = Stop::token(stop);
     let progress = Progress::default();
@@ -42,7 +42,7 @@ pub(crate) fn score(
     rag::python::forgive();
     let work = || async move {
         let scoring = match &file {
-            Some(file) => Scoring::open(spec, Path::new(file), setup).await?,
+            Some(file) => Scoring::open(spec, file, setup).await?,
             None => Scoring::of_rows(spec, "data", &rows, setup).await?,
         };
         scoring.run().await
@@ -58,14 +58,6 @@ pub(crate) fn spec(tables: &Bound<'_, PyAny>, base: PathBuf, choice: &Choice) ->
         let place = |message: String| message.strip_prefix("evaluate.").map(str::to_owned).unwrap_or(message);
         wrong(told(&errors).into_iter().map(place).collect::<Vec<_>>().join("\n"))
     })
-}
-
-/// The path that `data` may be.
-fn path(data: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    match data.is_instance_of::<PyString>() || data.hasattr("__fspath__")? {
-        true => data.extract::<PathBuf>().map(|path| Some(path.display().to_string())),
-        false => Ok(None),
-    }
 }
 
 /// The results with what a person reads of them: the words for what is missing,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import reverie
-from workspace import Provider, settings
+from workspace import Handler, Provider, settings
 
 pyarrow = pytest.importorskip("pyarrow")
 
@@ -125,7 +125,7 @@ def test_many_questions_are_asked_at_once_without_blocking_the_loop(small):
     assert seconds < 6, "one after another they would take eight seconds"
 
 
-class Refusing(http.server.BaseHTTPRequestHandler):
+class Refusing(Handler):
     """An endpoint that is there, and refuses every request for good."""
 
     def do_GET(self) -> None:
@@ -136,17 +136,6 @@ class Refusing(http.server.BaseHTTPRequestHandler):
         """Refuses."""
         self.rfile.read(int(self.headers["content-length"]))
         self.answer(400, {"error": {"message": "the model has left"}})
-
-    def answer(self, status: int, value: dict) -> None:
-        """Sends JSON."""
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_) -> None:
-        """Says nothing."""
 
 
 def test_what_fails_while_a_question_is_asked_is_raised(small):

@@ -11,7 +11,7 @@ import time
 import pytest
 
 import reverie
-from workspace import settings
+from workspace import Handler, settings
 
 
 class Slow(http.server.ThreadingHTTPServer):
@@ -34,7 +34,7 @@ class Slow(http.server.ThreadingHTTPServer):
         """Tests end streams early."""
 
 
-class SlowHandler(http.server.BaseHTTPRequestHandler):
+class SlowHandler(Handler):
     server: Slow
 
     def do_GET(self) -> None:
@@ -67,17 +67,6 @@ class SlowHandler(http.server.BaseHTTPRequestHandler):
         """Sends a part of the answer."""
         self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
         self.wfile.flush()
-
-    def answer(self, status: int, value: dict) -> None:
-        """Sends an answer at once."""
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args) -> None:
-        """Nobody reads a log."""
 
 
 @pytest.fixture

@@ -37,7 +37,7 @@ stage::stages! {
 pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings};
 pub use load::Format;
 pub use pipeline::Pipeline;
-pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace};
+pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace, schema_of};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Document, Heading, Hit, Page, Passage, Span};
 

@@ -245,8 +245,12 @@ pub(crate) use stages;
 
 /// The JSON Schema (draft 2020-12) of the components of an axis, if they have settings.
 pub(crate) fn schema<T: Listed>() -> Option<Value> {
-    let generator = schemars::generate::SchemaSettings::draft2020_12().into_generator();
-    T::HAS_SETTINGS.then(|| generator.into_root_schema_for::<T>().to_value())
+    T::HAS_SETTINGS.then(schema_of::<T>)
+}
+
+/// The JSON Schema (draft 2020-12) of a type.
+pub fn schema_of<T: schemars::JsonSchema>() -> Value {
+    schemars::generate::SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// A field of a pipeline's settings as it was written, or its default if it was

@@ -8,6 +8,7 @@ use crate::environment;
 use rag::Axis;
 use serde_json::Value;
 use std::{
+    collections::BTreeMap,
     num::NonZeroUsize,
     path::{Path, PathBuf},
 };
@@ -52,8 +53,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         write(&session.experiment.text, output, &spaces)?;
         cx.print(format_args!("{}: written; see it with: reverie plan -f {}", output.display(), output.display()));
     } else if cx.json {
-        let rows = record.board().rows.iter().filter(|row| row.stopped.is_none()).take(arguments.best.get());
-        cx.print_json(&rows.map(|row| (&row.id, &row.settings)).collect::<std::collections::BTreeMap<_, _>>())?;
+        let rows = record.board().leading(arguments.best.get());
+        cx.print_json(&rows.map(|row| (&row.id, &row.settings)).collect::<BTreeMap<_, _>>())?;
     } else {
         cx.print(spaces);
     }

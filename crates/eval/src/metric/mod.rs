@@ -89,7 +89,7 @@ metrics! {
 impl MetricConfig {
     /// The JSON Schema (draft 2020-12) of all metrics and their settings.
     pub fn schema() -> serde_json::Value {
-        schemars::generate::SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Self>().to_value()
+        rag::schema_of::<Self>()
     }
 
     /// A metric with its default settings, by name.

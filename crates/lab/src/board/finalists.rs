@@ -6,6 +6,11 @@ use serde_json::Value;
 use std::fmt::Write;
 
 impl Board {
+    /// The first trials of the leaderboard, without those that a search stopped.
+    pub fn leading(&self, best: usize) -> impl Iterator<Item = &Row> {
+        self.rows.iter().filter(|row| row.stopped.is_none()).take(best)
+    }
+
     /// The first trials of the leaderboard as tables `[[space]]` of an
     /// experiment file: each with all its settings, and each with `more`
     /// values on other axes, or instead of its own. So a large space is
@@ -20,7 +25,7 @@ impl Board {
         if let Some(reason) = &self.unscored {
             return Err(format!("no pipeline is better than another: {reason}"));
         }
-        let rows: Vec<&Row> = self.rows.iter().filter(|row| row.stopped.is_none()).take(best).collect();
+        let rows: Vec<&Row> = self.leading(best).collect();
         let mut text = format!(
             "# The first {} of the {} pipelines of run {} of `{}`, by {}.\n",
             count(rows.len()),

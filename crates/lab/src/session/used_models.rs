@@ -1,7 +1,7 @@
 //! Which models an experiment uses, and whether they can be used here.
 
 use super::Session;
-use crate::{Error, error_chain, spec::Experiment};
+use crate::{Error, budget, error_chain, spec::Experiment};
 use models::Identity;
 use rag::Axis;
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,6 +43,23 @@ pub(crate) async fn ready(session: &Session, experiment: &Experiment, name: &str
         return Err(Error::Refused(vec![unknown_model(name)]));
     };
     Ok(config.ready(session.context()).await?)
+}
+
+/// Whether models of an experiment can be used, and the budget knows the price
+/// of each.
+pub(crate) async fn priced_and_ready(
+    session: &Session,
+    experiment: &Experiment,
+    names: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, names);
+    if !mistakes.is_empty() {
+        return Err(Error::Refused(mistakes));
+    }
+    for name in names {
+        ready(session, experiment, name).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl Workspace {
     /// # Errors
     /// If something cannot be written or removed.
     pub async fn write_report(&self, run: &str, page: String, parts: Vec<(String, String)>) -> Result<(), Error> {
-        let names = names_of_parts(run, parts.iter().map(|(name, _)| name.as_str()));
+        let names = parts.iter().map(|(name, _)| layout::report_part(run, name)).collect();
         for (name, text) in parts {
             self.local.replace(&layout::report_part(run, &name), text).await?;
         }
@@ -221,11 +221,6 @@ impl Workspace {
         }
         self.point_to(experiment, &run).await
     }
-}
-
-/// The names of the parts of a report in a store.
-fn names_of_parts<'a>(run: &str, parts: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
-    parts.map(|part| layout::report_part(run, part)).collect()
 }
 
 /// Removes the parts of an earlier report of a run.

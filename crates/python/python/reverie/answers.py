@@ -45,10 +45,7 @@ class Pipeline:
             ValueError: If the experiment has mistakes.
             RuntimeError: If it was not run yet, or there is no such trial.
         """
-        from reverie.experiment import Experiment
-
-        opened = experiment if isinstance(experiment, Experiment) else Experiment(experiment)
-        return opened.pipeline(trial)
+        return _opened(experiment).pipeline(trial)
 
     @property
     def trial(self) -> str:
@@ -150,6 +147,13 @@ async def _told(begin: Callable[[Callable[[str | None, BaseException | None], No
 
     begin(done)
     return await future
+
+
+def _opened(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> Experiment:
+    """The experiment of whatever names one."""
+    from reverie.experiment import Experiment
+
+    return experiment if isinstance(experiment, Experiment) else Experiment(experiment)
 
 
 def _opened_again(experiment: Experiment, trial: str, run: str) -> Pipeline:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from reverie import _core
 from reverie._aside import aside
 from reverie._function_models import Model, served, several
+from reverie.answers import _opened
 from reverie.functions import metrics_of
 from reverie.golden import read
 from reverie.tables import Table, fixed, shown
@@ -355,8 +356,7 @@ def noise(
             questions have all their scores.
         KeyboardInterrupt: After Ctrl-C.
     """
-    opened = _opened(experiment)
-    return _noise(opened._core.noise(trial, metric, questions, answers, judgements, budget_usd))
+    return _noise(_opened(experiment)._core.noise(trial, metric, questions, answers, judgements, budget_usd))
 
 
 async def anoise(
@@ -373,12 +373,6 @@ async def anoise(
     core = _opened(experiment)._core
     told = await aside(lambda stop: core.noise(trial, metric, questions, answers, judgements, budget_usd, stop))
     return _noise(told)
-
-
-def _opened(experiment: str | os.PathLike[str] | Mapping[str, Any] | Experiment) -> Experiment:
-    from reverie.experiment import Experiment
-
-    return experiment if isinstance(experiment, Experiment) else Experiment(experiment)
 
 
 def _noise(text: str) -> Noise:
