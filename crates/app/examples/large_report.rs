@@ -168,6 +168,8 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
                 seconds: 0.5 + answered.share() + model as f64,
             };
             QuestionResult {
+                queries: Vec::new(),
+                query_fallback: None,
                 question: question.id.clone(),
                 passages,
                 answer: (!failed).then_some(answer),

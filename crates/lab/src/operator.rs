@@ -52,7 +52,9 @@ impl Operator {
     pub(crate) fn waits(self) -> bool {
         match self {
             Self::Stage(axis) => {
-                axis.input() == Data::Passages || matches!(axis.output(), Data::Queries | Data::Answers)
+                axis.input() == Data::Passages
+                    || matches!(axis.output(), Data::Queries | Data::Answers)
+                    || (axis.input(), axis.output()) == (Data::Chunks, Data::Chunks)
             }
             Self::Judge => true,
             Self::Load | Self::EmbedQueries | Self::Index | Self::Score => false,
@@ -111,7 +113,7 @@ mod tests {
         let names: Vec<String> = Operator::all()
             .map(|operator| serde_json::to_value(operator).unwrap().as_str().unwrap().to_owned())
             .collect();
-        let expected = "load chunk embed query embed_queries index retrieve rerank generate score judge";
+        let expected = "load chunk enrich embed query embed_queries index retrieve rerank refine generate score judge";
         assert_eq!(names.join(" "), expected);
         for (name, operator) in names.iter().zip(Operator::all()) {
             assert_eq!(serde_json::from_value::<Operator>(name.as_str().into()).unwrap(), operator);
@@ -124,6 +126,6 @@ mod tests {
     #[test]
     fn what_asks_models_for_each_question_waits() {
         let waiting: Vec<&str> = Operator::all().filter(|operator| operator.waits()).map(Operator::name).collect();
-        assert_eq!(waiting, ["query", "rerank", "generate", "judge"]);
+        assert_eq!(waiting, ["enrich", "query", "rerank", "refine", "generate", "judge"]);
     }
 }

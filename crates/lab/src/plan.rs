@@ -61,12 +61,29 @@ impl CorpusInputs {
 pub struct TrialTasks {
     /// The inputs of its stages.
     pub corpus: CorpusInputs,
+    /// What it searches for each question, if that is not the question itself.
+    pub queries: Option<TaskId>,
     /// Its passages.
     pub passages: TaskId,
     /// Its answers, in shards.
     pub answers: Vec<TaskId>,
     /// Its scores, in the order of the experiment's metrics.
     pub scores: Vec<(MetricConfig, TaskId)>,
+}
+
+/// What indexes are made from, shard by shard.
+#[derive(Clone, Copy)]
+struct Texts<'a> {
+    chunks: &'a [TaskId],
+    /// What is searched in place of the chunks' texts.
+    enriched: Option<&'a [TaskId]>,
+}
+
+impl Texts<'_> {
+    fn shards(&self) -> impl Iterator<Item = (TaskId, Option<TaskId>)> {
+        let enriched = |i: usize| self.enriched.and_then(|enriched| enriched.get(i).copied());
+        self.chunks.iter().enumerate().map(move |(i, &chunks)| (chunks, enriched(i)))
+    }
 }
 
 /// All tasks of all trials, each once.
@@ -183,7 +200,11 @@ impl Plan {
     pub(crate) fn sinks(&self) -> Vec<TaskId> {
         let of_trial = |trial: &TrialTasks| {
             let scores = trial.scores.iter().map(|(_, id)| *id);
-            std::iter::once(trial.passages).chain(trial.answers.iter().copied()).chain(scores).collect::<Vec<_>>()
+            std::iter::once(trial.passages)
+                .chain(trial.queries)
+                .chain(trial.answers.iter().copied())
+                .chain(scores)
+                .collect::<Vec<_>>()
         };
         let mut sinks: Vec<_> = self.trials.iter().flat_map(of_trial).collect();
         if self.trials.is_empty() {
@@ -301,7 +322,7 @@ impl Plan {
 
     fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
         let corpus = self.corpus(inputs, trial, documents);
-        let mut passages = self.retrieve(inputs, trial, &corpus);
+        let (queries, mut passages) = self.retrieve(inputs, trial, &corpus);
         for (axis, _) in trial.pipeline.passage_stages() {
             // The generator is no part of the key, and may hold the content of a file.
             let pipeline = Box::new(PipelineConfig { generator: None, ..trial.pipeline.clone() });
@@ -313,12 +334,16 @@ impl Plan {
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
         let scores =
             metrics.map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, asked))).collect();
-        TrialTasks { corpus, passages, answers, scores }
+        TrialTasks { corpus, queries, passages, answers, scores }
     }
 
     fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> CorpusInputs {
         let pipeline = &trial.pipeline;
         let chunker = trial.label(Axis::Chunker);
+        let label = match pipeline.enrich.is_nothing() {
+            true => chunker.to_owned(),
+            false => format!("{chunker} with {}", trial.label(Axis::Enrich)),
+        };
         let embedder = pipeline.embedder.as_deref();
         let chunk = |&documents: &TaskId| {
             let embedder = trial.embedder_of(&pipeline.chunker);
@@ -326,11 +351,13 @@ impl Plan {
             self.add(inputs, work, || format!("chunk with {chunker}"))
         };
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
+        let enriched = self.enrich(inputs, trial, documents, &chunks);
+        let texts = Texts { chunks: &chunks, enriched: enriched.as_deref() };
         let (in_shards, in_one_file): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
         let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
             .into_iter()
-            .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, &chunks, embedder, chunker)?])))
+            .filter_map(|kind| Some((kind, vec![self.index(inputs, kind, texts, embedder, &label)?])))
             .collect();
         // Where queries are written, only what comes after retrieval looks at the questions' own vectors.
         let compares = pipeline.passage_stages().iter().any(|(_, stage)| compares_vectors(&stage.indexes()));
@@ -341,11 +368,11 @@ impl Plan {
         });
         for (kind, model) in in_shards.into_iter().zip(embedder) {
             // In shards of their own, so that a killed run keeps those that are done.
-            let embed = |&chunks: &TaskId| {
-                let work = work::EmbedTokens { model: model.to_owned(), chunks };
-                self.add(inputs, work, || format!("embed tokens with {model} on {chunker}"))
+            let embed = |(chunks, enriched)| {
+                let work = work::EmbedTokens { model: model.to_owned(), chunks, enriched };
+                self.add(inputs, work, || format!("embed tokens with {model} on {label}"))
             };
-            indexes.insert(kind, chunks.iter().map(embed).collect());
+            indexes.insert(kind, texts.shards().map(embed).collect());
         }
         CorpusInputs { chunks, indexes, queries }
     }
@@ -355,29 +382,55 @@ impl Plan {
         &mut self,
         inputs: &Inputs<'_>,
         kind: IndexKind,
-        chunks: &[TaskId],
+        texts: Texts<'_>,
         embedder: Option<&str>,
-        chunker: &str,
+        label: &str,
     ) -> Option<TaskId> {
         let title = kind.title();
         if let MadeFrom::Texts(_) = kind.made_from() {
-            let work = work::Index { kind, from: chunks.to_vec() };
-            return Some(self.add(inputs, work, || format!("{title} of {chunker}")));
+            let from = texts.enriched.unwrap_or(texts.chunks).to_vec();
+            let work = work::Index { kind, from, enriched: texts.enriched.is_some() };
+            return Some(self.add(inputs, work, || format!("{title} of {label}")));
         }
         let model = embedder?;
-        let embed = |&chunks: &TaskId| {
-            let work = work::Embed { model: model.to_owned(), chunks };
-            self.add(inputs, work, || format!("embed {model} on {chunker}"))
+        let embed = |(chunks, enriched)| {
+            let work = work::Embed { model: model.to_owned(), chunks, enriched };
+            self.add(inputs, work, || format!("embed {model} on {label}"))
         };
-        let from = chunks.iter().map(embed).collect();
-        Some(self.add(inputs, work::Index { kind, from }, || format!("{title} of {model} on {chunker}")))
+        let from = texts.shards().map(embed).collect();
+        let work = work::Index { kind, from, enriched: false };
+        Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
     }
 
-    fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> TaskId {
+    /// What is searched in place of the chunks' texts, shard by shard; none if
+    /// that is their texts.
+    fn enrich(
+        &mut self,
+        inputs: &Inputs<'_>,
+        trial: &Trial,
+        documents: &[TaskId],
+        chunks: &[TaskId],
+    ) -> Option<Vec<TaskId>> {
+        let enricher = &trial.pipeline.enrich;
+        if enricher.is_nothing() || trial.pipeline.indexes().is_empty() {
+            return None;
+        }
+        let enrich = |(&documents, &chunks): (&TaskId, &TaskId)| {
+            let embedder = trial.embedder_of(enricher);
+            let work = work::Enrich { enricher: enricher.clone(), embedder, documents, chunks };
+            let label = || format!("enrich {} with {}", trial.label(Axis::Chunker), trial.label(Axis::Enrich));
+            self.add(inputs, work, label)
+        };
+        Some(documents.iter().zip(chunks).map(enrich).collect())
+    }
+
+    /// The queries, if they are not the questions themselves, and the passages.
+    fn retrieve(&mut self, inputs: &Inputs<'_>, trial: &Trial, corpus: &CorpusInputs) -> (Option<TaskId>, TaskId) {
         let pipeline = &trial.pipeline;
+        let retriever = pipeline.searching();
         // A retriever's key holds only the indexes that the retriever searches,
         // not those that other trials need.
-        let indexes = pipeline.retriever.indexes();
+        let indexes = retriever.indexes();
         let compares = compares_vectors(&indexes);
         let written = self.write_queries(inputs, trial, compares);
         let mut corpus = corpus.clone();
@@ -385,12 +438,13 @@ impl Plan {
         corpus.queries = corpus.queries.filter(|_| compares && written.is_none());
         let work = work::Retrieve {
             chunker: pipeline.chunker.clone(),
-            retriever: pipeline.retriever.clone(),
-            embedder: trial.embedder_of(&pipeline.retriever).or_else(|| trial.embedder_of(&pipeline.chunker)),
+            embedder: trial.embedder_of(&retriever).or_else(|| trial.embedder_of(&pipeline.chunker)),
+            retriever,
             corpus,
             written,
         };
-        self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever)))
+        let queries = work.written.as_ref().map(|written| written.queries);
+        (queries, self.add(inputs, work, || format!("retrieve {}", trial.label(Axis::Retriever))))
     }
 
     /// The queries to search with, unless they are the questions themselves.

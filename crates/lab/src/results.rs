@@ -21,7 +21,7 @@ use crate::{
     qualification::{JudgeResult, judges},
     run::Part,
     search::{SearchResult, Stop},
-    task::{answers_by_question, now_ms, passages_by_question, scores_by_question},
+    task::{answers_by_question, now_ms, passages_by_question, queries_by_question, scores_by_question},
     trial::Trial,
 };
 use eval::{MetricConfig, Missing, Question, Score, Scored, dataset::DatasetReport, statistics::Summary};
@@ -29,6 +29,7 @@ use models::Spending;
 use rag::{
     Answer, Passage,
     load::{Rejected, Unread},
+    query::SearchQuery,
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, path::Path};
@@ -60,6 +61,13 @@ pub struct MetricResult {
 pub struct QuestionResult {
     /// The question's id.
     pub question: String,
+    /// What was searched, if a component wrote it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<SearchQuery>,
+    /// Why the question was searched as it was asked, although a component was
+    /// to write something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub query_fallback: Option<String>,
     /// The retrieved passages, best first.
     pub passages: Vec<Passage>,
     /// The answer.
@@ -381,6 +389,10 @@ async fn gather_trial(
         None => passages_by_question(execution, outputs, tasks.passages).await?,
         Some(_) => Default::default(),
     };
+    let mut queries = match tasks.queries.filter(|id| failure(id).is_none()) {
+        Some(id) => queries_by_question(execution, outputs, id).await?,
+        None => Default::default(),
+    };
     let mut answers = answers_by_question(execution, outputs, &answered).await?;
     let mut scores = Vec::new();
     for (metric, id) in &tasks.scores {
@@ -424,7 +436,11 @@ async fn gather_trial(
             })
             .collect();
         let passages = passages.get(&question.id).cloned().unwrap_or_default();
-        questions.push(QuestionResult { question: question.id.clone(), passages, answer, error, scores });
+        let rows = queries.remove(&question.id).unwrap_or_default();
+        let query_fallback = rows.first().and_then(|row| row.fallback.clone());
+        let queries = rows.into_iter().map(|row| row.query).collect();
+        let id = question.id.clone();
+        questions.push(QuestionResult { question: id, queries, query_fallback, passages, answer, error, scores });
     }
     let failed = std::iter::once(&tasks.passages).chain(&tasks.answers).chain(tasks.scores.iter().map(|(_, id)| id));
     let mut failures: Vec<String> =

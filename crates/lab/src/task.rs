@@ -14,7 +14,10 @@ pub(crate) use handles::Models;
 pub(crate) use {
     corpus::{chunk_table, open_corpus},
     handles::InTurn,
-    rows::{answers_by_question, decode_matrix, passages_by_question, queries_in_order, scores_by_question},
+    rows::{
+        answers_by_question, decode_matrix, passages_by_question, queries_by_question, queries_in_order,
+        scores_by_question,
+    },
     tokens::of_questions,
 };
 

@@ -92,8 +92,26 @@ fn tagged(value: &impl Serialize) -> (String, Value) {
     match serde_json::to_value(value) {
         Ok(Value::Object(map)) => map.into_iter().next().unwrap_or_default(),
         Ok(Value::String(name)) => (name, Value::Null),
+        Ok(Value::Array(steps)) => in_order(&steps),
         _ => (String::new(), Value::Null),
     }
+}
+
+/// Steps one after the other: their names, and their settings with the names of their steps before them.
+fn in_order(steps: &[Value]) -> (String, Value) {
+    let steps: Vec<(String, Value)> = steps.iter().map(tagged).collect();
+    let names: Vec<&str> = steps.iter().map(|(name, _)| name.as_str()).collect();
+    let of_step = |(i, (name, settings)): (usize, &(String, Value))| {
+        // A step that comes twice is told by its number.
+        let step = if names.iter().filter(|other| *other == name).count() > 1 {
+            format!("{name}{}", i + 1)
+        } else {
+            name.clone()
+        };
+        let settings = settings.as_object().cloned().unwrap_or_default();
+        settings.into_iter().map(move |(key, value)| (format!("{step}.{key}"), value)).collect::<Vec<_>>()
+    };
+    (names.join("+"), Value::Object(steps.iter().enumerate().flat_map(of_step).collect()))
 }
 
 fn is_long(value: &Value) -> bool {
@@ -140,6 +158,11 @@ mod tests {
         let weights =
             [json!({"mmr": {"lambda": 0.3_f32}}), json!({"mmr": {"lambda": 0.5}}), json!({"mmr": {"lambda": 0.7}})];
         assert_eq!(labels(&weights), ["mmr(lambda=0.3)", "mmr(lambda=0.5)", "mmr(lambda=0.7)"]);
+        let steps = |least: f64| json!([{"dedupe": {}}, {"threshold": {"least": least, "keep": 1}}]);
+        assert_eq!(
+            labels(&[steps(0.25), steps(0.5), json!({"none": {}})]),
+            ["dedupe+threshold(threshold.least=0.25)", "dedupe+threshold(threshold.least=0.5)", "none"]
+        );
         let fusions = [
             json!({"hybrid": {"fusion": {"rrf": {"k": 60}}}}),
             json!({"hybrid": {"fusion": {"weighted": {"dense_weight": 0.3_f32}}}}),

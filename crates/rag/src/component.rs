@@ -71,6 +71,18 @@ pub trait Component: Send + Sync {
         false
     }
 
+    /// How many hits it wants to choose from, where a retriever alone would
+    /// find `top_k`; none if it takes what comes.
+    fn candidates(&self, _top_k: usize) -> Option<usize> {
+        None
+    }
+
+    /// Whether it reads passages. What comes before a generator that reads
+    /// none makes no difference.
+    fn reads_passages(&self) -> bool {
+        true
+    }
+
     /// Whether it changes nothing, so that there is nothing to do.
     fn is_nothing(&self) -> bool {
         false
@@ -248,6 +260,12 @@ macro_rules! components {
             }
             fn runs_function(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.runs_function(), )+ }
+            }
+            fn candidates(&self, top_k: usize) -> Option<usize> {
+                match self { $( Self::$Variant(config) => config.candidates(top_k), )+ }
+            }
+            fn reads_passages(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.reads_passages(), )+ }
             }
             fn is_nothing(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.is_nothing(), )+ }

@@ -1,6 +1,6 @@
-//! The stages of a RAG pipeline, `load → chunk → embed → index → query →
-//! retrieve → rerank → generate`, and the data that flows between them. This
-//! crate knows nothing of metrics or experiments.
+//! The stages of a RAG pipeline, `load → chunk → enrich → embed → index →
+//! query → retrieve → rerank → refine → generate`, and the data that flows
+//! between them. This crate knows nothing of metrics or experiments.
 //!
 //! A stage is a folder and one line in the table below; a component (a
 //! chunker, a retriever, …) is one file in the folder and one line in its
@@ -22,6 +22,8 @@ use serde::{Deserialize, Serialize};
 stage::stages! {
     /// How documents become chunks, and hits become context.
     Chunker chunker: chunk::ChunkerConfig, in chunk, Documents => Chunks;
+    /// What is written beside the chunks, to be searched with them.
+    Enrich enrich: enrich::EnrichConfig, in enrich, Chunks => Chunks;
     /// The model that makes vectors, by its name in the experiment.
     Embedder embedder: Option<embed::EmbedderName>, in embed, Chunks => Vectors;
     /// What is searched for a question.
@@ -30,6 +32,8 @@ stage::stages! {
     Retriever retriever: retrieve::RetrieverConfig, in retrieve, Queries => Passages;
     /// How what was found is ordered anew.
     Reranker reranker: rerank::RerankerConfig, in rerank, Passages => Passages;
+    /// What becomes of the passages before the answer: a list of steps.
+    Refine refine: refine::RefineConfig, in refine, Passages => Passages;
     /// How an answer is written; without one, there is retrieval only.
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
 }

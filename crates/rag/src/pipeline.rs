@@ -8,11 +8,11 @@ use crate::{
     generate::Generator,
     index::{IndexKind, OpenIndex},
     python::{caller, computing_for},
-    query::QueryWriter,
+    query::{QueryWriter, SearchQuery, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
 };
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Embedder, InputKind, Matrix, Message, Piece, Pieces};
+use models::{Embedder, Matrix, Message, Piece, Pieces};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The constant of reciprocal rank fusion, used if a question has several queries.
@@ -77,7 +77,7 @@ impl Pipeline {
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
             chunker: config.chunker.build(&cx)?.into(),
             query: config.query.build(&cx)?,
-            retriever: config.retriever.build(&cx)?.into(),
+            retriever: config.searching().build(&cx)?.into(),
             steps: steps.collect::<Result<_, _>>()?,
             generator: config.generator.as_ref().map(|generator| generator.build(&cx)).transpose()?,
         })
@@ -88,25 +88,26 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
-        let mut texts = self.query.write(question, history).await?;
-        let n_queries = texts.len();
+        let mut queries = self.query.write(question, history).await?.queries;
+        let n_queries = queries.len();
         // Later stages compare passages with the question itself.
-        let at = texts.iter().position(|text| text == question).unwrap_or_else(|| {
-            texts.push(question.to_owned());
+        let asked = SearchQuery::from(question);
+        let at = queries.iter().position(|query| *query == asked).unwrap_or_else(|| {
+            queries.push(asked);
             n_queries
         });
         let vectors = match &self.embedder {
-            Some(embedder) => Some(embedder.embed(&texts, InputKind::Query).await?),
+            Some(embedder) => Some(vectors(embedder, &queries).await?),
             None => None,
         };
         let (corpus, chunker, retriever) = (self.corpus.clone(), self.chunker.clone(), self.retriever.clone());
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
         // A search computes, and a user's function may take long.
         let found = tokio::task::spawn_blocking(move || {
-            let queries: Vec<Query<'_>> =
-                (0..).zip(&texts[..n_queries]).map(|(i, text)| query(text, &vectors, i)).collect();
+            let searched: Vec<Query<'_>> =
+                (0..).zip(&queries[..n_queries]).map(|(i, one)| query(&one.words, &vectors, i)).collect();
             let corpus = corpus.corpus();
-            let found = find(&*chunker, &*retriever, &corpus, std::slice::from_ref(&queries));
+            let found = find(&*chunker, &*retriever, &corpus, std::slice::from_ref(&searched));
             let found = computing_for(&caller, || runtime.block_on(found))?;
             Ok::<_, Error>((found, vectors))
         });

@@ -3,9 +3,14 @@
 //! and trackers use it; no other place lists the stages.
 
 use crate::{
-    Axis, Choice, Context, Error, Passage, PipelineConfig,
+    Axis, Choice, Component, Context, Error, Passage, PipelineConfig,
+    chunk::ChunkerConfig,
+    enrich::EnrichConfig,
     index::Indexes,
-    retrieve::{Corpus, Query},
+    query::QueryConfig,
+    refine::RefineConfig,
+    rerank::RerankerConfig,
+    retrieve::{Corpus, Query, RetrieverConfig},
 };
 use async_trait::async_trait;
 use serde::{Serialize, de::DeserializeOwned};
@@ -282,9 +287,36 @@ impl PipelineConfig {
         others.flat_map(|(_, value)| value.models()).collect()
     }
 
-    /// The same pipeline, with an embedder only if something needs it:
-    /// otherwise a trial with BM25 alone would run once for each embedder.
+    /// The retriever as the stages after it want it: with as many hits as they
+    /// choose from.
+    pub fn searching(&self) -> RetrieverConfig {
+        let value = self.retriever.value();
+        let settings = &value[Choice::name(&self.retriever)];
+        let top_k = settings["top_k"].as_u64().and_then(|top_k| usize::try_from(top_k).ok());
+        let wanted = top_k.and_then(|top_k| self.values().filter_map(|(_, value)| value.candidates(top_k)).max());
+        match wanted {
+            Some(candidates) => self.retriever.finding(candidates),
+            None => self.retriever.clone(),
+        }
+    }
+
+    /// The same pipeline without what makes no difference, so that it is one
+    /// trial and not several: a trial with BM25 alone would run once for each
+    /// embedder, and one that reads no passages once for each retriever.
     pub(crate) fn normal(mut self) -> Self {
+        let reads = self.generator.as_ref().is_none_or(Component::reads_passages);
+        if let (false, Some(chunker), Some(enrich), Some(query), Some(retriever), Some(reranker), Some(refine)) = (
+            reads,
+            ChunkerConfig::defaults().into_iter().next(),
+            EnrichConfig::unlisted(),
+            QueryConfig::unlisted(),
+            RetrieverConfig::nothing(),
+            RerankerConfig::unlisted(),
+            RefineConfig::unlisted(),
+        ) {
+            let (embedder, generator) = (None, self.generator);
+            self = Self { chunker, enrich, embedder, query, retriever, reranker, refine, generator };
+        }
         if !self.values().any(|(_, value)| value.embedder()) {
             self.embedder = None;
         }
@@ -295,7 +327,7 @@ impl PipelineConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Item, Space, chunk, generate, query, rerank, retrieve};
+    use crate::{Item, Space, chunk, enrich, generate, query, refine, rerank, retrieve};
     use serde_json::json;
 
     /// Every component of every stage, with its default settings.
@@ -304,9 +336,11 @@ mod tests {
             all.into_iter().map(|one| Box::new(one) as Box<dyn Choice>)
         }
         boxed(chunk::ChunkerConfig::defaults())
+            .chain(boxed(enrich::EnrichConfig::defaults()))
             .chain(boxed(query::QueryConfig::defaults()))
             .chain(boxed(retrieve::RetrieverConfig::defaults()))
             .chain(boxed(rerank::RerankerConfig::defaults()))
+            .chain(boxed(refine::RefinerConfig::defaults()))
             .chain(boxed(generate::GeneratorConfig::defaults()))
             .collect()
     }
@@ -371,6 +405,25 @@ mod tests {
         assert!(space(json!({ "chunker": [] })).combinations().is_empty(), "a pipeline must have a chunker");
         let required: Vec<&str> = Axis::ALL.iter().filter(|axis| axis.is_required()).map(|axis| axis.name()).collect();
         assert_eq!(required, ["chunker", "retriever"]);
+    }
+
+    #[test]
+    fn a_reranker_says_how_many_hits_it_chooses_from() {
+        let searching = |more| space(more).combinations().remove(0).searching().value();
+        assert_eq!(searching(json!({}))["bm25"]["top_k"], 5);
+        assert_eq!(searching(json!({ "reranker": [{ "none": { "top_n": 2 } }] }))["bm25"]["top_k"], 5);
+        let listwise = |settings| json!({ "reranker": [{ "listwise": settings }] });
+        assert_eq!(searching(listwise(json!({ "model": "m" })))["bm25"]["top_k"], 20);
+        assert_eq!(searching(listwise(json!({ "model": "m", "candidates": 7 })))["bm25"]["top_k"], 7);
+    }
+
+    #[test]
+    fn what_reads_no_passages_is_one_trial() {
+        let mut all = space(json!({ "generator": [{ "no_retrieval": { "model": "m" } }] })).combinations();
+        assert_eq!(all.len(), 8);
+        all.dedup();
+        assert_eq!(all.len(), 1);
+        assert!(all[0].embedder.is_none() && all[0].indexes().is_empty());
     }
 
     #[test]

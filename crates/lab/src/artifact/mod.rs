@@ -4,6 +4,7 @@
 mod answers;
 mod chunks;
 mod documents;
+mod enriched;
 mod passages;
 mod queries;
 mod scores;
@@ -11,6 +12,7 @@ mod vectors;
 
 pub use answers::{AnswerRow, NoAnswer};
 pub use documents::DocumentRow;
+pub use enriched::EnrichedRow;
 pub use passages::PassageRow;
 pub use queries::QueryRow;
 pub use scores::ScoreRow;

@@ -1,17 +1,21 @@
 //! What `query` makes: what is searched for each question.
 
-use super::{Batch, Columns, Table};
+use super::{Batch, Columns, Table, json, optional_text};
 use crate::Error;
+use rag::query::SearchQuery;
 
-/// One query of one question.
+/// One search for one question.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueryRow {
     /// The question's id.
     pub question: String,
     /// Counted from 1.
     pub number: u32,
-    /// The query.
-    pub text: String,
+    /// What is searched.
+    pub query: SearchQuery,
+    /// Why the question is searched as it was asked, if its component wanted
+    /// to write something else.
+    pub fallback: Option<String>,
 }
 
 impl Table for QueryRow {
@@ -19,16 +23,28 @@ impl Table for QueryRow {
         Columns::default()
             .text("question", rows.iter().map(|row| row.question.as_str()))
             .u32("number", rows.iter().map(|row| row.number))
-            .text("text", rows.iter().map(|row| row.text.as_str()))
+            .text("words", rows.iter().map(|row| row.query.words.as_str()))
+            .text("text", rows.iter().map(|row| row.query.text.as_str()))
+            .json("passages", rows.iter().map(|row| &row.query.passages))
+            .optional_text("fallback", rows.iter().map(|row| row.fallback.as_deref()))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
-        let (question, number, text) = (batch.text("question")?, batch.u32("number")?, batch.text("text")?);
-        let row = |i: usize| Self {
-            question: question.value(i).to_owned(),
-            number: number.value(i),
-            text: text.value(i).to_owned(),
+        let (question, number) = (batch.text("question")?, batch.u32("number")?);
+        let (words, text, passages) = (batch.text("words")?, batch.text("text")?, batch.text("passages")?);
+        let fallback = batch.text("fallback")?;
+        let row = |i: usize| {
+            Ok(Self {
+                question: question.value(i).to_owned(),
+                number: number.value(i),
+                query: SearchQuery {
+                    words: words.value(i).to_owned(),
+                    text: text.value(i).to_owned(),
+                    passages: json(passages, i)?,
+                },
+                fallback: optional_text(fallback, i),
+            })
         };
-        Ok((0..batch.len()).map(row).collect())
+        (0..batch.len()).map(row).collect()
     }
 }

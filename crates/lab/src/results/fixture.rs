@@ -16,6 +16,8 @@ pub(crate) fn results(trials: usize) -> Results {
     let trials = trial::grid(&Experiment::parse(&text, ".").unwrap());
     let questions = ["a", "b", "c", "d", "e"];
     let asked = |id: &str| QuestionResult {
+        queries: Vec::new(),
+        query_fallback: None,
         question: id.to_owned(),
         passages: Vec::new(),
         answer: None,

@@ -9,7 +9,7 @@ use crate::{
 };
 use eval::Scored;
 use models::Matrix;
-use rag::{Answer, Passage};
+use rag::{Answer, Passage, query::SearchQuery};
 use std::{collections::HashMap, sync::Arc};
 
 /// A trial's passages. Every task of some of its questions needs them, so that
@@ -59,12 +59,24 @@ pub(crate) async fn queries_in_order(
     cx: &Execution,
     inputs: &Outputs,
     queries: TaskId,
-) -> Result<Vec<Vec<String>>, Error> {
-    let mut by_question: HashMap<String, Vec<String>> = HashMap::new();
+) -> Result<Vec<Vec<SearchQuery>>, Error> {
+    let mut by_question = queries_by_question(cx, inputs, queries).await?;
+    let searches = |rows: Vec<QueryRow>| rows.into_iter().map(|row| row.query).collect();
+    let mut of = |id: &String| by_question.remove(id).map(searches).unwrap_or_default();
+    Ok(cx.questions.iter().map(|question| of(&question.id)).collect())
+}
+
+/// What is searched for each question.
+pub(crate) async fn queries_by_question(
+    cx: &Execution,
+    inputs: &Outputs,
+    queries: TaskId,
+) -> Result<HashMap<String, Vec<QueryRow>>, Error> {
+    let mut by_question: HashMap<String, Vec<QueryRow>> = HashMap::new();
     for row in artifact::decode::<QueryRow>(cx.read(inputs, queries).await?)? {
-        by_question.entry(row.question).or_default().push(row.text);
+        by_question.entry(row.question.clone()).or_default().push(row);
     }
-    Ok(cx.questions.iter().map(|question| by_question.remove(&question.id).unwrap_or_default()).collect())
+    Ok(by_question)
 }
 
 /// A table of vectors, if there is one.

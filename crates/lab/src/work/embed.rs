@@ -3,7 +3,7 @@
 use super::{Keys, Kind, Made, MadeOf, Making};
 use crate::{
     Error,
-    artifact::{self, encode_vectors},
+    artifact::{self, EnrichedRow, encode_vectors},
     estimate::{Load, Sizes},
     operator::Operator,
     plan::TaskId,
@@ -19,6 +19,9 @@ use store::Key;
 pub(crate) struct Embed {
     pub(crate) model: String,
     pub(crate) chunks: TaskId,
+    /// What is searched in place of the chunks' texts.
+    #[serde(default)]
+    pub(crate) enriched: Option<TaskId>,
 }
 
 #[async_trait]
@@ -28,11 +31,11 @@ impl Kind for Embed {
     }
 
     fn inputs(&self) -> Vec<TaskId> {
-        vec![self.chunks]
+        vec![self.enriched.unwrap_or(self.chunks)]
     }
 
     fn key(&self, cx: &Keys<'_>) -> Key {
-        cx.builder("embed", &[self.chunks]).field("model", cx.identity(&self.model)).finish()
+        cx.builder("embed", &self.inputs()).field("model", cx.identity(&self.model)).finish()
     }
 
     fn made_of(&self) -> MadeOf<'_> {
@@ -44,7 +47,7 @@ impl Kind for Embed {
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
-        let texts = searchable(making, self.chunks).await?;
+        let texts = searchable(making, self.chunks, self.enriched).await?;
         let embedder = making.cx.models().embedder(&self.model)?;
         let begun = |count| making.expect(count);
         let rows = |count| making.made(count);
@@ -56,8 +59,16 @@ impl Kind for Embed {
     }
 }
 
-/// The texts of the searchable chunks of a shard.
-pub(super) async fn searchable(making: &Making<'_>, chunks: TaskId) -> Result<Vec<String>, Error> {
+/// What is searched of the searchable chunks of a shard.
+pub(super) async fn searchable(
+    making: &Making<'_>,
+    chunks: TaskId,
+    enriched: Option<TaskId>,
+) -> Result<Vec<String>, Error> {
+    if let Some(enriched) = enriched {
+        let rows: Vec<EnrichedRow> = artifact::decode(making.read(enriched).await?)?;
+        return Ok(rows.into_iter().map(|row| row.enriched.text).collect());
+    }
     let chunks: Vec<rag::Chunk> = artifact::decode(making.read(chunks).await?)?;
     Ok(chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect())
 }

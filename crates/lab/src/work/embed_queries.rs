@@ -11,6 +11,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use models::InputKind;
+use rag::query::{SearchQuery, passages, with_passages};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -56,15 +57,21 @@ impl Kind for EmbedQueries {
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
-        let texts: Vec<String> = match self.queries {
+        let queries: Vec<SearchQuery> = match self.queries {
             Some(queries) => queries_in_order(making.cx, making.inputs, queries).await?.into_iter().flatten().collect(),
-            None => making.cx.questions.iter().map(|question| question.question.clone()).collect(),
+            None => making.cx.questions.iter().map(|question| question.question.as_str().into()).collect(),
         };
+        let texts: Vec<String> = queries.iter().map(|query| query.text.clone()).collect();
         let embedder = making.cx.models().embedder(&self.model)?;
         let rows = |count| making.made(count);
         let made =
             checkpoint::embed(making.cx, making.kept(), &embedder, &texts, InputKind::Query, |_| {}, rows).await?;
         let (resumed, has_parts) = (made.resumed, made.has_parts);
-        Ok(Made { resumed, has_parts, ..Made::of(encode_vectors(&made.matrix)?, texts.len()) })
+        let passages = passages(&queries);
+        let matrix = match passages.is_empty() {
+            true => made.matrix,
+            false => with_passages(made.matrix, &embedder.embed(&passages, InputKind::Document).await?, &queries),
+        };
+        Ok(Made { resumed, has_parts, ..Made::of(encode_vectors(&matrix)?, texts.len()) })
     }
 }

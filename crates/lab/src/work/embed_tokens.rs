@@ -36,6 +36,9 @@ const PUT_ASIDE_BYTES: usize = 16 << 20;
 pub(crate) struct EmbedTokens {
     pub(crate) model: String,
     pub(crate) chunks: TaskId,
+    /// What is searched in place of the chunks' texts.
+    #[serde(default)]
+    pub(crate) enriched: Option<TaskId>,
 }
 
 #[async_trait]
@@ -45,11 +48,11 @@ impl Kind for EmbedTokens {
     }
 
     fn inputs(&self) -> Vec<TaskId> {
-        vec![self.chunks]
+        vec![self.enriched.unwrap_or(self.chunks)]
     }
 
     fn key(&self, cx: &Keys<'_>) -> Key {
-        let builder = cx.builder("embed_tokens", &[self.chunks]).field("version", &KIND.version());
+        let builder = cx.builder("embed_tokens", &self.inputs()).field("version", &KIND.version());
         builder.field("model", cx.identity(&self.model)).finish()
     }
 
@@ -66,7 +69,7 @@ impl Kind for EmbedTokens {
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
-        let texts = searchable(making, self.chunks).await?;
+        let texts = searchable(making, self.chunks, self.enriched).await?;
         let (cx, name, aside) = (making.cx, making.artifact(), making.kept());
         let rows = |count| making.made(count);
         let embedder = cx.models().embedder(&self.model)?;

@@ -1,6 +1,6 @@
 //! Texts or vectors of chunks to an index of any kind.
 
-use super::{Keys, Kind, Made, MadeOf, Making};
+use super::{Keys, Kind, Made, MadeOf, Making, embed::searchable};
 use crate::{
     Error,
     artifact::decode_vectors,
@@ -18,8 +18,11 @@ use store::Key;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Index {
     pub(crate) kind: IndexKind,
-    /// What it is made from: chunks, or vectors of chunks.
+    /// What it is made from: chunks, what is searched in their place, or vectors.
     pub(crate) from: Vec<TaskId>,
+    /// Whether it is made from what is searched in place of chunks' texts.
+    #[serde(default)]
+    pub(crate) enriched: bool,
 }
 
 #[async_trait]
@@ -56,6 +59,16 @@ impl Kind for Index {
 
 impl Index {
     async fn of_texts(&self, making: &Making<'_>, build: fn(&[&str]) -> Vec<u8>) -> Result<Made, Error> {
+        if self.enriched {
+            let mut texts = Vec::new();
+            for &shard in &self.from {
+                texts.extend(searchable(making, shard, Some(shard)).await?);
+            }
+            let count = texts.len();
+            let bytes = compute(move || build(&texts.iter().map(String::as_str).collect::<Vec<_>>())).await?;
+            making.made(count);
+            return Ok(Made::of(bytes, count));
+        }
         let table = chunk_table(making.cx, making.inputs, &self.from).await?;
         making.expect(table.searchable().len());
         let (bytes, count) = compute(move || {

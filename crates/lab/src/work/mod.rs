@@ -6,6 +6,7 @@ mod chunk;
 mod embed;
 mod embed_queries;
 mod embed_tokens;
+mod enrich;
 mod generate;
 mod index;
 mod load;
@@ -19,6 +20,7 @@ pub(crate) use {
     embed::Embed,
     embed_queries::EmbedQueries,
     embed_tokens::EmbedTokens,
+    enrich::Enrich,
     generate::Generate,
     index::Index,
     load::Load,
@@ -276,5 +278,5 @@ macro_rules! works {
 }
 
 works! {
-    Load, Chunk, Embed, EmbedTokens, EmbedQueries, Index, WriteQueries, Retrieve, Reorder, Generate, Score,
+    Load, Chunk, Enrich, Embed, EmbedTokens, EmbedQueries, Index, WriteQueries, Retrieve, Reorder, Generate, Score,
 }

@@ -15,6 +15,7 @@ use rag::{
     index::IndexKind,
     pipeline::{FUSION_VERSION, find},
     python::{caller, computing_for},
+    query::SearchQuery,
     retrieve::{Query, RetrieverConfig},
 };
 use serde::{Deserialize, Serialize};
@@ -94,24 +95,24 @@ impl Kind for Retrieve {
         let context = models.context(self.embedder.as_deref());
         let (chunker, retriever) = (self.chunker.build(&context)?, self.retriever.build(&context)?);
         let ids: Vec<String> = cx.questions.iter().map(|question| question.id.clone()).collect();
-        let queries: Vec<Vec<String>> = match &self.written {
+        let queries: Vec<Vec<SearchQuery>> = match &self.written {
             Some(written) => {
                 vectors = decode_matrix(cx, making.inputs, written.vectors).await?;
                 queries_in_order(cx, making.inputs, written.queries).await?
             }
-            None => cx.questions.iter().map(|question| vec![question.question.clone()]).collect(),
+            None => cx.questions.iter().map(|question| vec![question.question.as_str().into()]).collect(),
         };
         let (progress, operator, caller) = (making.progress.clone(), self.operator(), caller());
         let runtime = tokio::runtime::Handle::current();
         let rows = compute(move || {
             let mut row = 0..;
-            let mut query = |text| Query {
-                text,
+            let mut query = |one| Query {
+                text: words(one),
                 embedding: row.next().and_then(|row| vectors.as_ref().map(|matrix| matrix.row(row))),
                 tokens: None,
             };
             let queries: Vec<Vec<Query<'_>>> =
-                queries.iter().map(|texts| texts.iter().map(|text| query(text)).collect()).collect();
+                queries.iter().map(|texts| texts.iter().map(|one| query(one)).collect()).collect();
             let mut rows = Vec::new();
             for (ids, queries) in ids.chunks(QUESTIONS_PER_STEP).zip(queries.chunks(QUESTIONS_PER_STEP)) {
                 let corpus = corpus.corpus();
@@ -124,4 +125,8 @@ impl Kind for Retrieve {
         });
         Ok(Made::of(artifact::encode(&rows.await??)?, cx.questions.len()))
     }
+}
+
+fn words(query: &SearchQuery) -> &str {
+    &query.words
 }

@@ -11,7 +11,10 @@ use crate::{
 use async_trait::async_trait;
 use eval::Question;
 use futures::{StreamExt, stream};
-use rag::{Axis, Component, query::QueryConfig};
+use rag::{
+    Axis, Component,
+    query::{QueryConfig, Written},
+};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -59,20 +62,24 @@ impl Kind for WriteQueries {
         let models = making.models();
         let writer = self.writer.build(&models.context(self.embedder.as_deref()))?;
         let one = async |question: &Question| {
-            let queries = writer.write(&question.question, &[]).await?;
+            let written = writer.write(&question.question, &[]).await?;
             making.made(1);
-            Ok::<_, Error>(queries)
+            Ok::<_, Error>(written)
         };
         let calls: Vec<_> = making.cx.questions.iter().map(one).collect();
         let tasks = making.cx.experiment.engine.local.tasks;
         // All calls are waited for, because they may have been paid.
-        let written: Vec<Result<Vec<String>, Error>> = stream::iter(calls).buffered(tasks).collect().await;
+        let written: Vec<Result<Written, Error>> = stream::iter(calls).buffered(tasks).collect().await;
         let written = written.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let of_question = |(question, queries): (&Question, Vec<String>)| {
-            let id = question.id.clone();
-            (1u32..).zip(queries).map(move |(number, text)| QueryRow { question: id.clone(), number, text })
+        let has_failed = |written: &&Written| written.fallback.as_ref().is_some_and(|fallback| fallback.failed);
+        let errors = written.iter().filter(has_failed).count();
+        let of_question = |(question, written): (&Question, Written)| {
+            let (id, fallback) = (question.id.clone(), written.fallback.map(|fallback| fallback.reason));
+            let row =
+                move |(number, query)| QueryRow { question: id.clone(), number, query, fallback: fallback.clone() };
+            (1u32..).zip(written.queries).map(row)
         };
         let rows: Vec<QueryRow> = making.cx.questions.iter().zip(written).flat_map(of_question).collect();
-        Ok(Made::of(artifact::encode(&rows)?, making.cx.questions.len()))
+        Ok(Made { errors, ..Made::of(artifact::encode(&rows)?, making.cx.questions.len()) })
     }
 }

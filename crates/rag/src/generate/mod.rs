@@ -21,6 +21,7 @@ components! {
         Refine => refine,
         TreeSummarize => tree_summarize,
         Python => python,
+        NoRetrieval => no_retrieval,
     }
 }
 
@@ -69,7 +70,7 @@ pub trait Generator: Send + Sync {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{Context, Span};
+    use crate::{Component as _, Context, Span};
     use models::{Chat, ChatModel, ChatRequest, ChatResponse, Client, Finish, Identity, Model, OnPiece, Usage};
     use std::sync::{Arc, Mutex};
 
@@ -86,10 +87,10 @@ pub(crate) mod tests {
         }
     }
 
-    /// Those that need no file.
+    /// Those that read passages and need no file.
     fn complete() -> Vec<GeneratorConfig> {
-        let needs_none = |config: &GeneratorConfig| !matches!(config, GeneratorConfig::Python(_));
-        GeneratorConfig::defaults().into_iter().filter(needs_none).collect()
+        let is_one = |config: &GeneratorConfig| !config.runs_function() && config.reads_passages();
+        GeneratorConfig::defaults().into_iter().filter(is_one).collect()
     }
 
     type Reply = Box<dyn Fn(usize) -> String + Send + Sync>;

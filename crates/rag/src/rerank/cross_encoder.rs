@@ -5,7 +5,7 @@
 //! sees both texts at once, which vectors made apart cannot.
 //! Source: Nogueira and Cho, Passage Re-ranking with BERT, 2019.
 
-use super::{Corpus, Query, Reranker, by_score, check_top_n};
+use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{Ask, Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
 use models::Kind;
@@ -20,17 +20,25 @@ const NAME: &str = "reranker cross_encoder";
 pub struct Config {
     /// The name of the rerank model.
     pub model: String,
+    /// How many hits the retriever finds for it to choose from. Default: four
+    /// times the retriever's `top_k`, at least 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<usize>,
     /// The most passages to keep. Default 3.
     pub top_n: usize,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { model: String::new(), top_n: 3 }
+        Self { model: String::new(), candidates: None, top_n: 3 }
     }
 }
 
 impl Component for Config {
+    fn candidates(&self, top_k: usize) -> Option<usize> {
+        candidates(self.candidates, top_k)
+    }
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let prompt_tokens = item.passage_tokens + item.text_tokens;
         vec![Ask { model: &self.model, kind: Kind::Rerank, calls: 1, prompt_tokens, completion_tokens: 0 }]
@@ -39,7 +47,7 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
-        check_top_n(NAME, self.top_n)?;
+        check_top_n(NAME, self.top_n, self.candidates)?;
         let model = cx.reranker(NAME, &self.model)?;
         Ok(Box::new(CrossEncoder { model, top_n: self.top_n }))
     }

@@ -17,7 +17,7 @@
 //! beats each alone was measured on SciFact with MiniLM (NDCG@10 0.876 against
 //! 0.841 of rank fusion).
 
-use super::{Corpus, Query, Reranker, by_score, check_top_n};
+use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{
     Component, Context, Error, Passage,
     index::{Bm25Index, DenseIndex, IndexKind, Indexes, TokenIndex},
@@ -33,6 +33,10 @@ const NAME: &str = "reranker late_interaction";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// How many hits the retriever finds for it to choose from. Default: four
+    /// times the retriever's `top_k`, at least 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<usize>,
     /// The most passages to keep. Default 3.
     pub top_n: usize,
     /// How much each score counts.
@@ -53,7 +57,7 @@ pub struct Weights {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { top_n: 3, weights: Weights::default() }
+        Self { candidates: None, top_n: 3, weights: Weights::default() }
     }
 }
 
@@ -64,6 +68,10 @@ impl Default for Weights {
 }
 
 impl Component for Config {
+    fn candidates(&self, top_k: usize) -> Option<usize> {
+        candidates(self.candidates, top_k)
+    }
+
     /// A score that does not count need not be there.
     fn indexes(&self) -> Indexes {
         let Weights { maxsim, bm25, dense } = self.weights;
@@ -74,7 +82,7 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
-        check_top_n(NAME, self.top_n)?;
+        check_top_n(NAME, self.top_n, self.candidates)?;
         let Weights { maxsim, bm25, dense } = self.weights;
         let weights = [maxsim, bm25, dense];
         if !weights.iter().all(|weight| weight.is_finite() && *weight >= 0.0)
@@ -191,7 +199,7 @@ mod tests {
     };
 
     fn config(maxsim: f32, bm25: f32, dense: f32) -> Config {
-        Config { top_n: 9, weights: Weights { maxsim, bm25, dense } }
+        Config { candidates: None, top_n: 9, weights: Weights { maxsim, bm25, dense } }
     }
 
     fn passage(passages: &[Passage], word: &str) -> Passage {

@@ -7,7 +7,7 @@
 //! changes nothing. A passage's score is its place as a share: 1 for the first.
 //! Source: Sun et al., Is ChatGPT Good at Search?, 2023.
 
-use super::{Corpus, Query, Reranker, check_top_n};
+use super::{Corpus, Query, Reranker, candidates, check_top_n};
 use crate::{Ask, Component, Context, Error, INSTRUCTION_TOKENS, Item, Passage, generate::fence};
 use async_trait::async_trait;
 use models::{Chat, ChatRequest, Kind, Message};
@@ -30,17 +30,25 @@ const RANKING_TOKENS: u64 = 40;
 pub struct Config {
     /// The name of the chat model.
     pub model: String,
+    /// How many hits the retriever finds for it to choose from. Default: four
+    /// times the retriever's `top_k`, at least 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub candidates: Option<usize>,
     /// The most passages to keep. Default 3.
     pub top_n: usize,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { model: String::new(), top_n: 3 }
+        Self { model: String::new(), candidates: None, top_n: 3 }
     }
 }
 
 impl Component for Config {
+    fn candidates(&self, top_k: usize) -> Option<usize> {
+        candidates(self.candidates, top_k)
+    }
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let prompt_tokens = item.passage_tokens + INSTRUCTION_TOKENS + item.text_tokens;
         let completion_tokens = RANKING_TOKENS;
@@ -50,7 +58,7 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
-        check_top_n(NAME, self.top_n)?;
+        check_top_n(NAME, self.top_n, self.candidates)?;
         let chat = cx.chat(NAME, &self.model)?;
         Ok(Box::new(Listwise { chat, top_n: self.top_n }))
     }

@@ -66,11 +66,21 @@ fn by_score(passages: Vec<Passage>, scores: &[f32], top_n: usize) -> Vec<Passage
     passages
 }
 
-fn check_top_n(component: &'static str, top_n: usize) -> Result<(), Error> {
-    if top_n == 0 {
-        return Err(Error::Config { component, reason: "top_n must be at least 1".to_owned() });
-    }
-    Ok(())
+/// How many hits a reranker chooses from if its settings do not say: as many
+/// as each side of `hybrid` puts forward.
+fn candidates(setting: Option<usize>, top_k: usize) -> Option<usize> {
+    Some(setting.unwrap_or_else(|| (4 * top_k).max(20)))
+}
+
+fn check_top_n(component: &'static str, top_n: usize, candidates: Option<usize>) -> Result<(), Error> {
+    let reason = match candidates {
+        _ if top_n == 0 => "top_n must be at least 1".to_owned(),
+        Some(candidates) if candidates < top_n => {
+            format!("candidates is {candidates}, but must be at least top_n ({top_n})")
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::Config { component, reason })
 }
 
 #[cfg(test)]
@@ -88,7 +98,7 @@ pub(crate) mod tests {
     /// Three passages about animals, a question, and models that need no weights.
     pub(crate) struct Fixture {
         corpus: retrieve::tests::Fixture,
-        pub(super) passages: Vec<Passage>,
+        pub(crate) passages: Vec<Passage>,
         pub(crate) models: Given,
     }
 
@@ -116,11 +126,11 @@ pub(crate) mod tests {
             reranker.rerank(self.query(), self.corpus(), self.passages.clone()).await
         }
 
-        pub(super) fn query(&self) -> Query<'_> {
+        pub(crate) fn query(&self) -> Query<'_> {
             self.corpus.query("cats running", &[1.0, 0.0])
         }
 
-        pub(super) fn corpus(&self) -> Corpus<'_> {
+        pub(crate) fn corpus(&self) -> Corpus<'_> {
             self.corpus.corpus()
         }
     }

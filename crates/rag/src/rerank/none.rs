@@ -25,7 +25,7 @@ impl Component for Config {
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
-        check_top_n("reranker none", self.top_n.unwrap_or(1))?;
+        check_top_n("reranker none", self.top_n.unwrap_or(1), None)?;
         Ok(Box::new(Unchanged(self.clone())))
     }
 }

@@ -18,7 +18,7 @@
 //! passage, higher is better; equal scores keep their order. What it raises,
 //! or a call that takes too long, ends the task.
 
-use super::{Corpus, Query, Reranker, by_score, check_top_n};
+use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{
     Component, Context, Error, Passage, function_settings,
     python::{StageFunction, runs_function},
@@ -36,6 +36,10 @@ function_settings! {
     /// The function. Default `rerank`.
     function = "rerank";
     after timeout_seconds {
+        /// How many hits the retriever finds for it to choose from. Default: four
+        /// times the retriever's `top_k`, at least 20.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub candidates: Option<usize> = None,
         /// The most passages to keep. Default 3.
         pub top_n: usize = 3,
     }
@@ -43,11 +47,15 @@ function_settings! {
 
 impl Component for Config {
     runs_function!();
+
+    fn candidates(&self, top_k: usize) -> Option<usize> {
+        candidates(self.candidates, top_k)
+    }
 }
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Reranker>, Error> {
-        check_top_n(NAME, self.top_n)?;
+        check_top_n(NAME, self.top_n, self.candidates)?;
         let function = StageFunction::new(NAME, self.script(), &PARAMETERS)?;
         Ok(Box::new(Python { function, top_n: self.top_n }))
     }

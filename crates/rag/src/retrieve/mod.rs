@@ -25,10 +25,22 @@ components! {
         Hybrid => hybrid,
         Mmr => mmr,
         Python => python,
+        None => none,
     }
 }
 
 impl Listed for RetrieverConfig {}
+
+impl RetrieverConfig {
+    /// The same retriever with so many hits.
+    pub(crate) fn finding(&self, top_k: usize) -> Self {
+        let mut value = crate::Choice::value(self);
+        if let Some(setting) = value.get_mut(self.name()).and_then(|settings| settings.get_mut("top_k")) {
+            *setting = top_k.into();
+        }
+        serde_json::from_value(value).unwrap_or_else(|_| self.clone())
+    }
+}
 
 /// A question as retrievers see it.
 #[derive(Debug, Clone, Copy)]
@@ -155,6 +167,7 @@ fn check_candidates(component: &'static str, top_k: usize, candidates: Option<us
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Component as _;
     use crate::{Chunk, Context, Span};
 
     /// Five chunks, the first of them a parent that is not searched.
@@ -223,8 +236,8 @@ pub(crate) mod tests {
         let fixture = Fixture::with_vectors(&[[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]);
         let queries = [fixture.query("cat dog fox", &[1.0, 0.0]), fixture.query("zebra", &[0.0, -1.0])];
         // Without a file there is no function.
-        for config in RetrieverConfig::defaults().into_iter().filter(|config| config.build(&Context::default()).is_ok())
-        {
+        let searches = |config: &RetrieverConfig| !config.is_nothing() && config.build(&Context::default()).is_ok();
+        for config in RetrieverConfig::defaults().into_iter().filter(searches) {
             let name = config.name();
             let smaller = serde_json::json!({ name: { "top_k": 2 } });
             for config in [config, serde_json::from_value(smaller).unwrap()] {
@@ -251,7 +264,7 @@ pub(crate) mod tests {
 
     #[test]
     fn settings_survive_writing_and_unknown_ones_are_refused() {
-        for config in RetrieverConfig::defaults() {
+        for config in RetrieverConfig::defaults().into_iter().filter(|config| !config.is_nothing()) {
             let text = serde_json::to_value(&config).unwrap();
             assert_eq!(serde_json::from_value::<RetrieverConfig>(text).unwrap(), config);
             let misspelt = serde_json::json!({ config.name(): { "topk": 2 } });

@@ -1,0 +1,97 @@
+//! Chunks to what is searched in place of their texts.
+
+use super::{Keys, Kind, Made, MadeOf, Making, component};
+use crate::{
+    Error,
+    artifact::{self, DocumentRow, EnrichedRow},
+    estimate::{Load, Sizes},
+    operator::Operator,
+    plan::TaskId,
+};
+use async_trait::async_trait;
+use futures::{StreamExt, stream};
+use rag::{Axis, Component, Document, Item, enrich::EnrichConfig};
+use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
+use store::Key;
+
+/// Writes what is searched in place of the texts of one shard of chunks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Enrich {
+    pub(crate) enricher: EnrichConfig,
+    /// The trial's embedder, if the enricher needs it.
+    pub(crate) embedder: Option<String>,
+    /// The documents that the chunks were cut from.
+    pub(crate) documents: TaskId,
+    pub(crate) chunks: TaskId,
+}
+
+#[async_trait]
+impl Kind for Enrich {
+    fn operator(&self) -> Operator {
+        Operator::Stage(Axis::Enrich)
+    }
+
+    fn inputs(&self) -> Vec<TaskId> {
+        vec![self.documents, self.chunks]
+    }
+
+    fn key(&self, cx: &Keys<'_>) -> Key {
+        let builder = component(cx.builder("enrich", &self.inputs()), &self.enricher);
+        cx.with_models(builder, &self.enricher, self.embedder.as_deref()).finish()
+    }
+
+    fn runs_function(&self) -> bool {
+        self.enricher.runs_function()
+    }
+
+    fn made_of(&self) -> MadeOf<'_> {
+        MadeOf::component(&self.enricher, self.embedder.as_deref())
+    }
+
+    fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
+        let shard = Item { text_tokens: sizes.text_tokens / sizes.shards, ..Item::default() };
+        self.enricher.asks(shard).into_iter().map(|ask| (ask.model, Load::of(&ask))).collect()
+    }
+
+    async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
+        let rows: Vec<DocumentRow> = artifact::decode(making.read(self.documents).await?)?;
+        let documents: HashMap<String, Document> = rows
+            .into_iter()
+            .filter_map(|row| match row {
+                DocumentRow::Document(document) => Some((document.path.clone(), document)),
+                DocumentRow::Rejected(_) => None,
+            })
+            .collect();
+        let chunks: Vec<rag::Chunk> = artifact::decode(making.read(self.chunks).await?)?;
+        let searchable: Vec<&rag::Chunk> = chunks.iter().filter(|chunk| chunk.searchable).collect();
+        making.expect(searchable.len());
+        let models = making.models();
+        let enricher = self.enricher.build(&models.context(self.embedder.as_deref()))?;
+        let one = async |chunks: &[&rag::Chunk]| {
+            let path = chunks.first().map_or("", |chunk| chunk.document.as_str());
+            let document = documents
+                .get(path)
+                .ok_or_else(|| Error::table(format!("{path}: the document of its chunks is missing")))?;
+            let enriched = enricher.enrich(document, chunks).await?;
+            if enriched.len() != chunks.len() {
+                let reason = format!("{path}: {} texts for {} chunks", enriched.len(), chunks.len());
+                return Err(Error::table(reason));
+            }
+            making.made(chunks.len());
+            Ok::<_, Error>(enriched)
+        };
+        let of_documents: Vec<_> = searchable.chunk_by(|a, b| a.document == b.document).map(one).collect();
+        let tasks = making.cx.experiment.engine.local.tasks;
+        // All calls are waited for, because they may have been paid.
+        let made: Vec<Result<Vec<_>, Error>> = stream::iter(of_documents).buffered(tasks).collect().await;
+        let made = made.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
+        let errors = made.iter().filter(|one| one.failed.is_some()).count();
+        let rows: Vec<EnrichedRow> = searchable
+            .iter()
+            .zip(made)
+            .map(|(chunk, enriched)| EnrichedRow { document: chunk.document.clone(), number: chunk.number, enriched })
+            .collect();
+        Ok(Made { errors, ..Made::of(artifact::encode(&rows)?, rows.len()) })
+    }
+}

@@ -1,0 +1,111 @@
+//! `enrich`: something is written beside each chunk, to be searched with it.
+//!
+//! The result feeds the indexes, vectors and words alike. The passage that is
+//! shown and cited stays the chunk's own text.
+
+use crate::{Chunk, Document, Error, Listed, component::components};
+use async_trait::async_trait;
+use futures::FutureExt;
+
+components! {
+    /// What is written beside chunks, and its settings.
+    #[derive(schemars::JsonSchema)]
+    pub enum EnrichConfig builds Box<dyn Enricher> {
+        None => none,
+        Heading => heading,
+    }
+}
+
+impl Listed for EnrichConfig {
+    fn unlisted() -> Option<Self> {
+        Self::nothing()
+    }
+}
+
+/// What is searched in place of a chunk's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enriched {
+    /// The text, the chunk's own included.
+    pub text: String,
+    /// Why it holds no more than the chunk, where a model failed: another try may give more.
+    pub failed: Option<String>,
+}
+
+impl From<String> for Enriched {
+    fn from(text: String) -> Self {
+        Self { text, failed: None }
+    }
+}
+
+/// Writes what is searched in place of chunks' texts.
+///
+/// One whose settings name no model waits for nothing: its future is done when
+/// it is polled once.
+#[async_trait]
+pub trait Enricher: Send + Sync {
+    /// One text for each of these chunks of a document, in their order. Where a
+    /// model fails for one chunk, that chunk keeps its own text, and the result
+    /// says why.
+    ///
+    /// # Errors
+    /// If the run is ending.
+    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error>;
+
+    /// The same of an enricher that waits for nothing.
+    ///
+    /// # Errors
+    /// As of [`Enricher::enrich`], and where it waits for a model after all.
+    fn enrich_now(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+        let waits = || Err(Error::Failed { component: "enrich", reason: crate::chunk::WAITS.to_owned() });
+        self.enrich(document, chunks).now_or_never().unwrap_or_else(waits)
+    }
+}
+
+/// A chunk's text below what is written for it.
+fn below(written: &str, chunk: &Chunk) -> String {
+    match written.trim() {
+        "" => chunk.text.clone(),
+        written => format!("{written}\n\n{}", chunk.text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Context, chunk::ChunkerConfig, load::Format};
+    use store::Key;
+
+    /// A document with two chapters, and its chunks.
+    pub(super) fn book() -> (Document, Vec<Chunk>) {
+        let text = "# Mills\n\nA mill stands by the river. It is old.\n\n# Rivers\n\nThe river is wide.".to_owned();
+        let document = Document {
+            path: "book.md".to_owned(),
+            content: Key::of_bytes(b"book"),
+            format: Format::Markdown,
+            title: Some("A Book of Places".to_owned()),
+            author: None,
+            headings: crate::load::markdown_headings(&text),
+            text,
+            pages: Vec::new(),
+        };
+        let config: ChunkerConfig = serde_json::from_value(serde_json::json!({ "markdown": {} })).unwrap();
+        let chunks = config.build(&Context::default()).unwrap().chunk_now(&document).unwrap();
+        (document, chunks)
+    }
+
+    #[test]
+    fn what_asks_no_model_gives_one_text_for_each_chunk_that_holds_the_chunk() {
+        let (document, chunks) = book();
+        let chunks: Vec<&Chunk> = chunks.iter().collect();
+        assert!(chunks.len() > 1);
+        for config in EnrichConfig::defaults() {
+            let Ok(enricher) = config.build(&Context::default()) else { continue };
+            let written = enricher.enrich_now(&document, &chunks).unwrap();
+            assert_eq!(written.len(), chunks.len(), "{}", config.name());
+            for (written, chunk) in written.iter().zip(&chunks) {
+                assert!(written.text.ends_with(&chunk.text), "{}: {written:?}", config.name());
+            }
+            assert!(enricher.enrich_now(&document, &[]).unwrap().is_empty(), "{}", config.name());
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `none`: chunks are searched as they are.
+//!
+//! The baseline that every other way must beat to be worth its calls.
+
+use super::{Enriched, Enricher};
+use crate::{Chunk, Component, Context, Document, Error};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `none`: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Component for Config {
+    fn is_nothing(&self) -> bool {
+        true
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Enricher>, Error> {
+        Ok(Box::new(AsItIs))
+    }
+}
+
+struct AsItIs;
+
+#[async_trait]
+impl Enricher for AsItIs {
+    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+        Ok(chunks.iter().map(|chunk| chunk.text.clone().into()).collect())
+    }
+}

@@ -1,0 +1,107 @@
+//! `no_retrieval`: the model answers from what it knows, without any source.
+//!
+//! The baseline that answers "do I need retrieval at all?". It reads no
+//! passages, so it is one trial, whatever chunkers and retrievers are listed.
+//! Metrics that look at passages do not apply to it.
+
+use super::{
+    Answer, Generator, Onlooker,
+    prompt::NO_ANSWER,
+    settings::{Asker, Settings},
+};
+use crate::{Ask, Component, Context, Error, Item, Passage};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "generator no_retrieval";
+
+/// Settings of `no_retrieval`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// The longest answer, in tokens. Default 256.
+    pub max_tokens: u32,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes answers with a temperature repeatable where the model offers it.
+    /// Default 0.
+    pub seed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let Settings { model, max_tokens, temperature, seed, .. } = Settings::default();
+        Self { model, max_tokens, temperature, seed }
+    }
+}
+
+impl Config {
+    fn settings(&self) -> Settings {
+        let Self { model, max_tokens, temperature, seed } = self.clone();
+        Settings { model, max_tokens, temperature, seed, citations: false, ..Settings::default() }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn Generator>, Error> {
+        Ok(Box::new(FromMemory(self.settings().asker(NAME, cx)?)))
+    }
+}
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let nothing_found = Item { passages: 0, passage_tokens: 0, ..item };
+        let settings = self.settings();
+        let asked = settings.asks(nothing_found, 1);
+        asked.into_iter().map(|ask| Ask { model: &self.model, ..ask }).collect()
+    }
+
+    fn reads_passages(&self) -> bool {
+        false
+    }
+}
+
+struct FromMemory(Asker);
+
+#[async_trait]
+impl Generator for FromMemory {
+    async fn generate_watched(
+        &self,
+        question: &str,
+        _: &[Passage],
+        onlooker: Option<Onlooker<'_>>,
+    ) -> Result<Answer, Error> {
+        let system = format!(
+            "Answer the question from what you know, in one to three short sentences. If you do not know the answer, \
+             reply exactly: {NO_ANSWER}"
+        );
+        let messages = vec![Message::system(system), Message::user(format!("Question: {}", question.trim()))];
+        let (text, tally) = self.0.ask(messages, self.0.watch(onlooker, &[], 0)).await?;
+        Ok(self.0.answer(&text, &[], 0, tally))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::{Script, passage};
+
+    #[tokio::test]
+    async fn the_model_sees_the_question_and_no_passage() {
+        let script = Script::new(4096, |_| "It is blue [1].".to_owned());
+        let generator = Config::default().build(&script.context()).unwrap();
+        let answer = generator.generate("Which colour?", &[passage("The sky is green.")]).await.unwrap();
+        assert_eq!((answer.text.as_str(), answer.calls), ("It is blue.", 1));
+        assert!(answer.citations.is_empty());
+        assert!(script.prompts()[0].ends_with("Question: Which colour?") && !script.prompts()[0].contains("green"));
+    }
+
+    #[tokio::test]
+    async fn a_model_that_does_not_know_gives_the_usual_words() {
+        let script = Script::new(4096, |_| "the sources do not answer this question".to_owned());
+        let generator = Config::default().build(&script.context()).unwrap();
+        assert_eq!(generator.generate("Which colour?", &[]).await.unwrap().text, NO_ANSWER);
+    }
+}

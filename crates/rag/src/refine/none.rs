@@ -1,0 +1,38 @@
+//! `none`: passages stay as they are.
+//!
+//! The baseline that every other step must beat.
+
+use crate::{
+    Component, Context, Error, Passage, PassageStep,
+    retrieve::{Corpus, Query},
+};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `none`: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Component for Config {
+    fn is_nothing(&self) -> bool {
+        true
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
+        Ok(Box::new(Unchanged))
+    }
+}
+
+struct Unchanged;
+
+#[async_trait]
+impl PassageStep for Unchanged {
+    async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        Ok(passages)
+    }
+}

@@ -1,0 +1,37 @@
+//! `none`: nothing is searched, and nothing is found.
+//!
+//! What comes before a generator that reads no passages, such as
+//! `no_retrieval`: such a generator makes one trial, whatever else is listed.
+
+use super::{Corpus, Query, Retriever};
+use crate::{Component, Context, Error, Hit};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `none`: there are none.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {}
+
+impl Component for Config {
+    fn is_nothing(&self) -> bool {
+        true
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Retriever>, Error> {
+        Ok(Box::new(Nothing))
+    }
+}
+
+struct Nothing;
+
+#[async_trait]
+impl Retriever for Nothing {
+    async fn retrieve(&self, queries: &[Query<'_>], _: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
+        Ok(vec![Vec::new(); queries.len()])
+    }
+}
