@@ -25,6 +25,20 @@ impl Trial {
         self.labels.get(axis.name()).map_or(NONE, String::as_str)
     }
 
+    /// All that was chosen for it, without what its labels shorten: the
+    /// component on each axis, by the axis' name, and each setting, by
+    /// `axis.component.setting`.
+    pub(crate) fn choices(&self) -> BTreeMap<String, String> {
+        let mut choices = BTreeMap::new();
+        for (axis, value) in self.pipeline.values() {
+            let (name, settings) = tagged(&value.value());
+            let settings = settings.as_object().cloned().unwrap_or_default();
+            choices.extend(settings.iter().map(|(key, value)| (format!("{}.{name}.{key}", axis.name()), short(value))));
+            choices.insert(axis.name().to_owned(), name);
+        }
+        choices
+    }
+
     /// The name of its embedder, if this component needs it.
     pub(crate) fn embedder_of(&self, component: &dyn Choice) -> Option<String> {
         self.pipeline.embedder.as_deref().filter(|_| component.embedder()).map(str::to_owned)
@@ -146,6 +160,20 @@ fn short(value: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_setting_is_a_choice_only_of_trials_whose_components_have_it() {
+        let trial = |retriever: Value| {
+            let pipeline = json!({ "chunker": { "sentence": {} }, "retriever": retriever });
+            let pipeline = serde_json::from_value(pipeline).unwrap();
+            Trial { id: String::new(), pipeline, labels: BTreeMap::new() }.choices()
+        };
+        let (words, both) = (trial(json!({ "bm25": { "top_k": 3 } })), trial(json!({ "hybrid": {} })));
+        assert_eq!((words["retriever"].as_str(), words["retriever.bm25.top_k"].as_str()), ("bm25", "3"));
+        assert!(both["retriever"] == "hybrid" && both["retriever.hybrid.fusion"].starts_with("rrf"));
+        assert!(!both.contains_key("retriever.bm25.top_k"));
+        assert_eq!(both["refine"], "none");
+    }
 
     #[test]
     fn labels_name_only_what_differs() {

@@ -2,7 +2,6 @@
 
 use super::{Batch, Columns, Table, optional_text};
 use crate::Error;
-use rag::enrich::Enriched;
 
 /// What is searched in place of one chunk's text.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,7 +11,9 @@ pub struct EnrichedRow {
     /// The chunk's number within it.
     pub number: u32,
     /// What is searched.
-    pub enriched: Enriched,
+    pub text: String,
+    /// Why it holds no more than the chunk, where there was to be more.
+    pub fallback: Option<String>,
 }
 
 impl Table for EnrichedRow {
@@ -20,17 +21,18 @@ impl Table for EnrichedRow {
         Columns::default()
             .text("document", rows.iter().map(|row| row.document.as_str()))
             .u32("number", rows.iter().map(|row| row.number))
-            .text("text", rows.iter().map(|row| row.enriched.text.as_str()))
-            .optional_text("failed", rows.iter().map(|row| row.enriched.failed.as_deref()))
+            .text("text", rows.iter().map(|row| row.text.as_str()))
+            .optional_text("fallback", rows.iter().map(|row| row.fallback.as_deref()))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
         let (document, number) = (batch.text("document")?, batch.u32("number")?);
-        let (text, failed) = (batch.text("text")?, batch.text("failed")?);
+        let (text, fallback) = (batch.text("text")?, batch.text("fallback")?);
         let row = |i: usize| Self {
             document: document.value(i).to_owned(),
             number: number.value(i),
-            enriched: Enriched { text: text.value(i).to_owned(), failed: optional_text(failed, i) },
+            text: text.value(i).to_owned(),
+            fallback: optional_text(fallback, i),
         };
         Ok((0..batch.len()).map(row).collect())
     }

@@ -100,6 +100,7 @@ pub(super) async fn search(run: &mut Run<'_>) -> Result<(Outcome, Results), Erro
     let weights = Weights::of(evaluate, &prepared.questions, &order);
     let problem = Problem {
         trials: prepared.trials.iter().map(|trial| trial.labels.clone()).collect(),
+        choices: prepared.trials.iter().map(Trial::choices).collect(),
         questions: order.len(),
         width: weights.width,
     };

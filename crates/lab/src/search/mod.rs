@@ -42,6 +42,10 @@ impl SearchConfig {
 pub struct Problem {
     /// For each trial, the label of its value on each axis.
     pub trials: Vec<BTreeMap<String, String>>,
+    /// For each trial, all that was chosen: the component on each axis, and
+    /// each of its settings (`retriever.hybrid.top_k`). A setting that a trial's
+    /// components do not have is not there.
+    pub choices: Vec<BTreeMap<String, String>>,
     /// Questions that a trial can be asked.
     pub questions: usize,
     /// The largest difference that two trials can have at one question.

@@ -12,7 +12,12 @@ pub(crate) struct Grid {
 
 impl Grid {
     pub(crate) fn problem(&self) -> Problem {
-        Problem { trials: self.labels.clone(), questions: self.scores[0].len(), width: 1.0 }
+        Problem {
+            trials: self.labels.clone(),
+            choices: self.labels.clone(),
+            questions: self.scores[0].len(),
+            width: 1.0,
+        }
     }
 }
 

@@ -6,7 +6,10 @@
 //! a race is quicker where many can run side by side.
 //!
 //! All axes are choices, so the model is counts: how often a value stands
-//! among the best quarter of what was tried, and how often among the rest.
+//! among the best quarter of what was tried, and how often among the rest. The
+//! choices form a tree: a component on each axis, and below it its settings,
+//! which are counted only among trials that have them, so a setting of one
+//! component says nothing of another component.
 //! Every untried trial is a candidate, so none needs to be drawn.
 //!
 //! Source: J. Bergstra et al., "Algorithms for Hyper-Parameter Optimization",
@@ -18,7 +21,7 @@ use eval::statistics::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// The share of what was tried that counts as good.
 const GOOD: f64 = 0.25;
@@ -50,14 +53,16 @@ impl Config {
         check_share("share", self.share)?;
         check_share("startup", self.startup)?;
         let mut axes: BTreeMap<&String, BTreeSet<&String>> = BTreeMap::new();
-        for (axis, label) in problem.trials.iter().flatten() {
-            axes.entry(axis).or_default().insert(label);
+        for (axis, value) in problem.choices.iter().flatten() {
+            axes.entry(axis).or_default().insert(value);
         }
-        let axes = axes.into_iter().map(|(axis, values)| (axis.clone(), values.len())).collect();
+        // What is the same wherever it is there decides nothing.
+        let chosen = axes.into_iter().filter(|(_, values)| values.len() > 1);
+        let axes = chosen.map(|(axis, values)| (axis.clone(), values.len())).collect();
         let mut blind: Vec<usize> = (0..problem.trials.len()).collect();
         Random::new(self.seed).shuffle(&mut blind);
         Ok(Box::new(Tpe {
-            trials: problem.trials.clone(),
+            trials: problem.choices.clone(),
             questions: problem.questions,
             axes,
             blind,
@@ -70,7 +75,7 @@ impl Config {
 struct Tpe {
     trials: Vec<BTreeMap<String, String>>,
     questions: usize,
-    /// The axes, and how many values each has.
+    /// What is chosen, and how many values each choice has.
     axes: Vec<(String, usize)>,
     /// All trials in the order in which they are drawn blindly.
     blind: Vec<usize>,
@@ -89,20 +94,30 @@ impl Tpe {
         // they were drawn, so the decision is the same after an interruption.
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0));
         let (good, others) = ranked.split_at(part(GOOD, ranked.len()));
-        let evidence: Vec<BTreeMap<Option<&String>, f64>> = (self.axes.iter())
+        let evidence: Vec<BTreeMap<&String, f64>> = (self.axes.iter())
             .map(|(axis, size)| {
                 let value = |trial: usize| self.trials[trial].get(axis);
-                let share = |of: &[(f64, usize)], wanted: Option<&String>| {
-                    let count = of.iter().filter(|&&(_, trial)| value(trial) == wanted).count();
-                    (count as f64 + PRIOR / *size as f64) / (of.len() as f64 + PRIOR)
+                let share = |of: &[(f64, usize)], wanted: &String| {
+                    let having = of.iter().filter_map(|&(_, trial)| value(trial));
+                    let (mut all, mut count) = (0.0, 0.0);
+                    for value in having {
+                        all += 1.0;
+                        count += f64::from(u8::from(value == wanted));
+                    }
+                    (count + PRIOR / *size as f64) / (all + PRIOR)
                 };
-                let ratio = |trial: usize| (share(good, value(trial)) / share(others, value(trial))).ln();
-                (0..self.trials.len()).map(|trial| (value(trial), ratio(trial))).collect()
+                let mut known = BTreeMap::new();
+                for value in (0..self.trials.len()).filter_map(value) {
+                    known.entry(value).or_insert_with(|| (share(good, value) / share(others, value)).ln());
+                }
+                known
             })
             .collect();
         let promise = |trial: usize| -> f64 {
-            let of = |((axis, _), known): (&(String, usize), &BTreeMap<Option<&String>, f64>)| {
-                known.get(&self.trials[trial].get(axis)).copied().unwrap_or_default()
+            let of = |((axis, _), known): (&(String, usize), &BTreeMap<&String, f64>)| {
+                // What a trial does not have speaks neither for it nor against it.
+                let value = self.trials[trial].get(axis);
+                value.and_then(|value| known.get(value)).copied().unwrap_or_default()
             };
             self.axes.iter().zip(&evidence).map(of).sum()
         };
@@ -141,6 +156,41 @@ impl Strategy for Tpe {
 mod tests {
     use super::super::testing::{planted, run};
     use super::*;
+
+    #[test]
+    fn settings_of_one_component_are_weighed_among_trials_that_have_it() {
+        // Component `a` has a good and a bad setting; `b` has none, and is in between.
+        let choice = |component: &str, setting: Option<usize>, other: usize| {
+            let mut choice = BTreeMap::from([("axis".to_owned(), component.to_owned())]);
+            choice.extend(setting.map(|setting| ("axis.a.setting".to_owned(), setting.to_string())));
+            choice.insert("other".to_owned(), other.to_string());
+            choice
+        };
+        let mut choices = Vec::new();
+        for other in 0..8 {
+            choices.push(choice("b", None, other));
+            choices.extend((0..4).map(|setting| choice("a", Some(setting), other)));
+        }
+        let score = |choice: &BTreeMap<String, String>| match choice.get("axis.a.setting").map(String::as_str) {
+            Some("3") => 1.0,
+            Some(_) => 0.0,
+            None => 0.5,
+        };
+        let problem = Problem { trials: choices.clone(), choices: choices.clone(), questions: 1, width: 1.0 };
+        let mut strategy = Config { share: 0.5, startup: 0.25, seed: 7 }.build(&problem).unwrap();
+        let mut seen: Vec<Seen> = vec![Vec::new(); choices.len()];
+        loop {
+            let asked = strategy.next(&seen);
+            let new: Vec<usize> = (0..choices.len()).filter(|&trial| asked[trial] > seen[trial].len()).collect();
+            if new.is_empty() {
+                break;
+            }
+            new.into_iter().for_each(|trial| seen[trial] = vec![Some(score(&choices[trial]))]);
+        }
+        let best = choices.iter().zip(&seen).filter(|(choice, _)| score(choice) == 1.0);
+        let tried = best.filter(|(_, seen)| !seen.is_empty()).count();
+        assert_eq!(tried, 8, "all trials with the good setting are tried");
+    }
 
     #[test]
     fn what_the_model_suggests_is_better_than_chance() {

@@ -234,7 +234,7 @@ fn read_search<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> SearchConfig 
     }
     let Some(config) = reader.read::<SearchConfig>(value, "search") else { return SearchConfig::default() };
     // Whether settings can work does not depend on what is searched.
-    let problem = Problem { trials: vec![BTreeMap::new()], questions: 1, width: 1.0 };
+    let problem = Problem { trials: vec![BTreeMap::new()], choices: vec![BTreeMap::new()], questions: 1, width: 1.0 };
     if let Err(reason) = config.build(&problem) {
         reader.error(value.span().start, format!("search.{}: {reason}", config.name()));
     }

@@ -67,7 +67,7 @@ pub(super) async fn searchable(
 ) -> Result<Vec<String>, Error> {
     if let Some(enriched) = enriched {
         let rows: Vec<EnrichedRow> = artifact::decode(making.read(enriched).await?)?;
-        return Ok(rows.into_iter().map(|row| row.enriched.text).collect());
+        return Ok(rows.into_iter().map(|row| row.text).collect());
     }
     let chunks: Vec<rag::Chunk> = artifact::decode(making.read(chunks).await?)?;
     Ok(chunks.into_iter().filter(|chunk| chunk.searchable).map(|chunk| chunk.text).collect())

@@ -10,7 +10,10 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use rag::{Axis, Component, Document, Item, enrich::EnrichConfig};
+use rag::{
+    Axis, Component, Document, Item,
+    enrich::{EnrichConfig, Enriched},
+};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use store::Key;
@@ -86,12 +89,15 @@ impl Kind for Enrich {
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<Vec<_>, Error>> = stream::iter(of_documents).buffered(tasks).collect().await;
         let made = made.into_iter().collect::<Result<Vec<_>, _>>()?.concat();
-        let errors = made.iter().filter(|one| one.failed.is_some()).count();
-        let rows: Vec<EnrichedRow> = searchable
-            .iter()
-            .zip(made)
-            .map(|(chunk, enriched)| EnrichedRow { document: chunk.document.clone(), number: chunk.number, enriched })
-            .collect();
+        let has_failed = |one: &&Enriched| one.fallback.as_ref().is_some_and(|fallback| fallback.failed);
+        let errors = made.iter().filter(has_failed).count();
+        let row = |(chunk, one): (&&rag::Chunk, Enriched)| EnrichedRow {
+            document: chunk.document.clone(),
+            number: chunk.number,
+            text: one.text,
+            fallback: one.fallback.map(|fallback| fallback.reason),
+        };
+        let rows: Vec<EnrichedRow> = searchable.iter().zip(made).map(row).collect();
         Ok(Made { errors, ..Made::of(artifact::encode(&rows)?, rows.len()) })
     }
 }

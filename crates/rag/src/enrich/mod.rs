@@ -3,7 +3,9 @@
 //! The result feeds the indexes, vectors and words alike. The passage that is
 //! shown and cited stays the chunk's own text.
 
-use crate::{Chunk, Document, Error, Listed, component::components};
+mod asking;
+
+use crate::{Chunk, Document, Error, Listed, component::components, query::Fallback};
 use async_trait::async_trait;
 use futures::FutureExt;
 
@@ -13,6 +15,8 @@ components! {
     pub enum EnrichConfig builds Box<dyn Enricher> {
         None => none,
         Heading => heading,
+        Contextual => contextual,
+        Questions => questions,
     }
 }
 
@@ -27,13 +31,33 @@ impl Listed for EnrichConfig {
 pub struct Enriched {
     /// The text, the chunk's own included.
     pub text: String,
-    /// Why it holds no more than the chunk, where a model failed: another try may give more.
-    pub failed: Option<String>,
+    /// Why it holds no more than the chunk, where there was to be more.
+    pub fallback: Option<Fallback>,
+}
+
+impl Enriched {
+    /// The chunk alone, because its model wrote nothing that can be used.
+    fn as_it_is(chunk: &Chunk, reason: &str) -> Self {
+        let fallback = Some(Fallback { reason: reason.to_owned(), failed: false });
+        Self { text: chunk.text.clone(), fallback }
+    }
+
+    /// The chunk alone, because a model failed.
+    ///
+    /// # Errors
+    /// If the run is ending: then nothing is written.
+    fn after_failure(chunk: &Chunk, error: &models::Error) -> Result<Self, Error> {
+        if matches!(error, models::Error::Cancelled) {
+            return Err(models::Error::Cancelled.into());
+        }
+        let fallback = Some(Fallback { reason: error.to_string(), failed: true });
+        Ok(Self { text: chunk.text.clone(), fallback })
+    }
 }
 
 impl From<String> for Enriched {
     fn from(text: String) -> Self {
-        Self { text, failed: None }
+        Self { text, fallback: None }
     }
 }
 
