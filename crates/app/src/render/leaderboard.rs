@@ -322,7 +322,7 @@ fn value(summary: &Summary) -> String {
 fn told(note: &Note, is_first: bool) -> String {
     let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
     match note.about {
-        About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq '.rows[] | {id, stopped}'"),
+        About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq '.rows[] | {{id, stopped}}'"),
         About::Judge => format!("* {text}"),
         About::UntriedJudge => format!("* {text}: `reverie judge {subject}`"),
         About::Failure if is_first => format!("failed:\n  {text}"),

@@ -23,8 +23,15 @@ fn that_the_last_run_was_a_try_is_said_and_another_run_can_be_chosen() {
     assert!(!workspace.run(&["leaderboard"]).succeeds().err.contains("was a try"));
     let tried = run_of(&workspace, &["run", "--limit", "1", "--json"]);
     assert_ne!(whole, tried);
-    let told = format!("run {tried} was a try with --limit 1; the last run of the whole file is {whole}: --run {whole}");
-    for verb in [&["leaderboard"][..], &["show", "t01"], &["compare", "t01", "t02"], &["finalists"], &["query", "What do owls eat?"]] {
+    let told =
+        format!("run {tried} was a try with --limit 1; the last run of the whole file is {whole}: --run {whole}");
+    for verb in [
+        &["leaderboard"][..],
+        &["show", "t01"],
+        &["compare", "t01", "t02"],
+        &["finalists"],
+        &["query", "What do owls eat?"],
+    ] {
         let last = workspace.run(verb).succeeds();
         assert!(last.err.contains(&told), "{verb:?}: {}", last.err);
         let chosen = workspace.run(&[verb, &["--run", &whole]].concat()).succeeds();
@@ -35,7 +42,11 @@ fn that_the_last_run_was_a_try_is_said_and_another_run_can_be_chosen() {
         assert_eq!(run_of(&workspace, &["leaderboard", "--json", "--run", id]), whole, "{id}");
     }
     let several = workspace.run(&["leaderboard", "--run", "animals"]).ends_with(1);
-    assert!(several.err.contains("several runs begin with `animals`") && several.err.contains(&tried), "{}", several.err);
+    assert!(
+        several.err.contains("several runs begin with `animals`") && several.err.contains(&tried),
+        "{}",
+        several.err
+    );
     let none = workspace.run(&["leaderboard", "--run", "zebra"]).ends_with(1);
     assert!(none.err.contains("no finished run `zebra`; there are") && none.err.contains(&whole), "{}", none.err);
 
@@ -64,9 +75,17 @@ fn two_files_of_one_name_are_told() {
     let other = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap().replace("top_k = 3", "top_k = 2");
     workspace.write("other.toml", other);
     let run = workspace.run(&["run", "-f", "other.toml", "--json"]).succeeds();
-    assert!(run.err.contains("experiment.toml has the same `name` (animals)") && run.err.contains(&first), "{}", run.err);
+    assert!(
+        run.err.contains("experiment.toml has the same `name` (animals)") && run.err.contains(&first),
+        "{}",
+        run.err
+    );
     let looked = workspace.run(&["leaderboard"]).succeeds();
-    assert!(looked.err.contains("came from other.toml, which has the same `name` as experiment.toml"), "{}", looked.err);
+    assert!(
+        looked.err.contains("came from other.toml, which has the same `name` as experiment.toml"),
+        "{}",
+        looked.err
+    );
     assert!(!workspace.run(&["leaderboard", "-f", "other.toml"]).succeeds().err.contains("came from"));
 }
 

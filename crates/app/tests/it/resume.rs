@@ -88,7 +88,10 @@ async fn after_ctrl_c_the_trials_that_are_scored_are_shown() {
     let ended = child.wait_with_output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     assert_eq!(ended.status.code(), Some(130), "{err}");
-    assert!(out.contains("PARTIAL: the run was interrupted: ") && out.contains("no winner: not all trials"), "{out}{err}");
+    assert!(
+        out.contains("PARTIAL: the run was interrupted: ") && out.contains("no winner: not all trials"),
+        "{out}{err}"
+    );
     assert!(out.contains("recall") && !out.contains("budget"), "{out}");
     workspace.run(&["leaderboard"]).ends_with(1);
 }
