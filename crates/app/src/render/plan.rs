@@ -98,8 +98,7 @@ fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
 }
 
 /// Where the time comes from, and what makes it wrong.
-const BASIS: &str = "as the same work took in earlier runs (less where the journal has the answers, more where it had \
-                     them in those runs)";
+const BASIS: &str = "as earlier runs took, whether their answers came from the journal or not";
 
 /// What all of it should take on this machine.
 fn time(summary: &PlanSummary) -> String {

@@ -74,13 +74,13 @@ fn scores(results: &serde_json::Value) -> Vec<(String, serde_json::Value, serde_
 
 #[tokio::test]
 async fn after_ctrl_c_the_trials_that_are_scored_are_shown() {
-    let server = endpoint::start(Duration::from_millis(200)).await;
+    let server = endpoint::start(Duration::from_millis(60)).await;
     let workspace = Workspace::new();
-    let space = SPACE.replace("generator = [", "generator = [\"none\", ");
-    let rest = "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\", \"ndcg\"]\n";
-    workspace.experiment(&space, &format!("{rest}\n{}", endpoint::model(&server)));
+    workspace.multiply_questions(8);
+    experiment(&workspace, &server);
     let mut child = workspace.command(&["run"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    while calls(&server).await < 5 {
+    // Of 128 calls, a trial after the other.
+    while calls(&server).await < 90 {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it was to be stopped");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
