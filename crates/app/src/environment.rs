@@ -222,6 +222,7 @@ pub fn read_with(path: &Path, overrides: &[Override]) -> Result<Experiment, Fail
         ))
     })?;
     Experiment::parse_with(&text, folder_of(path), overrides)
+        .map(|experiment| Experiment { file: Some(path.to_owned()), ..experiment })
         .map_err(|errors| mistakes(path, &errors, "the experiment; nothing was run"))
 }
 

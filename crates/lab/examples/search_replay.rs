@@ -4,7 +4,7 @@
 //!     cargo run --release --example search_replay -- replay GRID.parquet… [--reshuffles 200]
 //!
 //! A grid is recorded from the results of a run that asked every trial
-//! everything (`reverie leaderboard --json`). In a replay the questions are
+//! everything (`results.json` of its folder). In a replay the questions are
 //! put into another order each time; a strategy sees nothing but the scores
 //! that it asks for. The best trial is that with the highest mean over all
 //! questions.

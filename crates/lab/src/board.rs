@@ -13,7 +13,7 @@ mod standing;
 mod tests;
 
 pub use columns::{Cell, Column, ColumnKind, Scores};
-pub use notes::{About, Note, count};
+pub use notes::{About, Note, count, size};
 pub use standing::Standing;
 
 pub(crate) use columns::varying;
@@ -48,9 +48,13 @@ pub struct Board {
     pub partial: Option<String>,
     /// What is said instead of a verdict where there are no golden questions.
     pub unscored: Option<String>,
-    /// The best trial, if one is named.
+    /// The best trial, where the verdict names one: all others are worse.
     pub winner: Option<String>,
-    /// Why no best trial is named.
+    /// The first trial by the objective, winner or not; none where missing
+    /// scores could change which that is, and without scores.
+    #[serde(default)]
+    pub leads: Option<String>,
+    /// Why no winner is named.
     pub no_winner: Option<String>,
     /// The trial that answers for the run; none if there are no trials.
     pub answering: Option<Answering>,
@@ -58,10 +62,10 @@ pub struct Board {
     /// have no full stop.
     pub verdict: Vec<String>,
     /// Trials that cannot be told apart, each group better than the next; empty
-    /// where there is no winner, one group, or a group for each trial.
+    /// where no trial leads, and where there is one group or a group for each trial.
     pub groups: Vec<Vec<String>>,
     /// The trials that no other beats on quality, cost and latency together;
-    /// empty where there is no winner, or it is the only one.
+    /// empty where no trial leads, or it is the only one.
     pub front: Vec<String>,
     /// Other remarks, in the order in which they are shown.
     pub notes: Vec<Note>,
@@ -131,7 +135,8 @@ impl Board {
             partial: results.partial.clone(),
             unscored: unscored(results),
             winner: results.winner.trial().map(str::to_owned),
-            no_winner: results.winner.refused().map(str::to_owned),
+            leads: results.winner.first().map(str::to_owned),
+            no_winner: results.no_winner(),
             answering: results.answering(None).ok(),
             verdict: results.verdict.clone(),
             notes: notes(results, &groups, &front),
@@ -217,7 +222,7 @@ fn unscored(results: &Results) -> Option<String> {
 
 fn groups(results: &Results) -> Vec<Vec<String>> {
     let most = results.trials.iter().filter_map(|trial| trial.group).max().unwrap_or_default();
-    if results.winner.trial().is_none() || most < 2 || most == results.trials.len() {
+    if results.winner.first().is_none() || most < 2 || most == results.trials.len() {
         return Vec::new();
     }
     let of = |group| ids(results, |trial| trial.group == Some(group));
@@ -226,7 +231,7 @@ fn groups(results: &Results) -> Vec<Vec<String>> {
 
 fn front(results: &Results) -> Vec<String> {
     let front = ids(results, |trial| trial.front);
-    if results.winner.trial().is_none() || front.len() < 2 { Vec::new() } else { front }
+    if results.winner.first().is_none() || front.len() < 2 { Vec::new() } else { front }
 }
 
 fn ids(results: &Results, chosen: impl Fn(&TrialResult) -> bool) -> Vec<String> {

@@ -61,6 +61,8 @@ pub struct ModelEstimate {
     pub completion_tokens: u64,
     /// Dollars, if the price is known; 0 for a model of this process.
     pub cost_usd: Option<f64>,
+    /// Whether the model runs in this process: its calls cost time only.
+    pub here: bool,
 }
 
 /// The calls and tokens that a model is asked.
@@ -176,6 +178,7 @@ impl CostEstimate {
                     prompt_tokens: read,
                     completion_tokens: written,
                     cost_usd,
+                    here: configs.get(model).is_some_and(ModelConfig::is_here),
                 }
             })
             .collect();

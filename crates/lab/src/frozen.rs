@@ -49,6 +49,13 @@ pub struct Frozen {
     trials: Vec<FrozenTrial>,
     /// The artifacts that the trials search, by the task ids used there.
     artifacts: BTreeMap<TaskId, String>,
+    /// What the command line replaced in the experiment file; empty for a run
+    /// of what the file says.
+    #[serde(default)]
+    overrides: Vec<String>,
+    /// The experiment file, relative to the folder of the store if it is below it.
+    #[serde(default)]
+    file: Option<String>,
 }
 
 /// A file of a run's corpus.
@@ -99,6 +106,11 @@ impl Frozen {
             bytes: file.bytes,
             key: *key,
         });
+        // The same plan is the same run: who tries with a flag what the file's own
+        // run did already makes no try of that.
+        let before = Self::read(&session.workspace().run_folder(&prepared.run));
+        let was_whole = matches!(before, Ok(Some(kept)) if kept.overrides.is_empty());
+        let overrides = if was_whole { Vec::new() } else { session.experiment.overrides.clone() };
         Self {
             version: VERSION,
             formats: formats(),
@@ -108,6 +120,8 @@ impl Frozen {
             read_ms: sources.read_ms,
             trials,
             artifacts,
+            overrides,
+            file: file_of(session),
         }
     }
 
@@ -128,6 +142,15 @@ impl Frozen {
             .map_err(|error| Error::table(format!("{}: {error}; run again to make it anew", path.display())))?;
         Ok(Some(frozen))
     }
+}
+
+/// A session's experiment file, relative to the folder of its store if it is
+/// below it, so that a workspace can be moved.
+fn file_of(session: &Session) -> Option<String> {
+    let file = session.experiment.file.as_ref()?.canonicalize().ok()?;
+    let root = session.workspace().root().canonicalize().ok();
+    let near = root.as_deref().and_then(Path::parent).and_then(|folder| file.strip_prefix(folder).ok());
+    Some(near.unwrap_or(&file).display().to_string())
 }
 
 fn formats() -> Vec<u32> {
@@ -186,6 +209,38 @@ impl RunRecord {
         Ok(frozen)
     }
 
+    /// What the command line replaced in the experiment file for this run, as it
+    /// was typed; empty for a run of what the file says.
+    pub fn overrides(&self) -> &[String] {
+        self.frozen.as_ref().map_or(&[], |frozen| &frozen.overrides)
+    }
+
+    /// What a person should know before taking this run for that of their
+    /// experiment file: that it was a try, and that another file made it.
+    /// `by_id` says that they chose it themselves.
+    pub fn remarks(&self, session: &Session, by_id: bool) -> Vec<String> {
+        let mut remarks = Vec::new();
+        if !self.overrides().is_empty() {
+            let mut said = format!("run {} was a try with {}", self.id(), self.overrides().join(" "));
+            let past = session.workspace().past_runs().unwrap_or_default();
+            let whole = past.iter().find(|run| run.experiment == self.board().experiment && run.overrides.is_empty());
+            if let Some(whole) = whole.filter(|_| !by_id) {
+                said += &format!("; the last run of the whole file is {0}: --run {0} looks at that", whole.run);
+            }
+            remarks.push(said);
+        }
+        let theirs = self.frozen.as_ref().and_then(|frozen| frozen.file.clone());
+        if let (Some(theirs), Some(ours)) = (theirs, file_of(session))
+            && theirs != ours
+        {
+            remarks.push(format!(
+                "run {} came from {theirs}, which has the same `name` as {ours}: another `name` keeps their runs apart",
+                self.id()
+            ));
+        }
+        remarks
+    }
+
     /// Compares two trials, as [`Results::compare`] does.
     ///
     /// # Errors
@@ -239,6 +294,32 @@ pub(crate) fn title(run: &str, time_ms: i64) -> String {
 pub async fn latest_record(session: &Session) -> Result<RunRecord, Error> {
     let run = session.workspace().latest_run(&session.experiment.name).await?;
     record_of(session, &run).await
+}
+
+/// A finished run of a session's experiment: the last one, or that of this id or
+/// the beginning of one.
+///
+/// # Errors
+/// If there is none, several begin so, or it cannot be read.
+pub async fn chosen_record(session: &Session, run: Option<&str>) -> Result<RunRecord, Error> {
+    let Some(asked) = run else { return latest_record(session).await };
+    let run = session.workspace().find_run(&session.experiment.name, asked).await?;
+    record_of(session, &run).await
+}
+
+/// Another experiment file whose last run the next run of this session takes the
+/// place of, since both have the same name; none if there is none.
+pub async fn other_file(session: &Session) -> Option<String> {
+    let run = session.workspace().last_here(&session.experiment.name)?;
+    let theirs = Frozen::read(&session.workspace().run_folder(&run)).ok()??.file?;
+    let ours = file_of(session)?;
+    (theirs != ours).then(|| {
+        format!(
+            "{theirs} has the same `name` ({}): its run {run} is no longer the last one after this; `--run {run}` still \
+             shows it, and another `name` keeps them apart",
+            session.experiment.name
+        )
+    })
 }
 
 /// A finished run whose folder is on this machine.

@@ -7,6 +7,7 @@ mod blocks;
 pub mod board;
 mod budget;
 mod calibration;
+mod document;
 pub mod engine;
 mod estimate;
 mod files;
@@ -38,9 +39,12 @@ pub use blocks::file_blocks;
 pub use board::Board;
 pub use budget::BudgetResult;
 pub use calibration::{CalibratedTrial, Calibration, Label, LabelValue};
+pub use document::document;
 pub use estimate::{CostEstimate, ModelEstimate};
 pub use files::{write_new, write_whole};
-pub use frozen::{Frozen, FrozenDocument, RunRecord, changed_since, latest_record, record_of, utc};
+pub use frozen::{
+    Frozen, FrozenDocument, RunRecord, changed_since, chosen_record, latest_record, other_file, record_of, utc,
+};
 pub use golden::{Anchored, Documents, Golden, Manifest, generate_golden};
 pub use noise::{NoiseDesign, NoiseResult, noise, noise_cost};
 pub use operator::Operator;

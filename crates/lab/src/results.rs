@@ -163,13 +163,17 @@ impl TrialResult {
     }
 }
 
-/// Which trial is best, or why none is named.
+/// Which trial is best, or why none is named. [`Results::verdict`] says the same
+/// in words.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Winner {
-    /// The best trial.
+    /// The best trial: it was compared with others, and all of them are worse.
     Trial(String),
-    /// Why there is none.
+    /// The first by the objective. No winner is named, since others may be as
+    /// good, or nothing else was asked everything.
+    Leads(String),
+    /// Why there is none, and why not even the first is to be trusted.
     Refused(String),
 }
 
@@ -178,15 +182,15 @@ impl Winner {
     pub fn trial(&self) -> Option<&str> {
         match self {
             Self::Trial(id) => Some(id),
-            Self::Refused(_) => None,
+            Self::Leads(_) | Self::Refused(_) => None,
         }
     }
 
-    /// Why there is none.
-    pub fn refused(&self) -> Option<&str> {
+    /// The id of the first trial by the objective, winner or not.
+    pub fn first(&self) -> Option<&str> {
         match self {
-            Self::Trial(_) => None,
-            Self::Refused(reason) => Some(reason),
+            Self::Trial(id) | Self::Leads(id) => Some(id),
+            Self::Refused(_) => None,
         }
     }
 }
@@ -300,6 +304,13 @@ impl Results {
         self.search = Some(search);
         self.winner = choose(&mut self.trials, &self.metrics, &self.objective, &self.questions);
         self.verdict = self.describe();
+    }
+
+    /// Marks results that lack trials: the best of all may be among these.
+    pub(crate) fn unfinished(&mut self, reason: String) {
+        self.winner = Winner::Refused("not all trials are scored".to_owned());
+        self.verdict = self.describe();
+        self.partial = Some(reason);
     }
 
     /// One trial by its id.

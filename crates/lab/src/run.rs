@@ -11,7 +11,7 @@ pub(crate) use search::check_search;
 
 use crate::{
     Error, Prepared, Session,
-    engine::Outcome,
+    engine::{Outcome, Outputs, stored},
     error_chain,
     frozen::{Frozen, summary_json},
     layout::{self, RunFile},
@@ -102,6 +102,34 @@ impl<'a> Run<'a> {
             }
         }
         Err(Error::table("artifacts are damaged again and again: check the disk with `reverie store verify`"))
+    }
+
+    /// The leaderboard of the trials that are scored although the run was
+    /// interrupted; none if there is none. Nothing of it is kept, and no winner
+    /// is named.
+    pub(crate) async fn so_far(&self) -> Result<Option<Results>, Error> {
+        let Self { session, prepared, .. } = *self;
+        let there = stored(&prepared.plan, session.workspace().store()).await?;
+        let is_there = |tasks: &crate::plan::TrialTasks| {
+            !tasks.scores.is_empty()
+                && there[tasks.passages]
+                && tasks.answers.iter().chain(tasks.scores.iter().map(|(_, id)| id)).all(|&id| there[id])
+        };
+        let scored = prepared.trials.iter().zip(&prepared.plan.trials).filter(|(_, tasks)| is_there(tasks));
+        let trials: Vec<Trial> = scored.map(|(trial, _)| trial.clone()).collect();
+        if trials.is_empty() {
+            return Ok(None);
+        }
+        let plan = prepared.sources.plan(session, &trials, &prepared.questions, None);
+        let outputs: Outputs = plan.tasks.iter().enumerate().map(|(id, task)| (id, task.artifact())).collect();
+        let outcome = Outcome { outputs, reused: plan.tasks.len(), ..Outcome::default() };
+        let part = Part { trials: &trials, plan: &plan };
+        let mut results = Results::gather(session, prepared, part, &outcome).await?;
+        let (scored, all) = (trials.len(), prepared.trials.len());
+        results.unfinished(format!(
+            "the run was interrupted: {scored} of {all} trials are scored; the next `run` goes on"
+        ));
+        Ok(Some(results))
     }
 
     /// Notes which artifacts the results come from, and copies the run's

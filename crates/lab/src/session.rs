@@ -88,6 +88,16 @@ impl Session {
         Run::new(self, prepared).finish().await
     }
 
+    /// What is known of a run that was interrupted: the results of the trials
+    /// that are scored, marked as partial and without a winner; none if no
+    /// trial is scored. Nothing of it is kept.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn so_far(&self, prepared: &Prepared) -> Result<Option<Results>, Error> {
+        Run::new(self, prepared).so_far().await
+    }
+
     /// The results of the last finished run of this experiment, on whatever
     /// machine if the store is an object store.
     ///

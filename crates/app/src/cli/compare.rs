@@ -1,6 +1,10 @@
 //! `reverie compare`: one trial against another, metric by metric.
 
-use super::{Context, Failure, options::ExperimentFile, since};
+use super::{
+    Context, Failure,
+    options::{ExperimentFile, RunChoice},
+    since,
+};
 use crate::{environment, render};
 
 /// Compare two trials of the last run on the questions that both were asked.
@@ -21,6 +25,8 @@ pub struct Arguments {
     second: String,
     #[command(flatten)]
     file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
@@ -31,7 +37,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         )));
     }
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
-    let record = lab::latest_record(&session).await?;
+    let record = arguments.run.record(cx, &session).await?;
     let rows = record.compare(&arguments.first, &arguments.second)?;
     let board = record.board();
     if cx.json {

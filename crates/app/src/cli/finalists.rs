@@ -2,7 +2,7 @@
 
 use super::{
     Context, Failure,
-    options::{ExperimentFile, at_least_one},
+    options::{ExperimentFile, RunChoice, at_least_one},
 };
 use crate::environment;
 use rag::Axis;
@@ -36,6 +36,8 @@ pub struct Arguments {
     output: Option<PathBuf>,
     #[command(flatten)]
     file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
 }
 
 fn with(text: &str) -> Result<(Axis, Value), String> {
@@ -47,7 +49,7 @@ fn with(text: &str) -> Result<(Axis, Value), String> {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
-    let record = lab::latest_record(&session).await?;
+    let record = arguments.run.record(cx, &session).await?;
     let spaces = record.board().finalists(arguments.best.get(), &arguments.with).map_err(Failure::work)?;
     if let Some(output) = &arguments.output {
         write(&session.experiment.text, output, &spaces)?;

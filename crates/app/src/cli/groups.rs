@@ -7,7 +7,7 @@ use std::fmt::Write;
 /// The verbs by what a person wants.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["demo", "init", "plan", "run", "query", "score", "track"]),
-    ("Look", &["leaderboard", "show", "compare", "finalists", "components"]),
+    ("Look", &["leaderboard", "runs", "show", "compare", "finalists", "document", "components"]),
     ("Golden questions", &["golden"]),
     ("Judges", &["judge", "calibrate", "noise"]),
     ("Models", &["models", "doctor"]),

@@ -1,6 +1,10 @@
 //! `reverie leaderboard`: the results of the last run.
 
-use super::{Context, Failure, options::ExperimentFile, since};
+use super::{
+    Context, Failure,
+    options::{ExperimentFile, RunChoice},
+    since,
+};
 use crate::{
     environment, render,
     report::{report_path, write_report},
@@ -12,10 +16,19 @@ use crate::{
   reverie leaderboard
   reverie leaderboard --wide
   reverie leaderboard --columns retriever,ndcg,latency_p50 --sort latency_p50
-  reverie leaderboard -f books.toml --json | jq -r '.winner'")]
+  reverie leaderboard --run 0123
+  reverie leaderboard -f books.toml --json | jq -r '.winner // .leads'
+
+With --json, what the leaderboard says: `winner` (null unless the verdict names
+one), `leads` (the first by the objective), `no_winner` (why none is named),
+`verdict`, `columns`, and in `rows` each trial with a cell for each column.
+Questions, passages and answers are in `results.json` of the run's folder, and
+in `reverie show TRIAL --json`.")]
 pub struct Arguments {
     #[command(flatten)]
     file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
     /// Show every column, however wide the terminal is.
     #[arg(long)]
     wide: bool,
@@ -37,9 +50,9 @@ impl Arguments {
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
-    let record = lab::latest_record(&session).await?;
+    let record = arguments.run.record(cx, &session).await?;
     if cx.json {
-        cx.print_json(&record.results(&session).await?)?;
+        cx.print_json(record.board())?;
     } else {
         cx.print_leaderboard(record.board(), &arguments.layout())?;
         let path = report_path(&session, record.id());

@@ -8,6 +8,7 @@ mod completions;
 mod components;
 mod demo;
 mod doctor;
+mod document;
 mod failure;
 mod finalists;
 mod golden;
@@ -23,6 +24,7 @@ mod plan;
 mod query;
 mod refusal;
 pub(crate) mod run;
+mod runs;
 mod score;
 mod show;
 mod since;
@@ -106,6 +108,7 @@ enum Verb {
     Init(init::Arguments),
     Plan(plan::Arguments),
     Run(run::Arguments),
+    Runs(runs::Arguments),
     Leaderboard(leaderboard::Arguments),
     Compare(compare::Arguments),
     Finalists(finalists::Arguments),
@@ -116,6 +119,7 @@ enum Verb {
     Noise(noise::Arguments),
     Golden(golden::Arguments),
     Query(query::Arguments),
+    Document(document::Arguments),
     Score(score::Arguments),
     Components(components::Arguments),
     Models(models::Arguments),
@@ -292,6 +296,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Init(arguments) => init::run(&cx, arguments).await,
             Verb::Plan(arguments) => plan::run(&cx, arguments).await,
             Verb::Run(arguments) => run::run(&cx, arguments).await,
+            Verb::Runs(arguments) => runs::run(&cx, arguments).await,
             Verb::Leaderboard(arguments) => leaderboard::run(&cx, arguments).await,
             Verb::Compare(arguments) => compare::run(&cx, arguments).await,
             Verb::Finalists(arguments) => finalists::run(&cx, arguments).await,
@@ -301,6 +306,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Show(arguments) => show::run(&cx, arguments).await,
             Verb::Track(arguments) => track::run(&cx, arguments).await,
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
+            Verb::Document(arguments) => document::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Score(arguments) => score::run(&cx, arguments).await,
             Verb::Components(arguments) => components::run(&cx, &arguments),

@@ -1,8 +1,8 @@
 //! Options that several verbs share, so that each thing is said in one way.
 
-use super::Failure;
+use super::{Context, Failure};
 use clap::ValueHint;
-use lab::Override;
+use lab::{Override, RunRecord, Session};
 use std::{num::NonZeroUsize, path::PathBuf};
 
 /// The experiment file.
@@ -11,6 +11,26 @@ pub struct ExperimentFile {
     /// The experiment file.
     #[arg(short = 'f', long = "experiment", value_name = "FILE", default_value = "experiment.toml", value_hint = ValueHint::FilePath)]
     pub experiment: PathBuf,
+}
+
+/// The run that a verb looks at.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct RunChoice {
+    /// Another run than the last: its id or the beginning of it, as `reverie runs` lists them.
+    #[arg(long = "run", value_name = "ID")]
+    run: Option<String>,
+}
+
+impl RunChoice {
+    /// The run's record. That it was a try, or that another experiment file made
+    /// it, is told on standard error.
+    pub async fn record(&self, cx: &Context, session: &Session) -> Result<RunRecord, Failure> {
+        let record = lab::chosen_record(session, self.run.as_deref()).await?;
+        for remark in record.remarks(session, self.run.is_some()) {
+            cx.note(format_args!("note: {remark}"));
+        }
+        Ok(record)
+    }
 }
 
 /// A question instead of work.

@@ -1,6 +1,10 @@
 //! `reverie query`: an answer with sources.
 
-use super::{Context, Failure, options::ExperimentFile, since};
+use super::{
+    Context, Failure,
+    options::{ExperimentFile, RunChoice},
+    since,
+};
 use crate::{
     environment,
     render::{self, LiveAnswer},
@@ -26,6 +30,8 @@ pub struct Arguments {
     trial: Option<String>,
     #[command(flatten)]
     file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
 }
 
 /// An answer, and what has changed since the run of its trial.
@@ -44,7 +50,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if session.workspace().is_reading() {
         cx.note("note: the store cannot be written to: this answer is not kept, and is paid again the next time");
     }
-    let record = lab::latest_record(&session).await?;
+    let record = arguments.run.record(cx, &session).await?;
     // A pipe gets the answer when it is whole: what was printed cannot be taken back.
     let live = (!cx.json && io::stdout().is_terminal()).then(|| LiveAnswer::new(io::stdout()));
     let answered = ask(cx, &session, &record, &arguments.question, arguments.trial.as_deref(), live.as_ref()).await?;

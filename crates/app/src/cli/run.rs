@@ -11,8 +11,14 @@ use crate::{
     render,
     report::report_path,
 };
-use lab::{Board, Experiment, Results, Session, track::Tracking};
-use std::path::{Path, PathBuf};
+use lab::{Board, Experiment, Prepared, Results, Session, track::Tracking};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How long an interrupted run may take to show the trials that were scored.
+const INTERRUPTED_BOARD: Duration = Duration::from_secs(5);
 
 /// Run an experiment. What is finished is never done again: after an
 /// interruption, run the same command.
@@ -25,7 +31,11 @@ use std::path::{Path, PathBuf};
   reverie run --json > results.json
 
 A quick try is a run of its own: its record says what was changed, and what it
-computes or pays is not done again by the whole run.
+computes or pays is not done again by the whole run. It is the last run then,
+which leaderboard, show, compare, finalists and query look at; they say that it
+was a try, and --run ID looks at another (`reverie runs` lists them).
+
+After Ctrl-C, the trials that are scored already are shown.
 
 At a cap of the budget (`budget = { usd = 5.0, tokens = …, calls = …, minutes = … }`
 under [evaluate]) the run ends with exit code 4: everything finished is kept,
@@ -137,6 +147,11 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
     for line in render::inputs(&prepared).into_iter().chain(session.experiment.remarks()) {
         cx.note(line);
     }
+    if let Some(other) = lab::other_file(&session).await {
+        cx.note(format_args!("note: {other}"));
+    }
+    // After Ctrl-C, the trials that are scored are read and shown.
+    cx.may_take_to_end(INTERRUPTED_BOARD);
     let table = render::LiveTable::start(progress, environment::watched());
     let (results, tracking) = library::run(&session, &prepared).await;
     table.stop().await;
@@ -146,9 +161,22 @@ pub async fn execute(cx: &Context, experiment: Experiment, budget_usd: Option<f6
             Ok(Ran { session, results, report, tracking })
         }
         Err(error) => {
+            if matches!(error, lab::Error::Interrupted) {
+                show_so_far(cx, &session, &prepared).await;
+            }
             tell(cx, tracking).await;
             Err(error.into())
         }
+    }
+}
+
+/// Shows the trials that were scored before a run was interrupted. With --json
+/// nothing is shown: a program would take it for the run's results.
+async fn show_so_far(cx: &Context, session: &Session, prepared: &Prepared) {
+    // The run ended for another reason than what is missing here, which is told.
+    let Ok(Some(results)) = session.so_far(prepared).await else { return };
+    if !cx.json {
+        let _ = cx.print_leaderboard(&Board::of(&results), &render::Layout::of_terminal());
     }
 }
 

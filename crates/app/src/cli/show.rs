@@ -1,6 +1,10 @@
 //! `reverie show`: one trial, question by question.
 
-use super::{Context, Failure, options::ExperimentFile, since};
+use super::{
+    Context, Failure,
+    options::{ExperimentFile, RunChoice},
+    since,
+};
 use crate::{environment, render};
 
 /// Show what a trial retrieved and answered, and every verdict.
@@ -15,11 +19,13 @@ pub struct Arguments {
     question: Option<String>,
     #[command(flatten)]
     file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
-    let record = lab::latest_record(&session).await?;
+    let record = arguments.run.record(cx, &session).await?;
     let results = &record.results(&session).await?;
     let trial = results.trial(&arguments.trial)?;
     let chosen: Vec<_> = trial

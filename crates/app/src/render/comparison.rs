@@ -4,6 +4,15 @@ use super::{aligned, combination, difference_of, table};
 use lab::{MetricComparison, board::Row};
 use std::fmt::Write;
 
+/// A p-value; one that rounds to zero is not zero.
+fn p_value(p: Option<f64>) -> String {
+    match p {
+        Some(p) if p < 0.001 => "< 0.001".to_owned(),
+        Some(p) => super::number(p, 3),
+        None => "–".to_owned(),
+    }
+}
+
 /// A row per metric: the difference, how sure it is and how large.
 pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> String {
     let mut text = String::new();
@@ -25,7 +34,7 @@ pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> Strin
         lines.add_row(vec![
             aligned(metric, false),
             aligned(mean, true),
-            aligned(number(*corrected), true),
+            aligned(p_value(*corrected), true),
             aligned(number(comparison.effect_size), true),
             aligned(format!("{} of {}", comparison.n_pairs, comparison.n_total), true),
             aligned(needed, true),
@@ -37,4 +46,15 @@ pub fn comparison(first: &Row, second: &Row, rows: &[MetricComparison]) -> Strin
         rows.len()
     );
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_p_value_that_rounds_to_zero_is_told_as_less_than_a_thousandth() {
+        let told = [Some(0.000_04), Some(0.001), Some(1.0), None].map(p_value);
+        assert_eq!(told, ["< 0.001", "0.001", "1.000", "–"]);
+    }
 }

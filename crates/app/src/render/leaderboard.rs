@@ -51,7 +51,10 @@ pub fn leaderboard(board: &Board, layout: &Layout) -> Result<String, String> {
     let mut text = layout.wrapped(&format!("{}: {}", board.experiment, board.corpus));
     let mut line = |told: &str| _ = write!(text, "\n{}", layout.wrapped(told));
     if let Some(partial) = &board.partial {
-        line(&format!("PARTIAL: {partial} (--budget-usd, or `budget` under [evaluate])"));
+        // An interrupted run only needs to be run again.
+        let is_budget = partial.starts_with("the budget");
+        let how = if is_budget { " (--budget-usd, or `budget` under [evaluate])" } else { "" };
+        line(&format!("PARTIAL: {partial}{how}"));
     }
     if let Some(unscored) = &board.unscored {
         let trial = board.answering.as_ref().map_or("t01", |answering| &answering.trial);
@@ -319,7 +322,7 @@ fn value(summary: &Summary) -> String {
 fn told(note: &Note, is_first: bool) -> String {
     let (text, subject) = (&note.text, note.subject.as_deref().unwrap_or_default());
     match note.about {
-        About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq .search.stops"),
+        About::Search => format!("{text}. Why, for each: reverie leaderboard --json | jq '.rows[] | {{id, stopped}}'"),
         About::Judge => format!("* {text}"),
         About::UntriedJudge => format!("* {text}: `reverie judge {subject}`"),
         About::Failure if is_first => format!("failed:\n  {text}"),
@@ -418,6 +421,7 @@ mod tests {
             partial: None,
             unscored: None,
             winner: None,
+            leads: None,
             no_winner: None,
             answering: Some(Answering { trial: "t02".to_owned(), note: None }),
             verdict: vec!["no winner: nothing was scored".to_owned()],
@@ -517,7 +521,7 @@ mod tests {
     fn notes_say_what_can_be_done_on_a_command_line() {
         let text = leaderboard(&board(), &Layout::default()).unwrap();
         let (_, notes) = text.split_once("no winner: nothing was scored\n").unwrap();
-        let expected = "search by race: 1 of 2 answers asked for (50 %). Why, for each: reverie leaderboard --json | jq .search.stops
+        let expected = "search by race: 1 of 2 answers asked for (50 %). Why, for each: reverie leaderboard --json | jq '.rows[] | {id, stopped}'
 * judged by gpt: supported qualified
 * judged by qwen, never tried on labelled cases: `reverie judge qwen`
 failed:

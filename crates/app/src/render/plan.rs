@@ -11,10 +11,10 @@ const TRIALS_LISTED: usize = 40;
 /// What would run.
 pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
     let mut text = format!(
-        "{} trials, {} documents ({:.2} MB of text), {} questions",
+        "{} trials, {} documents ({} of text), {} questions",
         summary.trials,
         count(prepared.documents),
-        prepared.text_bytes as f64 / 1e6,
+        lab::board::size(prepared.text_bytes),
         count(prepared.questions.len()),
     );
     for line in inputs(prepared) {
@@ -97,6 +97,9 @@ fn time_of(summary: &PlanSummary, operator: lab::Operator) -> String {
     sum.map_or_else(|| "unknown".to_owned(), |sum| format!("about {}", short(sum)))
 }
 
+/// Where the time comes from, and what makes it wrong.
+const BASIS: &str = "as earlier runs took, whether their answers came from the journal or not";
+
 /// What all of it should take on this machine.
 fn time(summary: &PlanSummary) -> String {
     let Some(time) = summary.time.as_ref().filter(|time| !time.components.is_empty()) else { return String::new() };
@@ -107,9 +110,9 @@ fn time(summary: &PlanSummary) -> String {
         .map(|component| format!("{} {}", component.operator.name(), component.component))
         .collect();
     match time.seconds {
-        Some(seconds) => format!("\nabout {} on this machine, as earlier runs took", short(seconds)),
+        Some(seconds) => format!("\nabout {} on this machine, {BASIS}", short(seconds)),
         None if time.known_seconds > 0.0 => format!(
-            "\nabout {} on this machine, as earlier runs took, and what was never run here: {}",
+            "\nabout {} on this machine, {BASIS}, and what was never run here: {}",
             short(time.known_seconds),
             unknown.join(", ")
         ),
@@ -124,9 +127,13 @@ pub fn estimate(cost: &CostEstimate) -> String {
     if cost.models.is_empty() {
         return text;
     }
-    text.push_str("\nmodel calls to make, roughly and at most:");
+    text.push_str(
+        "\nmodel calls of what is to run, roughly and at most; answers that the journal has already are free and are \
+         counted here all the same:",
+    );
     for model in &cost.models {
         let money = match model.cost_usd {
+            _ if model.here => "on this machine: no money, only time".to_owned(),
             Some(0.0) => "free".to_owned(),
             Some(usd) => format!("about {}", Cap::Usd.amount(usd)),
             None => "its price is not known: write `price` to see what it costs".to_owned(),

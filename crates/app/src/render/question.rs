@@ -1,10 +1,16 @@
 //! One question in full, for people.
 
-use super::visible_line;
+use super::{
+    excerpt::{beginning, matching},
+    visible_line,
+};
 use eval::{Score, statistics::Summary};
 use lab::{Answered, QuestionResult, RunRecord, TrialResult};
 use rag::Passage;
 use std::fmt::Write;
+
+/// The most characters of a passage that are shown beside an answer.
+const EXCERPT: usize = 200;
 
 fn source(passage: &Passage) -> String {
     let mut text = visible_line(&passage.document).into_owned();
@@ -18,22 +24,6 @@ fn source(passage: &Passage) -> String {
         let _ = write!(text, ", {}", visible_line(heading));
     }
     text
-}
-
-fn excerpt(text: &str, characters: usize) -> String {
-    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if words.chars().count() <= characters {
-        return words;
-    }
-    let cut: String = words.chars().take(characters).collect();
-    format!("{}…", cut.trim_end())
-}
-
-fn passages(text: &mut String, passages: &[Passage], characters: usize) {
-    for (i, passage) in passages.iter().enumerate() {
-        let _ = write!(text, "\n  [{}] {} (score {:.3})", i + 1, source(passage), passage.score);
-        let _ = write!(text, "\n      {}", excerpt(&passage.text, characters));
-    }
 }
 
 /// Whether a passage shares text with what answers a question.
@@ -62,7 +52,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
             let _ = write!(text, "\nreference: {reference}");
         }
         for evidence in &golden.evidence {
-            let _ = write!(text, "\nevidence: {}: {}", evidence.document, excerpt(&evidence.quote, usize::MAX));
+            let _ = write!(text, "\nevidence: {}: {}", evidence.document, beginning(&evidence.quote, usize::MAX));
         }
     }
     let golden = record.questions().iter().find(|golden| golden.id == result.question);
@@ -70,7 +60,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
     for (i, passage) in result.passages.iter().enumerate() {
         let mark = if golden.is_some_and(|golden| holds_evidence(passage, golden)) { " · holds evidence" } else { "" };
         let _ = write!(text, "\n  [{}] {} (score {:.3}){mark}", i + 1, source(passage), passage.score);
-        let _ = write!(text, "\n      {}", excerpt(&passage.text, usize::MAX));
+        let _ = write!(text, "\n      {}", beginning(&passage.text, usize::MAX));
     }
     if result.passages.is_empty() {
         text.push_str(" nothing");
@@ -126,6 +116,9 @@ pub fn answered(answered: &Answered) -> String {
 pub fn sources(answered: &Answered) -> String {
     let mut text =
         format!("sources (trial {} of run {} of {}):", answered.trial.id, answered.run, lab::utc(answered.run_time_ms));
-    passages(&mut text, &answered.passages, 200);
+    for (i, passage) in answered.passages.iter().enumerate() {
+        let _ = write!(text, "\n  [{}] {} (score {:.3})", i + 1, source(passage), passage.score);
+        let _ = write!(text, "\n      {}", matching(&passage.text, &answered.question, EXCERPT));
+    }
     text
 }

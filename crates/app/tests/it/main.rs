@@ -26,6 +26,7 @@ mod looking;
 mod mistakes;
 mod mlflow;
 mod mlflow_server;
+mod past_runs;
 mod providers;
 mod resume;
 mod run;

@@ -137,6 +137,7 @@ async fn check(server: &MlflowServer, workspace: &Workspace, experiment: &str, r
     }
     let tags = pairs(&parent["data"]["tags"]);
     assert_eq!(tags.get("reverie.winner").copied(), results["winner"].get("trial"));
+    assert_eq!(tags.get("reverie.leads").copied(), Some(&results["trials"][0]["trial"]["id"]));
 
     let folder = workspace.file("store/runs").join(results["run"].as_str().unwrap());
     let page = server.file(parent, "report.html").await;

@@ -73,6 +73,30 @@ fn scores(results: &serde_json::Value) -> Vec<(String, serde_json::Value, serde_
 }
 
 #[tokio::test]
+async fn after_ctrl_c_the_trials_that_are_scored_are_shown() {
+    let server = endpoint::start(Duration::from_millis(60)).await;
+    let workspace = Workspace::new();
+    workspace.multiply_questions(8);
+    experiment(&workspace, &server);
+    let mut child = workspace.command(&["run"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Of 128 calls, a trial after the other.
+    while calls(&server).await < 90 {
+        assert!(child.try_wait().unwrap().is_none(), "it ended before it was to be stopped");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
+    assert_eq!(ended.status.code(), Some(130), "{err}");
+    assert!(
+        out.contains("PARTIAL: the run was interrupted: ") && out.contains("no winner: not all trials"),
+        "{out}{err}"
+    );
+    assert!(out.contains("recall") && !out.contains("budget"), "{out}");
+    workspace.run(&["leaderboard"]).ends_with(1);
+}
+
+#[tokio::test]
 async fn after_ctrl_c_the_next_run_goes_on() {
     let server = endpoint::start(Duration::from_millis(60)).await;
     let workspace = Workspace::new();
@@ -82,7 +106,7 @@ async fn after_ctrl_c_the_next_run_goes_on() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let before = calls(&server).await;
     let results = workspace.run(&["run", "--json"]).succeeds().json();
-    assert!(results["winner"]["trial"].is_string());
+    assert!(results["winner"]["refused"].is_null());
     let spent = &results["spending"];
     assert!(spent.to_string().contains("from_journal"), "{spent}");
     assert!(calls(&server).await > before);

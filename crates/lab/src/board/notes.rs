@@ -5,7 +5,7 @@ use super::Standing;
 use crate::{
     budget::BudgetResult,
     qualification::JudgeResult,
-    results::{Results, Winner},
+    results::Results,
     search::{SearchResult, StopKind},
 };
 use eval::{dataset::Split, qualify::Qualification, statistics::Interval};
@@ -69,12 +69,21 @@ pub fn count(n: usize) -> String {
     groups.join(",")
 }
 
+/// An amount of text in the largest unit of which there is one at least.
+pub fn size(bytes: usize) -> String {
+    match bytes {
+        0..1000 => format!("{bytes} bytes"),
+        1000..1_000_000 => format!("{:.1} KB", bytes as f64 / 1e3),
+        _ => format!("{:.2} MB", bytes as f64 / 1e6),
+    }
+}
+
 /// How much was read, asked and tried.
 pub(super) fn corpus(results: &Results) -> String {
     let mut text = format!(
-        "{} documents ({:.2} MB of text), {} questions, {} trials",
+        "{} documents ({} of text), {} questions, {} trials",
         count(results.documents),
-        results.text_bytes as f64 / 1e6,
+        size(results.text_bytes),
         results.questions.len(),
         results.trials.len()
     );
@@ -119,7 +128,7 @@ fn note(about: About, text: String) -> Note {
 
 /// Remarks on the choice of the winner.
 fn choice(notes: &mut Vec<Note>, results: &Results, groups: &[Vec<String>], front: &[String]) {
-    if let Winner::Trial(id) = &results.winner {
+    if let Some(id) = results.winner.first() {
         notes.extend(gap(results, id).map(|text| note(About::Gap, text)));
     }
     if !groups.is_empty() {

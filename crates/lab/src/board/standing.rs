@@ -1,7 +1,7 @@
 //! Where a trial stands on a leaderboard.
 
 use crate::{
-    results::{Results, TrialResult},
+    results::{Results, TrialResult, Winner},
     search::StopKind,
 };
 use serde::{Deserialize, Serialize};
@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// It is the best, and at least one other trial is worse.
+    /// It is the best: all other trials are worse.
     Winner,
-    /// It is first, but no other trial is shown to be worse.
+    /// It is first by the objective, but another may be as good, or there is no other.
     Leads,
     /// It may be as good as the trial that leads.
     Tied,
@@ -24,7 +24,7 @@ pub enum Standing {
     OutOfCalls,
     /// A search never tried it.
     NotTried,
-    /// It has no scores to choose by, or no winner is named.
+    /// It has no scores to choose by, or scores are missing that could change the order.
     NotRanked,
 }
 
@@ -37,12 +37,12 @@ impl Standing {
                 StopKind::NotTried => Self::NotTried,
             };
         }
-        let separated = results.trials.iter().any(|trial| trial.group.is_some_and(|group| group > 1));
-        match results.winner.trial() {
-            Some(winner) if winner == trial.trial.id && separated => Self::Winner,
-            Some(winner) if winner == trial.trial.id => Self::Leads,
-            Some(_) if trial.tied => Self::Tied,
-            Some(_) if trial.group.is_some() => Self::Behind,
+        match &results.winner {
+            Winner::Trial(id) if *id == trial.trial.id => Self::Winner,
+            Winner::Leads(id) if *id == trial.trial.id => Self::Leads,
+            Winner::Refused(_) => Self::NotRanked,
+            _ if trial.tied => Self::Tied,
+            _ if trial.group.is_some() => Self::Behind,
             _ => Self::NotRanked,
         }
     }
@@ -88,11 +88,16 @@ pub(super) fn place(trial: &TrialResult) -> String {
     if let Some(stop) = &trial.stopped {
         return format!("stopped by the search: {}", stop.reason);
     }
-    let p_value = trial.p_value.map_or_else(String::new, |p| format!(" (p = {p:.3})"));
+    let p_value = trial.p_value.map_or_else(String::new, |p| format!(" ({})", stated(p)));
     match trial.group {
         None => "without scores to choose by".to_owned(),
         Some(1) if !trial.tied => "leads, in the group that holds the best trial with 95 %".to_owned(),
         Some(1) => format!("in the group that holds the best trial with 95 %{p_value}"),
         Some(group) => format!("in group {group}: worse than the best{p_value}"),
     }
+}
+
+/// A p-value in words: one that rounds to zero is not zero.
+fn stated(p: f64) -> String {
+    if p < 0.001 { "p < 0.001".to_owned() } else { format!("p = {p:.3}") }
 }

@@ -32,10 +32,39 @@ fn told(board: &Board, about: About) -> Vec<&str> {
 }
 
 #[test]
-fn trials_stand_as_the_winner_those_tied_with_it_and_those_behind() {
+fn one_truth_about_the_winner_stands_in_the_board_and_in_each_row() {
+    let mut results = chosen();
+    let board = Board::of(&results);
+    assert_eq!((board.winner, board.leads.as_deref()), (None, Some("t01")), "t02 may be as good");
+    assert_eq!(board.no_winner.as_deref(), Some("t01 is best or tied with t02"));
+    choose(&mut results, "recall", &[1, 2, 3]);
+    let board = Board::of(&results);
+    assert_eq!((board.winner.as_deref(), board.leads.as_deref()), (Some("t01"), Some("t01")));
+    assert_eq!((board.no_winner, board.rows[0].standing), (None, Standing::Winner));
+    let winners = board.rows.iter().filter(|row| row.standing == Standing::Winner).count();
+    assert_eq!(winners, 1);
+    results.trials.truncate(1);
+    choose(&mut results, "recall", &[1]);
+    assert_eq!(Board::of(&results).rows[0].standing, Standing::Leads, "it was compared with nothing");
+}
+
+#[test]
+fn an_amount_of_text_is_told_in_a_unit_that_shows_it() {
+    assert_eq!([0, 999, 1000, 4_321, 2_500_000].map(size), ["0 bytes", "999 bytes", "1.0 KB", "4.3 KB", "2.50 MB"]);
+}
+
+#[test]
+fn a_p_value_that_rounds_to_zero_is_told_as_less_than_a_thousandth() {
+    let mut results = chosen();
+    results.trials[2].p_value = Some(0.0002);
+    assert_eq!(Board::of(&results).rows[2].place, "in group 2: worse than the best (p < 0.001)");
+}
+
+#[test]
+fn trials_stand_as_the_one_that_leads_those_tied_with_it_and_those_behind() {
     let results = chosen();
     let all = standings(&results);
-    assert_eq!(all[0], (Standing::Winner, "winner".to_owned()));
+    assert_eq!(all[0], (Standing::Leads, "leads".to_owned()));
     assert_eq!(all[1], (Standing::Tied, "tied".to_owned()));
     assert_eq!(all[2], (Standing::Behind, "group 2".to_owned()));
     let places: Vec<String> = Board::of(&results).rows.into_iter().map(|row| row.place).collect();

@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// Raise when what a leaderboard says changes. A summary of another version is
 /// made anew from the results.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// `summary.json` in a run's folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]

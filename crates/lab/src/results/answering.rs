@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Answering {
     /// Its id.
     pub trial: String,
-    /// Why this trial answers, if nobody chose it and it did not win.
+    /// Why this trial answers, if nobody chose it and it does not lead.
     pub note: Option<String>,
 }
 
@@ -20,8 +20,8 @@ impl Results {
         title(&self.run, self.time_ms)
     }
 
-    /// The trial that answers: the requested one, otherwise the winner,
-    /// otherwise the first of the leaderboard.
+    /// The trial that answers: the requested one, otherwise the winner
+    /// or the one that leads, otherwise the first of the leaderboard.
     ///
     /// # Errors
     /// If there is no such trial, or none at all.
@@ -29,8 +29,8 @@ impl Results {
         if let Some(asked) = asked {
             return Ok(Answering { trial: self.trial(asked)?.trial.id.clone(), note: None });
         }
-        if let Some(winner) = self.winner.trial() {
-            return Ok(Answering { trial: winner.to_owned(), note: None });
+        if let Some(first) = self.winner.first() {
+            return Ok(Answering { trial: first.to_owned(), note: None });
         }
         let Some(first) = self.trials.first().map(|found| &found.trial) else {
             return Err(Error::Unusable(format!("{} has no trials", self.title())));

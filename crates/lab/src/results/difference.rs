@@ -29,8 +29,8 @@ impl Results {
     /// scores, so an interval would be too narrow.
     pub fn differences(&self) -> Vec<Option<Difference>> {
         let metrics: Vec<&MetricResult> = self.metrics.iter().filter(|metric| metric.objective).collect();
-        let leading = match self.winner.trial() {
-            Some(winner) => self.trials.iter().find(|trial| trial.trial.id == winner),
+        let leading = match self.winner.first() {
+            Some(first) => self.trials.iter().find(|trial| trial.trial.id == first),
             None => self.trials.first(),
         };
         let of = |trial: &TrialResult| self.difference(&metrics, leading?, trial);

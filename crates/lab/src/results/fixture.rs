@@ -85,4 +85,7 @@ pub(crate) fn choose(results: &mut Results, metric: &str, groups: &[usize]) {
         trial.tied = number > 0 && *group == 1;
         trial.p_value = (number > 0).then_some(0.25);
     }
+    let first = results.trials[0].trial.id.clone();
+    let is_clear = results.trials.len() > 1 && !results.trials.iter().any(|trial| trial.tied);
+    results.winner = if is_clear { Winner::Trial(first) } else { Winner::Leads(first) };
 }

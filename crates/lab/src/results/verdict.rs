@@ -5,6 +5,9 @@
 use super::{Results, TrialResult, Winner};
 use eval::statistics::MOST_QUESTIONS;
 
+/// What the verdict begins with where the first trial leads and nothing else is known.
+const NO_CLEAR_WINNER: &str = "no clear winner: ";
+
 /// The most trials that are named; of more, the number is given.
 const NAMED: usize = 4;
 
@@ -12,7 +15,7 @@ impl Results {
     /// Who may be the best, in sentences.
     pub(super) fn describe(&self) -> Vec<String> {
         let id = match &self.winner {
-            Winner::Trial(id) => id,
+            Winner::Trial(id) | Winner::Leads(id) => id,
             Winner::Refused(reason) => return vec![format!("no winner: {reason}")],
         };
         let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).collect();
@@ -28,7 +31,7 @@ impl Results {
         } else if tied.is_empty() {
             said.push(format!("winner: {id}, {by}; all other trials{wholes} are worse (95 % confidence set)"));
         } else if tied.len() + 1 == others {
-            said.push(format!("no clear winner: {id} leads, {by}, but no trial{whole} can be told from another"));
+            said.push(format!("{NO_CLEAR_WINNER}{id} leads, {by}, but no trial{whole} can be told from another"));
         } else {
             said.push(format!(
                 "{id} is best or tied with {}, {by}; the other {} worse (95 % confidence set)",
@@ -43,6 +46,18 @@ impl Results {
             said.push(self.needed(&tied));
         }
         said
+    }
+
+    /// Why no winner is named; none where one is.
+    pub fn no_winner(&self) -> Option<String> {
+        match &self.winner {
+            Winner::Trial(_) => None,
+            Winner::Refused(reason) => Some(reason.clone()),
+            Winner::Leads(id) => Some(match self.verdict.first() {
+                Some(sentence) => sentence.strip_prefix(NO_CLEAR_WINNER).unwrap_or(sentence).to_owned(),
+                None => format!("{id} leads, but others may be as good"),
+            }),
+        }
     }
 
     /// What more questions would tell of the trials that are tied.

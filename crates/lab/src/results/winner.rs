@@ -71,7 +71,8 @@ pub(super) fn choose(
             "scores are missing, and with them `{other}` could be better than `{}`: run again to ask for them, or see `show {other}`",
             trials[0].trial.id
         )),
-        None => Winner::Trial(trials[0].trial.id.clone()),
+        None if trials.len() > 1 && !trials.iter().any(|trial| trial.tied) => Winner::Trial(trials[0].trial.id.clone()),
+        None => Winner::Leads(trials[0].trial.id.clone()),
     }
 }
 

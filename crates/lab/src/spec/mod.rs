@@ -176,6 +176,11 @@ pub struct Experiment {
     /// The file's text, kept with the run; the resolved experiment where parts
     /// of the file were replaced.
     pub text: String,
+    /// What the command line replaced, as it was typed: `--limit 3`. Of what
+    /// may hold a secret only the key.
+    pub overrides: Vec<String>,
+    /// The file that it was read from; none where a program made it.
+    pub file: Option<PathBuf>,
 }
 
 impl EvaluateSpec {
@@ -206,6 +211,7 @@ impl Experiment {
         if !overrides.is_empty() {
             // The file does not say what is run.
             experiment.text = experiment.portable();
+            experiment.overrides = overrides.iter().map(Override::told).collect();
         }
         Ok(experiment)
     }

@@ -32,6 +32,20 @@ impl Override {
     pub fn limit(questions: usize) -> Self {
         Self { flag: Flag::Limit, text: format!("dataset.limit={questions}") }
     }
+
+    /// As it was typed. Models, and addresses of documents and stores, may hold
+    /// secrets: of these only the key is told.
+    pub(super) fn told(&self) -> String {
+        let (key, value) = self.text.split_once('=').unwrap_or((&self.text, ""));
+        let is_open = ["space", "dataset", "evaluate", "search", "name"]
+            .iter()
+            .any(|section| key.trim() == *section || key.trim().starts_with(&format!("{section}.")));
+        match self.flag {
+            Flag::Limit => format!("--limit {value}"),
+            Flag::Set if is_open => format!("--set {}", self.text),
+            Flag::Set => format!("--set {}=…", key.trim()),
+        }
+    }
 }
 
 /// A value with a place behind the end of the file, so that each mistake in it
@@ -245,6 +259,15 @@ mod tests {
         let without = FILE.replace("[dataset]\npath = \"g.jsonl\"\n", "");
         let refused = Experiment::parse_with(&without, ".", &limit).unwrap_err();
         assert!(refused[0].to_string().starts_with("--limit: there are no golden questions"), "{refused:?}");
+    }
+
+    #[test]
+    fn what_was_replaced_is_told_as_it_was_typed_without_what_may_be_a_secret() {
+        let given =
+            [Override::set("dataset.limit=9"), Override::set("store=s3://key:secret@host/a"), Override::limit(3)];
+        let experiment = Experiment::parse_with(FILE, ".", &given).unwrap();
+        assert_eq!(experiment.overrides, ["--set dataset.limit=9", "--set store=…", "--limit 3"]);
+        assert!(Experiment::parse(FILE, ".").unwrap().overrides.is_empty());
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
                 engine,
                 track,
                 text: text.to_owned(),
+                overrides: Vec::new(),
+                file: None,
             })
         }
         _ => Err(reader.finish()),

@@ -28,6 +28,17 @@ pub struct PastRun {
     pub run: String,
     /// When it finished, in milliseconds since 1970.
     pub time_ms: i64,
+    /// What the command line replaced in the experiment file; empty for a run
+    /// of what the file says.
+    #[serde(default)]
+    pub overrides: Vec<String>,
+}
+
+/// What a run's record says of how it was started.
+#[derive(Deserialize)]
+struct Started {
+    #[serde(default)]
+    overrides: Vec<String>,
 }
 
 impl Workspace {
@@ -42,9 +53,13 @@ impl Workspace {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(source) => return Err(Error::file("read", &folder, source)),
         };
-        let results = entries.flatten().map(|entry| RunFile::Results.within(&entry.path()));
-        let read = |path: PathBuf| serde_json::from_slice::<PastRun>(&std::fs::read(path).ok()?).ok();
-        let mut runs: Vec<PastRun> = results.filter_map(read).collect();
+        let read = |folder: PathBuf| {
+            let run: PastRun = serde_json::from_slice(&std::fs::read(RunFile::Results.within(&folder)).ok()?).ok()?;
+            let started = std::fs::read(RunFile::Frozen.within(&folder)).ok();
+            let started = started.and_then(|bytes| serde_json::from_slice::<Started>(&bytes).ok());
+            Some(PastRun { overrides: started.map(|started| started.overrides).unwrap_or_default(), ..run })
+        };
+        let mut runs: Vec<PastRun> = entries.flatten().filter_map(|entry| read(entry.path())).collect();
         runs.sort_by(|a, b| b.time_ms.cmp(&a.time_ms).then_with(|| a.run.cmp(&b.run)));
         Ok(runs)
     }
@@ -109,6 +124,66 @@ impl Workspace {
     /// Says on this machine that a run of an experiment is the last one.
     pub(crate) async fn point_to(&self, experiment: &str, run: &str) -> Result<(), Error> {
         Ok(self.local.replace(&layout::latest(experiment), run.to_owned()).await?)
+    }
+
+    /// The id of the last finished run of an experiment, as this machine knows it.
+    pub(crate) fn last_here(&self, experiment: &str) -> Option<String> {
+        let pointer = self.root.join(layout::latest(experiment));
+        Some(std::fs::read_to_string(pointer).ok()?.trim().to_owned())
+    }
+
+    /// The id of the one finished run of an experiment that has this id, or
+    /// whose id begins so; the experiment's name before it may be left out. Of
+    /// an object store, a run of another machine is found by its whole id.
+    ///
+    /// # Errors
+    /// If there is none, or several begin so.
+    pub(crate) async fn find_run(&self, experiment: &str, asked: &str) -> Result<String, Error> {
+        let of_experiment = |run: &PastRun| run.experiment == experiment;
+        let known: Vec<String> = self.past_runs()?.into_iter().filter(of_experiment).map(|run| run.run).collect();
+        let begins = |run: &&String| {
+            let short = run.strip_prefix(experiment).and_then(|rest| rest.strip_prefix('-'));
+            !asked.is_empty() && (run.starts_with(asked) || short.is_some_and(|short| short.starts_with(asked)))
+        };
+        let found: Vec<&String> = known.iter().filter(begins).collect();
+        let run = match (known.iter().find(|run| *run == asked), &found[..]) {
+            (Some(run), _) => run.clone(),
+            (None, [run]) => (*run).clone(),
+            (None, []) if self.store.is_remote() && self.fetch_run(experiment, asked).await? => asked.to_owned(),
+            (None, []) => {
+                let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+                return Err(Error::NotFound(format!(
+                    "`{experiment}` has no finished run `{asked}`; there are {known}"
+                )));
+            }
+            (None, several) => {
+                let several: Vec<&str> = several.iter().map(|run| run.as_str()).collect();
+                let several = several.join(", ");
+                return Err(Error::NotFound(format!(
+                    "several runs begin with `{asked}`: {several}; write more of one"
+                )));
+            }
+        };
+        for file in [RunFile::Summary, RunFile::Frozen] {
+            self.check_run_file(&run, file).await?;
+        }
+        Ok(run)
+    }
+
+    /// Brings a run's files to this machine, if the store has them.
+    async fn fetch_run(&self, experiment: &str, run: &str) -> Result<bool, Error> {
+        let is_name = run.starts_with(experiment) && run.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        if !is_name {
+            return Ok(false);
+        }
+        for file in [RunFile::Results, RunFile::Experiment, RunFile::Frozen, RunFile::Summary] {
+            match self.store.get(&layout::run_file(run, file)).await? {
+                Some(bytes) => self.write_run_file(run, file, bytes).await?,
+                None if file == RunFile::Results => return Ok(false),
+                None => {}
+            }
+        }
+        Ok(true)
     }
 
     /// The id of the last finished run of an experiment, its folder on this

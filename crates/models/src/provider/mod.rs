@@ -295,6 +295,16 @@ impl ModelConfig {
         }
     }
 
+    /// Whether the model runs in this process.
+    pub fn is_here(&self) -> bool {
+        let place = match self {
+            Self::Chat(config) => config.place(),
+            Self::Embedding(config) => config.place(),
+            Self::Rerank(config) => config.place(),
+        };
+        matches!(place, Place::Here)
+    }
+
     /// Where and how a price is written in an experiment file: a table under
     /// the model's name, and a setting in it.
     pub fn price_setting(&self) -> (String, &'static str) {

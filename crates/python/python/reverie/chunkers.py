@@ -21,7 +21,8 @@ class Sentence(Component):
 
     Args:
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.
-        chunk_overlap: The most that a chunk repeats of the one before, in tokens; whole sentences only. Default 200.
+        chunk_overlap: The most that a chunk repeats of the one before, in tokens; whole sentences only. Default: a
+            fifth of `chunk_size`, at most 200.
         paragraph_separator: Where paragraphs are cut, tried before sentences. Default three line ends.
         separator: Where words are cut, if a sentence is too long. Default one space.
     """
@@ -29,7 +30,7 @@ class Sentence(Component):
     _name: ClassVar[str] = "sentence"
 
     chunk_size: int = 1024
-    chunk_overlap: int = 200
+    chunk_overlap: int | None = None
     paragraph_separator: str = "\n\n\n"
     separator: str = " "
 
@@ -62,7 +63,7 @@ class Hierarchical(Component):
         chunk_sizes: The size of a chunk at each level, largest first, in tokens of `cl100k_base`. Default 2048, 512,
             128.
         chunk_overlap: The most that a chunk repeats of the one before, at every level, in tokens; whole sentences only.
-            Default 20.
+            Default: a fifth of the smallest size, at most 20.
         merge_threshold: A parent replaces its children if more than this share of them was found. From 0 to 1. Default
             0.5.
     """
@@ -70,7 +71,7 @@ class Hierarchical(Component):
     _name: ClassVar[str] = "hierarchical"
 
     chunk_sizes: Sequence[int] = (2048, 512, 128)
-    chunk_overlap: int = 20
+    chunk_overlap: int | None = None
     merge_threshold: float = 0.5
 
 
@@ -83,14 +84,15 @@ class Token(Component):
 
     Args:
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 1024.
-        chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default 20.
+        chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default: a fifth of `chunk_size`, at
+            most 20.
         separator: Where words are cut; line ends and characters come next. Default one space.
     """
 
     _name: ClassVar[str] = "token"
 
     chunk_size: int = 1024
-    chunk_overlap: int = 20
+    chunk_overlap: int | None = None
     separator: str = " "
 
 
@@ -103,7 +105,8 @@ class Recursive(Component):
 
     Args:
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 512.
-        chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default 50.
+        chunk_overlap: The most that a chunk repeats of the one before, in tokens. Default: a fifth of `chunk_size`, at
+            most 50.
         separators: Where to cut, coarse first; an empty string cuts between characters and must come last. Default
             blank line, line end, `. `, space, empty.
     """
@@ -111,7 +114,7 @@ class Recursive(Component):
     _name: ClassVar[str] = "recursive"
 
     chunk_size: int = 512
-    chunk_overlap: int = 50
+    chunk_overlap: int | None = None
     separators: Sequence[str] = ("\n\n", "\n", ". ", " ", "")
 
 
@@ -126,14 +129,14 @@ class Markdown(Component):
     Args:
         chunk_size: The size of a chunk, in tokens of `cl100k_base`. Default 512.
         chunk_overlap: The most that a chunk repeats of the one before within a section that is too large, in tokens.
-            Default 50.
+            Default: a fifth of `chunk_size`, at most 50.
         merge_sections: Whether small sections under one heading share a chunk. Default true.
     """
 
     _name: ClassVar[str] = "markdown"
 
     chunk_size: int = 512
-    chunk_overlap: int = 50
+    chunk_overlap: int | None = None
     merge_sections: bool = True
 
 

@@ -41,8 +41,10 @@ class Trial:
         """The mean of each metric."""
         self.is_winner: bool = self.id == board["winner"]
         """Whether it is the winner, and not only the first of the leaderboard."""
+        self.reason: str | None = board["no_winner"]
+        """Why the run names no winner; None where it names one."""
         self.is_tied: bool = row["tied"]
-        """Whether it cannot be told from the winner."""
+        """Whether it cannot be told from the trial that leads."""
 
     def __repr__(self) -> str:
         labels = ", ".join(label for label in self.labels.values() if label != "none")
@@ -64,9 +66,11 @@ class Results:
         self.run: str = self._board["run"]
         """The run's id."""
         self.winner: str | None = self._board["winner"]
-        """The best trial's id, if one can be named."""
+        """The best trial's id, where the verdict names a winner: all others are worse."""
+        self.leads: str | None = self._board["leads"]
+        """The id of the first trial by the objective, winner or not; None where no trial has scores to trust."""
         self.reason: str | None = self._board["no_winner"]
-        """Why there is no winner."""
+        """Why no winner is named; None where there is one."""
         self.partial: str | None = self._board["partial"]
         """Why these results are not all that the experiment asks for, if the budget ended the run early."""
 
@@ -296,7 +300,7 @@ class Results:
         board = self._board
         lines = [f"Partial results: {self.partial}."] if self.partial else []
         verdict = [board["unscored"]] if board["unscored"] else board["verdict"]
-        lines += (_sentence(sentence, self.winner) for sentence in verdict)
+        lines += (_sentence(sentence, self.leads) for sentence in verdict)
         for note in board["notes"]:
             if note["about"] not in _NOT_SAID:
                 more = ": see failures()" if note["about"] == "functions" else ""

@@ -40,7 +40,7 @@ def changed(data: dict) -> dict:
     """A copy with answers, verdicts, a reranker and hostile text, as other experiments have them."""
     data = json.loads(json.dumps(data))
     data["experiment"] = f"mills {HOSTILE}"
-    data["winner"] = {"trial": data["trials"][0]["trial"]["id"]}
+    data["winner"] = {"leads": data["trials"][0]["trial"]["id"]}
     data["metrics"].append({"name": "faithfulness", "judged": True, "objective": False, "range": [0.0, 1.0], "higher_is_better": True})
     first = data["questions"][0]
     first["question"], first["tags"] = f"Which mill? {HOSTILE}", [HOSTILE]

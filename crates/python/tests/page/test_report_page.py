@@ -36,7 +36,7 @@ def test_groups_are_named_above_their_trials(opened, pages, ran):
         "Group 1: 3 trials, the best among them with 95 % confidence.", *ids[:3],
         "Group 2: 5 trials, worse than group 1.", *ids[3:],
     ]  # fmt: skip
-    assert opened.texts("#board .badge.winner") == ["winner"] and opened.texts("#board .badge").count("tied") == 2
+    assert opened.texts("#board .badge.winner") == ["leads"] and opened.texts("#board .badge").count("tied") == 2
     opened.page.locator("#board thead button", has_text="ndcg").click()
     assert opened.texts("#board tr.group") == [], "sorted otherwise, there are no groups"
 
@@ -373,6 +373,21 @@ def test_nothing_but_the_pages_own_script_may_run(opened, pages):
     assert opened.page.evaluate(blocked) == "script-src-elem"
     assert opened.page.title() != "taken"
     opened.errors.clear()
+
+
+def test_a_telephone_shows_the_objective_beside_each_trial(browser, pages):
+    context = browser.new_context(viewport={"width": 400, "height": 740})
+    page = context.new_page()
+    page.goto(f"file://{pages['run']}")
+    page.locator("[aria-busy]").first.wait_for(state="detached")
+    header = page.locator("#board thead th").all_inner_texts()
+    assert header[0].startswith("trial") and header[1].startswith("objective") and header[2] == "standing"
+    cell = page.locator("#board tbody tr[data-id] td").first.bounding_box()
+    assert cell["x"] + cell["width"] <= 400, "it is seen without scrolling"
+    assert page.locator("#board").bounding_box()["y"] < page.locator("#plot").bounding_box()["y"]
+    page.set_viewport_size({"width": 1200, "height": 800})
+    assert page.locator("#board thead th").all_inner_texts()[1] == "standing"
+    context.close()
 
 
 @pytest.mark.parametrize("which", ["run", "whole"])

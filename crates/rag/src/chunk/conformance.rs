@@ -152,3 +152,33 @@ fn unknown_settings_are_refused() {
         assert!(serde_json::from_str::<ChunkerConfig>(&format!(r#"{{"{name}":{{}}}}"#)).is_ok(), "{name}");
     }
 }
+
+#[test]
+fn an_overlap_that_is_not_set_follows_the_size_and_is_part_of_the_settings() {
+    for (settings, expected) in [
+        (r#"{"sentence":{}}"#, 200),
+        (r#"{"sentence":{"chunk_size":1024}}"#, 200),
+        (r#"{"sentence":{"chunk_size":4096}}"#, 200),
+        (r#"{"sentence":{"chunk_size":256}}"#, 51),
+        (r#"{"sentence":{"chunk_size":4}}"#, 0),
+        (r#"{"sentence":{"chunk_size":256,"chunk_overlap":200}}"#, 200),
+        (r#"{"token":{"chunk_size":512}}"#, 20),
+        (r#"{"token":{"chunk_size":64}}"#, 12),
+        (r#"{"recursive":{}}"#, 50),
+        (r#"{"recursive":{"chunk_size":128}}"#, 25),
+        (r#"{"markdown":{"chunk_size":100}}"#, 20),
+        (r#"{"hierarchical":{}}"#, 20),
+        (r#"{"hierarchical":{"chunk_sizes":[64,16]}}"#, 3),
+    ] {
+        let config: ChunkerConfig = serde_json::from_str(settings).unwrap();
+        let resolved = serde_json::to_value(&config).unwrap();
+        assert_eq!(resolved[config.name()]["chunk_overlap"], expected, "{settings}");
+        assert!(config.build(&Context::default()).is_ok(), "{settings}");
+    }
+    for config in ChunkerConfig::defaults() {
+        let text = format!(r#"{{"{}":{{}}}}"#, config.name());
+        if let Ok(read) = serde_json::from_str::<ChunkerConfig>(&text) {
+            assert_eq!(read, config, "what is not set is the default");
+        }
+    }
+}

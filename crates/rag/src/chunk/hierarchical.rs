@@ -16,7 +16,7 @@
 use super::{
     Chunker,
     outline::{Outline, link},
-    split::{Cut, Splitter, check_sizes},
+    split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
     tokens::TokenCounter,
 };
 use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Passage, Span};
@@ -30,15 +30,21 @@ pub(super) const VERSION: u32 = 2;
 /// rise only as often as there are levels. A bound costs nothing and cannot hang.
 const MOST_ROUNDS: usize = 1000;
 
+/// The overlap of chunks of the usual size, and the most that is chosen for others.
+const USUAL_OVERLAP: u32 = 20;
+
 /// Settings of `hierarchical`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct Config {
     /// The size of a chunk at each level, largest first, in tokens of
     /// `cl100k_base`. Default 2048, 512, 128.
     pub chunk_sizes: Vec<u32>,
     /// The most that a chunk repeats of the one before, at every level, in
-    /// tokens; whole sentences only. Default 20.
+    /// tokens; whole sentences only. Default: a fifth of the smallest size, at
+    /// most 20.
+    #[serde(default = "not_set")]
+    #[schemars(with = "Option<u32>", default)]
     pub chunk_overlap: u32,
     /// A parent replaces its children if more than this share of them was
     /// found. From 0 to 1. Default 0.5.
@@ -47,9 +53,11 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { chunk_sizes: vec![2048, 512, 128], chunk_overlap: 20, merge_threshold: 0.5 }
+        Self { chunk_sizes: vec![2048, 512, 128], chunk_overlap: USUAL_OVERLAP, merge_threshold: 0.5 }
     }
 }
+
+overlap_follows_size!(|config| config.chunk_sizes.iter().copied().min().unwrap_or_default(), USUAL_OVERLAP);
 
 impl Component for Config {}
 
@@ -66,8 +74,9 @@ impl Config {
         if !(0.0..=1.0).contains(&self.merge_threshold) {
             return refuse(format!("`merge_threshold` is {}, but a share lies between 0 and 1", self.merge_threshold));
         }
+        let usual = Self::default().chunk_sizes.into_iter().min().unwrap_or_default();
         for &size in &self.chunk_sizes {
-            check_sizes(COMPONENT, "chunk_sizes", size, self.chunk_overlap)?;
+            check_sizes(COMPONENT, "chunk_sizes", size, usual, self.chunk_overlap)?;
         }
         let splitter = |&size: &u32| Splitter::by_tokens(Cut::of_sentences("\n\n\n", " "), size, self.chunk_overlap);
         Ok(Box::new(Hierarchical {

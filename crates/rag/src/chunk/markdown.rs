@@ -11,7 +11,7 @@
 use super::{
     Chunker,
     outline::{Outline, link},
-    split::{Cut, Joiner, Splitter, check_sizes, trim},
+    split::{Cut, Joiner, Splitter, check_sizes, not_set, overlap_follows_size, trim},
     tokens::TokenCounter,
 };
 use crate::{Chunk, Component, Context, Document, Error, Span};
@@ -21,14 +21,20 @@ use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
+/// The overlap of chunks of the usual size, and the most that is chosen for others.
+const USUAL_OVERLAP: u32 = 50;
+
 /// Settings of `markdown`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct Config {
     /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
     pub chunk_size: u32,
     /// The most that a chunk repeats of the one before within a section that
-    /// is too large, in tokens. Default 50.
+    /// is too large, in tokens. Default: a fifth of
+    /// `chunk_size`, at most 50.
+    #[serde(default = "not_set")]
+    #[schemars(with = "Option<u32>", default)]
     pub chunk_overlap: u32,
     /// Whether small sections under one heading share a chunk. Default true.
     pub merge_sections: bool,
@@ -36,15 +42,17 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { chunk_size: 512, chunk_overlap: 50, merge_sections: true }
+        Self { chunk_size: 512, chunk_overlap: USUAL_OVERLAP, merge_sections: true }
     }
 }
+
+overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
 impl Component for Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
-        check_sizes("chunker markdown", "chunk_size", self.chunk_size, self.chunk_overlap)?;
+        check_sizes("chunker markdown", "chunk_size", self.chunk_size, Self::default().chunk_size, self.chunk_overlap)?;
         let splitter = |cuts| Splitter::by_tokens(cuts, self.chunk_size, self.chunk_overlap);
         let lines = vec![Cut::Before("\n".to_owned()), Cut::Before(" ".to_owned()), Cut::Characters];
         Ok(Box::new(Markdown {

@@ -9,7 +9,7 @@
 use super::{
     Chunker,
     outline::Outline,
-    split::{Joiner, check_sizes},
+    split::{Joiner, check_sizes, not_set, overlap_follows_size},
     tokens::TokenCounter,
 };
 use crate::{Chunk, Component, Context, Document, Error, Span};
@@ -18,13 +18,19 @@ use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
+/// The overlap of chunks of the usual size, and the most that is chosen for others.
+const USUAL_OVERLAP: u32 = 50;
+
 /// Settings of `recursive`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct Config {
     /// The size of a chunk, in tokens of `cl100k_base`. Default 512.
     pub chunk_size: u32,
-    /// The most that a chunk repeats of the one before, in tokens. Default 50.
+    /// The most that a chunk repeats of the one before, in tokens.
+    /// Default: a fifth of `chunk_size`, at most 50.
+    #[serde(default = "not_set")]
+    #[schemars(with = "Option<u32>", default)]
     pub chunk_overlap: u32,
     /// Where to cut, coarse first; an empty string cuts between characters and
     /// must come last. Default blank line, line end, `. `, space, empty.
@@ -34,16 +40,18 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let separators = ["\n\n", "\n", ". ", " ", ""].map(str::to_owned).to_vec();
-        Self { chunk_size: 512, chunk_overlap: 50, separators }
+        Self { chunk_size: 512, chunk_overlap: USUAL_OVERLAP, separators }
     }
 }
+
+overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
 impl Component for Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker recursive";
-        check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
+        check_sizes(COMPONENT, "chunk_size", self.chunk_size, Self::default().chunk_size, self.chunk_overlap)?;
         match self.separators.split_last() {
             Some((last, others)) if last.is_empty() && !others.iter().any(String::is_empty) => {}
             _ => {

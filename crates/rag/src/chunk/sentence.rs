@@ -7,21 +7,26 @@
 
 use super::{
     Chunker,
-    split::{Cut, Splitter, check_separator, check_sizes},
+    split::{Cut, Splitter, check_separator, check_sizes, not_set, overlap_follows_size},
 };
 use crate::{Component, Context, Error};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
+/// The overlap of chunks of the usual size, and the most that is chosen for others.
+const USUAL_OVERLAP: u32 = 200;
+
 /// Settings of `sentence`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct Config {
     /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
     pub chunk_size: u32,
     /// The most that a chunk repeats of the one before, in tokens; whole
-    /// sentences only. Default 200.
+    /// sentences only. Default: a fifth of `chunk_size`, at most 200.
+    #[serde(default = "not_set")]
+    #[schemars(with = "Option<u32>", default)]
     pub chunk_overlap: u32,
     /// Where paragraphs are cut, tried before sentences. Default three line ends.
     pub paragraph_separator: String,
@@ -33,19 +38,21 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             chunk_size: 1024,
-            chunk_overlap: 200,
+            chunk_overlap: USUAL_OVERLAP,
             paragraph_separator: "\n\n\n".to_owned(),
             separator: " ".to_owned(),
         }
     }
 }
 
+overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
+
 impl Component for Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker sentence";
-        check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
+        check_sizes(COMPONENT, "chunk_size", self.chunk_size, Self::default().chunk_size, self.chunk_overlap)?;
         check_separator(COMPONENT, "paragraph_separator", &self.paragraph_separator)?;
         check_separator(COMPONENT, "separator", &self.separator)?;
         let cuts = Cut::of_sentences(&self.paragraph_separator, &self.separator);

@@ -205,8 +205,52 @@ pub(super) fn trim(text: &str, span: Span) -> Option<Span> {
     (start < end).then_some(Span { start, end })
 }
 
-/// Refuses sizes that cannot work together.
-pub(super) fn check_sizes(component: &'static str, size_key: &str, size: u32, overlap: u32) -> Result<(), Error> {
+/// Stands for an overlap that is not set, while settings are read. No chunk
+/// repeats so much.
+pub(super) const fn not_set() -> u32 {
+    u32::MAX
+}
+
+/// The overlap of chunks of this size where none is set: a fifth, and no more
+/// than what is usual for large chunks.
+pub(super) fn overlap_of(size: u32, most: u32) -> u32 {
+    (size / 5).min(most)
+}
+
+/// Reads and writes the settings of a chunker, in which an overlap that is not
+/// set follows the size: what is read holds the number that is used, so it is
+/// part of keys and of what is shown. The derives of `Config` are those of
+/// `#[serde(remote = "Self")]`.
+macro_rules! overlap_follows_size {
+    ($size:expr, $most:expr) => {
+        impl<'de> serde::Deserialize<'de> for Config {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let mut config = Self::deserialize(deserializer)?;
+                if config.chunk_overlap == super::split::not_set() {
+                    let size: fn(&Self) -> u32 = $size;
+                    config.chunk_overlap = super::split::overlap_of(size(&config), $most);
+                }
+                Ok(config)
+            }
+        }
+
+        impl serde::Serialize for Config {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                Self::serialize(self, serializer)
+            }
+        }
+    };
+}
+pub(super) use overlap_follows_size;
+
+/// Refuses sizes that cannot work together. `usual` is the size where none is set.
+pub(super) fn check_sizes(
+    component: &'static str,
+    size_key: &str,
+    size: u32,
+    usual: u32,
+    overlap: u32,
+) -> Result<(), Error> {
     if (size as usize) < SMALLEST_SIZE {
         return Err(Error::Config {
             component,
@@ -216,9 +260,13 @@ pub(super) fn check_sizes(component: &'static str, size_key: &str, size: u32, ov
         });
     }
     if overlap > size {
+        let default = if size == usual { ", the default" } else { "" };
         return Err(Error::Config {
             component,
-            reason: format!("`chunk_overlap` ({overlap}) is larger than `{size_key}` ({size}); make it smaller"),
+            reason: format!(
+                "`chunk_overlap` ({overlap}) is larger than `{size_key}` ({size}{default}); make it smaller, or leave \
+                 it out: then it follows `{size_key}`"
+            ),
         });
     }
     Ok(())
@@ -289,9 +337,11 @@ mod tests {
 
     #[test]
     fn sizes_that_cannot_work_are_named() {
-        let error = check_sizes("chunker sentence", "chunk_size", 10, 11).unwrap_err().to_string();
-        assert!(error.contains("chunk_overlap") && error.contains("11"), "{error}");
-        assert!(check_sizes("chunker sentence", "chunk_size", 3, 0).is_err());
-        assert!(check_sizes("chunker sentence", "chunk_size", 4, 4).is_ok());
+        let error = check_sizes("chunker sentence", "chunk_size", 10, 1024, 11).unwrap_err().to_string();
+        assert!(error.contains("chunk_overlap") && error.contains("11") && !error.contains("default"), "{error}");
+        let error = check_sizes("chunker sentence", "chunk_size", 1024, 1024, 1100).unwrap_err().to_string();
+        assert!(error.contains("`chunk_size` (1024, the default)"), "{error}");
+        assert!(check_sizes("chunker sentence", "chunk_size", 3, 1024, 0).is_err());
+        assert!(check_sizes("chunker sentence", "chunk_size", 4, 1024, 4).is_ok());
     }
 }

@@ -8,20 +8,26 @@
 
 use super::{
     Chunker,
-    split::{Cut, Splitter, check_separator, check_sizes},
+    split::{Cut, Splitter, check_separator, check_sizes, not_set, overlap_follows_size},
 };
 use crate::{Component, Context, Error};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
 
+/// The overlap of chunks of the usual size, and the most that is chosen for others.
+const USUAL_OVERLAP: u32 = 20;
+
 /// Settings of `token`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, remote = "Self")]
 pub struct Config {
     /// The size of a chunk, in tokens of `cl100k_base`. Default 1024.
     pub chunk_size: u32,
-    /// The most that a chunk repeats of the one before, in tokens. Default 20.
+    /// The most that a chunk repeats of the one before, in tokens.
+    /// Default: a fifth of `chunk_size`, at most 20.
+    #[serde(default = "not_set")]
+    #[schemars(with = "Option<u32>", default)]
     pub chunk_overlap: u32,
     /// Where words are cut; line ends and characters come next. Default one space.
     pub separator: String,
@@ -29,16 +35,18 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { chunk_size: 1024, chunk_overlap: 20, separator: " ".to_owned() }
+        Self { chunk_size: 1024, chunk_overlap: USUAL_OVERLAP, separator: " ".to_owned() }
     }
 }
+
+overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
 impl Component for Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker token";
-        check_sizes(COMPONENT, "chunk_size", self.chunk_size, self.chunk_overlap)?;
+        check_sizes(COMPONENT, "chunk_size", self.chunk_size, Self::default().chunk_size, self.chunk_overlap)?;
         check_separator(COMPONENT, "separator", &self.separator)?;
         let cuts = vec![Cut::Before(self.separator.clone()), Cut::Before("\n".to_owned()), Cut::Characters];
         Ok(Box::new(Splitter::by_tokens(cuts, self.chunk_size, self.chunk_overlap)))

@@ -146,6 +146,9 @@ pub(super) fn parent(view: &View, tags: &BTreeMap<String, String>, user: Option<
             wanted.tag("reverie.winner.pipeline", &pipeline(trial, &view.trials));
         }
     }
+    if let Some(id) = &board.leads {
+        wanted.tag("reverie.leads", id);
+    }
     if let Some(reason) = &board.no_winner {
         wanted.tag("reverie.no_winner", reason);
     }
@@ -313,7 +316,7 @@ fn inputs(view: &View) -> Vec<Value> {
 fn note(view: &View, board: &Board) -> String {
     let mut lines: Vec<String> = board.verdict.iter().map(|sentence| format!("{sentence}.")).collect();
     let told = |id: &String| view.trials.iter().find(|trial| trial.id == *id);
-    if let Some(trial) = board.winner.as_ref().and_then(told) {
+    if let Some(trial) = board.leads.as_ref().and_then(told) {
         lines.insert(0, format!("**{}** {}", trial.id, pipeline(trial, &view.trials)));
     }
     lines.push(String::new());

@@ -30,6 +30,7 @@ const differences = new Map(board.rows.map((row, index) => [row.id, overview.dif
 const ends = [...differences.values()].flatMap(({ mean, interval }) => [mean, interval?.low ?? mean, interval?.high ?? mean]);
 const [leftmost, rightmost] = [Math.min(0, ...ends), Math.max(0, ...ends)];
 const DIFFERENCE = "difference";
+const STANDING = "standing";
 function differenceCell(row) {
   const difference = differences.get(row.id);
   if (!difference) return cellOf(row === leading ? "leads" : "–", { class: "missing" });
@@ -43,23 +44,29 @@ function differenceCell(row) {
   return element("td", { class: "number", title: `paired on ${counted(n, "question")}` }, signed(mean), element("div", { class: "range" }, range), picture);
 }
 
+// On a narrow screen the objective stands right after the trial, where it is seen without scrolling.
+const narrow = matchMedia("(max-width: 600px)");
+narrow.addEventListener("change", () => drawBoard());
+
 function drawBoard() {
   const { sort } = state;
   const choose = (order) => change({ sort: order });
-  const header = element("tr", {}, sortable("trial", "trial", sort, false, choose), head("standing"));
   const columns = shown.map((column) => ({ ...column, cell: (row) => drawnCell(column, row.cells[column.index]) }));
   if (differences.size) {
     const after = columns.findIndex((column) => column.kind === "objective");
     columns.splice(after + 1, 0, { kind: DIFFERENCE, title: `difference to ${leading.id}`, cell: differenceCell });
   }
+  columns.unshift({ kind: STANDING, title: "standing", cell: badges });
+  if (narrow.matches) columns.sort((one, other) => (other.kind === "objective") - (one.kind === "objective"));
+  const header = element("tr", {}, sortable("trial", "trial", sort, false, choose));
   for (const column of columns) {
-    header.append(column.kind === DIFFERENCE ? head(column.title, { class: "number" }) : sortable(column.title, column.key, sort, column.isNumber, choose));
+    header.append(column.key === undefined ? head(column.title, column.kind === DIFFERENCE ? { class: "number" } : {}) : sortable(column.title, column.key, sort, column.isNumber, choose));
   }
   const line = (row) => chosenBy(() => change({ trial: row.id }), row.id === state.trial, row.id,
-    [badges(row), ...columns.map((column) => column.cell(row))], { "data-id": row.id });
+    columns.map((column) => column.cell(row)), { "data-id": row.id });
   const body = (rows, title) => {
     const lines = rows.map(line);
-    if (title) lines.unshift(element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: columns.length + 2 }, title)));
+    if (title) lines.unshift(element("tr", { class: "group" }, element("th", { scope: "rowgroup", colspan: columns.length + 1 }, title)));
     return element("tbody", {}, ...lines);
   };
   replace(byId("board"), [caption("Trials, best first"), element("thead", {}, header), ...grouped(sort).map(([title, rows]) => body(rows, title))]);
@@ -92,7 +99,7 @@ function drawNotes() {
 function drawHeader() {
   document.title = `Reverie: ${board.experiment}`;
   byId("title").textContent = board.experiment;
-  byId("verdict").textContent = (board.unscored ? [board.unscored] : board.verdict).map((text) => sentence(text, board.winner)).join(" ");
+  byId("verdict").textContent = (board.unscored ? [board.unscored] : board.verdict).map((text) => sentence(text, board.leads ?? board.winner)).join(" ");
   byId("partial").hidden = !board.partial;
   if (board.partial) byId("partial").textContent = `Partial results: ${board.partial}.`;
   byId("facts").textContent = `${board.corpus}. Run ${board.run}, ${board.finished}.`;

@@ -1,0 +1,32 @@
+//! `reverie document`: the text of a document as it is parsed.
+
+use super::{Context, Failure, options::ExperimentFile};
+use crate::{environment, render};
+
+/// Print a document's text as it is parsed: what chunks are made of.
+///
+/// The evidence of golden questions is quoted from this text. Where the format
+/// has pages, a line `── page 3 ──` stands before each; it is no part of the
+/// text.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie document manuals/install.pdf
+  reverie document manuals/install.pdf | less
+  reverie document manuals/install.pdf --json | jq -r .text     # the text alone")]
+pub struct Arguments {
+    /// The file below the corpus' root, as passages name it.
+    path: String,
+    #[command(flatten)]
+    file: ExperimentFile,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
+    let document = lab::document(&session, &arguments.path).await?;
+    if cx.json {
+        cx.print_json(&document)?;
+    } else {
+        cx.print(render::document(&document));
+    }
+    Ok(0)
+}

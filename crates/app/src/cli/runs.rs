@@ -1,0 +1,49 @@
+//! `reverie runs`: the finished runs of an experiment.
+
+use super::{Context, Failure, options::ExperimentFile};
+use crate::{
+    environment,
+    render::{self, Listed},
+};
+
+/// List the finished runs of an experiment, and which were tries with --set or --limit.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie runs
+  reverie leaderboard --run 0123
+
+The verbs that look at a run (leaderboard, show, compare, finalists, query)
+look at the last one, also where that was a try, and say so; --run chooses
+another by its id or the beginning of it. Of an object store, the runs that
+this machine began or looked at are listed.")]
+pub struct Arguments {
+    #[command(flatten)]
+    file: ExperimentFile,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
+    // Of an object store, the last run is fetched.
+    lab::latest_record(&session).await?;
+    let mut listed = Vec::new();
+    for run in session.workspace().past_runs()? {
+        if run.experiment != session.experiment.name {
+            continue;
+        }
+        let record = lab::record_of(&session, &run.run).await.ok();
+        let board = record.as_ref().map(lab::RunRecord::board);
+        listed.push(Listed {
+            questions: record.as_ref().map(|record| record.questions().len()),
+            trials: board.map(|board| board.rows.len()),
+            leads: board.and_then(|board| board.leads.clone()),
+            winner: board.and_then(|board| board.winner.clone()),
+            run,
+        });
+    }
+    if cx.json {
+        cx.print_json(&listed)?;
+    } else {
+        cx.print(render::runs(&listed));
+    }
+    Ok(0)
+}
