@@ -103,7 +103,7 @@ struct Tally {
 
 fn replay(grid: &Grid, config: &SearchConfig, reshuffles: usize) -> Result<Tally, Failure> {
     let questions = grid.scores[0].len();
-    let problem = Problem { trials: grid.labels.clone(), questions, width: 1.0 };
+    let problem = Problem { trials: grid.labels.clone(), choices: grid.labels.clone(), questions, width: 1.0 };
     let means: Vec<f64> = grid.scores.iter().filter_map(|scores| mean(scores)).collect();
     let best = means.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let mut tally = Tally::default();

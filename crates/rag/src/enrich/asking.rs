@@ -148,7 +148,7 @@ mod tests {
         let chunks: Vec<&Chunk> = chunks.iter().collect();
         let whole = blocks(&document, &chunks, 1000, &words);
         assert_eq!((whole.len(), whole[0].chunks.clone()), (1, 0..chunks.len()));
-        let parts = blocks(&document, &chunks, 22, &words);
+        let parts = blocks(&document, &chunks, 14, &words);
         assert!(parts.len() > 1, "{parts:?}");
         let mut next = 0;
         for part in &parts {
