@@ -19,6 +19,7 @@ mod file;
 mod format;
 mod import;
 mod literal;
+mod metadata;
 mod rows;
 mod split;
 mod statistics;
@@ -31,6 +32,7 @@ pub use export::{Columns, ExportError};
 pub use file::{DatasetFile, UnwritableFile};
 pub use format::{Format, Formats};
 pub use import::{ImportError, RowQuestions, import, read_questions};
+pub use metadata::{MetadataRow, read_metadata};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
 

@@ -18,7 +18,7 @@ use crate::{
 use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
-    Axis, Component, PipelineConfig,
+    Axis, Component, Metadata, PipelineConfig,
     index::{IndexKind, Indexes, MadeFrom},
     load::{Rejected, SourceFile, Unread},
 };
@@ -162,6 +162,8 @@ pub struct Inputs<'a> {
     /// Files that could not be read now. They are left out, but the other files
     /// keep their places, so all other tasks stay the same.
     pub unread: &'a [SourceFile],
+    /// What the corpus' table of metadata says, by document.
+    pub metadata: &'a BTreeMap<String, Metadata>,
     /// The identity of the PDF library.
     pub pdf_library: &'a str,
     /// The golden questions, evidence anchored.
@@ -315,7 +317,11 @@ impl Plan {
                 [(file, _)] => format!("load {}", file.path),
                 many => format!("load {} files", many.len()),
             };
-            self.add(inputs, work::Load { files: shard.into_iter().cloned().collect() }, || label)
+            let files: Vec<(SourceFile, Key)> = shard.into_iter().cloned().collect();
+            let of_file = |(file, _): &(SourceFile, Key)| inputs.metadata.get_key_value(&file.path);
+            let metadata =
+                files.iter().filter_map(of_file).map(|(path, known)| (path.clone(), known.clone())).collect();
+            self.add(inputs, work::Load { files, metadata }, || label)
         };
         shards.filter(|shard: &Vec<_>| !shard.is_empty()).map(load).collect()
     }

@@ -4,6 +4,7 @@
 
 pub(crate) mod corpus;
 mod loaded;
+mod metadata;
 pub(crate) mod questions;
 
 pub use loaded::LoadedCorpus;
@@ -22,7 +23,10 @@ use corpus::{Found, find, load};
 use eval::{Question, dataset::DatasetReport};
 use models::Identity;
 use questions::{Asked, import, read_questions};
-use rag::load::{Rejected, SourceFile, Unread};
+use rag::{
+    Metadata,
+    load::{Rejected, SourceFile, Unread},
+};
 use std::{collections::BTreeMap, sync::Arc};
 use store::Key;
 
@@ -65,6 +69,8 @@ pub(crate) struct Sources {
     pub(crate) files: Vec<(SourceFile, Key)>,
     /// Files that could not be read now.
     unread: Vec<SourceFile>,
+    /// What the corpus' table of metadata says, by document.
+    metadata: BTreeMap<String, Metadata>,
     pdf_library: String,
     /// When the files were looked at, in milliseconds since 1970.
     pub(crate) read_ms: i64,
@@ -86,6 +92,7 @@ impl Sources {
             identities: &self.identities,
             files: &self.files,
             unread: &self.unread,
+            metadata: &self.metadata,
             pdf_library: &self.pdf_library,
             questions,
             asked,
@@ -119,8 +126,8 @@ async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prep
     if !mistakes.is_empty() {
         return Err(Error::Refused(mistakes));
     }
-    let Found { read_ms, files, pdf_library, .. } = found;
-    let sources = Sources { identities, files: files.files, unread: files.absent, pdf_library, read_ms };
+    let Found { read_ms, files, metadata, pdf_library, .. } = found;
+    let sources = Sources { identities, files: files.files, unread: files.absent, metadata, pdf_library, read_ms };
     let Asked { questions, report, corpus } = asked;
     let trials = trial::grid(experiment);
     let plan = sources.plan(session, &trials, &questions, None);

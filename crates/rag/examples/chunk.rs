@@ -73,6 +73,7 @@ fn read(path: &str, format: Format) -> Result<Document, Box<dyn Error>> {
         author: None,
         text,
         pages: Vec::new(),
+        metadata: Default::default(),
         headings: Vec::new(),
     })
 }

@@ -73,7 +73,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let corpus = Corpus { table: &table, indexes: &indexes };
     let retriever = serde_json::json!({ "bm25": { "top_k": n_candidates } });
     let retriever = serde_json::from_value::<RetrieverConfig>(retriever)?.build(&rag::Context::default())?;
-    let asked: Vec<Query<'_>> = questions.iter().map(|text| Query { text, embedding: None, tokens: None }).collect();
+    let asked: Vec<Query<'_>> =
+        questions.iter().map(|text| Query { text, embedding: None, tokens: None, filter: None }).collect();
     let passages = |hits: Vec<rag::Hit>| hits.into_iter().map(|hit| table.passage(hit)).collect();
     let found: Vec<Vec<Passage>> = retriever.retrieve_now(&asked, &corpus)?.into_iter().map(passages).collect();
     let n_pairs = found.iter().map(Vec::len).sum::<usize>() * n_trials;
@@ -95,7 +96,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let context = rag::Context { models: Some(&only), embedder: Some("only"), judges: &[] };
         let reranker = serde_json::from_value::<RerankerConfig>(config)?.build(&context)?;
         for (i, text) in questions.iter().enumerate() {
-            let query = Query { text, embedding: Some(vectors.row(i)), tokens: tokens.get(i) };
+            let query = Query { text, embedding: Some(vectors.row(i)), tokens: tokens.get(i), filter: None };
             kept += reranker.rerank(query, corpus, found[i].clone()).await?.len();
         }
     }

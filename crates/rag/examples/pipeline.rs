@@ -93,7 +93,12 @@ impl Pipeline {
             Request::Retrieve { retriever, queries } => {
                 let queries: Vec<Query<'_>> = queries
                     .iter()
-                    .map(|query| Query { text: &query.text, embedding: query.vector.as_deref(), tokens: None })
+                    .map(|query| Query {
+                        text: &query.text,
+                        embedding: query.vector.as_deref(),
+                        tokens: None,
+                        filter: None,
+                    })
                     .collect();
                 let corpus = Corpus { table: &self.table, indexes: &self.indexes };
                 Ok(Answer::Hits(retriever.build(&rag::Context::default())?.retrieve_now(&queries, &corpus)?))
@@ -119,6 +124,7 @@ fn document(Text { path, text }: Text) -> Document {
         author: None,
         text,
         pages: Vec::new(),
+        metadata: Default::default(),
         headings: Vec::new(),
     }
 }

@@ -7,6 +7,7 @@
 //! `mod.rs`.
 
 mod component;
+pub mod filter;
 pub mod index;
 pub mod load;
 #[cfg(test)]
@@ -39,11 +40,12 @@ stage::stages! {
 }
 
 pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Item, Models, NamedModels, without_settings};
+pub use filter::Filter;
 pub use load::Format;
 pub use pipeline::Pipeline;
 pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace, schema_of};
 pub use table::ChunkTable;
-pub use types::{Answer, Chunk, Document, Heading, Hit, Page, Passage, Span};
+pub use types::{Answer, Chunk, Document, Heading, Hit, Metadata, Page, Passage, Span};
 
 /// What can go wrong in a stage.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -121,6 +121,7 @@ fn table() -> ChunkTable {
         page: None,
         book: None,
         heading: None,
+        metadata: Default::default(),
     };
     ChunkTable::new((0..).zip(TEXTS).map(chunk).collect())
 }
@@ -167,7 +168,7 @@ fn retrievers_are_pinned() {
     let queries: Vec<Query<'_>> = QUESTIONS
         .iter()
         .enumerate()
-        .map(|(i, text)| Query { text, embedding: Some(vectors.row(i)), tokens: None })
+        .map(|(i, text)| Query { text, embedding: Some(vectors.row(i)), tokens: None, filter: None })
         .collect();
     let pins = RetrieverConfig::NAMES.iter().map(|name| {
         let settings = match *name {

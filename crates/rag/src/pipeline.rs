@@ -104,8 +104,10 @@ impl Pipeline {
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
         // A search computes, and a user's function may take long.
         let found = tokio::task::spawn_blocking(move || {
-            let searched: Vec<Query<'_>> =
-                (0..).zip(&queries[..n_queries]).map(|(i, one)| query(&one.words, &vectors, i)).collect();
+            let searched: Vec<Query<'_>> = (0..)
+                .zip(&queries[..n_queries])
+                .map(|(i, one)| Query { filter: one.filter.as_ref(), ..query(&one.words, &vectors, i) })
+                .collect();
             let corpus = corpus.corpus();
             let found = find(&*chunker, &*retriever, &corpus, std::slice::from_ref(&searched));
             let found = computing_for(&caller, || runtime.block_on(found))?;
@@ -173,7 +175,7 @@ impl Pipeline {
 }
 
 fn query<'a>(text: &'a str, vectors: &'a Option<Matrix>, row: usize) -> Query<'a> {
-    Query { text, embedding: vectors.as_ref().map(|matrix| matrix.row(row)), tokens: None }
+    Query { text, embedding: vectors.as_ref().map(|matrix| matrix.row(row)), tokens: None, filter: None }
 }
 
 /// The passages of questions. Each question is searched with one query or
@@ -187,7 +189,16 @@ pub async fn find(
     corpus: &Corpus<'_>,
     questions: &[Vec<Query<'_>>],
 ) -> Result<Vec<Vec<Passage>>, Error> {
-    let mut found = retriever.retrieve(&questions.concat(), corpus).await?.into_iter();
+    let queries = questions.concat();
+    let mut found = retriever.retrieve(&queries, corpus).await?;
+    // A retriever of the user's own knows of no filter.
+    for (query, hits) in queries.iter().zip(&mut found) {
+        if let Some(filter) = query.filter {
+            let passing = corpus.table.passing(filter)?;
+            hits.retain(|hit| corpus.entry(hit.row).is_some_and(|entry| passing.mask[entry as usize]));
+        }
+    }
+    let mut found = found.into_iter();
     let joined = questions.iter().map(|queries| join(found.by_ref().take(queries.len()).collect()));
     Ok(joined.map(|hits| chunker.context(hits, corpus.table)).collect())
 }

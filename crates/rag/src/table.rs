@@ -1,6 +1,10 @@
 //! All chunks of a corpus, in a fixed order; retrieval looks up its rows here.
 
-use crate::types::{Chunk, Hit, Passage, Span};
+use crate::{
+    Error, Filter,
+    types::{Chunk, Hit, Passage, Span},
+};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Chunks of all documents. A chunk's row is its position here; chunks of one
 /// document are consecutive and in the order of their numbers.
@@ -11,6 +15,20 @@ pub struct ChunkTable {
     searchable: Vec<u32>,
     /// For each row, the row of chunk 0 of the same document.
     first: Vec<u32>,
+    /// What passes the last filters.
+    passing: Mutex<Vec<(Filter, Arc<Passing>)>>,
+}
+
+/// How many filters a table remembers.
+const FILTERS: usize = 32;
+
+/// The entries of a table's indexes that pass a filter.
+#[derive(Debug)]
+pub(crate) struct Passing {
+    /// In order.
+    pub(crate) entries: Vec<u32>,
+    /// For each entry, whether it passes.
+    pub(crate) mask: Vec<bool>,
 }
 
 impl ChunkTable {
@@ -25,7 +43,7 @@ impl ChunkTable {
             }
             first.push(start);
         }
-        Self { chunks, searchable, first }
+        Self { chunks, searchable, first, passing: Mutex::default() }
     }
 
     /// How many chunks there are, parents included.
@@ -54,6 +72,27 @@ impl ChunkTable {
     /// The rows that indexes hold, in the order of their entries.
     pub fn searchable(&self) -> &[u32] {
         &self.searchable
+    }
+
+    /// The entries that pass a filter.
+    ///
+    /// # Errors
+    /// If no chunk has a field that the filter names.
+    pub(crate) fn passing(&self, filter: &Filter) -> Result<Arc<Passing>, Error> {
+        let known = || self.passing.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, passing)) = known().iter().find(|(known, _)| known == filter) {
+            return Ok(passing.clone());
+        }
+        let entries = filter.entries(self)?;
+        let mut mask = vec![false; self.searchable.len()];
+        entries.iter().for_each(|&entry| mask[entry as usize] = true);
+        let passing = Arc::new(Passing { entries, mask });
+        let mut known = known();
+        if known.len() >= FILTERS {
+            known.remove(0);
+        }
+        known.push((filter.clone(), passing.clone()));
+        Ok(passing)
     }
 
     /// The row of another chunk of the same document, by its number.

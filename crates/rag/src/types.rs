@@ -4,6 +4,8 @@
 use crate::load::Format;
 use models::Usage;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 use store::Key;
 
 /// A half-open range of bytes in a document's text.
@@ -55,6 +57,10 @@ pub struct Heading {
     pub title: String,
 }
 
+/// What is known of a document beside its text, by field: texts, numbers,
+/// true or false, or lists of these.
+pub type Metadata = BTreeMap<String, Value>;
+
 /// A file's text and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
@@ -76,6 +82,9 @@ pub struct Document {
     pub pages: Vec<Page>,
     /// The parts of the document, in order of their beginnings.
     pub headings: Vec<Heading>,
+    /// What else its file and the corpus' table of metadata say.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
 }
 
 impl Document {
@@ -121,6 +130,9 @@ pub struct Chunk {
     /// holds text of several sections, the last part names all of them: `A > B;
     /// C`.
     pub heading: Option<String>,
+    /// The metadata of its document, with its `author`.
+    #[serde(default, skip_serializing_if = "Metadata::is_empty")]
+    pub metadata: Metadata,
 }
 
 /// A chunk that a retriever found.

@@ -24,6 +24,7 @@ pub(super) fn chunk(document: &str, number: u32, text: &str) -> Chunk {
         book: None,
         // Equal prompts would be one call.
         heading: Some(format!("Part {number}")),
+        metadata: Default::default(),
     }
 }
 

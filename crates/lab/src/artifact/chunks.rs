@@ -7,6 +7,9 @@ use rag::{Chunk, Span};
 
 impl Table for Chunk {
     fn columns(rows: &[Self]) -> Columns {
+        let metadata =
+            |chunk: &Self| (!chunk.metadata.is_empty()).then(|| serde_json::to_string(&chunk.metadata).ok())?;
+        let metadata: Vec<Option<String>> = rows.iter().map(metadata).collect();
         Columns::default()
             .text("document", rows.iter().map(|chunk| chunk.document.as_str()))
             .u32("number", rows.iter().map(|chunk| chunk.number))
@@ -21,6 +24,7 @@ impl Table for Chunk {
             .optional_u32("page", rows.iter().map(|chunk| chunk.page))
             .optional_text("book", rows.iter().map(|chunk| chunk.book.as_deref()))
             .optional_text("heading", rows.iter().map(|chunk| chunk.heading.as_deref()))
+            .optional_text("metadata", metadata.iter().map(Option::as_deref))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
@@ -30,6 +34,8 @@ impl Table for Chunk {
         let level: &UInt8Array = batch.column("level")?;
         let (parent, previous, next) = (batch.u32("parent")?, batch.u32("previous")?, batch.u32("next")?);
         let (page, book, heading) = (batch.u32("page")?, batch.text("book")?, batch.text("heading")?);
+        // Tables of older versions have none.
+        let metadata = batch.text("metadata").ok();
         let row = |i: usize| Self {
             document: document.value(i).to_owned(),
             number: number.value(i),
@@ -43,6 +49,10 @@ impl Table for Chunk {
             page: optional_u32(page, i),
             book: optional_text(book, i),
             heading: optional_text(heading, i),
+            metadata: metadata
+                .and_then(|column| optional_text(column, i))
+                .and_then(|text| serde_json::from_str(&text).ok())
+                .unwrap_or_default(),
         };
         Ok((0..batch.len()).map(row).collect())
     }

@@ -49,6 +49,7 @@ impl Table for DocumentRow {
             .optional_text("text", documents().map(|document| Some(document?.text.as_str())))
             .json("pages", documents().map(|document| document.map(|document| &document.pages)))
             .json("headings", documents().map(|document| document.map(|document| &document.headings)))
+            .json("metadata", documents().map(|document| document.map(|document| &document.metadata)))
             .json("rejected", rows.iter().map(|row| row.rejected().map(|rejected| &rejected.reason)))
     }
 
@@ -56,6 +57,8 @@ impl Table for DocumentRow {
         let (path, content, format) = (batch.text("path")?, batch.text("content")?, batch.text("format")?);
         let (title, author, text) = (batch.text("title")?, batch.text("author")?, batch.text("text")?);
         let (pages, headings, rejected) = (batch.text("pages")?, batch.text("headings")?, batch.text("rejected")?);
+        // Tables of older versions have none.
+        let metadata = batch.text("metadata").ok();
         (0..batch.len())
             .map(|i| {
                 let path = path.value(i).to_owned();
@@ -72,6 +75,7 @@ impl Table for DocumentRow {
                     text: text.value(i).to_owned(),
                     pages: json(pages, i)?,
                     headings: json(headings, i)?,
+                    metadata: metadata.map_or(Ok(None), |column| json(column, i))?.unwrap_or_default(),
                 }))
             })
             .collect()

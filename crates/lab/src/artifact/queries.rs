@@ -26,13 +26,14 @@ impl Table for QueryRow {
             .text("words", rows.iter().map(|row| row.query.words.as_str()))
             .text("text", rows.iter().map(|row| row.query.text.as_str()))
             .json("passages", rows.iter().map(|row| &row.query.passages))
+            .json("filter", rows.iter().map(|row| &row.query.filter))
             .optional_text("fallback", rows.iter().map(|row| row.fallback.as_deref()))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
         let (question, number) = (batch.text("question")?, batch.u32("number")?);
         let (words, text, passages) = (batch.text("words")?, batch.text("text")?, batch.text("passages")?);
-        let fallback = batch.text("fallback")?;
+        let (fallback, filter) = (batch.text("fallback")?, batch.text("filter")?);
         let row = |i: usize| {
             Ok(Self {
                 question: question.value(i).to_owned(),
@@ -41,6 +42,7 @@ impl Table for QueryRow {
                     words: words.value(i).to_owned(),
                     text: text.value(i).to_owned(),
                     passages: json(passages, i)?,
+                    filter: json(filter, i)?,
                 },
                 fallback: optional_text(fallback, i),
             })

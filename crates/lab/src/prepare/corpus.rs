@@ -1,7 +1,7 @@
 //! The corpus of an experiment: what is at its address, and the documents in
 //! it, which are parsed once.
 
-use super::LoadedCorpus;
+use super::{LoadedCorpus, metadata};
 use crate::{
     Error, Session,
     artifact::DocumentRow,
@@ -13,7 +13,10 @@ use crate::{
 };
 use futures::{StreamExt, stream};
 use models::{Library, ModelDirectory};
-use rag::load::{self, Rejected, Source, SourceFile, Unread};
+use rag::{
+    Metadata,
+    load::{self, Rejected, Source, SourceFile, Unread},
+};
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 use store::Key;
 
@@ -30,6 +33,8 @@ pub(super) struct Found {
     /// When the files were looked at, in milliseconds since 1970.
     pub(super) read_ms: i64,
     pub(super) files: CorpusFiles,
+    /// What the table of metadata says, by document.
+    pub(super) metadata: BTreeMap<String, Metadata>,
     /// The identity of the PDF library.
     pub(super) pdf_library: String,
 }
@@ -80,7 +85,8 @@ pub(super) async fn find(session: &Session, mistakes: &mut Vec<String>) -> Resul
         None => CorpusFiles::default(),
     };
     let pdf_library = bind_pdf_library(&session.context().directory, &files.files, mistakes)?;
-    Ok(Found { source, read_ms, files, pdf_library })
+    let metadata = metadata::read(session, &files, mistakes)?;
+    Ok(Found { source, read_ms, files, metadata, pdf_library })
 }
 
 /// Where a session's corpus is; none if its address is a mistake.
@@ -170,6 +176,7 @@ pub(super) async fn load(
         identities: &BTreeMap::new(),
         files: &found.files.files,
         unread: &found.files.absent,
+        metadata: &found.metadata,
         pdf_library: &found.pdf_library,
         questions: &[],
         asked: None,

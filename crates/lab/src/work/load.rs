@@ -9,15 +9,22 @@ use crate::{
     task::{Execution, compute, read},
 };
 use async_trait::async_trait;
-use rag::load::{self, Rejected, SourceFile, Unread};
+use rag::{
+    Metadata,
+    load::{self, Rejected, SourceFile, Unread},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::BTreeMap;
 use store::Key;
 
 /// Parses files whose contents must still have these keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Load {
     pub(crate) files: Vec<(SourceFile, Key)>,
+    /// What the corpus' table of metadata says of them, by path.
+    #[serde(default)]
+    pub(crate) metadata: BTreeMap<String, Metadata>,
 }
 
 #[async_trait]
@@ -32,7 +39,11 @@ impl Kind for Load {
 
     fn key(&self, cx: &Keys<'_>) -> Key {
         let names: Vec<_> = self.files.iter().map(|(file, key)| (&file.path, key)).collect();
-        cx.builder("load", &[])
+        let builder = match self.metadata.is_empty() {
+            true => cx.builder("load", &[]),
+            false => cx.builder("load", &[]).field("metadata", &self.metadata),
+        };
+        builder
             .field("version", &load::VERSION)
             .field("limits", &cx.inputs.experiment.corpus.limits)
             .field("pdf", cx.inputs.pdf_library)
@@ -52,7 +63,11 @@ impl Kind for Load {
         let (mut made, mut unread) = (Vec::with_capacity(self.files.len()), Vec::new());
         for (file, key) in &self.files {
             match load_file(making.cx, file, key).await? {
-                Ok(row) => made.push(row),
+                Ok(DocumentRow::Document(mut document)) => {
+                    document.metadata.extend(self.metadata.get(&document.path).cloned().unwrap_or_default());
+                    made.push(DocumentRow::Document(document));
+                }
+                Ok(rejected) => made.push(rejected),
                 Err(reason) => unread.push(reason),
             }
             making.made(1);

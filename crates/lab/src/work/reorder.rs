@@ -100,6 +100,7 @@ impl Kind for Reorder {
                         text: &question.question,
                         embedding: vectors.as_ref().map(|matrix| matrix.row(i)),
                         tokens: tokens.as_ref().and_then(|tokens| tokens.get(i)),
+                        filter: None,
                     };
                     let ordered = step.run(query, corpus, found).await?;
                     making.made(1);

@@ -110,6 +110,7 @@ impl Kind for Retrieve {
                 text: words(one),
                 embedding: row.next().and_then(|row| vectors.as_ref().map(|matrix| matrix.row(row))),
                 tokens: None,
+                filter: filter(one),
             };
             let queries: Vec<Vec<Query<'_>>> =
                 queries.iter().map(|texts| texts.iter().map(&mut query).collect()).collect();
@@ -129,4 +130,8 @@ impl Kind for Retrieve {
 
 fn words(query: &SearchQuery) -> &str {
     &query.words
+}
+
+fn filter(query: &SearchQuery) -> Option<&rag::Filter> {
+    query.filter.as_ref()
 }

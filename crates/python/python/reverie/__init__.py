@@ -25,11 +25,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reverie import chunkers, generators, golden, metrics, queries, rerankers, retrievers
+    from reverie import chunkers, enrichers, generators, golden, metrics, queries, refiners, rerankers, retrievers
     from reverie._core import Chunker, Embedding, Parser
     from reverie.answers import Answer, Event, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
-    from reverie.functions import Function, chunker, generator, metric, query, reranker, retriever
+    from reverie.functions import Function, chunker, enrich, generator, metric, query, refine, reranker, retriever
     from reverie.judges import Calibration, Judgement, Noise, acalibrate, ajudge, anoise, calibrate, judge, noise
     from reverie.results import Comparison, Results, Trial
     from reverie.scores import Scores, aevaluate, evaluate
@@ -74,12 +74,24 @@ _HOME = {
     "metric": "functions",
     "noise": "judges",
     "parse": "stages",
+    "enrich": "functions",
     "query": "functions",
+    "refine": "functions",
     "reranker": "functions",
     "retriever": "functions",
 }
 
-_MODULES = ("chunkers", "generators", "golden", "metrics", "queries", "rerankers", "retrievers")
+_MODULES = (
+    "chunkers",
+    "enrichers",
+    "generators",
+    "golden",
+    "metrics",
+    "queries",
+    "refiners",
+    "rerankers",
+    "retrievers",
+)
 
 __all__ = [
     "Answer",
@@ -111,6 +123,8 @@ __all__ = [
     "chunk",
     "chunker",
     "chunkers",
+    "enrich",
+    "enrichers",
     "evaluate",
     "generator",
     "generators",
@@ -123,6 +137,8 @@ __all__ = [
     "parse",
     "queries",
     "query",
+    "refine",
+    "refiners",
     "reranker",
     "rerankers",
     "retriever",

@@ -17,9 +17,11 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, overload
 
 from reverie.chunkers import Chunkers
+from reverie.enrichers import Enrichers
 from reverie.generators import Generators
 from reverie.metrics import Metrics
 from reverie.queries import Queries
+from reverie.refiners import Refiners
 from reverie.rerankers import Rerankers
 from reverie.retrievers import Retrievers
 
@@ -182,6 +184,8 @@ class _Chunker(Chunkers):
 chunker = _Chunker()
 
 query = Queries()
+enrich = Enrichers()
+refine = Refiners()
 
 
 class _Retriever(Retrievers):

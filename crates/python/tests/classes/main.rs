@@ -22,6 +22,12 @@ fn kinds() -> Vec<Kind> {
 }
 
 fn plural(name: &str) -> String {
+    // Axes that are named for what is done have modules that are named for what does it.
+    match name {
+        "enrich" => return "enrichers".to_owned(),
+        "refine" => return "refiners".to_owned(),
+        _ => {}
+    }
     match name.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),
         None => format!("{name}s"),

@@ -13,6 +13,7 @@ pub(super) fn text_document(text: &str) -> Document {
         author: None,
         text: text.to_owned(),
         pages: Vec::new(),
+        metadata: Default::default(),
         headings: Vec::new(),
     }
 }

@@ -1,7 +1,7 @@
 //! Names what a chunk belongs to: its page, its book, and the headings above
 //! its text. Computed once per document, then asked per chunk.
 
-use crate::{Chunk, Document, Span};
+use crate::{Chunk, Document, Metadata, Span};
 
 /// Between the headings of a path.
 const SEPARATOR: &str = " > ";
@@ -12,6 +12,8 @@ const NAMED: usize = 3;
 /// A document's sections.
 pub(super) struct Outline<'a> {
     document: &'a Document,
+    /// The document's metadata, with its author.
+    metadata: Metadata,
     /// In order of their beginnings; before the first one there is no heading.
     sections: Vec<Section<'a>>,
 }
@@ -36,7 +38,9 @@ impl<'a> Outline<'a> {
             let body = behind_title(&document.text, heading.start, &heading.title);
             sections.push(Section { start: heading.start, body, path });
         }
-        Self { document, sections }
+        let author = document.author.clone().map(|author| ("author".to_owned(), author.into()));
+        let metadata = author.into_iter().chain(document.metadata.clone()).collect();
+        Self { document, metadata, sections }
     }
 
     /// A searchable chunk of level 0 without neighbours.
@@ -54,6 +58,7 @@ impl<'a> Outline<'a> {
             page: self.document.page_at(span.start).map(|page| page.number),
             book: self.document.title.clone(),
             heading: self.heading(span),
+            metadata: self.metadata.clone(),
         }
     }
 

@@ -111,6 +111,7 @@ mod tests {
             headings: crate::load::markdown_headings(&text),
             text,
             pages: Vec::new(),
+            metadata: Default::default(),
         };
         let config: ChunkerConfig = serde_json::from_value(serde_json::json!({ "markdown": {} })).unwrap();
         let chunks = config.build(&Context::default()).unwrap().chunk_now(&document).unwrap();

@@ -103,6 +103,11 @@ impl Bm25Index {
     /// At most `k` entries that share a term with the text, with their scores,
     /// best first, equal ones by entry.
     pub fn search(&self, text: &str, k: usize) -> Vec<(u32, f32)> {
+        self.search_where(text, k, |_| true)
+    }
+
+    /// The same among the entries that pass.
+    pub fn search_where(&self, text: &str, k: usize, passes: impl Fn(u32) -> bool) -> Vec<(u32, f32)> {
         let mut scores = vec![0.0f32; self.len()];
         let mut touched = Vec::new();
         for range in self.query(text) {
@@ -115,7 +120,7 @@ impl Bm25Index {
             }
         }
         let mut top = Top::new(k);
-        for entry in touched {
+        for entry in touched.into_iter().filter(|&entry| passes(entry)) {
             top.push(entry, scores[entry as usize]);
         }
         top.into_sorted()

@@ -222,6 +222,24 @@ impl DenseIndex {
         Ok(tops.into_iter().map(Top::into_sorted).collect())
     }
 
+    /// The best `k` of some entries with their inner products, best first, equal
+    /// ones by entry.
+    ///
+    /// # Errors
+    /// If the query's length is not that of the vectors.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    pub fn search_among(&self, query: &[f32], k: usize, entries: &[u32]) -> Result<Vec<(u32, f32)>, Error> {
+        let query = self.padded(query)?;
+        let push = |mut top: Top, &entry: &u32| {
+            top.push(entry, self.score(entry, &query));
+            top
+        };
+        let best = entries.par_iter().with_min_len(1024).fold(|| Top::new(k), push);
+        Ok(best.reduce(|| Top::new(k), Top::merge).into_sorted())
+    }
+
     /// The inner products of one query with some entries.
     ///
     /// # Errors

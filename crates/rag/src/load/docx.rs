@@ -46,9 +46,10 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     let mut parsed = Body::new(&styles, &notes, limits).read(&document)?;
     if let Some(bytes) = archive.read("docProps/core.xml")? {
         // Damaged metadata must not cost the text.
-        let (title, author) = core_properties(&xml::decode(&bytes), limits).unwrap_or_default();
+        let [title, author, date, language] = core_properties(&xml::decode(&bytes), limits).unwrap_or_default();
         parsed.title = title.or(parsed.title);
         parsed.author = author;
+        parsed = parsed.with("date", date).with("language", language);
     }
     Ok(parsed)
 }
@@ -191,27 +192,29 @@ impl Notes {
     }
 }
 
-fn core_properties(text: &str, limits: &Limits) -> Result<(Option<String>, Option<String>), LoadError> {
-    let (mut title, mut author) = (String::new(), String::new());
+/// Title, author, date and language.
+fn core_properties(text: &str, limits: &Limits) -> Result<[Option<String>; 4], LoadError> {
+    let mut found = [const { String::new() }; 4];
     let mut current = None;
     let mut xml = Xml::new(text, limits);
     while let Some(node) = xml.next()? {
         match (node, current) {
             (Node::Open(start), _) => {
                 current = match xml::local(&start) {
-                    "title" => Some(true),
-                    "creator" => Some(false),
+                    "title" => Some(0_usize),
+                    "creator" => Some(1),
+                    "created" => Some(2),
+                    "language" => Some(3),
                     _ => None,
                 }
             }
-            (Node::Text(text), Some(true)) => title.push_str(&text),
-            (Node::Text(text), Some(false)) => author.push_str(&text),
+            (Node::Text(text), Some(field)) => found[field].push_str(&text),
             (Node::Close, _) => current = None,
             _ => {}
         }
     }
     let given = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
-    Ok((given(title), given(author)))
+    Ok(found.map(given))
 }
 
 #[cfg(test)]

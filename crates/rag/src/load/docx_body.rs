@@ -271,7 +271,7 @@ impl<'d> Body<'d> {
         }
         let pages = self.pages();
         let title = self.headings.iter().find(|heading| heading.level == 1).map(|heading| heading.title.clone());
-        Parsed { title, author: None, text: self.text, pages, headings: self.headings }
+        Parsed { title, text: self.text, pages, headings: self.headings, ..Parsed::default() }
     }
 
     fn pages(&self) -> Vec<Page> {

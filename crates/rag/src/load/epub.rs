@@ -44,10 +44,11 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
         let of_pages = pages.get(part.as_str()).map_or(&[][..], Vec::as_slice);
         book.add(&bytes, of_contents, of_pages, limits)?;
     }
-    let Package { title, authors, .. } = package;
+    let Package { title, authors, date, language, publisher, .. } = package;
     let author = (!authors.is_empty()).then(|| authors.join(", "));
     let pages = book.pages();
-    Ok(Parsed { title, author, text: book.text, pages, headings: book.headings })
+    let parsed = Parsed { title, author, text: book.text, pages, headings: book.headings, ..Parsed::default() };
+    Ok(parsed.with("date", date).with("language", language).with("publisher", publisher))
 }
 
 fn by_part(entries: &[Entry]) -> HashMap<&str, Vec<&Entry>> {

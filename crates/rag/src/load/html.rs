@@ -60,7 +60,8 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
     }
     let Markdown { text, headings, .. } = markdown;
     let title = facts.title.or_else(|| headings.first().map(|heading| heading.title.clone()));
-    Ok(Parsed { title, author: facts.author, text, pages: Vec::new(), headings })
+    let parsed = Parsed { title, author: facts.author, text, headings, ..Parsed::default() };
+    Ok(parsed.with("date", facts.date).with("language", facts.language))
 }
 
 /// Turns a page of an e-book into Markdown, all of it, and notes where the
@@ -108,6 +109,8 @@ fn write(root: ElementRef<'_>, mut writer: Writer<'_>) -> Result<Markdown, LoadE
 struct Facts<'a> {
     title: Option<String>,
     author: Option<String>,
+    date: Option<String>,
+    language: Option<String>,
     content: Option<ElementRef<'a>>,
 }
 
@@ -116,6 +119,7 @@ impl<'a> Facts<'a> {
         let mut shared_title = None;
         let mut title = None;
         let mut author = None;
+        let mut date = None;
         let mut main = None;
         let mut articles = Vec::new();
         for element in document.root_element().descendent_elements() {
@@ -130,6 +134,9 @@ impl<'a> Facts<'a> {
                         "author" | "dc.creator" | "citation_author" | "article:author" => {
                             author = author.or(content.filter(|author| !author.starts_with("http")));
                         }
+                        "article:published_time" | "date" | "dc.date" | "citation_publication_date" => {
+                            date = date.or(content);
+                        }
                         _ => {}
                     }
                 }
@@ -141,7 +148,8 @@ impl<'a> Facts<'a> {
         }
         // Several articles are a list of them: then the page itself is the content.
         let only_article = (articles.len() == 1).then(|| articles.remove(0));
-        Self { title: shared_title.or(title), author, content: main.or(only_article) }
+        let language = document.root_element().attr("lang").map(str::to_owned);
+        Self { title: shared_title.or(title), author, date, language, content: main.or(only_article) }
     }
 }
 

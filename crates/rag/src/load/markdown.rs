@@ -4,8 +4,9 @@
 use super::format::{FileFormat, NO_TEXT, Sign};
 use super::headings::clipped;
 use super::{LoadError, Parsed, text};
-use crate::types::Heading;
+use crate::types::{Heading, Metadata};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+use serde_json::Value;
 
 /// The format, for the list in [`super`].
 pub(super) const FORMAT: FileFormat = FileFormat {
@@ -27,7 +28,8 @@ fn parse(bytes: &[u8]) -> Result<Parsed, LoadError> {
     let title = value(front_matter, "title").or_else(|| first_heading(body));
     let author = value(front_matter, "author").or_else(|| value(front_matter, "authors"));
     let headings = headings(&text);
-    Ok(Parsed { title, author, text, pages: Vec::new(), headings })
+    let metadata = fields(front_matter);
+    Ok(Parsed { title, author, text, pages: Vec::new(), headings, metadata })
 }
 
 /// The headings of a Markdown text that stand in no list, quote or code.
@@ -79,6 +81,39 @@ fn split_front_matter(text: &str) -> (&str, &str) {
     match rest.find("\n---\n").or_else(|| rest.strip_suffix("\n---").map(str::len)) {
         Some(end) => (&rest[..end], rest.get(end + 5..).unwrap_or_default()),
         None => ("", text),
+    }
+}
+
+/// The lines `key: value` of front matter, but for title and author: texts,
+/// numbers, true and false, and lists of these in one line.
+fn fields(front_matter: &str) -> Metadata {
+    let is_key = |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c));
+    let field = |line: &str| {
+        let (key, written) = line.split_once(':').filter(|(key, _)| is_key(key))?;
+        let written = written.trim();
+        let list = written.strip_prefix('[').and_then(|list| list.strip_suffix(']'));
+        let read = match list {
+            Some(items) => items.split(',').filter_map(|item| scalar(item.trim())).collect::<Vec<_>>().into(),
+            None => scalar(written)?,
+        };
+        Some((key.to_owned(), read))
+    };
+    let others = |(key, _): &(String, Value)| !["title", "author", "authors"].contains(&key.as_str());
+    front_matter.lines().filter_map(field).filter(others).collect()
+}
+
+/// A value as YAML means it.
+fn scalar(written: &str) -> Option<Value> {
+    let quoted = ['"', '\''].iter().find_map(|quote| written.strip_prefix(*quote)?.strip_suffix(*quote));
+    match (quoted, written) {
+        (Some(text), _) => Some(text.into()),
+        (None, "true") => Some(true.into()),
+        (None, "false") => Some(false.into()),
+        (None, plain) if plain.is_empty() || plain == "null" || plain.starts_with(['[', '{', '|', '>', '&', '*']) => None,
+        (None, plain) => Some(match serde_json::from_str::<serde_json::Number>(plain) {
+            Ok(number) => number.into(),
+            Err(_) => plain.into(),
+        }),
     }
 }
 
@@ -137,6 +172,14 @@ mod tests {
         let all: Vec<(u32, &str)> = found.iter().map(|heading| (heading.level, heading.title.as_str())).collect();
         assert_eq!(all, [(1, "A"), (2, "B"), (3, "C#"), (1, "Use it"), (1, "E")]);
         assert!(text[found[2].start..].starts_with("### C#") && text[found[3].start..].starts_with("Use"));
+    }
+
+    #[test]
+    fn other_lines_of_front_matter_are_metadata_with_their_types() {
+        let text = "---\ntitle: T\nyear: 2021\ndraft: false\ntags: [old, \"by water\", 3]\nlang: 'en'\nmore:\n  - x\nnote: |\n---\nText.";
+        let metadata = parse(text.as_bytes()).unwrap().metadata;
+        let expected = serde_json::json!({ "year": 2021, "draft": false, "tags": ["old", "by water", 3], "lang": "en" });
+        assert_eq!(serde_json::to_value(metadata).unwrap(), expected);
     }
 
     #[test]

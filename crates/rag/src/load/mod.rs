@@ -25,7 +25,7 @@ pub(crate) use markdown::headings as markdown_headings;
 pub use pdf::bind_pdfium;
 pub use source::{Links, Listing, ReadError, Source, SourceFile, Unread};
 
-use crate::types::{Document, Heading, Page};
+use crate::types::{Document, Heading, Metadata, Page};
 use format::{FileFormat, formats};
 use serde::{Deserialize, Serialize};
 
@@ -54,7 +54,7 @@ impl Format {
 }
 
 /// Raise when any parser's output changes: part of every task key.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Below this size nothing counts as expansion: a small file of one repeated
 /// word is not a bomb.
@@ -195,6 +195,7 @@ pub fn parse(path: &str, bytes: &[u8], limits: &Limits) -> Result<Document, Load
         text: parsed.text,
         pages: parsed.pages,
         headings: parsed.headings,
+        metadata: parsed.metadata,
     };
     if document.text.trim().is_empty() {
         return Err(LoadError::Empty(format.says().without_text.to_owned()));
@@ -210,6 +211,17 @@ struct Parsed {
     text: String,
     pages: Vec<Page>,
     headings: Vec<Heading>,
+    /// What else the file says: `date` (such as `2024-05-01`), `language`, and fields of its own.
+    metadata: Metadata,
+}
+
+impl Parsed {
+    /// Adds a field, if the file has it.
+    fn with(mut self, field: &str, value: Option<String>) -> Self {
+        let value = value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        self.metadata.extend(value.map(|value| (field.to_owned(), value.into())));
+        self
+    }
 }
 
 /// Parses by the format of the bytes. A panic in a parser concerns only this

@@ -17,6 +17,9 @@ const FONT_OBFUSCATION: &[&str] = &["http://www.idpf.org/2008/embedding", "http:
 pub(super) struct Package {
     pub(super) title: Option<String>,
     pub(super) authors: Vec<String>,
+    pub(super) date: Option<String>,
+    pub(super) language: Option<String>,
+    pub(super) publisher: Option<String>,
     /// The parts in reading order, as names in the archive.
     pub(super) spine: Vec<String>,
     /// The table of contents.
@@ -88,7 +91,9 @@ pub(super) fn read(archive: &mut Archive<'_>, limits: &Limits) -> Result<Package
         }
     }
     let Navigation { contents, pages } = found;
-    Ok(Package { title: opf.titles.drain(..).next(), authors: opf.authors, spine, contents, pages })
+    let title = opf.titles.drain(..).next();
+    let Opf { authors, date, language, publisher, .. } = opf;
+    Ok(Package { title, authors, date, language, publisher, spine, contents, pages })
 }
 
 type ParseNavigation = fn(&str, &str, &Limits) -> Result<Navigation, LoadError>;
@@ -114,6 +119,9 @@ fn package_location(archive: &mut Archive<'_>, limits: &Limits) -> Result<String
 struct Opf {
     titles: Vec<String>,
     authors: Vec<String>,
+    date: Option<String>,
+    language: Option<String>,
+    publisher: Option<String>,
     items: Vec<Item>,
     spine: Vec<String>,
     contents_id: Option<String>,
@@ -136,6 +144,9 @@ impl Opf {
             let attribute = |name: &str| xml::attribute(&start, name).map(|value| value.into_owned());
             match xml::local(&start) {
                 "title" => opf.titles.extend(content(&mut xml)?),
+                "date" if opf.date.is_none() => opf.date = content(&mut xml)?,
+                "language" if opf.language.is_none() => opf.language = content(&mut xml)?,
+                "publisher" if opf.publisher.is_none() => opf.publisher = content(&mut xml)?,
                 "creator" => {
                     // Translators and editors are listed here too, with their role.
                     let is_author = attribute("role").is_none_or(|role| role == "aut");

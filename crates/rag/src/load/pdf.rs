@@ -76,7 +76,8 @@ fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, LoadError> {
         title: metadata(&document, PdfDocumentMetadataTagType::Title),
         author: metadata(&document, PdfDocumentMetadataTagType::Author),
         ..Parsed::default()
-    };
+    }
+    .with("date", metadata(&document, PdfDocumentMetadataTagType::CreationDate).as_deref().and_then(day));
     let page = |number: u32| document.pages().get(i32::try_from(number - 1).ok()?).ok();
     let mut pages: Vec<Option<String>> = Vec::new();
     let mut size = 0;
@@ -132,6 +133,13 @@ fn metadata(document: &PdfDocument<'_>, tag: PdfDocumentMetadataTagType) -> Opti
     let value = document.metadata().get(tag)?;
     let value = value.value().split_whitespace().collect::<Vec<_>>().join(" ");
     (!value.is_empty()).then_some(value)
+}
+
+/// The day of a date such as `D:20240501120000Z`.
+fn day(date: &str) -> Option<String> {
+    let digits = date.strip_prefix("D:").unwrap_or(date).get(..8)?;
+    let is_day = digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_day.then(|| format!("{}-{}-{}", &digits[..4], &digits[4..6], &digits[6..]))
 }
 
 /// A page's text in reading order, or none where the page is damaged.

@@ -10,6 +10,8 @@ components! {
     #[derive(schemars::JsonSchema)]
     pub enum QueryConfig builds Box<dyn QueryWriter> {
         None => none,
+        Filter => filter,
+        SelfQuery => self_query,
     }
 }
 
@@ -28,13 +30,16 @@ pub struct SearchQuery {
     pub text: String,
     /// Passages that would answer. Where there are some, the mean of their vectors and that of `text` is compared.
     pub passages: Vec<String>,
+    /// Which chunks are searched; all if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<crate::Filter>,
 }
 
 impl<T: Into<String>> From<T> for SearchQuery {
     /// The same text for words and meaning.
     fn from(text: T) -> Self {
         let text = text.into();
-        Self { words: text.clone(), text, passages: Vec::new() }
+        Self { words: text.clone(), text, passages: Vec::new(), filter: None }
     }
 }
 

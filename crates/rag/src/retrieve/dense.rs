@@ -85,7 +85,7 @@ mod tests {
     fn missing_parts_are_named() {
         let fixture = Fixture::new();
         let dense = Config::default().build(&Context::default()).unwrap();
-        let no_vector = Query { text: "cat", embedding: None, tokens: None };
+        let no_vector = Query { text: "cat", embedding: None, tokens: None, filter: None };
         assert!(
             dense
                 .retrieve_now(&[no_vector], &fixture.corpus())

@@ -5,7 +5,7 @@ mod fusion;
 pub(crate) use fusion::reciprocal_rank;
 
 use crate::{
-    ChunkTable, Error, Hit, Listed,
+    ChunkTable, Error, Filter, Hit, Listed,
     chunk::WAITS,
     component::components,
     index::{Bm25Index, DenseIndex, Index, OpenIndex},
@@ -52,6 +52,8 @@ pub struct Query<'a> {
     /// A vector for each of its tokens, where they are at hand; who needs them
     /// asks the embedder otherwise.
     pub tokens: Option<&'a Matrix>,
+    /// Which chunks are searched; all if there is none.
+    pub filter: Option<&'a Filter>,
 }
 
 /// Everything that can be searched.
@@ -131,7 +133,16 @@ fn dense_search(
     let index = corpus.index::<DenseIndex>(component)?;
     let vectors: Option<Vec<&[f32]>> = queries.iter().map(|query| query.embedding).collect();
     let vectors = vectors.ok_or(Error::Needs { component, part: "a vector of the question" })?;
-    Ok(index.search(&vectors, k)?.into_iter().map(|found| corpus.hits(found)).collect())
+    if queries.iter().all(|query| query.filter.is_none()) {
+        return Ok(index.search(&vectors, k)?.into_iter().map(|found| corpus.hits(found)).collect());
+    }
+    let one = |(query, vector): (&Query<'_>, &[f32])| {
+        Ok(corpus.hits(match query.filter {
+            Some(filter) => index.search_among(vector, k, &corpus.table.passing(filter)?.entries)?,
+            None => index.search(&[vector], k)?.pop().unwrap_or_default(),
+        }))
+    };
+    queries.iter().zip(vectors).map(one).collect()
 }
 
 /// The chunks that share words with each query, best first, equal scores by row.
@@ -142,7 +153,12 @@ fn bm25_search(
     k: usize,
 ) -> Result<Vec<Vec<Hit>>, Error> {
     let index = corpus.index::<Bm25Index>(component)?;
-    Ok(queries.par_iter().map(|query| corpus.hits(index.search(query.text, k))).collect())
+    let one = |query: &Query<'_>| {
+        let passing = query.filter.map(|filter| corpus.table.passing(filter)).transpose()?;
+        let passes = |entry: u32| passing.as_ref().is_none_or(|passing| passing.mask[entry as usize]);
+        Ok(corpus.hits(index.search_where(query.text, k, passes)))
+    };
+    queries.par_iter().map(one).collect()
 }
 
 fn check_top_k(component: &'static str, top_k: usize) -> Result<(), Error> {
@@ -203,6 +219,7 @@ pub(crate) mod tests {
                 page: None,
                 book: None,
                 heading: None,
+                metadata: Default::default(),
             };
             let table = ChunkTable::new((0u32..).zip(texts).map(chunk).collect());
             let dense = DenseIndex::from_matrix(&Matrix { columns: 2, data: vectors.concat() }).unwrap();
@@ -218,7 +235,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn query<'a>(&self, text: &'a str, embedding: &'a [f32]) -> Query<'a> {
-            Query { text, embedding: Some(embedding), tokens: None }
+            Query { text, embedding: Some(embedding), tokens: None, filter: None }
         }
     }
 

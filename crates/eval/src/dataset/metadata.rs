@@ -1,0 +1,132 @@
+//! Reads a table of metadata: JSONL, CSV or Parquet with a column `path` and
+//! columns of any other names, one row for each document.
+
+use super::{ImportError, format::Format, format::Holds, rows};
+use rag::Metadata;
+use serde_json::{Number, Value};
+use std::collections::BTreeMap;
+
+/// The column that names the document.
+const PATH: &str = "path";
+
+/// A document's row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MetadataRow {
+    /// The line of the file, from 1.
+    pub line: usize,
+    /// What its columns say. Empty cells say nothing.
+    pub metadata: Metadata,
+}
+
+/// The rows of a table by document. Cells of a CSV file are numbers, true or
+/// false where all cells of their column are, else texts.
+///
+/// # Errors
+/// All faults of the file, in the order of their lines: a row without a path,
+/// two rows of one path, a value that is no text, number, true or false, nor a
+/// list of these.
+pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, MetadataRow>, Vec<ImportError>> {
+    let (records, mut faults) = rows::read(name, bytes, Holds::Answers);
+    let is_text = Format::of_file(name, bytes) == Format::Csv;
+    let mut found: BTreeMap<String, MetadataRow> = BTreeMap::new();
+    for row in records {
+        let mut fields = row.fields;
+        let path = fields.remove(PATH).and_then(|path| path.as_str().map(|path| path.trim().to_owned()));
+        let Some(path) = path.filter(|path| !path.is_empty()) else {
+            faults
+                .push((row.line, format!("names no document: give its path below the corpus in the column `{PATH}`")));
+            continue;
+        };
+        let mut metadata = Metadata::new();
+        for (column, value) in fields {
+            match kept(value) {
+                Ok(None) => {}
+                Ok(Some(value)) => drop(metadata.insert(column, value)),
+                Err(reason) => faults.push((row.line, format!("`{column}` {reason}"))),
+            }
+        }
+        if let Some(earlier) = found.get(&path) {
+            faults.push((row.line, format!("`{path}` has a row already, in line {}: remove one", earlier.line)));
+            continue;
+        }
+        found.insert(path, MetadataRow { line: row.line, metadata });
+    }
+    if found.is_empty() && faults.is_empty() {
+        faults.push((1, format!("holds no row: write a header with the column `{PATH}`, and a row for each document")));
+    }
+    if !faults.is_empty() {
+        faults.sort();
+        let fault = |(line, message)| ImportError { file: name.to_owned(), line, message };
+        return Err(faults.into_iter().map(fault).collect());
+    }
+    if is_text {
+        typed(&mut found);
+    }
+    Ok(found)
+}
+
+fn kept(value: Value) -> Result<Option<Value>, &'static str> {
+    let is_scalar = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) if text.trim().is_empty() => Ok(None),
+        Value::Array(values) if values.iter().all(is_scalar) => Ok(Some(Value::Array(values))),
+        value if is_scalar(&value) => Ok(Some(value)),
+        _ => Err("is neither a text, a number, true or false, nor a list of these"),
+    }
+}
+
+/// Gives columns of texts their type.
+fn typed(rows: &mut BTreeMap<String, MetadataRow>) {
+    let columns: Vec<String> = {
+        let names = rows.values().flat_map(|row| row.metadata.keys().cloned());
+        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+    };
+    let number = |text: &str| serde_json::from_str::<Number>(text.trim()).ok().map(Value::from);
+    let boolean = |text: &str| text.trim().to_ascii_lowercase().parse::<bool>().ok().map(Value::from);
+    for column in columns {
+        let types: [&dyn Fn(&str) -> Option<Value>; 2] = [&number, &boolean];
+        let cells = || rows.values().filter_map(|row| row.metadata.get(&column)?.as_str());
+        let Some(read) = types.into_iter().find(|read| cells().all(|text| read(text).is_some())) else { continue };
+        for row in rows.values_mut() {
+            if let Some(value) = row.metadata.get_mut(&column)
+                && let Some(typed) = value.as_str().and_then(read)
+            {
+                *value = typed;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(name: &str, text: &str) -> Result<Value, Vec<String>> {
+        let rows = read_metadata(name, text.as_bytes());
+        let rows = rows.map_err(|faults| faults.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        Ok(rows.into_iter().map(|(path, row)| (path, serde_json::to_value(row.metadata).unwrap())).collect())
+    }
+
+    #[test]
+    fn columns_have_the_type_of_all_their_cells_and_empty_cells_say_nothing() {
+        let text = "path,year,final,label,zip\na.md,2020,true,1,01234\nb.md,,False,x,99\n";
+        let expected = json!({
+            "a.md": { "year": 2020, "final": true, "label": "1", "zip": "01234" },
+            "b.md": { "final": false, "label": "x", "zip": "99" },
+        });
+        assert_eq!(read("m.csv", text).unwrap(), expected);
+        let lines = "{\"path\": \"a.md\", \"year\": \"2020\", \"tags\": [\"x\"], \"none\": null}\n";
+        assert_eq!(read("m.jsonl", lines).unwrap(), json!({ "a.md": { "year": "2020", "tags": ["x"] } }));
+    }
+
+    #[test]
+    fn every_fault_is_told_with_its_line() {
+        let told = read("m.csv", "path,year\na.md,1\n,2\na.md,3\n").unwrap_err();
+        assert!(told[0].contains("m.csv:3") && told[0].contains("names no document"), "{told:?}");
+        assert!(told[1].contains("m.csv:4") && told[1].contains("has a row already, in line 2"), "{told:?}");
+        assert!(read("m.jsonl", "{\"path\": \"a\", \"x\": {}}\n").unwrap_err()[0].contains("`x` is neither"));
+        assert!(read("m.csv", "path,year\n").unwrap_err()[0].contains("holds no row"));
+    }
+}

@@ -1,0 +1,310 @@
+//! Filters: conditions on the fields of chunks, so that only chunks for which
+//! all conditions hold are searched.
+//!
+//! Fields are those that every chunk has (`path`, `title`, `page`, `heading`)
+//! and the metadata of its document: what its file says (`author`, `date`,
+//! `language`, the front matter of Markdown) and the columns of the corpus'
+//! table of metadata.
+
+use crate::{Chunk, ChunkTable, Error};
+use glob::{MatchOptions, Pattern};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::Value;
+use std::{
+    cmp::Ordering,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+/// As the patterns of a corpus: `*` stays within a folder, and letter case does not matter.
+const OPTIONS: MatchOptions =
+    MatchOptions { case_sensitive: false, require_literal_separator: true, require_literal_leading_dot: false };
+
+/// Conditions by field; all must hold. A chunk without a field meets no
+/// condition on it.
+///
+/// In a file, `{ year = { ge = 2020 }, language = ["en", "de"], path = { glob = "guides/**" } }`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(transparent)]
+pub struct Filter(BTreeMap<String, Condition>);
+
+/// A condition on one field: a value that it equals, a list of which it equals
+/// one, or bounds. Texts are compared letter by letter, so that dates such as
+/// `2024-05-01` have their order; a text and a number are never equal. A field
+/// that holds a list meets a condition if one of its items does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(untagged)]
+pub enum Condition {
+    /// Bounds and other tests, all of which must hold.
+    Tests(Tests),
+    /// It equals one of these.
+    OneOf(Vec<Value>),
+    /// It equals this.
+    Equals(Value),
+}
+
+/// Tests of one field; all that are there must hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tests {
+    /// More than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gt: Option<Value>,
+    /// At least this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ge: Option<Value>,
+    /// Less than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lt: Option<Value>,
+    /// At most this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub le: Option<Value>,
+    /// Not this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ne: Option<Value>,
+    /// A text that this pattern matches, such as `guides/**`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub glob: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Filter {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = BTreeMap::<String, Value>::deserialize(deserializer)?;
+        let condition = |(field, value)| {
+            let condition = condition(value).map_err(|reason| de::Error::custom(format!("{field}: {reason}")))?;
+            Ok((field, condition))
+        };
+        fields.into_iter().map(condition).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+fn condition(value: Value) -> Result<Condition, String> {
+    let is_scalar = |value: &Value| value.is_string() || value.is_number() || value.is_boolean();
+    match value {
+        Value::Array(values) if values.is_empty() => Err("the list is empty, so nothing would be found".to_owned()),
+        Value::Array(values) if values.iter().all(is_scalar) => Ok(Condition::OneOf(values)),
+        Value::Object(_) => {
+            let tests: Tests = serde_json::from_value(value).map_err(|error| error.to_string())?;
+            let Tests { gt, ge, lt, le, ne, glob } = &tests;
+            let given: Vec<&Value> = [gt, ge, lt, le, ne].into_iter().flatten().collect();
+            if given.is_empty() && glob.is_none() {
+                return Err("no test; there are gt, ge, lt, le, ne, glob".to_owned());
+            }
+            if !given.into_iter().all(is_scalar) {
+                return Err("a test compares with a text, a number, true or false".to_owned());
+            }
+            glob.as_deref().map_or(Ok(()), |glob| pattern(glob).map(drop))?;
+            Ok(Condition::Tests(tests))
+        }
+        value if is_scalar(&value) => Ok(Condition::Equals(value)),
+        _ => Err("a condition is a value, a list of values, or tests such as { ge = 2020 }".to_owned()),
+    }
+}
+
+fn pattern(glob: &str) -> Result<Pattern, String> {
+    Pattern::new(glob).map_err(|error| format!("glob: {error}"))
+}
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&serde_json::to_string(self).unwrap_or_default())
+    }
+}
+
+impl Filter {
+    /// Whether every chunk passes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The fields that it looks at.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// Both filters: where both have conditions on a field, those of `other` hold.
+    #[must_use]
+    pub fn and(mut self, other: &Self) -> Self {
+        self.0.extend(other.0.clone());
+        self
+    }
+
+    /// Whether a chunk passes.
+    pub fn passes(&self, chunk: &Chunk) -> bool {
+        self.matcher().passes(chunk)
+    }
+
+    fn matcher(&self) -> Matcher<'_> {
+        let conditions = self.0.iter().map(|(field, condition)| {
+            let glob = match condition {
+                Condition::Tests(Tests { glob: Some(glob), .. }) => pattern(glob).ok(),
+                _ => None,
+            };
+            (field.as_str(), condition, glob)
+        });
+        Matcher(conditions.collect())
+    }
+
+    /// The entries of a table's indexes that pass, in order.
+    ///
+    /// # Errors
+    /// If no chunk has a field that it names.
+    pub(crate) fn entries(&self, table: &ChunkTable) -> Result<Vec<u32>, Error> {
+        let mut unknown: BTreeSet<&str> = self.fields().collect();
+        let matcher = self.matcher();
+        let mut entries = Vec::new();
+        for (entry, &row) in (0u32..).zip(table.searchable()) {
+            let chunk = table.chunk(row);
+            unknown.retain(|field| value(chunk, field).is_none());
+            if matcher.passes(chunk) {
+                entries.push(entry);
+            }
+        }
+        match unknown.into_iter().next() {
+            Some(field) if !table.searchable().is_empty() => {
+                let reason = format!("no document has the field `{field}`; there are {}", fields(table).join(", "));
+                Err(Error::Config { component: "filter", reason })
+            }
+            _ => Ok(entries),
+        }
+    }
+}
+
+/// The fields that some chunk has.
+pub fn fields(table: &ChunkTable) -> Vec<String> {
+    let chunks = || table.searchable().iter().map(|&row| table.chunk(row));
+    let own = ["path", "title", "page", "heading"];
+    let own = own.into_iter().filter(|field| chunks().any(|chunk| value(chunk, field).is_some())).map(str::to_owned);
+    let more: BTreeSet<&String> = chunks().flat_map(|chunk| chunk.metadata.keys()).collect();
+    own.chain(more.into_iter().cloned()).collect()
+}
+
+/// A chunk's value of a field.
+fn value(chunk: &Chunk, field: &str) -> Option<Value> {
+    match field {
+        "path" => Some(chunk.document.clone().into()),
+        "title" => chunk.book.clone().map(Value::from),
+        "page" => chunk.page.map(Value::from),
+        "heading" => chunk.heading.clone().map(Value::from),
+        _ => chunk.metadata.get(field).cloned(),
+    }
+}
+
+struct Matcher<'a>(Vec<(&'a str, &'a Condition, Option<Pattern>)>);
+
+impl Matcher<'_> {
+    fn passes(&self, chunk: &Chunk) -> bool {
+        self.0.iter().all(|(field, condition, glob)| match value(chunk, field) {
+            None => false,
+            Some(Value::Array(values)) => values.iter().any(|value| holds(condition, glob.as_ref(), value)),
+            Some(value) => holds(condition, glob.as_ref(), &value),
+        })
+    }
+}
+
+fn holds(condition: &Condition, glob: Option<&Pattern>, value: &Value) -> bool {
+    let is = |wanted: &Value| order(value, wanted) == Some(Ordering::Equal);
+    match condition {
+        Condition::Equals(wanted) => is(wanted),
+        Condition::OneOf(wanted) => wanted.iter().any(is),
+        Condition::Tests(Tests { gt, ge, lt, le, ne, glob: pattern }) => {
+            let test = |bound: &Option<Value>, holds: fn(Ordering) -> bool| {
+                bound.as_ref().is_none_or(|bound| order(value, bound).is_some_and(holds))
+            };
+            test(gt, Ordering::is_gt)
+                && test(ge, Ordering::is_ge)
+                && test(lt, Ordering::is_lt)
+                && test(le, Ordering::is_le)
+                && ne.as_ref().is_none_or(|other| !is(other))
+                && (pattern.is_none()
+                    || value.as_str().zip(glob).is_some_and(|(text, glob)| glob.matches_with(text, OPTIONS)))
+        }
+    }
+}
+
+/// The order of two values of one type; none for others.
+fn order(a: &Value, b: &Value) -> Option<Ordering> {
+    match (a, b) {
+        (Value::String(a), Value::String(b)) => Some(a.cmp(b)),
+        (Value::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+        (Value::Number(a), Value::Number(b)) => a.as_f64()?.partial_cmp(&b.as_f64()?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::retrieve::tests::Fixture;
+    use serde_json::json;
+
+    fn read(value: Value) -> Result<Filter, String> {
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    fn chunk() -> Chunk {
+        let mut chunk = Fixture::new().table.chunk(0).clone();
+        chunk.document = "guides/mill.md".to_owned();
+        chunk.page = Some(12);
+        let fields =
+            json!({ "year": 2021, "language": "en", "date": "2021-05-01", "tags": ["old", "water"], "draft": false });
+        chunk.metadata = serde_json::from_value(fields).unwrap();
+        chunk
+    }
+
+    #[test]
+    fn a_chunk_passes_if_all_conditions_hold() {
+        let chunk = chunk();
+        let passes = |filter: Value| read(filter).unwrap().passes(&chunk);
+        for filter in [
+            json!({}),
+            json!({ "year": 2021 }),
+            json!({ "year": { "ge": 2021, "lt": 2022 } }),
+            json!({ "language": ["de", "en"], "draft": false }),
+            json!({ "date": { "gt": "2021-04-30", "le": "2021-05-01" } }),
+            json!({ "tags": "water" }),
+            json!({ "path": { "glob": "guides/*.md" }, "page": { "le": 12.0 } }),
+            json!({ "language": { "ne": "de" } }),
+        ] {
+            assert!(passes(filter.clone()), "{filter}");
+        }
+        for filter in [
+            json!({ "year": 2020 }),
+            json!({ "year": "2021" }),
+            json!({ "year": 2021, "language": "de" }),
+            json!({ "nothing": { "ne": 1 } }),
+            json!({ "tags": "wind" }),
+            json!({ "path": { "glob": "*.txt" } }),
+            json!({ "year": { "glob": "2*" } }),
+        ] {
+            assert!(!passes(filter.clone()), "{filter}");
+        }
+    }
+
+    #[test]
+    fn a_filter_is_written_as_it_was_read_and_mistakes_name_the_field() {
+        let filter = json!({ "a": { "ge": 1 }, "b": ["x", "y"], "c": true });
+        assert_eq!(serde_json::to_value(read(filter.clone()).unwrap()).unwrap(), filter);
+        for (filter, expected) in [
+            (json!({ "year": { "from": 1 } }), "year: unknown field `from`"),
+            (json!({ "year": {} }), "year: no test"),
+            (json!({ "year": [] }), "year: the list is empty"),
+            (json!({ "year": null }), "year: a condition is"),
+            (json!({ "path": { "glob": "a[" } }), "path: glob"),
+            (json!({ "year": { "ge": [1] } }), "year: a test compares"),
+        ] {
+            let error = read(filter).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_no_document_has_is_named_with_those_that_there_are() {
+        let table = ChunkTable::new(vec![chunk()]);
+        assert_eq!(read(json!({ "year": 2021 })).unwrap().entries(&table).unwrap(), [0]);
+        assert!(read(json!({ "year": 1 })).unwrap().entries(&table).unwrap().is_empty());
+        let error = read(json!({ "yaer": 2021 })).unwrap().entries(&table).unwrap_err().to_string();
+        assert!(error.contains("no document has the field `yaer`; there are path"), "{error}");
+        assert!(error.contains("year"), "{error}");
+    }
+}

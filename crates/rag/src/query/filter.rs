@@ -1,0 +1,65 @@
+//! `filter`: the question is searched as it was asked, but only in chunks
+//! whose fields meet a condition.
+//!
+//! ```toml
+//! query = ["none", { filter = { where = { language = "en", year = { ge = 2020 } } } }]
+//! ```
+//!
+//! It pays where documents of several kinds, languages or versions lie side by
+//! side and questions mean one of them; the experiment says what it gains and
+//! which questions it costs. Fields are `path`, `title`, `page`, `heading`,
+//! what the files say (`author`, `date`, `language`, front matter) and the
+//! columns of the table `corpus.metadata`. A golden question can have a filter
+//! of its own, which holds whatever this axis says.
+
+use super::{QueryWriter, SearchQuery, Written};
+use crate::{Component, Context, Error, Filter};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of `filter`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The conditions by field; all must hold. A condition is a value, a list
+    /// of values, or tests: `gt`, `ge`, `lt`, `le`, `ne`, `glob`.
+    #[serde(rename = "where")]
+    pub conditions: Filter,
+}
+
+impl Component for Config {}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
+        Ok(Box::new(Filtered(self.conditions.clone())))
+    }
+}
+
+struct Filtered(Filter);
+
+#[async_trait]
+impl QueryWriter for Filtered {
+    async fn write(&self, question: &str, _: &[Message]) -> Result<Written, Error> {
+        let filter = Some(self.0.clone()).filter(|filter| !filter.is_empty());
+        Ok(Written::of(vec![SearchQuery { filter, ..question.into() }]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::QueryConfig;
+    use serde_json::json;
+
+    #[tokio::test]
+    async fn the_question_is_searched_with_the_filter() {
+        let config: QueryConfig =
+            serde_json::from_value(json!({ "filter": { "where": { "year": { "ge": 2020 } } } })).unwrap();
+        let written = config.build(&Context::default()).unwrap().write("Who?", &[]).await.unwrap();
+        assert_eq!(written.queries[0].text, "Who?");
+        assert_eq!(written.queries[0].filter.as_ref().unwrap().to_string(), r#"{"year":{"ge":2020}}"#);
+    }
+}
