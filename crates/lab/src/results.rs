@@ -64,8 +64,8 @@ pub struct QuestionResult {
     /// What was searched, if a component wrote it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<SearchQuery>,
-    /// Why the question was searched as it was asked, although a component was
-    /// to write something else.
+    /// Why the question was searched as it was asked, or with less than its
+    /// component was to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query_fallback: Option<String>,
     /// The retrieved passages, best first.

@@ -24,7 +24,7 @@ const OPTIONS: MatchOptions =
 /// condition on it.
 ///
 /// In a file, `{ year = { ge = 2020 }, language = ["en", "de"], path = { glob = "guides/**" } }`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Filter(BTreeMap<String, Condition>);
 
@@ -32,7 +32,7 @@ pub struct Filter(BTreeMap<String, Condition>);
 /// one, or bounds. Texts are compared letter by letter, so that dates such as
 /// `2024-05-01` have their order; a text and a number are never equal. A field
 /// that holds a list meets a condition if one of its items does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum Condition {
     /// Bounds and other tests, all of which must hold.
@@ -44,7 +44,7 @@ pub enum Condition {
 }
 
 /// Tests of one field; all that are there must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tests {
     /// More than this.

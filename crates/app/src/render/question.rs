@@ -43,7 +43,32 @@ pub fn means(trial: &TrialResult) -> String {
     if means.is_empty() { "no scores".to_owned() } else { format!("means: {}", means.join(", ")) }
 }
 
-/// What a trial made of a question: evidence, passages, answer, verdicts.
+/// What was searched for a question, if a component wrote it, and why it is less
+/// than that was to be.
+fn searched(result: &QuestionResult) -> String {
+    let mut text = String::new();
+    let whole = |text: &str| excerpt(text, usize::MAX);
+    if !result.queries.is_empty() {
+        text.push_str("\nsearched:");
+    }
+    for (number, query) in (1..).zip(&result.queries) {
+        if query.words == query.text {
+            let _ = write!(text, "\n  {number}. {}", whole(&query.text));
+        } else {
+            let _ = write!(text, "\n  {number}. by meaning: {}", whole(&query.text));
+            let _ = write!(text, "\n     by words: {}", whole(&query.words));
+        }
+        for passage in &query.passages {
+            let _ = write!(text, "\n     with the vector of: {}", whole(passage));
+        }
+    }
+    if let Some(reason) = &result.query_fallback {
+        let _ = write!(text, "\n  fell back, because: {}", whole(reason));
+    }
+    text
+}
+
+/// What a trial made of a question: queries, evidence, passages, answer, verdicts.
 pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult) -> String {
     let mut text = format!("{}\n{} · {}", record.title(), trial.trial.id, result.question);
     if let Some(golden) = record.questions().iter().find(|golden| golden.id == result.question) {
@@ -56,6 +81,7 @@ pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult
         }
     }
     let golden = record.questions().iter().find(|golden| golden.id == result.question);
+    text.push_str(&searched(result));
     let _ = write!(text, "\nretrieved:");
     for (i, passage) in result.passages.iter().enumerate() {
         let mark = if golden.is_some_and(|golden| holds_evidence(passage, golden)) { " · holds evidence" } else { "" };
@@ -121,4 +147,29 @@ pub fn sources(answered: &Answered) -> String {
         let _ = write!(text, "\n      {}", matching(&passage.text, &answered.question, EXCERPT));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_searched_is_told_with_the_reason_why_it_is_less() {
+        let found = |queries: serde_json::Value, fallback: Option<&str>| {
+            let result = json!({
+                "question": "q1", "queries": queries, "query_fallback": fallback, "passages": [], "answer": null,
+                "error": null, "scores": {},
+            });
+            searched(&serde_json::from_value(result).unwrap())
+        };
+        let queries = json!([
+            { "words": "Who?", "text": "Who?", "passages": ["Ode\nbuilt it."] },
+            { "words": "Who? Who? Ode", "text": "Who? Ode", "passages": [] },
+        ]);
+        let expected = "\nsearched:\n  1. Who?\n     with the vector of: Ode built it.\n  2. by meaning: Who? Ode\n     \
+                        by words: Who? Who? Ode\n  fell back, because: 1 of 2 is missing";
+        assert_eq!(found(queries, Some("1 of 2 is missing")), expected);
+        assert_eq!(found(json!([]), None), "", "without a component there is nothing to tell");
+    }
 }

@@ -13,8 +13,8 @@ pub struct QueryRow {
     pub number: u32,
     /// What is searched.
     pub query: SearchQuery,
-    /// Why the question is searched as it was asked, if its component wanted
-    /// to write something else.
+    /// Why the question is searched as it was asked, or with less than its
+    /// component wanted to write.
     pub fallback: Option<String>,
 }
 

@@ -43,6 +43,8 @@ pub enum About {
     UntriedJudge,
     /// A task that failed.
     Failure,
+    /// Questions for which a component wrote no queries, or fewer.
+    Queries,
     /// Missing answers and verdicts.
     Missing,
     /// A file that could not be read; the text begins with its path.
@@ -215,6 +217,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
             text: format!("{id}: {failure}"),
         }));
     }
+    notes.extend(fallbacks(results));
     if results.provider_errors > 0 {
         let reason = match results.partial {
             Some(_) => "because the budget was reached or a model failed",
@@ -238,6 +241,33 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
         let text = format!("{missing} stages, answers or scores are missing because a function of your own failed");
         notes.push(note(About::Functions, text));
     }
+}
+
+/// For how many questions queries were not written as they were to be. Trials
+/// that share these queries are told of together.
+fn fallbacks(results: &Results) -> Vec<Note> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for found in &results.trials {
+        let reasons: Vec<&str> =
+            found.questions.iter().filter_map(|question| question.query_fallback.as_deref()).collect();
+        let times = |reason: &str| reasons.iter().filter(|other| **other == reason).count();
+        // Of equally frequent reasons, the first.
+        let Some(most) = reasons.iter().rev().max_by_key(|reason| times(reason)) else { continue };
+        let (n, all, often) = (count(reasons.len()), count(found.questions.len()), times(most));
+        let why = if often == reasons.len() { (*most).to_owned() } else { format!("{most} ({} times)", count(often)) };
+        let name = found.trial.pipeline.query.name();
+        let text = format!("{name} fell back for {n} of {all} questions, most often because: {why}");
+        match told.iter_mut().find(|(other, _)| *other == text) {
+            Some((_, trials)) => trials.push(&found.trial.id),
+            None => told.push((text, vec![&found.trial.id])),
+        }
+    }
+    let of_trials = |(text, trials): (String, Vec<&str>)| Note {
+        about: About::Queries,
+        subject: trials.first().filter(|_| trials.len() == 1).map(|&id| id.to_owned()),
+        text: format!("{}: {text}", trials.join(", ")),
+    };
+    told.into_iter().map(of_trials).collect()
 }
 
 /// What calls to a model took.

@@ -255,3 +255,26 @@ fn trials_that_were_stopped_or_never_scored_are_no_finalists() {
     results.questions.clear();
     assert!(Board::of(&results).finalists(9, &[]).is_err());
 }
+
+#[test]
+fn queries_that_were_not_written_are_counted_for_the_trials_that_share_them() {
+    let mut results = chosen();
+    assert!(told(&Board::of(&results), About::Queries).is_empty());
+    for (trial, reasons) in
+        results.trials.iter_mut().zip([vec!["down", "cut", "cut"], vec!["down", "cut", "cut"], vec!["down"]])
+    {
+        trial.trial.pipeline.query = serde_json::from_value(json!({ "hyde": { "model": "m" } })).unwrap();
+        for (question, reason) in trial.questions.iter_mut().zip(reasons) {
+            question.query_fallback = Some(reason.to_owned());
+        }
+    }
+    let board = Board::of(&results);
+    let expected = [
+        "t01, t02: hyde fell back for 3 of 5 questions, most often because: cut (2 times)",
+        "t03: hyde fell back for 1 of 5 questions, most often because: down",
+    ];
+    assert_eq!(told(&board, About::Queries), expected);
+    let subjects: Vec<_> =
+        board.notes.iter().filter(|note| note.about == About::Queries).map(|note| note.subject.as_deref()).collect();
+    assert_eq!(subjects, [None, Some("t03")]);
+}

@@ -93,7 +93,31 @@ pub(crate) mod tests {
         GeneratorConfig::defaults().into_iter().filter(is_one).collect()
     }
 
-    type Reply = Box<dyn Fn(usize) -> String + Send + Sync>;
+    type Reply = Box<dyn Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync>;
+
+    /// A complete reply with this text.
+    pub(crate) fn reply(text: impl Into<String>) -> ChatResponse {
+        ChatResponse {
+            text: text.into(),
+            finish: Finish::Stop,
+            usage: Usage { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 2 },
+            choices: Vec::new(),
+            seconds: 0.5,
+        }
+    }
+
+    /// How probable each choice is: the first the more, the longer the prompt is.
+    fn by_length(request: &ChatRequest) -> Vec<f64> {
+        let length = request.messages.iter().map(|message| message.content.len()).sum::<usize>() as f64;
+        match request.choices.as_slice() {
+            [] => Vec::new(),
+            [_] => vec![1.0],
+            [_, others @ ..] => {
+                let first = length / (length + 200.0);
+                std::iter::once(first).chain(others.iter().map(|_| (1.0 - first) / others.len() as f64)).collect()
+            }
+        }
+    }
 
     /// A model that says what its script says at each call and remembers the
     /// last message of each. A token is a word.
@@ -105,7 +129,18 @@ pub(crate) mod tests {
     }
 
     impl Script {
-        pub(crate) fn new(context_length: usize, reply: impl Fn(usize) -> String + Send + Sync + 'static) -> Arc<Self> {
+        /// A model that writes these texts, and tells probabilities where it is asked for some.
+        pub(crate) fn new(context_length: usize, text: impl Fn(usize) -> String + Send + Sync + 'static) -> Arc<Self> {
+            Self::replying(context_length, move |call, request| {
+                Ok(ChatResponse { choices: by_length(request), ..reply(text(call)) })
+            })
+        }
+
+        /// A model that replies so, or fails.
+        pub(crate) fn replying(
+            context_length: usize,
+            reply: impl Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync + 'static,
+        ) -> Arc<Self> {
             let identity = Identity {
                 provider: "test".to_owned(),
                 model: "script".to_owned(),
@@ -183,13 +218,7 @@ pub(crate) mod tests {
                 requests.push(request.clone());
                 requests.len() - 1
             };
-            Ok(ChatResponse {
-                text: (self.reply)(call),
-                finish: Finish::Stop,
-                usage: Usage { prompt_tokens: 10, cached_tokens: 0, completion_tokens: 2 },
-                choices: Vec::new(),
-                seconds: 0.5,
-            })
+            (self.reply)(call, request)
         }
     }
 

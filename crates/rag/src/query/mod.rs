@@ -1,5 +1,7 @@
 //! `query`: a question becomes what is searched for it.
 
+mod asker;
+
 use crate::{Error, Listed, component::components};
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix, Message};
@@ -12,6 +14,13 @@ components! {
         None => none,
         Filter => filter,
         SelfQuery => self_query,
+        MultiQuery => multi_query,
+        Hyde => hyde,
+        Query2doc => query2doc,
+        StepBack => step_back,
+        Decompose => decompose,
+        Condense => condense,
+        Join => join,
     }
 }
 
@@ -22,7 +31,7 @@ impl Listed for QueryConfig {
 }
 
 /// One search: what is compared with the words of chunks, and what with their vectors.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SearchQuery {
     /// What is searched by words.
     pub words: String,
@@ -48,11 +57,11 @@ impl<T: Into<String>> From<T> for SearchQuery {
 pub struct Written {
     /// At least one search; what several find is joined by reciprocal rank fusion.
     pub queries: Vec<SearchQuery>,
-    /// Why the question is searched as it was asked, where its component wanted to write something else.
+    /// Why the question is searched as it was asked, or with less than its component wanted to write.
     pub fallback: Option<Fallback>,
 }
 
-/// Why a question is searched as it was asked.
+/// Why a question is searched as it was asked, or with less than was wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fallback {
     /// What happened.
@@ -66,6 +75,11 @@ impl Written {
     /// These searches.
     pub fn of(queries: Vec<SearchQuery>) -> Self {
         Self { queries, fallback: None }
+    }
+
+    /// The question, and these beside it.
+    fn beside(question: &str, others: Vec<String>) -> Self {
+        Self::of(std::iter::once(question.into()).chain(others.into_iter().map(SearchQuery::from)).collect())
     }
 
     /// The question itself, because its component could write nothing else.
@@ -139,13 +153,130 @@ pub fn with_passages(mut texts: Matrix, passages: &Matrix, queries: &[SearchQuer
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Context;
+    use crate::{
+        Component as _, Context,
+        generate::tests::{Script, reply},
+    };
+    use models::{ChatRequest, ChatResponse, Finish};
 
     #[tokio::test]
     async fn a_writer_that_does_nothing_searches_the_question() {
         let writer = QueryConfig::nothing().unwrap().build(&Context::default()).unwrap();
         let written = writer.write("Who built the mill?", &[]).await.unwrap();
         assert_eq!(written, Written::of(vec!["Who built the mill?".into()]));
+    }
+
+    const QUESTION: &str = "Which of the mills is older?";
+
+    fn history() -> [Message; 2] {
+        [Message::user("There are two mills."), Message::assistant("Yes, at Ode and at Rye.")]
+    }
+
+    /// What each component that asks a model writes for a question of a
+    /// conversation, twice, if the model replies so.
+    async fn written(
+        reply: impl Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync + Copy + 'static,
+    ) -> Vec<(&'static str, Written)> {
+        let mut all = Vec::new();
+        for config in QueryConfig::defaults().into_iter().filter(|config| !config.models().is_empty()) {
+            let script = Script::replying(4096, reply);
+            let writer = config.build(&script.context()).unwrap();
+            let first = writer.write(QUESTION, &history()).await.unwrap();
+            assert!(!script.requests().is_empty(), "{}", config.name());
+            assert_eq!(first, writer.write(QUESTION, &history()).await.unwrap(), "{}: the same again", config.name());
+            all.push((config.name(), first));
+        }
+        assert!(all.len() >= 6);
+        all
+    }
+
+    #[tokio::test]
+    async fn whatever_the_model_writes_the_question_is_searched_and_the_reason_told() {
+        let useless = async |reply: fn() -> ChatResponse, case: &str| {
+            for (name, written) in written(move |_, _| Ok(reply())).await {
+                assert_eq!(written.queries, [QUESTION.into()], "{name}: {case}");
+                let fallback = written.fallback.unwrap_or_else(|| panic!("{name}: {case} is not told"));
+                assert!(!fallback.failed && fallback.reason.len() > 20, "{name}: {case}: {fallback:?}");
+            }
+        };
+        useless(|| reply("?! ..."), "nonsense").await;
+        useless(|| reply(""), "nothing").await;
+        useless(|| ChatResponse { finish: Finish::Length, ..reply("and so on ".repeat(200)) }, "endless").await;
+        fn unended() -> ChatResponse {
+            let text = format!(r#"{{"queries": ["{}"#, "and so on ".repeat(200));
+            ChatResponse { finish: Finish::Length, ..reply(text) }
+        }
+        useless(unended, "endless JSON").await;
+    }
+
+    #[tokio::test]
+    async fn a_question_that_is_only_repeated_is_told_except_where_that_is_its_own_form() {
+        let repeated = |_: usize, request: &ChatRequest| {
+            Ok(reply(match &request.schema {
+                Some(schema) if schema["properties"].get("queries").is_some() => {
+                    format!(r#"{{"queries": ["{QUESTION}"]}}"#)
+                }
+                Some(_) => format!(r#"{{"question": "{QUESTION}"}}"#),
+                None => QUESTION.to_owned(),
+            }))
+        };
+        for (name, written) in written(repeated).await {
+            assert_eq!(written.queries, [QUESTION.into()], "{name}");
+            assert_eq!(written.fallback.is_some(), name != "condense", "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_model_that_fails_leaves_the_question_and_a_run_that_ends_searches_nothing() {
+        for (name, written) in written(|_, _| Err(models::Error::Config("it is down".to_owned()))).await {
+            assert_eq!(written.queries, [QUESTION.into()], "{name}");
+            let fallback = Fallback { reason: "it is down".to_owned(), failed: true };
+            assert_eq!(written.fallback, Some(fallback), "{name}");
+        }
+        for config in QueryConfig::defaults().into_iter().filter(|config| !config.models().is_empty()) {
+            let script = Script::replying(4096, |_, _| Err(models::Error::Cancelled));
+            let ended = config.build(&script.context()).unwrap().write(QUESTION, &history()).await;
+            assert!(matches!(ended, Err(Error::Model(models::Error::Cancelled))), "{}", config.name());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_question_without_history_is_always_among_what_is_searched() {
+        let good = |_: usize, request: &ChatRequest| {
+            let list = r#"{"queries": ["The mill at Ode", "The mill at Rye"]}"#;
+            let one = r#"{"queries": ["Mills"]}"#;
+            let schema = request.schema.as_ref();
+            Ok(reply(match schema.map(|schema| &schema["properties"]["queries"]["maxItems"]) {
+                Some(most) if *most == 1 => one,
+                Some(_) => list,
+                None => "The mill at Ode was built in 1712.",
+            }))
+        };
+        for config in QueryConfig::defaults() {
+            let script = Script::replying(4096, good);
+            let written = config.build(&script.context()).unwrap().write(QUESTION, &[]).await.unwrap();
+            assert_eq!(written.fallback, None, "{}", config.name());
+            let first = &written.queries[0];
+            assert!(first.text.starts_with(QUESTION) && first.words.starts_with(QUESTION), "{}", config.name());
+        }
+    }
+
+    #[test]
+    fn impossible_settings_are_refused_and_unknown_ones_named() {
+        for config in QueryConfig::defaults().into_iter().filter(|config| !config.models().is_empty()) {
+            let name = config.name();
+            for (setting, value, reason) in [
+                ("max_tokens", serde_json::json!(0), "at least 1"),
+                ("temperature", serde_json::json!(3), "between 0 and 2"),
+            ] {
+                let config = serde_json::json!({ name: { setting: value } });
+                let config: QueryConfig = serde_json::from_value(config).unwrap();
+                let error = config.build(&Context::default()).err().unwrap().to_string();
+                assert!(error.contains(reason) && error.contains(name), "{error}");
+            }
+            let unknown = serde_json::from_value::<QueryConfig>(serde_json::json!({ name: { "modle": "m" } }));
+            assert!(unknown.unwrap_err().to_string().contains("modle"), "{name}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ components! {
         CrossEncoder => cross_encoder,
         LateInteraction => late_interaction,
         Listwise => listwise,
+        Pointwise => pointwise,
         Python => python,
     }
 }

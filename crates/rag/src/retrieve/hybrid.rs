@@ -3,9 +3,17 @@
 //!
 //! The best first choice: each side finds what the other is blind to. `rrf`
 //! joins by ranks and has nothing to tune; `weighted` joins by scores, which
-//! pays where one side is known to be better.
+//! pays where one side is known to be better. Its `normalization` decides what
+//! makes the two sides' scores comparable: `min_max` looks at the best and the
+//! last hit only, so one that stands out squeezes all others together;
+//! `z_score` and `dbsf` look at all hits, and pay where such hits are common;
+//! `theoretical_minimum` keeps how bad a list is as a whole, which pays where
+//! one side often finds nothing that fits. None of them pays for questions
+//! where the order alone is right: then `rrf` is as good and needs no weight.
 
-use super::{Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion};
+use super::{
+    Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion, fusion::Scale,
+};
 use crate::{
     Component, Context, Error, Hit,
     index::{IndexKind, Indexes},
@@ -35,7 +43,7 @@ pub struct Config {
 pub enum Fusion {
     /// Reciprocal rank fusion.
     Rrf(Rrf),
-    /// A weighted sum of the scores, each list stretched to 0..1.
+    /// A weighted sum of the scores, each list on a scale of its own.
     Weighted(Weighted),
 }
 
@@ -53,6 +61,48 @@ pub struct Rrf {
 pub struct Weighted {
     /// The share of the vectors, from 0 to 1; the words have the rest. Default 0.5.
     pub dense_weight: f32,
+    /// What makes the two sides' scores comparable. Default `min_max`.
+    #[serde(skip_serializing_if = "Normalization::is_default")]
+    pub normalization: Normalization,
+}
+
+/// What makes scores of different scales comparable. A chunk that one side does
+/// not put forward has 0 from that side.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Normalization {
+    /// The last hit is 0, the first is 1.
+    #[default]
+    MinMax,
+    /// Standard deviations above the last hit.
+    ZScore,
+    /// Three standard deviations below the mean are 0, three above it 1.
+    Dbsf,
+    /// The least score that there can be is 0 (a cosine of -1, no shared word),
+    /// the first hit is 1.
+    TheoreticalMinimum,
+}
+
+/// The least cosine.
+const LEAST_COSINE: f64 = -1.0;
+/// What BM25 gives where no word is shared.
+const LEAST_BM25: f64 = 0.0;
+
+impl Normalization {
+    // Keys of experiments from before there was a choice stay as they were.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The scales of cosines and of BM25.
+    fn scales(self) -> [Scale; 2] {
+        match self {
+            Self::MinMax => [Scale::MinMax; 2],
+            Self::ZScore => [Scale::ZScore; 2],
+            Self::Dbsf => [Scale::Dbsf; 2],
+            Self::TheoreticalMinimum => [Scale::From(LEAST_COSINE), Scale::From(LEAST_BM25)],
+        }
+    }
 }
 
 impl Default for Config {
@@ -69,7 +119,7 @@ impl Default for Rrf {
 
 impl Default for Weighted {
     fn default() -> Self {
-        Self { dense_weight: 0.5 }
+        Self { dense_weight: 0.5, normalization: Normalization::MinMax }
     }
 }
 
@@ -84,7 +134,7 @@ impl Config {
         check_top_k(NAME, self.top_k)?;
         let reason = match &self.fusion {
             Fusion::Rrf(Rrf { k: 0 }) => "k must be at least 1".to_owned(),
-            Fusion::Weighted(Weighted { dense_weight }) if !(0.0..=1.0).contains(dense_weight) => {
+            Fusion::Weighted(Weighted { dense_weight, .. }) if !(0.0..=1.0).contains(dense_weight) => {
                 format!("dense_weight is {dense_weight}, but a share is between 0 and 1")
             }
             fusion => {
@@ -110,9 +160,10 @@ impl Retriever for Hybrid {
         let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| {
             let mut hits = match &self.fusion {
                 Fusion::Rrf(Rrf { k }) => fusion::reciprocal_rank(&[&dense, &bm25], *k),
-                Fusion::Weighted(Weighted { dense_weight }) => {
+                Fusion::Weighted(Weighted { dense_weight, normalization }) => {
                     let weight = f64::from(*dense_weight);
-                    fusion::relative_score(&[(&dense, weight), (&bm25, 1.0 - weight)])
+                    let [cosines, words] = normalization.scales();
+                    fusion::weighted_sum(&[(&dense, weight, cosines), (&bm25, 1.0 - weight, words)])
                 }
             };
             hits.truncate(self.top_k);
@@ -141,9 +192,47 @@ mod tests {
 
     #[test]
     fn the_weight_moves_from_words_to_vectors() {
-        let weighted = |dense_weight| found(Fusion::Weighted(Weighted { dense_weight }), "cats running");
+        let weighted =
+            |dense_weight| found(Fusion::Weighted(Weighted { dense_weight, ..Weighted::default() }), "cats running");
         assert_eq!(weighted(1.0)[..2], [1, 2]);
         assert_eq!(weighted(0.0)[0], 3);
+    }
+
+    const ALL: [Normalization; 4] =
+        [Normalization::MinMax, Normalization::ZScore, Normalization::Dbsf, Normalization::TheoreticalMinimum];
+
+    #[test]
+    fn with_every_normalization_the_whole_weight_on_one_side_is_the_order_of_that_side() {
+        for normalization in ALL {
+            let weighted =
+                |dense_weight| found(Fusion::Weighted(Weighted { dense_weight, normalization }), "cats running");
+            assert_eq!(weighted(1.0)[..2], [1, 2], "{normalization:?}");
+            assert_eq!(weighted(0.0)[0], 3, "{normalization:?}");
+        }
+    }
+
+    #[test]
+    fn with_every_normalization_equal_vectors_let_the_words_decide() {
+        let fixture = Fixture::with_vectors(&[[1.0, 0.0]; 4]);
+        for normalization in ALL {
+            let fusion = Fusion::Weighted(Weighted { dense_weight: 0.5, normalization });
+            let hybrid = Config { fusion, ..Config::default() }.build(&Context::default()).unwrap();
+            let query = fixture.query("cats running", &[1.0, 0.0]);
+            let hits = &hybrid.retrieve_now(&[query], &fixture.corpus()).unwrap()[0];
+            assert_eq!(hits[0].row, 3, "{normalization:?}");
+            assert!(hits.iter().all(|hit| hit.score.is_finite()), "{normalization:?}");
+        }
+    }
+
+    #[test]
+    fn the_default_normalization_is_not_written_so_that_keys_stay() {
+        let written = |fusion: &Fusion| serde_json::to_string(fusion).unwrap();
+        assert_eq!(written(&Fusion::Weighted(Weighted::default())), r#"{"weighted":{"dense_weight":0.5}}"#);
+        let other =
+            Fusion::Weighted(Weighted { normalization: Normalization::TheoreticalMinimum, ..Weighted::default() });
+        let expected = r#"{"weighted":{"dense_weight":0.5,"normalization":"theoretical_minimum"}}"#;
+        assert_eq!(written(&other), expected);
+        assert_eq!(serde_json::from_str::<Fusion>(expected).unwrap(), other);
     }
 
     #[test]
@@ -156,7 +245,7 @@ mod tests {
         let refused = |config: Config| config.build(&Context::default()).err().unwrap().to_string();
         assert!(refused(Config { candidates: Some(3), ..Config::default() }).contains("candidates"));
         assert!(refused(Config { fusion: Fusion::Rrf(Rrf { k: 0 }), ..Config::default() }).contains("at least 1"));
-        let heavy = Fusion::Weighted(Weighted { dense_weight: 2.0 });
+        let heavy = Fusion::Weighted(Weighted { dense_weight: 2.0, ..Weighted::default() });
         assert!(refused(Config { fusion: heavy, ..Config::default() }).contains("share"));
     }
 }

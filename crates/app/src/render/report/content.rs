@@ -11,7 +11,7 @@
 
 use eval::{Question, Score};
 use lab::{Board, Difference, MetricResult, QuestionResult, Results, TrialResult};
-use rag::{Answer, Passage};
+use rag::{Answer, Passage, query::SearchQuery};
 use serde::Serialize;
 use serde_json::Value;
 use std::{
@@ -88,8 +88,19 @@ struct OfQuestion<'a> {
     lists: Vec<&'a [(usize, f32)]>,
     /// Every account of how a score came about: many metrics and trials have the same.
     details: Vec<&'a Value>,
+    /// Everything that some component wrote to search for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    searches: Vec<Search<'a>>,
     /// By trial, in the order of the leaderboard.
     trials: Vec<Found<'a>>,
+}
+
+/// What was searched for a question, and why that is less than it was to be.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Hash)]
+struct Search<'a> {
+    queries: &'a [SearchQuery],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fallback: Option<&'a str>,
 }
 
 /// What a trial made of a question.
@@ -97,6 +108,9 @@ struct OfQuestion<'a> {
 struct Found<'a> {
     /// Its list of passages.
     list: usize,
+    /// What it searched, if that is not the question alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<&'a Answer>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -257,7 +271,7 @@ impl Answered {
 impl Found<'_> {
     /// A question that the trial was not asked.
     fn nothing(list: usize) -> Self {
-        Self { list, answer: None, error: None, details: Vec::new(), objective: None }
+        Self { list, search: None, answer: None, error: None, details: Vec::new(), objective: None }
     }
 }
 
@@ -269,6 +283,7 @@ fn of_question(
 ) -> Result<Json, serde_json::Error> {
     let mut lists: Once<Vec<(usize, u32)>> = Once::default();
     let mut details: Once<&Value> = Once::default();
+    let mut searches: Once<Search<'_>> = Once::default();
     let mut trials = Vec::new();
     for found in &results.trials {
         // Results that a program wrote may lack the last questions of a trial.
@@ -286,8 +301,11 @@ fn of_question(
         if own.iter().all(Option::is_none) {
             own.clear();
         }
+        let search = Search { queries: &question.queries, fallback: question.query_fallback.as_deref() };
+        let is_written = !search.queries.is_empty() || search.fallback.is_some();
         trials.push(Found {
             list: lists.place(list.collect()),
+            search: is_written.then(|| searches.place(search)),
             answer: question.answer.as_ref(),
             error: question.error.as_deref(),
             details: own,
@@ -302,6 +320,7 @@ fn of_question(
         golden: &results.questions[number],
         lists: lists.iter().map(Vec::as_slice).collect(),
         details: details.all(),
+        searches: searches.all(),
         trials,
     })
 }

@@ -98,6 +98,21 @@ fn a_question_that_a_trial_lacks_has_no_passages_there() {
 }
 
 #[test]
+fn what_was_searched_is_written_once_with_the_reason_why_it_is_less() {
+    let mut trials = ["t01", "t02", "t03"].map(|id| trial(id, &["q1"], 0.5));
+    let query = json!({ "words": "a", "text": "b", "passages": ["c"] });
+    for trial in &mut trials[1..] {
+        trial["questions"][0]["queries"] = json!([query]);
+        trial["questions"][0]["query_fallback"] = json!("down");
+    }
+    let page = report(&results(&[question("q1")], &trials), Form::OneFile).unwrap().page;
+    let found = &inside(&page, "part-questions-0")[0];
+    assert_eq!(found["searches"], json!([{ "queries": [query], "fallback": "down" }]));
+    let places: Vec<&Value> = found["trials"].as_array().unwrap().iter().map(|trial| &trial["search"]).collect();
+    assert_eq!(places, [&Value::Null, &json!(0), &json!(0)]);
+}
+
+#[test]
 fn scores_of_a_trial_are_lists_and_a_missing_score_keeps_its_reason() {
     let page = report(&two_trials(), Form::OneFile).unwrap().page;
     let scores = inside(&page, "part-trial-0");

@@ -23,7 +23,7 @@ function highlighted(passage, evidence) {
   return [body, spans.length > 0];
 }
 // The trial that differs only in having no reranker: what it found is what the reranker was given.
-const BEFORE_RERANKING = ["chunker", "embedder", "query", "retriever"];
+const BEFORE_RERANKING = ["chunker", "enrich", "embedder", "query", "retriever"];
 function withoutReranker(row) {
   const names = (settings) => Object.keys(typeof settings === "object" && settings ? settings : {});
   const has = (other) => !names(other.settings.reranker).includes("none");
@@ -64,8 +64,17 @@ async function ofTrial(row, index, held) {
   const list = held.lists[own.list];
   const [scores, passages] = await Promise.all([trialPart(row), Promise.all(list.map(([place]) => passageAt(place)))]);
   const column = element("div", { class: "column" }, element("h3", {}, nameOf(row)));
-  column.append(element("h4", {}, "Retrieved"), ...retrieved(row, list, passages, held), element("h4", {}, "Answer"), answer(own), element("h4", {}, "Verdicts"), verdicts(own, scores, index, held));
+  column.append(...searched(held.searches?.[own.search]), element("h4", {}, "Retrieved"), ...retrieved(row, list, passages, held), element("h4", {}, "Answer"), answer(own), element("h4", {}, "Verdicts"), verdicts(own, scores, index, held));
   return column;
+}
+// What a component wrote to search for; nothing where the question was searched as it was asked.
+function searched(search) {
+  if (!search) return [];
+  const line = ({ words, text, passages }) => element("li", {}, text,
+    words === text ? null : element("div", { class: "where" }, `by words: ${words}`),
+    ...passages.map((passage) => element("div", { class: "where" }, `with the vector of: ${passage}`)));
+  const why = search.fallback ? element("p", { class: "problem" }, `Fell back, because: ${search.fallback}`) : null;
+  return [element("h4", {}, "Searched"), element("ol", {}, ...search.queries.map(line)), why].filter(Boolean);
 }
 function retrieved(row, list, passages, held) {
   if (!passages.length) return [element("p", { class: "hint" }, "No passage was retrieved.")];

@@ -1,0 +1,114 @@
+//! `condense`: in a conversation, a chat model writes the last turn as a
+//! question that can be understood by itself, and that is searched.
+//!
+//! It pays in every chat: "And how much is it?" finds nothing by itself. A
+//! question without history is searched as it was asked, without a call, so it
+//! makes no difference to golden questions that stand alone. Where there is
+//! history it asks the model once. `join` is the kin of it without a model.
+//! The answer is still written to what was asked. Source: LlamaIndex's
+//! CondensePlusContextChatEngine; Vakulenko et al., Question Rewriting for
+//! Conversational Question Answering, 2020.
+
+use super::{
+    QueryWriter, Written,
+    asker::{Asked, Asker, Asking},
+};
+use crate::{Ask, Component, Context, Error, Item};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "query condense";
+
+const INSTRUCTIONS: &str = "Write the question so that it can be understood without the conversation before it: name \
+                            what its pronouns and ellipses stand for, and change nothing else. If it already can, \
+                            repeat it word for word. Do not answer it. Reply as {\"question\": \"...\"}.";
+
+/// Settings of `condense`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes a question with a temperature repeatable where the model offers
+    /// it. Default 0.
+    pub seed: u64,
+    /// The longest reply, in tokens; a longer one is not used. Default 128.
+    pub max_tokens: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: String::new(), temperature: 0.0, seed: 0, max_tokens: 128 }
+    }
+}
+
+impl Config {
+    fn asking(&self) -> Asking<'_> {
+        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
+        Ok(Box::new(Condense(self.asking().asker(NAME, cx)?)))
+    }
+}
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        self.asking().asks(item, 1)
+    }
+}
+
+struct Condense(Asker);
+
+#[async_trait]
+impl QueryWriter for Condense {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+        if history.is_empty() {
+            return Ok(Written::of(vec![question.into()]));
+        }
+        match self.0.one(INSTRUCTIONS, Asked { question, history }).await {
+            Ok(standalone) => Ok(Written::of(vec![standalone.into()])),
+            Err(nothing) => nothing.searched(question),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::Script;
+
+    #[tokio::test]
+    async fn the_last_turn_is_searched_as_a_question_of_its_own() {
+        let script = Script::new(4096, |_| r#"{"question": "How much is the mill?"}"#.to_owned());
+        let writer = Config::default().build(&script.context()).unwrap();
+        let history = [Message::user("Is the mill for sale?"), Message::assistant("Yes.")];
+        let written = writer.write("And how much is it?", &history).await.unwrap();
+        assert_eq!(written, Written::of(vec!["How much is the mill?".into()]));
+        let prompt = &script.prompts()[0];
+        let expected = "<conversation>\n<message from=\"user\">\nIs the mill for sale?\n</message>\n<message \
+                        from=\"assistant\">\nYes.\n</message>\n</conversation>\n<question>\nAnd how much is \
+                        it?\n</question>\n";
+        assert_eq!(prompt, expected);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_stands_alone_takes_no_call() {
+        let script = Script::new(4096, |_| unreachable!());
+        let writer = Config::default().build(&script.context()).unwrap();
+        assert_eq!(writer.write("Who?", &[]).await.unwrap(), Written::of(vec!["Who?".into()]));
+        assert!(script.requests().is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_question_that_is_repeated_is_its_own_form() {
+        let script = Script::new(4096, |_| r#"{"question": "Who?"}"#.to_owned());
+        let writer = Config::default().build(&script.context()).unwrap();
+        let written = writer.write("Who?", &[Message::user("Hello.")]).await.unwrap();
+        assert_eq!(written, Written::of(vec!["Who?".into()]));
+    }
+}

@@ -1,0 +1,125 @@
+//! `decompose`: a chat model takes the question apart, each part is searched
+//! beside the whole, and what they find is joined by reciprocal rank fusion.
+//!
+//! It pays for questions that compare or that need facts of several places:
+//! "Which of the two mills is older?" becomes one question for each mill. It
+//! does not pay for questions of one fact; the model is asked to leave those
+//! as they are, which costs the call all the same. Parts that need each
+//! other's answers stay unanswered: nothing is searched twice in a row. It
+//! asks the model once.
+//! Source: Ferreira et al., Visconde: Multi-document QA with GPT-3 and Neural
+//! Reranking, 2022.
+
+use super::{
+    QueryWriter, Written,
+    asker::{Asked, Asker, Asking},
+};
+use crate::{Ask, Component, Context, Error, Item};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "query decompose";
+
+/// Settings of `decompose`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// The most parts of a question. Default 4.
+    pub most: usize,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes parts with a temperature repeatable where the model offers it.
+    /// Default 0.
+    pub seed: u64,
+    /// The longest reply, in tokens; a longer one is not used. Default 256.
+    pub max_tokens: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: String::new(), most: 4, temperature: 0.0, seed: 0, max_tokens: 256 }
+    }
+}
+
+impl Config {
+    fn asking(&self) -> Asking<'_> {
+        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
+        if self.most < 2 {
+            let reason = format!("most is {}, but a question has at least 2 parts", self.most);
+            return Err(Error::Config { component: NAME, reason });
+        }
+        Ok(Box::new(Decompose { asker: self.asking().asker(NAME, cx)?, most: self.most }))
+    }
+}
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        self.asking().asks(item, 1)
+    }
+}
+
+struct Decompose {
+    asker: Asker,
+    most: usize,
+}
+
+#[async_trait]
+impl QueryWriter for Decompose {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+        let instructions = format!(
+            "Decide whether the question needs facts that stand in several places. If so, write the 2 to {} simpler \
+             questions that together lead to its answer, each of which can be understood by itself. If one fact \
+             answers it, write none. Do not answer. Examples: {{\"queries\": [\"When was the mill at Ode built?\", \
+             \"When was the mill at Rye built?\"]}} for \"Which of the mills at Ode and Rye is older?\", and \
+             {{\"queries\": []}} for \"Who built the mill at Ode?\".",
+            self.most
+        );
+        match self.asker.list(&instructions, Asked { question, history }, self.most).await {
+            // No parts: it needs none.
+            Ok(parts) => Ok(Written::beside(question, parts)),
+            Err(nothing) => nothing.searched(question),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::Script;
+
+    async fn written(reply: &'static str) -> Written {
+        let script = Script::new(4096, move |_| reply.to_owned());
+        Config { most: 2, ..Config::default() }.build(&script.context()).unwrap().write("A or B?", &[]).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn the_whole_and_its_parts_are_searched() {
+        let found = written(r#"{"queries": ["What is A?", "What is B?"]}"#).await;
+        assert_eq!(found, Written::of(["A or B?", "What is A?", "What is B?"].map(Into::into).to_vec()));
+    }
+
+    #[tokio::test]
+    async fn a_question_that_needs_no_parts_is_no_fallback() {
+        assert_eq!(written(r#"{"queries": []}"#).await, Written::of(vec!["A or B?".into()]));
+    }
+
+    #[tokio::test]
+    async fn more_parts_than_asked_for_are_not_what_was_asked_for() {
+        let found = written(r#"{"queries": ["a", "b", "c"]}"#).await;
+        assert!(found.fallback.unwrap().reason.contains("not what it was asked for"));
+        assert_eq!(found.queries, ["A or B?".into()]);
+    }
+
+    #[test]
+    fn one_part_is_refused() {
+        let error = Config { most: 1, ..Config::default() }.build(&Context::default()).err().unwrap();
+        assert!(error.to_string().contains("at least 2 parts"), "{error}");
+    }
+}

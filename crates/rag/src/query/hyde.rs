@@ -1,0 +1,165 @@
+//! `hyde`: a chat model writes passages that would answer the question, and
+//! the mean of their vectors and the question's is compared with the chunks.
+//!
+//! It pays with an embedder that was not trained on questions and their
+//! passages, and for short questions, because a passage looks more like what
+//! is to be found than a question does. It does not pay with an embedder that
+//! was trained for search, where the model knows nothing of the field (its
+//! passages then lead astray), or with `bm25` alone, which compares no
+//! vectors: the words that are searched are the question's. It asks the model
+//! `n` times for each question; `n = 1` is the cheap variant, and often
+//! nearly as good. Passages that do not come are told, and the others used.
+//! Source: Gao et al., Precise Zero-Shot Dense Retrieval without Relevance
+//! Labels, 2022 (`n`, temperature and length are those of its code,
+//! `texttron/hyde`).
+
+use super::{
+    Fallback, QueryWriter, SearchQuery, Written,
+    asker::{Asked, Asker, Asking, Nothing},
+};
+use crate::{Ask, Component, Context, Error, Item};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "query hyde";
+
+const INSTRUCTIONS: &str = "Write a passage that answers the question, as it could stand in a document, in at most \
+                            120 words. If you are not sure of the answer, write the passage that is likeliest. Write \
+                            nothing but the passage.";
+
+/// Settings of `hyde`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// How many passages to write, each with a call. Default 8.
+    pub n: usize,
+    /// How much passages differ; more than 0 if there are several. Default 0.7.
+    pub temperature: f32,
+    /// The seed of the first passage; each further one has the next. Makes
+    /// passages repeatable where the model offers it. Default 0.
+    pub seed: u64,
+    /// The longest passage, in tokens; a longer one is not used. Default 512.
+    pub max_tokens: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: String::new(), n: 8, temperature: 0.7, seed: 0, max_tokens: 512 }
+    }
+}
+
+impl Config {
+    fn asking(&self) -> Asking<'_> {
+        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
+        let reason = if self.n == 0 {
+            "n must be at least 1"
+        } else if self.n > 1 && self.temperature == 0.0 {
+            "with a temperature of 0 all passages are the same; raise it or set n to 1"
+        } else {
+            return Ok(Box::new(Hyde { asker: self.asking().asker(NAME, cx)?, n: self.n }));
+        };
+        Err(Error::Config { component: NAME, reason: reason.to_owned() })
+    }
+}
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        self.asking().asks(item, self.n as u64)
+    }
+}
+
+struct Hyde {
+    asker: Asker,
+    n: usize,
+}
+
+#[async_trait]
+impl QueryWriter for Hyde {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+        let asked = Asked { question, history };
+        let calls = (0..self.n as u64).map(|number| self.asker.text(INSTRUCTIONS, asked, number));
+        let (mut passages, mut missing) = (Vec::new(), Vec::new());
+        for reply in futures::future::join_all(calls).await {
+            match reply {
+                Ok(passage) => passages.push(passage),
+                Err(nothing) => missing.push(nothing),
+            }
+        }
+        // What another try may mend is told before the rest.
+        let worst = missing.iter().find(|nothing| matches!(nothing, Nothing::Failed(_))).or(missing.first());
+        let fallback = match worst {
+            None => None,
+            Some(nothing) => {
+                let searched = nothing.searched(question)?;
+                if passages.is_empty() {
+                    return Ok(searched);
+                }
+                let least = |Fallback { reason, failed }| {
+                    let reason = format!("{} of {} passages are missing: {reason}", missing.len(), self.n);
+                    Fallback { reason, failed }
+                };
+                searched.fallback.map(least)
+            }
+        };
+        let queries = vec![SearchQuery { passages, ..SearchQuery::from(question) }];
+        Ok(Written { queries, fallback })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::{Script, reply};
+    use models::ChatRequest;
+
+    fn passages(written: &Written) -> Vec<&str> {
+        assert_eq!((written.queries.len(), written.queries[0].words.as_str()), (1, "Who?"));
+        assert_eq!(written.queries[0].text, "Who?");
+        written.queries[0].passages.iter().map(String::as_str).collect()
+    }
+
+    #[tokio::test]
+    async fn each_passage_has_its_own_seed_and_the_question_stays() {
+        let script = Script::replying(4096, |_, request: &ChatRequest| Ok(reply(format!("Seed\n{}.", request.seed))));
+        let config = Config { n: 3, seed: 7, ..Config::default() };
+        let written = config.build(&script.context()).unwrap().write("Who?", &[]).await.unwrap();
+        assert_eq!(passages(&written), ["Seed 7.", "Seed 8.", "Seed 9."]);
+        assert_eq!(written.fallback, None);
+        assert_eq!(script.requests()[0].temperature, 0.7);
+    }
+
+    #[tokio::test]
+    async fn passages_that_came_are_used_and_missing_ones_are_told() {
+        let script = Script::replying(4096, |_, request: &ChatRequest| match request.seed {
+            0 => Ok(reply("A passage.")),
+            1 => Ok(reply("...")),
+            _ => Err(models::Error::Config("down".to_owned())),
+        });
+        let writer = |n| Config { n, ..Config::default() }.build(&script.context()).unwrap();
+        let written = writer(2).write("Who?", &[]).await.unwrap();
+        assert_eq!(passages(&written), ["A passage."]);
+        let reason = "1 of 2 passages are missing: the model wrote nothing that can be searched".to_owned();
+        assert_eq!(written.fallback, Some(Fallback { reason, failed: false }));
+        let written = writer(3).write("Who?", &[]).await.unwrap();
+        assert_eq!(passages(&written), ["A passage."]);
+        let reason = "2 of 3 passages are missing: down".to_owned();
+        assert_eq!(written.fallback, Some(Fallback { reason, failed: true }), "another try may give more");
+    }
+
+    #[test]
+    fn passages_that_would_be_the_same_are_refused() {
+        let refused = |config: Config| config.build(&Context::default()).err().unwrap().to_string();
+        assert!(refused(Config { temperature: 0.0, ..Config::default() }).contains("set n to 1"));
+        assert!(refused(Config { n: 0, ..Config::default() }).contains("at least 1"));
+        let one = refused(Config { n: 1, temperature: 0.0, ..Config::default() });
+        assert_eq!(one, "query hyde needs a chat model; name it in `model`");
+        assert_eq!(Config::default().asks(Item::default())[0].calls, 8);
+    }
+}

@@ -1,0 +1,115 @@
+//! `query2doc`: a chat model writes one passage that would answer the
+//! question; words are searched with the question several times and the
+//! passage, meaning with both as one text.
+//!
+//! It pays most with `bm25` and `hybrid`: the passage brings words that the
+//! documents use and the question lacks, and the repeated question keeps its
+//! own words ahead. It does not pay where the model knows nothing of the
+//! field, or where the question holds the one word that decides, such as an
+//! error code. It asks the model once. `hyde` is the kin of it that leaves the
+//! words alone.
+//! Source: Wang, Yang and Wei, Query2doc: Query Expansion with Large Language
+//! Models, 2023 (without its examples of passages, which are of another
+//! corpus).
+
+use super::{
+    QueryWriter, SearchQuery, Written,
+    asker::{Asked, Asker, Asking},
+};
+use crate::{Ask, Component, Context, Error, Item};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "query query2doc";
+
+const INSTRUCTIONS: &str = "Write a passage that answers the question, as it could stand in a document, in at most 80 \
+                            words. If you are not sure of the answer, write the passage that is likeliest. Write \
+                            nothing but the passage.";
+
+/// Settings of `query2doc`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// How often the question stands before the passage where words are
+    /// searched: the more, the less the passage's words count. Default 5.
+    pub repeats: usize,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes a passage with a temperature repeatable where the model offers
+    /// it. Default 0.
+    pub seed: u64,
+    /// The longest passage, in tokens; a longer one is not used. Default 256.
+    pub max_tokens: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: String::new(), repeats: 5, temperature: 0.0, seed: 0, max_tokens: 256 }
+    }
+}
+
+impl Config {
+    fn asking(&self) -> Asking<'_> {
+        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
+        if !(1..=MOST_REPEATS).contains(&self.repeats) {
+            let reason = format!("repeats is {}, but must be between 1 and {MOST_REPEATS}", self.repeats);
+            return Err(Error::Config { component: NAME, reason });
+        }
+        Ok(Box::new(Query2doc { asker: self.asking().asker(NAME, cx)?, repeats: self.repeats }))
+    }
+}
+
+/// With more, the passage makes no difference.
+const MOST_REPEATS: usize = 100;
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        self.asking().asks(item, 1)
+    }
+}
+
+struct Query2doc {
+    asker: Asker,
+    repeats: usize,
+}
+
+#[async_trait]
+impl QueryWriter for Query2doc {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+        match self.asker.text(INSTRUCTIONS, Asked { question, history }, 0).await {
+            Ok(passage) => {
+                let words = format!("{} ", question.trim()).repeat(self.repeats) + &passage;
+                let text = format!("{} {passage}", question.trim());
+                Ok(Written::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]))
+            }
+            Err(nothing) => nothing.searched(question),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::Script;
+
+    #[tokio::test]
+    async fn words_hold_the_question_five_times_and_the_text_once() {
+        let script = Script::new(4096, |_| "Ode built it.".to_owned());
+        let written = Config::default().build(&script.context()).unwrap().write("Who?", &[]).await.unwrap();
+        let (words, text) = ("Who? Who? Who? Who? Who? Ode built it.".to_owned(), "Who? Ode built it.".to_owned());
+        assert_eq!(written, Written::of(vec![SearchQuery { words, text, passages: Vec::new(), filter: None }]));
+    }
+
+    #[test]
+    fn a_question_that_does_not_count_is_refused() {
+        let error = Config { repeats: 0, ..Config::default() }.build(&Context::default()).err().unwrap();
+        assert!(error.to_string().contains("between 1 and"), "{error}");
+    }
+}

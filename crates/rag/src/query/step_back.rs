@@ -1,0 +1,91 @@
+//! `step_back`: a chat model writes a more general question, both are
+//! searched, and what they find is joined by reciprocal rank fusion.
+//!
+//! It pays where an answer needs the rule behind a case: "May I return a
+//! damaged kettle after 20 days?" also needs the conditions of returns. It
+//! does not pay for questions of plain fact, where half of what is found is
+//! then about the field in general. It asks the model once.
+//! Source: Zheng et al., Take a Step Back, 2023.
+
+use super::{
+    QueryWriter, Written,
+    asker::{Asked, Asker, Asking},
+};
+use crate::{Ask, Component, Context, Error, Item};
+use async_trait::async_trait;
+use models::Message;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "query step_back";
+
+const INSTRUCTIONS: &str = "Step back from the question: write one more general question, the answer to which holds \
+                            the rule, the term or the background that the question rests on. Do not answer it. \
+                            Example: from \"May I return a damaged kettle after 20 days?\" to \"What are the \
+                            conditions for returning goods?\". Reply as {\"queries\": [\"...\"]}.";
+
+/// Settings of `step_back`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes a question with a temperature repeatable where the model offers
+    /// it. Default 0.
+    pub seed: u64,
+    /// The longest reply, in tokens; a longer one is not used. Default 128.
+    pub max_tokens: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: String::new(), temperature: 0.0, seed: 0, max_tokens: 128 }
+    }
+}
+
+impl Config {
+    fn asking(&self) -> Asking<'_> {
+        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {
+        Ok(Box::new(StepBack(self.asking().asker(NAME, cx)?)))
+    }
+}
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        self.asking().asks(item, 1)
+    }
+}
+
+struct StepBack(Asker);
+
+#[async_trait]
+impl QueryWriter for StepBack {
+    async fn write(&self, question: &str, history: &[Message]) -> Result<Written, Error> {
+        match self.0.list(INSTRUCTIONS, Asked { question, history }, 1).await {
+            Ok(general) if general.is_empty() => {
+                Ok(Written::as_asked(question, "the model wrote no more general question"))
+            }
+            Ok(general) => Ok(Written::beside(question, general)),
+            Err(nothing) => nothing.searched(question),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::tests::Script;
+
+    #[tokio::test]
+    async fn the_question_and_the_more_general_one_are_searched() {
+        let script = Script::new(4096, |_| r#"{"queries": ["How are goods returned?"]}"#.to_owned());
+        let writer = Config::default().build(&script.context()).unwrap();
+        let written = writer.write("May I return it?", &[]).await.unwrap();
+        assert_eq!(written, Written::of(vec!["May I return it?".into(), "How are goods returned?".into()]));
+    }
+}
