@@ -2,6 +2,8 @@
 //! order before the answer is written. A value of the axis is a list of steps,
 //! which run in their order.
 
+mod pieces;
+
 use crate::{
     Ask, Choice, Component, Context, Error, Item, Listed, Passage, PassageStage, PassageStep,
     component::components,
@@ -24,6 +26,15 @@ components! {
     pub enum RefinerConfig builds Box<dyn PassageStep> {
         None => none,
         Threshold => threshold,
+        ScoreGap => score_gap,
+        Dedupe => dedupe,
+        Neighbours => neighbours,
+        Parents => parents,
+        Sentences => sentences,
+        Extract => extract,
+        Budget => budget,
+        LongContextReorder => long_context_reorder,
+        LongContext => long_context,
     }
 }
 
@@ -259,7 +270,8 @@ pub(crate) mod tests {
         let fixture = Fixture::new();
         for config in RefinerConfig::defaults().into_iter().filter(|config| config.models().is_empty()) {
             let Ok(step) = config.build(&fixture.context()) else { continue };
-            let run = async |passages: Vec<Passage>| step.run(fixture.query(), fixture.corpus(), passages).await.unwrap();
+            let run =
+                async |passages: Vec<Passage>| step.run(fixture.query(), fixture.corpus(), passages).await.unwrap();
             let found = run(fixture.passages.clone()).await;
             assert_eq!(found, run(fixture.passages.clone()).await, "{}", config.name());
             assert!(!found.is_empty(), "{}", config.name());
