@@ -70,13 +70,6 @@ struct Reply {
     sentences: Vec<i64>,
 }
 
-/// What becomes of a passage.
-enum Outcome {
-    Kept(Passage),
-    /// Nothing in it matters.
-    Gone,
-}
-
 #[async_trait]
 impl PassageStep for Extract {
     async fn run(&self, query: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
@@ -84,10 +77,7 @@ impl PassageStep for Extract {
         let made = future::join_all(passages.iter().map(|passage| self.extracted(query.text, passage))).await;
         let mut kept = Vec::with_capacity(passages.len());
         for outcome in made {
-            match outcome? {
-                Outcome::Kept(passage) => kept.push(passage),
-                Outcome::Gone => {}
-            }
+            kept.extend(outcome?);
         }
         if kept.is_empty() {
             kept.extend(passages.into_iter().next());
@@ -97,8 +87,9 @@ impl PassageStep for Extract {
 }
 
 impl Extract {
-    async fn extracted(&self, question: &str, passage: &Passage) -> Result<Outcome, Error> {
-        let unchanged = || Ok(Outcome::Kept(passage.clone()));
+    /// What stays of a passage; none if nothing in it matters.
+    async fn extracted(&self, question: &str, passage: &Passage) -> Result<Option<Passage>, Error> {
+        let unchanged = || Ok(Some(passage.clone()));
         let sentences = Sentences::of(passage);
         let request = request(question, passage, &sentences);
         let prompt: usize = request.messages.iter().map(|message| self.chat.count_tokens(&message.content)).sum();
@@ -113,10 +104,10 @@ impl Extract {
         };
         match chosen(&reply, sentences.len()) {
             None => unchanged(),
-            Some(numbers) => match sentences.keep(|n| numbers.contains(&n)) {
-                Some(joined) => Ok(Outcome::Kept(joined.into_passage(passage.clone()))),
-                None => Ok(Outcome::Gone),
-            },
+            Some(numbers) => {
+                let joined = sentences.keep(|n| numbers.contains(&n));
+                Ok(joined.map(|joined| joined.into_passage(passage.clone())))
+            }
         }
     }
 }
