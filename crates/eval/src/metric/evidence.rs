@@ -93,7 +93,7 @@ impl Cutoff {
             for item in items.iter_mut().filter(|item| item.document == passage.document) {
                 // What a step left out of a passage covers nothing.
                 let length = |spans: &[Span]| spans.iter().map(|span| span.len()).sum::<usize>();
-                let shared = passage.spans().iter().map(|span| item.span.overlap(*span)).sum();
+                let shared: usize = passage.spans().iter().map(|span| item.span.overlap(*span)).sum();
                 if shared == 0 {
                     continue;
                 }
