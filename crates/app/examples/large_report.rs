@@ -242,6 +242,7 @@ fn passages(random: &mut Random, documents: &[String], question: &Question, byte
                 book: None,
                 heading: Some(format!("Mill {document}")),
                 rows: vec![(from / bytes) as u32],
+                parts: Vec::new(),
             }
         })
         .collect()

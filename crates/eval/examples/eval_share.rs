@@ -105,6 +105,7 @@ fn sample(i: usize) -> (Question, Vec<Passage>, Answer) {
         book: None,
         heading: None,
         rows: Vec::new(),
+        parts: Vec::new(),
     };
     let question = Question {
         id: i.to_string(),

@@ -278,6 +278,7 @@ fn passage(place: Place) -> Passage {
         book: None,
         heading: None,
         rows: Vec::new(),
+        parts: Vec::new(),
     }
 }
 

@@ -112,6 +112,7 @@ impl ChunkTable {
             book: chunk.book.clone(),
             heading: chunk.heading.clone(),
             rows: vec![hit.row],
+            parts: Vec::new(),
         }
     }
 

@@ -163,6 +163,17 @@ pub struct Passage {
     pub heading: Option<String>,
     /// The rows of the retrieved chunks that it stands for, best first.
     pub rows: Vec<u32>,
+    /// The stretches of the document that the text holds, in order and apart
+    /// from each other, if it does not hold all of the span; else none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<Span>,
+}
+
+impl Passage {
+    /// Where the text lies in the document's text, stretch by stretch.
+    pub fn spans(&self) -> &[Span] {
+        if self.parts.is_empty() { std::slice::from_ref(&self.span) } else { &self.parts }
+    }
 }
 
 /// The answer of a generator.

@@ -37,6 +37,7 @@ mod tests {
             text: text.to_owned(),
             pages: vec![page(7, 9, 33), page(8, 34, text.len())],
             headings: Vec::new(),
+            metadata: Default::default(),
         };
         let shown = document(&found);
         assert_eq!(shown, "Preface. \n── page 7 ──\nBarn owls swallow voles.\n── page 8 ──\nThey sleep.");

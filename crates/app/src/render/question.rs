@@ -47,7 +47,7 @@ pub fn means(trial: &TrialResult) -> String {
 /// than that was to be.
 fn searched(result: &QuestionResult) -> String {
     let mut text = String::new();
-    let whole = |text: &str| excerpt(text, usize::MAX);
+    let whole = |text: &str| beginning(text, usize::MAX);
     if !result.queries.is_empty() {
         text.push_str("\nsearched:");
     }
@@ -57,6 +57,9 @@ fn searched(result: &QuestionResult) -> String {
         } else {
             let _ = write!(text, "\n  {number}. by meaning: {}", whole(&query.text));
             let _ = write!(text, "\n     by words: {}", whole(&query.words));
+        }
+        if let Some(filter) = &query.filter {
+            let _ = write!(text, "\n     only where {}", whole(&filter.to_string()));
         }
         for passage in &query.passages {
             let _ = write!(text, "\n     with the vector of: {}", whole(passage));

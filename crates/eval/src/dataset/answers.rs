@@ -227,6 +227,7 @@ fn passage(number: usize, item: &Value) -> Result<Passage, String> {
         book: None,
         heading: None,
         rows: Vec::new(),
+        parts: Vec::new(),
     };
     let Value::Object(fields) = item else {
         return text(item).map(plain).map_err(|reason| format!("at {number} {reason}"));

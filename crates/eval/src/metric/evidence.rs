@@ -91,12 +91,17 @@ impl Cutoff {
         for (i, passage) in passages.iter().enumerate() {
             let mut is_relevant = false;
             for item in items.iter_mut().filter(|item| item.document == passage.document) {
-                let shared = item.span.overlap(passage.span);
+                // What a step left out of a passage covers nothing.
+                let length = |spans: &[Span]| spans.iter().map(|span| span.len()).sum::<usize>();
+                let shared: usize = passage.spans().iter().map(|span| item.span.overlap(*span)).sum();
                 if shared == 0 {
                     continue;
                 }
-                is_relevant |= self.is_enough(shared, item.span.len().min(passage.span.len()));
-                item.add(passage.span);
+                is_relevant |= self.is_enough(shared, item.span.len().min(length(passage.spans())));
+                let whole = item.span;
+                for span in passage.spans().iter().filter(|span| whole.overlap(**span) > 0) {
+                    item.add(*span);
+                }
                 if item.rank.is_none() && self.is_enough(item.covered(), item.span.len()) {
                     item.rank = Some(i + 1);
                 }
@@ -213,6 +218,24 @@ mod tests {
     #[test]
     fn a_passage_within_long_evidence_is_relevant_though_it_covers_little() {
         assert_eq!(walk(&[(0, 1000)], &[(100, 200)], None), (vec![], 0, vec![true]));
+    }
+
+    #[test]
+    fn what_a_step_left_out_of_a_passage_covers_nothing() {
+        let question = question_with_evidence(&[(100, 200)]);
+        let parts = |parts: &[(usize, usize)]| rag::Passage {
+            parts: parts.iter().map(|&(start, end)| Span { start, end }).collect(),
+            ..passage("a.txt", 0, 300)
+        };
+        let found = |passage| {
+            let passages = [passage];
+            let walk = Cutoff::new("recall", None, 0.5).unwrap().walk(&sample(&question, &passages, None)).unwrap();
+            (walk.n_covered(), walk.relevant)
+        };
+        assert_eq!(found(parts(&[])), (1, vec![true]));
+        assert_eq!(found(parts(&[(0, 100), (250, 300)])), (0, vec![false]));
+        assert_eq!(found(parts(&[(0, 120), (170, 300)])), (1, vec![true]));
+        assert_eq!(found(parts(&[(0, 110), (190, 300)])), (0, vec![false]));
     }
 
     #[test]

@@ -56,6 +56,7 @@ pub(crate) fn passage(document: &str, start: usize, end: usize) -> Passage {
         book: None,
         heading: None,
         rows: Vec::new(),
+        parts: Vec::new(),
     }
 }
 

@@ -72,6 +72,12 @@ impl Columns {
         self.push(name, false, StringArray::from_iter_values(texts))
     }
 
+    /// The same where there is one.
+    fn optional_json<T: serde::Serialize>(self, name: &str, values: impl Iterator<Item = Option<T>>) -> Self {
+        let text = |value: T| serde_json::to_string(&value).unwrap_or_else(|error| format!("\"{error}\""));
+        self.push(name, true, values.map(|value| value.map(text)).collect::<StringArray>())
+    }
+
     fn u8(self, name: &str, values: impl Iterator<Item = u8>) -> Self {
         self.push(name, false, UInt8Array::from_iter_values(values))
     }

@@ -2,6 +2,7 @@
 
 use super::{Batch, Columns, Table, json, optional_text, optional_u32};
 use crate::Error;
+use arrow_array::Array;
 use rag::{Passage, Span};
 
 /// One passage of one question.
@@ -30,6 +31,7 @@ impl Table for PassageRow {
             .optional_text("book", passages().map(|passage| passage.book.as_deref()))
             .optional_text("heading", passages().map(|passage| passage.heading.as_deref()))
             .json("rows", passages().map(|passage| &passage.rows))
+            .optional_json("parts", passages().map(|passage| Some(&passage.parts).filter(|parts| !parts.is_empty())))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
@@ -37,6 +39,8 @@ impl Table for PassageRow {
         let (start, end, text) = (batch.u64("start")?, batch.u64("end")?, batch.text("text")?);
         let (score, page, book) = (batch.f64("score")?, batch.u32("page")?, batch.text("book")?);
         let (heading, rows) = (batch.text("heading")?, batch.text("rows")?);
+        // Tables of older versions do not have it.
+        let parts = batch.text("parts").ok();
         (0..batch.len())
             .map(|i| {
                 let passage = Passage {
@@ -48,6 +52,10 @@ impl Table for PassageRow {
                     book: optional_text(book, i),
                     heading: optional_text(heading, i),
                     rows: json(rows, i)?,
+                    parts: match parts.filter(|parts| !parts.is_null(i)) {
+                        Some(parts) => json(parts, i)?,
+                        None => Vec::new(),
+                    },
                 };
                 Ok(Self { question: question.value(i).to_owned(), rank: rank.value(i), passage })
             })

@@ -18,7 +18,7 @@ pub(super) fn text_document(text: &str) -> Document {
     }
 }
 
-fn nasty_texts() -> Vec<String> {
+pub(super) fn nasty_texts() -> Vec<String> {
     let prose = "The quick brown fox jumps. Over it, e.g. a dog; sleeps! \"Does it?\" (Yes.) ";
     vec![
         String::new(),
@@ -63,11 +63,12 @@ fn configs() -> Vec<(ChunkerConfig, Option<usize>)> {
     ] {
         configs.push((serde_json::from_str(json).unwrap(), Some(size)));
     }
-    assert_eq!(configs.len(), ChunkerConfig::NAMES.len() + 6);
+    // `semantic` needs a model; its file checks the same of it.
+    assert_eq!(configs.len(), ChunkerConfig::NAMES.len() + 5);
     configs
 }
 
-fn check(document: &Document, chunks: &[Chunk], size: Option<usize>, name: &str) {
+pub(super) fn check(document: &Document, chunks: &[Chunk], size: Option<usize>, name: &str) {
     let text = &document.text;
     let mut covered = 0;
     let mut last: Option<&Chunk> = None;

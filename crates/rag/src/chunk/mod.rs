@@ -10,6 +10,7 @@ mod vocabulary;
 #[cfg(test)]
 mod conformance;
 
+pub(crate) use outline::together_of;
 pub use tokens::TokenCounter;
 
 use crate::{Chunk, ChunkTable, Document, Error, Hit, Listed, Passage, component::components};
@@ -29,6 +30,7 @@ components! {
         Token => token,
         Recursive => recursive,
         Markdown => markdown,
+        Semantic => semantic,
         Python => python,
     }
 }

@@ -117,7 +117,7 @@ pub(super) fn together(paths: &[&[&str]]) -> Option<String> {
 
 /// The headings of several passages that stand in a row as one. What stands
 /// behind the last separator names the section.
-pub(super) fn together_of(headings: &[&str]) -> Option<String> {
+pub(crate) fn together_of(headings: &[&str]) -> Option<String> {
     let mut paths: Vec<Vec<&str>> = Vec::new();
     for heading in headings {
         let path: Vec<&str> = heading.split(SEPARATOR).collect();

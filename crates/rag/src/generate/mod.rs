@@ -84,6 +84,7 @@ pub(crate) mod tests {
             book: None,
             heading: None,
             rows: vec![0],
+            parts: Vec::new(),
         }
     }
 

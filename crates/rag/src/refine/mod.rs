@@ -2,6 +2,8 @@
 //! order before the answer is written. A value of the axis is a list of steps,
 //! which run in their order.
 
+mod pieces;
+
 use crate::{
     Ask, Choice, Component, Context, Error, Item, Listed, Passage, PassageStage, PassageStep,
     component::components,
@@ -24,6 +26,15 @@ components! {
     pub enum RefinerConfig builds Box<dyn PassageStep> {
         None => none,
         Threshold => threshold,
+        ScoreGap => score_gap,
+        Dedupe => dedupe,
+        Neighbours => neighbours,
+        Parents => parents,
+        Sentences => sentences,
+        Extract => extract,
+        Budget => budget,
+        LongContextReorder => long_context_reorder,
+        LongContext => long_context,
     }
 }
 
@@ -259,11 +270,82 @@ pub(crate) mod tests {
         let fixture = Fixture::new();
         for config in RefinerConfig::defaults().into_iter().filter(|config| config.models().is_empty()) {
             let Ok(step) = config.build(&fixture.context()) else { continue };
-            let run = async |passages: Vec<Passage>| step.run(fixture.query(), fixture.corpus(), passages).await.unwrap();
+            let run =
+                async |passages: Vec<Passage>| step.run(fixture.query(), fixture.corpus(), passages).await.unwrap();
             let found = run(fixture.passages.clone()).await;
             assert_eq!(found, run(fixture.passages.clone()).await, "{}", config.name());
             assert!(!found.is_empty(), "{}", config.name());
             assert!(run(Vec::new()).await.is_empty(), "{}", config.name());
+        }
+    }
+
+    /// A number below `n`, the same again for the same state (xorshift).
+    fn below(state: &mut u64, n: usize) -> usize {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        (*state % n as u64) as usize
+    }
+
+    #[tokio::test]
+    async fn every_step_gives_only_text_of_the_documents_and_no_byte_twice() {
+        use pieces::tests::{assert_true, chunks, hits};
+        let prose = "Der Müller mahlt. Cats run; dogs sleep! 中文句子。第二句话！ Is it old? Yes, it is.\n\n";
+        let texts = [
+            prose.repeat(3),
+            format!("# Mühle\n\n{}\n\n# Barn\n\n{}", prose.repeat(2), prose.repeat(4)),
+            "One sentence only".to_owned(),
+        ];
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let fixture = Fixture::new();
+        let mut state = 88_172_645_463_325_252;
+        for chunker in [
+            json!({ "sentence": { "chunk_size": 16, "chunk_overlap": 8 } }),
+            json!({ "sentence_window": { "window_size": 1 } }),
+            json!({ "hierarchical": { "chunk_sizes": [64, 16], "chunk_overlap": 4 } }),
+            json!({ "token": { "chunk_size": 12, "chunk_overlap": 3 } }),
+        ] {
+            let table = chunks(chunker.clone(), &texts);
+            let corpus = Corpus { table: &table, indexes: &[] };
+            for round in 0..20 {
+                let n = below(&mut state, table.searchable().len());
+                let mut rows: Vec<u32> = Vec::new();
+                for _ in 0..n {
+                    let row = table.searchable()[below(&mut state, table.searchable().len())];
+                    if !rows.contains(&row) {
+                        rows.push(row);
+                    }
+                }
+                let given = hits(&table, &rows);
+                for steps in [
+                    json!("threshold"),
+                    json!("score_gap"),
+                    json!("dedupe"),
+                    json!({ "dedupe": { "similarity": 0.5 } }),
+                    json!({ "neighbours": { "chunks": 1 + round % 3 } }),
+                    json!("parents"),
+                    json!({ "budget": { "tokens": 16 + below(&mut state, 200) } }),
+                    json!("long_context_reorder"),
+                    json!("long_context"),
+                    json!({ "long_context": { "tokens": 16 + below(&mut state, 100) } }),
+                    json!({ "sentences": { "least": 0.8, "neighbours": round % 2 } }),
+                    json!([{ "sentences": { "least": 0.8, "neighbours": 0 } }, "neighbours", { "budget": { "tokens": 60 } }]),
+                    json!([{ "sentences": { "least": 0.8 } }, "parents", { "sentences": {} }, "dedupe"]),
+                ] {
+                    let config = read(steps).unwrap();
+                    let step = config.step(&fixture.context()).unwrap();
+                    let query = Query { text: "Cats run?", embedding: None, tokens: None };
+                    let made = step.run(query, corpus, given.clone()).await.unwrap();
+                    let name = format!("{} after {chunker} with {rows:?}", config.value());
+                    assert!(made.len() <= given.len(), "{name}");
+                    assert!(!made.is_empty() || given.is_empty(), "{name}");
+                    for passage in &made {
+                        let number: usize = passage.document.trim_end_matches(".md").parse().unwrap();
+                        assert_true(passage, texts[number]);
+                        assert!(passage.rows.iter().all(|row| rows.contains(row)), "{name}");
+                    }
+                }
+            }
         }
     }
 

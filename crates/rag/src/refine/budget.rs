@@ -1,0 +1,113 @@
+//! `budget`: passages are kept, best first, up to a number of tokens.
+//!
+//! It pays where chunks differ in size or a pipeline may not exceed a cost for
+//! each question, and it makes pipelines comparable: with `top_k` alone, larger
+//! chunks win for nothing else than being larger. It does not pay where the
+//! generator's own `context_tokens` bounds the same text already. The passage
+//! that crosses the number is cut behind its last sentence that fits, or left
+//! out if none fits; what comes after it is left out. The first passage is never
+//! left out: it is cut behind a word where its first sentence is too long.
+//! Tokens are those of `cl100k_base`, as for sizes of chunks; marks around the
+//! passages and the question come on top.
+
+use super::pieces::{beginning, some_beginning};
+use crate::{
+    Component, Context, Error, Passage, PassageStep,
+    chunk::TokenCounter,
+    retrieve::{Corpus, Query},
+};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "refine budget";
+/// The least budget, in tokens: a character may need four.
+const LEAST: usize = 16;
+
+/// Settings of `budget`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The most tokens of all passages together, at least 16. Default 2000.
+    pub tokens: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { tokens: 2000 }
+    }
+}
+
+impl Component for Config {}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
+        if self.tokens < LEAST {
+            let reason = format!("tokens is {}, but must be at least {LEAST}", self.tokens);
+            return Err(Error::Config { component: NAME, reason });
+        }
+        Ok(Box::new(Budget { tokens: self.tokens }))
+    }
+}
+
+struct Budget {
+    tokens: usize,
+}
+
+#[async_trait]
+impl PassageStep for Budget {
+    async fn run(&self, _: Query<'_>, _: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        Ok(within(passages, self.tokens, TokenCounter::shared()))
+    }
+}
+
+fn within(passages: Vec<Passage>, tokens: usize, counter: &TokenCounter) -> Vec<Passage> {
+    let count = |text: &str| counter.count(text);
+    let mut left = tokens;
+    let mut kept: Vec<Passage> = Vec::with_capacity(passages.len());
+    for passage in passages {
+        if let Some(size) = counter.at_most(&passage.text, left) {
+            left -= size;
+            kept.push(passage);
+            continue;
+        }
+        // Without the first passage there would be nothing.
+        let cut = if kept.is_empty() { some_beginning } else { beginning };
+        kept.extend(cut(&passage, left, &count));
+        break;
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{generate::tests::passage, refine::pieces::tests::assert_true};
+
+    fn kept(texts: &[&str], tokens: usize) -> Vec<Passage> {
+        let passages = texts.iter().map(|text| passage(text)).collect();
+        within(passages, tokens, TokenCounter::shared())
+    }
+
+    #[test]
+    fn the_passage_that_crosses_the_budget_ends_with_a_sentence_or_is_left_out() {
+        let text = "The mill is old. It stands by the river. Nobody works there.";
+        let tokens = TokenCounter::shared().count(text);
+        assert_eq!(kept(&[text, text], 2 * tokens).len(), 2);
+        let cut = kept(&[text, text, text], 2 * tokens - 1);
+        assert_eq!(cut.len(), 2);
+        assert_eq!(cut[1].text, "The mill is old. It stands by the river.");
+        assert_true(&cut[1], text);
+        assert_eq!(kept(&[text, text], tokens + 2).len(), 1, "no sentence fits");
+    }
+
+    #[test]
+    fn the_first_passage_is_cut_behind_a_word_rather_than_left_out() {
+        let text = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen \
+                    seventeen eighteen";
+        let cut = kept(&[text], 16);
+        assert!(!cut[0].text.is_empty() && TokenCounter::shared().count(&cut[0].text) <= 16);
+        assert_true(&cut[0], text);
+        assert!(Config { tokens: 15 }.build(&Context::default()).is_err());
+    }
+}
