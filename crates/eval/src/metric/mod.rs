@@ -14,6 +14,7 @@ mod refusal;
 mod retrieval;
 #[cfg(test)]
 pub(crate) mod testing;
+mod text_overlap;
 mod two_ratings;
 pub(crate) mod words;
 
@@ -62,6 +63,10 @@ metrics! {
     Mrr => mrr,
     Ndcg => ndcg,
     HitRate => hit_rate,
+    TokenRecall => token_recall,
+    TokenPrecision => token_precision,
+    TokenIou => token_iou,
+    ContextTokens => context_tokens,
     ExactMatch => exact_match,
     TokenF1 => token_f1,
     RougeL => rouge_l,
@@ -168,6 +173,12 @@ impl MetricConfig {
     /// The lowest and the highest score that it can give.
     pub fn range(&self) -> (f64, f64) {
         self.description().range()
+    }
+
+    /// Whether trials are compared by it where the experiment names no
+    /// objective, if no model judges it.
+    pub fn chooses(&self) -> bool {
+        self.description().chooses()
     }
 
     /// Whether more of it is better.

@@ -112,7 +112,7 @@ impl Kind for Retrieve {
                 tokens: None,
             };
             let queries: Vec<Vec<Query<'_>>> =
-                queries.iter().map(|texts| texts.iter().map(|one| query(one)).collect()).collect();
+                queries.iter().map(|texts| texts.iter().map(&mut query).collect()).collect();
             let mut rows = Vec::new();
             for (ids, queries) in ids.chunks(QUESTIONS_PER_STEP).zip(queries.chunks(QUESTIONS_PER_STEP)) {
                 let corpus = corpus.corpus();
