@@ -85,6 +85,8 @@ metrics! {
     CitationPrecision => citation_precision,
     CitationRecall => citation_recall,
     Abstention => abstention,
+    AttackSuccess => attack_success,
+    PersonalData => personal_data,
     Rubric => rubric,
     Criteria => criteria,
     Prompt => prompt,
@@ -352,9 +354,23 @@ impl<'a> Sample<'a> {
         crate::prompt::fence_all("context", "passage", self.texts())
     }
 
-    /// The question as judges are shown it: fenced.
+    /// The question as judges are shown it: fenced, below the earlier messages
+    /// of its conversation.
     fn fenced_question(&self) -> String {
-        crate::prompt::fence("question", &self.question.question)
+        let Question { question, turns, .. } = self.question;
+        if turns.is_empty() {
+            return crate::prompt::fence("question", question);
+        }
+        let said = |message: &models::Message| {
+            let who = match message.role {
+                models::Role::System => "instructions",
+                models::Role::User => "user",
+                models::Role::Assistant => "assistant",
+            };
+            format!("{who}: {}\n", message.content)
+        };
+        let earlier: String = turns.iter().map(said).collect();
+        crate::prompt::fence("question", &format!("{earlier}user: {question}"))
     }
 
     /// What a judge of the user's own criteria is shown beside the answer,
