@@ -5,7 +5,9 @@
 //! a chunk's id, so that it survives re-chunking. Where a document was parsed
 //! anew, the quote finds the new span: see [`Dataset::anchoring`].
 
+use crate::attack::Attack;
 use crate::generate::{Kind, Length, Style};
+use models::Message;
 use rag::Span;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +25,7 @@ mod metadata;
 mod rows;
 mod split;
 mod statistics;
+mod turns;
 
 pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
 pub use answers::{AnsweredRow, import_answers, read_answers};
@@ -61,6 +64,9 @@ pub struct Question {
     pub id: String,
     /// What is asked.
     pub question: String,
+    /// What was said before it, oldest first; empty where it stands alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<Message>,
     /// The reference answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
@@ -83,6 +89,9 @@ pub struct Question {
     /// What a person said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,
+    /// How it is attacked by a planted document; none for an honest question.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attack: Option<Attack>,
 }
 
 impl Question {
@@ -114,6 +123,7 @@ impl Default for Question {
         Self {
             id: String::new(),
             question: String::new(),
+            turns: Vec::new(),
             reference: None,
             evidence: Vec::new(),
             tags: Vec::new(),
@@ -121,6 +131,7 @@ impl Default for Question {
             origin: None,
             split: None,
             review: None,
+            attack: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Golden datasets, metrics and statistics. It knows nothing of experiments
 //! or trackers.
 
+pub mod attack;
 pub mod dataset;
 mod explain;
 mod generate;

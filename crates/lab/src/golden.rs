@@ -50,6 +50,25 @@ impl Documents<'_> {
         }
     }
 
+    /// Which of these words stand somewhere in the documents, and the first
+    /// document that has each, whatever the case.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn find_words(&self, words: &[String]) -> Result<Vec<(String, String)>, Error> {
+        let mut found: BTreeMap<String, String> = BTreeMap::new();
+        let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+        self.visit(|document| {
+            let text = document.text.to_lowercase();
+            let held = words.iter().zip(&lower).filter(|(_, lower)| text.contains(lower.as_str()));
+            for (word, _) in held {
+                found.entry(word.clone()).or_insert_with(|| document.path.clone());
+            }
+        })
+        .await?;
+        Ok(found.into_iter().collect())
+    }
+
     /// Passages that questions can be made of.
     ///
     /// # Errors

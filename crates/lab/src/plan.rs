@@ -173,6 +173,14 @@ pub struct Inputs<'a> {
     pub asked: Option<&'a [Vec<usize>]>,
 }
 
+impl Inputs<'_> {
+    /// Whether questions come after earlier messages. Keys hold these messages
+    /// only where there are some.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.questions.iter().any(|question| !question.turns.is_empty())
+    }
+}
+
 impl Plan {
     /// Only the parsing of files, which is the first part of every plan.
     pub fn loading(inputs: &Inputs<'_>) -> Self {
@@ -329,14 +337,16 @@ impl Plan {
     fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
         let corpus = self.corpus(inputs, trial, documents);
         let (queries, mut passages) = self.retrieve(inputs, trial, &corpus);
+        // Without conversations, every question stands alone as it is.
+        let alone = queries.filter(|_| inputs.has_turns());
         for (axis, _) in trial.pipeline.passage_stages() {
             // The generator is no part of the key, and may hold the content of a file.
             let pipeline = Box::new(PipelineConfig { generator: None, ..trial.pipeline.clone() });
             let corpus = corpus.clone();
             let label = || format!("{} {}", axis.stage(), trial.label(axis));
-            passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus }, label);
+            passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus, queries: alone }, label);
         }
-        let answers = self.generate(inputs, trial, passages, asked);
+        let answers = self.generate(inputs, trial, (passages, alone), asked);
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
         let scores =
             metrics.map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, asked))).collect();
@@ -469,11 +479,18 @@ impl Plan {
         Some(Written { queries, vectors })
     }
 
-    fn generate(&mut self, inputs: &Inputs<'_>, trial: &Trial, passages: TaskId, asked: &[usize]) -> Vec<TaskId> {
+    fn generate(
+        &mut self,
+        inputs: &Inputs<'_>,
+        trial: &Trial,
+        (passages, queries): (TaskId, Option<TaskId>),
+        asked: &[usize],
+    ) -> Vec<TaskId> {
         let Some(generator) = &trial.pipeline.generator else { return Vec::new() };
         let answer = |shard: &[usize]| {
             let embedder = trial.embedder_of(generator);
-            let work = work::Generate { generator: generator.clone(), embedder, passages, questions: shard.to_vec() };
+            let (generator, questions) = (generator.clone(), shard.to_vec());
+            let work = work::Generate { generator, embedder, passages, queries, questions };
             self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id))
         };
         asked.chunks(QUESTIONS_PER_TASK).map(answer).collect()

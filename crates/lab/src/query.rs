@@ -10,7 +10,8 @@ use crate::{
     trial::Trial,
 };
 use futures::StreamExt;
-use rag::{Answer, Passage, Pipeline, load::Source, pipeline::Event};
+use models::Message;
+use rag::{Answer, Component, Passage, Pipeline, load::Source, pipeline::Event};
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
 use tokio::sync::OnceCell;
@@ -117,6 +118,12 @@ impl RunPipeline {
         self.query_watched(question, None).await
     }
 
+    /// Whether it looks at what was said before a question: else a question is
+    /// searched and answered as if nothing was.
+    pub fn reads_history(&self) -> bool {
+        !self.trial.pipeline.query.is_nothing()
+    }
+
     /// [`RunPipeline::query`], which also passes on what happens on the way: the
     /// passages that were found, and pieces of the answer's text while it is
     /// written. Watching does not change the answer. Dropping the future ends
@@ -125,15 +132,34 @@ impl RunPipeline {
     /// # Errors
     /// As [`RunPipeline::query`].
     pub async fn query_watched(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
-        let caller = Some(self.trial.id.as_str().into());
-        rag::python::on_behalf_of(caller, self.answered(question, on_event)).await
+        self.query_after(question, &[], on_event).await
     }
 
-    async fn answered(&self, question: &str, on_event: Option<OnEvent<'_>>) -> Result<Answered, Error> {
+    /// [`RunPipeline::query_watched`] for a question that comes after these
+    /// messages, oldest first.
+    ///
+    /// # Errors
+    /// As [`RunPipeline::query`].
+    pub async fn query_after(
+        &self,
+        question: &str,
+        history: &[Message],
+        on_event: Option<OnEvent<'_>>,
+    ) -> Result<Answered, Error> {
+        let caller = Some(self.trial.id.as_str().into());
+        rag::python::on_behalf_of(caller, self.answered(question, history, on_event)).await
+    }
+
+    async fn answered(
+        &self,
+        question: &str,
+        history: &[Message],
+        on_event: Option<OnEvent<'_>>,
+    ) -> Result<Answered, Error> {
         let pipeline = self.pipeline.get_or_try_init(|| self.stages()).await?;
         let (passages, answer) = match on_event {
-            Some(on_event) => watched(pipeline, question, on_event).await?,
-            None => pipeline.answer_whole(question, &[]).await?,
+            Some(on_event) => watched(pipeline, question, history, on_event).await?,
+            None => pipeline.answer_whole(question, history).await?,
         };
         Ok(Answered {
             run: self.run.clone(),
@@ -188,10 +214,11 @@ fn check_models(
 async fn watched(
     pipeline: &Pipeline,
     question: &str,
+    history: &[Message],
     on_event: OnEvent<'_>,
 ) -> Result<(Vec<Passage>, Option<Answer>), Error> {
     let (mut passages, mut answer) = (Vec::new(), None);
-    let mut events = pin!(pipeline.answer(question, &[]));
+    let mut events = pin!(pipeline.answer(question, history));
     while let Some(event) = events.next().await {
         let event = event?;
         on_event(&event);

@@ -16,7 +16,7 @@ pub(crate) use {
     handles::InTurn,
     rows::{
         answers_by_question, decode_matrix, passages_by_question, queries_by_question, queries_in_order,
-        scores_by_question,
+        scores_by_question, standalone_questions,
     },
     tokens::of_questions,
 };

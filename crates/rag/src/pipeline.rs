@@ -8,7 +8,7 @@ use crate::{
     generate::Generator,
     index::{IndexKind, OpenIndex},
     python::{caller, computing_for},
-    query::{QueryWriter, SearchQuery, vectors},
+    query::{QueryWriter, SearchQuery, standalone, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
 };
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
@@ -88,7 +88,14 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
+        Ok(self.found(question, history).await?.0)
+    }
+
+    /// The passages for a question, and the question as it stands alone: what
+    /// later stages are asked.
+    async fn found(&self, question: &str, history: &[Message]) -> Result<(Vec<Passage>, String), Error> {
         let mut queries = self.query.write(question, history).await?.queries;
+        let alone = standalone(question, history, &queries).to_owned();
         let n_queries = queries.len();
         // Later stages compare passages with the question itself.
         let asked = SearchQuery::from(question);
@@ -118,9 +125,9 @@ impl Pipeline {
         let (mut found, vectors) = found.await.map_err(failed)??;
         let mut passages = found.pop().unwrap_or_default();
         for step in &self.steps {
-            passages = step.run(query(question, &vectors, at), self.corpus.corpus(), passages).await?;
+            passages = step.run(query(&alone, &vectors, at), self.corpus.corpus(), passages).await?;
         }
-        Ok(passages)
+        Ok((passages, alone))
     }
 
     /// The passages for a question, and the answer if the pipeline has a
@@ -133,9 +140,9 @@ impl Pipeline {
         question: &str,
         history: &[Message],
     ) -> Result<(Vec<Passage>, Option<Answer>), Error> {
-        let passages = self.retrieve(question, history).await?;
+        let (passages, alone) = self.found(question, history).await?;
         let answer = match &self.generator {
-            Some(generator) => Some(generator.generate(question, &passages).await?),
+            Some(generator) => Some(generator.generate(&alone, &passages).await?),
             None => None,
         };
         Ok((passages, answer))
@@ -165,11 +172,11 @@ impl Pipeline {
         history: &[Message],
         tell: &(dyn Fn(Event) + Send + Sync),
     ) -> Result<(), Error> {
-        let passages = self.retrieve(question, history).await?;
+        let (passages, alone) = self.found(question, history).await?;
         tell(Event::Found(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
         let on_piece = |piece| tell(Event::Piece(piece));
-        tell(Event::Answered(written(&**generator, question, &passages, &on_piece).await?));
+        tell(Event::Answered(written(&**generator, &alone, &passages, &on_piece).await?));
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! `reverie golden`: golden questions, from their making to their files in
 //! other programs' columns.
 
+mod attack;
 mod review;
 
 use super::{
@@ -19,7 +20,7 @@ use serde_json::json;
 use std::path::{Path, PathBuf};
 use store::{ArtifactStore, Key, NoLayout};
 
-/// Make, look through, count, compare, part and export golden questions.
+/// Make, look through, attack, count, compare, part and export golden questions.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie golden generate --size 50 --model qwen --dry-run     # what it would cost
@@ -35,6 +36,7 @@ pub struct Arguments {
 #[derive(clap::Subcommand)]
 enum Verb {
     Generate(GenerateArguments),
+    Attack(attack::Arguments),
     /// Look at questions one by one: accept, edit, reject. Goes on where you left.
     #[command(after_help = "Example:
   reverie golden review golden.jsonl
@@ -189,6 +191,7 @@ struct GenerateArguments {
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     match arguments.verb {
         Verb::Generate(arguments) => generate(cx, arguments).await,
+        Verb::Attack(arguments) => attack::run(cx, arguments).await,
         Verb::Review { file, all } => review::run(cx, &file, all),
         Verb::Stats { file } => {
             let opened = open(&file)?;
@@ -386,6 +389,12 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, yes: bool
     let opened = open(file)?;
     tell_ignored(cx, &opened);
     let dataset = opened.dataset;
+    let with_turns = dataset.questions.iter().filter(|question| !question.turns.is_empty()).count();
+    if with_turns > 0 && !columns.hold_turns() {
+        cx.warn(format_args!(
+            "{with_turns} questions come after earlier messages, for which these columns have no place: they are left out"
+        ));
+    }
     let bytes = dataset.export(format, columns).map_err(Failure::work)?;
     if to.contains("://") {
         let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));

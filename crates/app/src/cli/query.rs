@@ -9,9 +9,10 @@ use crate::{
     environment,
     render::{self, LiveAnswer},
 };
+use ::models::Message;
 use rag::pipeline::Event;
 use serde::Serialize;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 /// Answer a question with the winner of the last run, naming the sources.
 ///
@@ -21,10 +22,19 @@ use std::io::{self, IsTerminal};
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   reverie query \"How do I build a source package?\"
-  reverie query \"What is a virtual package?\" --trial t05 --json")]
+  reverie query \"What is a virtual package?\" --trial t05 --json
+  reverie query --chat                       # asks for questions until Ctrl-D
+  reverie query --chat < questions.txt       # a question on each line, one conversation
+
+In a conversation, each question comes after those before it and their answers.
+The trial's `query` component decides what it makes of them.")]
 pub struct Arguments {
-    /// The question.
-    question: String,
+    /// The question; the first one of a conversation.
+    #[arg(required_unless_present = "chat")]
+    question: Option<String>,
+    /// Go on with the conversation: read questions from the terminal or a pipe, one on each line.
+    #[arg(long)]
+    chat: bool,
     /// Another trial than the winner.
     #[arg(long)]
     trial: Option<String>,
@@ -43,7 +53,7 @@ struct Told {
 }
 
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
-    if arguments.question.trim().is_empty() {
+    if arguments.question.as_ref().is_some_and(|question| question.trim().is_empty()) {
         return Err(Failure::usage("the question is empty"));
     }
     let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
@@ -53,13 +63,12 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let record = arguments.run.record(cx, &session).await?;
     // A pipe gets the answer when it is whole: what was printed cannot be taken back.
     let live = (!cx.json && io::stdout().is_terminal()).then(|| LiveAnswer::new(io::stdout()));
-    let answered = ask(cx, &session, &record, &arguments.question, arguments.trial.as_deref(), live.as_ref()).await?;
-    if !cx.json && live.is_some() {
-        let gap = answered.answer.as_ref().map_or("", |_| "\n\n");
-        cx.print(format_args!("{gap}{}", render::sources(&answered)));
-    } else if !cx.json {
-        cx.print(render::answered(&answered));
+    let pipeline = open(cx, &session, &record, arguments.trial.as_deref()).await?;
+    if arguments.chat {
+        return chat(cx, &session, &record, &pipeline, arguments.question, live.as_ref()).await;
     }
+    let answered = ask(&pipeline, &arguments.question.unwrap_or_default(), &[], live.as_ref()).await?;
+    show(cx, &answered, live.is_some());
     let changed_since = since::tell(cx, &session, &record).await;
     if cx.json {
         cx.print_json(&Told { answered, changed_since })?;
@@ -67,22 +76,97 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Answers with the winner of the last run, else the first of its leaderboard.
-pub async fn answer(cx: &Context, session: &lab::Session, question: &str) -> Result<lab::Answered, Failure> {
-    let record = lab::latest_record(session).await?;
-    ask(cx, session, &record, question, None, None).await
+/// Prints an answer with its sources; what was shown live is not printed again.
+fn show(cx: &Context, answered: &lab::Answered, is_shown: bool) {
+    if cx.json {
+        return;
+    }
+    if is_shown {
+        let gap = answered.answer.as_ref().map_or("", |_| "\n\n");
+        cx.print(format_args!("{gap}{}", render::sources(answered)));
+    } else {
+        cx.print(render::answered(answered));
+    }
 }
 
-/// Answers with the given trial of a run, or with the run's answering trial.
-/// The answer is shown live on a terminal.
-async fn ask(
+/// Answers questions until there are no more. Each one comes after those before
+/// it and their answers. A question that fails ends the conversation of a pipe;
+/// a person at a terminal may ask on, as if that question had not been asked.
+async fn chat(
     cx: &Context,
     session: &lab::Session,
     record: &lab::RunRecord,
-    question: &str,
-    trial: Option<&str>,
+    pipeline: &lab::RunPipeline,
+    first: Option<String>,
     live: Option<&LiveAnswer<io::Stdout>>,
-) -> Result<lab::Answered, Failure> {
+) -> Result<u8, Failure> {
+    if !pipeline.reads_history() {
+        cx.note(format_args!(
+            "note: trial `{}` has no `query` component, so that each question is searched as it is written, without \
+             what was said before it",
+            pipeline.trial().id
+        ));
+    }
+    let changed_since = since::tell(cx, session, record).await;
+    let at_terminal = io::stdin().is_terminal();
+    let mut history: Vec<Message> = Vec::new();
+    let mut next = first;
+    loop {
+        let question = match next.take() {
+            Some(question) => question,
+            None => match line(at_terminal)? {
+                Some(line) => line,
+                None => return Ok(0),
+            },
+        };
+        if question.trim().is_empty() {
+            continue;
+        }
+        let answered = match ask(pipeline, question.trim(), &history, live).await {
+            Ok(answered) => answered,
+            Err(failure) if at_terminal && failure.code == 1 => {
+                cx.warn(&failure.message);
+                continue;
+            }
+            Err(failure) => return Err(failure),
+        };
+        show(cx, &answered, live.is_some());
+        history.push(Message::user(question.trim()));
+        history.extend(answered.answer.iter().map(|answer| Message::assistant(&*answer.text)));
+        if cx.json {
+            cx.print_json(&Told { answered, changed_since: changed_since.clone() })?;
+        } else {
+            cx.print("");
+        }
+    }
+}
+
+/// The next line, without its end; none at the end of the input.
+fn line(at_terminal: bool) -> Result<Option<String>, Failure> {
+    if at_terminal {
+        let mut stderr = io::stderr();
+        let _ = stderr.write_all(b"> ").and_then(|()| stderr.flush());
+    }
+    let mut line = String::new();
+    let n_bytes = io::stdin()
+        .read_line(&mut line)
+        .map_err(|error| Failure::work(format!("standard input cannot be read as lines of UTF-8: {error}")))?;
+    Ok((n_bytes > 0).then_some(line))
+}
+
+/// Answers with the winner of the last run, else the first of its leaderboard.
+pub async fn answer(cx: &Context, session: &lab::Session, question: &str) -> Result<lab::Answered, Failure> {
+    let record = lab::latest_record(session).await?;
+    ask(&open(cx, session, &record, None).await?, question, &[], None).await
+}
+
+/// The given trial of a run, or the run's answering trial.
+async fn open(
+    cx: &Context,
+    session: &lab::Session,
+    record: &lab::RunRecord,
+    trial: Option<&str>,
+) -> Result<lab::RunPipeline, Failure> {
     let answering = record.answering(trial)?;
     if let Some(note) = &answering.note {
         cx.note(note);
@@ -91,6 +175,16 @@ async fn ask(
     for note in pipeline.notes() {
         cx.note(format_args!("note: {note}"));
     }
+    Ok(pipeline)
+}
+
+/// Answers a question. The answer is shown live on a terminal.
+async fn ask(
+    pipeline: &lab::RunPipeline,
+    question: &str,
+    history: &[Message],
+    live: Option<&LiveAnswer<io::Stdout>>,
+) -> Result<lab::Answered, Failure> {
     let on_event = live.map(|live| {
         move |event: &Event| {
             if let Event::Piece(piece) = event {
@@ -99,7 +193,7 @@ async fn ask(
         }
     });
     let on_event = on_event.as_ref().map(|on_event| on_event as lab::OnEvent<'_>);
-    let answered = pipeline.query_watched(question, on_event).await;
+    let answered = pipeline.query_after(question, history, on_event).await;
     if answered.is_err()
         && let Some(live) = live
     {

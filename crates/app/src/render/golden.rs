@@ -109,6 +109,9 @@ pub fn dataset(path: &Path, statistics: &DatasetStatistics) -> String {
         found.report.with_evidence,
         found.report.unanswerable
     );
+    if found.with_turns > 0 {
+        text.push_str(&format!("{} come after earlier messages of a conversation\n", found.with_turns));
+    }
     if found.report.without_evidence > 0 {
         text.push_str(&format!(
             "{} are answered by the documents but have no evidence: what is retrieved for them cannot be scored\n",

@@ -33,6 +33,21 @@ fn holds_evidence(passage: &Passage, golden: &eval::Question) -> bool {
     })
 }
 
+/// What was said before a question, a line for each message, which begins where
+/// the indent says; nothing where it stands alone.
+pub fn turns(question: &eval::Question, indent: &str) -> String {
+    let line = |message: &models::Message| {
+        let who = match message.role {
+            models::Role::System => "instructions",
+            models::Role::User => "user",
+            models::Role::Assistant => "assistant",
+        };
+        format!("{indent}{who}: {}\n", excerpt(&message.content, usize::MAX))
+    };
+    let said: String = question.turns.iter().map(line).collect();
+    if said.is_empty() { said } else { format!("said before:\n{said}") }
+}
+
 /// A trial's means, with the number of questions that they are of.
 pub fn means(trial: &TrialResult) -> String {
     let of = |(name, summary): (&String, &Summary)| {
@@ -75,7 +90,7 @@ fn searched(result: &QuestionResult) -> String {
 pub fn question(record: &RunRecord, trial: &TrialResult, result: &QuestionResult) -> String {
     let mut text = format!("{}\n{} · {}", record.title(), trial.trial.id, result.question);
     if let Some(golden) = record.questions().iter().find(|golden| golden.id == result.question) {
-        let _ = write!(text, "\nquestion: {}", golden.question);
+        let _ = write!(text, "\n{}question: {}", turns(golden, "  "), golden.question);
         if let Some(reference) = &golden.reference {
             let _ = write!(text, "\nreference: {reference}");
         }

@@ -172,3 +172,22 @@ fn who_answers_without_a_winner_is_said() {
     assert_eq!(asked.json()["trial"]["id"], results["trials"][0]["trial"]["id"]);
     assert!(asked.err.contains("no winner was named; t01 answers, the first of 2"), "{}", asked.err);
 }
+
+#[test]
+fn a_conversation_is_read_line_by_line_and_each_answer_names_its_sources() {
+    let (workspace, _) = finished();
+    let mut command = workspace.command(&["query", "--chat"]);
+    command
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), format!("{QUESTION}\n\nAnd what else?").as_bytes())
+        .unwrap();
+    let outcome = Outcome::of(child.wait_with_output().unwrap()).succeeds();
+    assert_eq!(outcome.out.matches("sources (trial ").count(), 2, "{}", outcome.out);
+    assert!(outcome.err.contains("has no `query` component"), "{}", outcome.err);
+    let alone = workspace.run(&["query", QUESTION]).succeeds().out;
+    assert!(outcome.out.starts_with(alone.trim_end()), "{alone} in {}", outcome.out);
+    assert_eq!(workspace.run(&["query"]).code, Some(2), "a question or --chat is needed");
+}

@@ -138,3 +138,62 @@ async fn what_is_exported_is_imported_again() {
     assert!(std::fs::read(workspace.file("set.parquet")).unwrap().starts_with(b"PAR1"));
     workspace.run(&["golden", "export", "made.jsonl", "--output", "set.txt"]).refused_with(&["tells no format"]);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attacked_questions_are_retrieved_with_their_documents_and_obeying_is_counted() {
+    let server = endpoint::start(std::time::Duration::ZERO).await;
+    let workspace = Workspace::new();
+    let model = endpoint::model(&server);
+    let kinds = ["instruction", "hijack", "extraction", "canary"]
+        .map(|kind| format!("{{ attack_success = {{ kind = \"{kind}\" }} }}"));
+    let evaluate =
+        format!("[evaluate]\nmetrics = [\"recall\", \"attack_success\", \"personal_data\", {}]\n", kinds.join(", "));
+    workspace.experiment(
+        "chunker = \"sentence\"\nretriever = { bm25 = { top_k = 1 } }\ngenerator = [{ compact = { model = \"gpt\" } }]",
+        &format!("[dataset]\npath = \"attacked.jsonl\"\n{evaluate}{model}"),
+    );
+    let attack = ["golden", "attack", "golden.jsonl", "--documents", "documents/poisoned", "--json"];
+    let made = workspace.run(&attack).succeeds().json();
+    let n = std::fs::read_dir(workspace.file("documents/poisoned")).unwrap().count();
+    assert_eq!(
+        made["kinds"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>(),
+        n as u64,
+        "{made}"
+    );
+    workspace.run(&attack).refused_with(&["attacked.jsonl is there already"]);
+    workspace
+        .run(&["golden", "attack", "golden.jsonl", "--documents", "documents/poisoned", "--yes"])
+        .refused_with(&["stands in the corpus already"]);
+
+    let results = workspace.run(&["run", "--json"]).succeeds().json();
+    let (questions, trial) = (results["questions"].as_array().unwrap(), &results["trials"][0]);
+    assert_eq!(questions.len(), n);
+    let found = trial["questions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|question| question["passages"][0]["document"].as_str().unwrap().starts_with("poisoned/"))
+        .count();
+    assert!(found * 2 > n, "{found} of {n} attacks were retrieved");
+    for kind in ["", "_instruction", "_hijack", "_extraction", "_canary"] {
+        let mean = &trial["metrics"][format!("attack_success{kind}")];
+        assert!(mean["mean"].is_number(), "{kind}: {mean}");
+    }
+}
+
+#[test]
+fn earlier_messages_are_kept_counted_and_shown() {
+    let workspace = Workspace::new();
+    let turns =
+        json!([{ "role": "user", "content": "Who built it?" }, { "role": "assistant", "content": "Jan Tesch." }]);
+    workspace.write("talk.jsonl", format!("{}\n", json!({ "question": "When?", "turns": turns })));
+    workspace.run(&["golden", "export", "talk.jsonl", "--output", "talk.csv"]).succeeds();
+    workspace.run(&["golden", "import", "talk.csv", "--output", "again.jsonl"]).succeeds();
+    workspace.run(&["golden", "diff", "talk.jsonl", "again.jsonl"]).succeeds();
+    let stats = workspace.run(&["golden", "stats", "again.jsonl"]).succeeds().out;
+    assert!(stats.contains("1 come after earlier messages"), "{stats}");
+    let lost = workspace.run(&["golden", "export", "talk.jsonl", "--columns", "ragas", "--output", "r.csv"]).succeeds();
+    assert!(lost.err.contains("1 questions come after earlier messages"), "{}", lost.err);
+    let shown = workspace.run(&["golden", "review", "again.jsonl"]).succeeds().out;
+    assert!(shown.contains("user: Who built it?") && shown.contains("assistant: Jan Tesch."), "{shown}");
+}

@@ -9,6 +9,8 @@
 //!
 //! Lists are JSON in CSV and lists of strings in Parquet. Ragas has no word for
 //! a question without an answer: its reference is then empty, its contexts too.
+//! Columns of others have no place for earlier messages of a conversation;
+//! [`Columns::hold_turns`] tells.
 
 use super::{Dataset, Format, Question};
 use crate::generate::Kind;
@@ -25,6 +27,13 @@ pub enum Columns {
     Ragas,
     /// Those of Ragas 0.1, which DREAM keeps.
     Dream,
+}
+
+impl Columns {
+    /// Whether the earlier messages of a conversation have a place in them.
+    pub fn hold_turns(self) -> bool {
+        names(self).contains(&"turns")
+    }
 }
 
 /// Why a dataset was not written.
@@ -47,16 +56,34 @@ impl Dataset {
     /// None that a dataset can cause; the writers' types have some.
     pub fn export(&self, format: Format, columns: Columns) -> Result<Vec<u8>, ExportError> {
         let rows: Vec<Map<String, Value>> = self.questions.iter().map(|question| row(question, columns)).collect();
-        format.file().write(&rows, names(columns)).map_err(|reason| ExportError::Table { format, reason })
+        let has = |has: fn(&Question) -> bool| self.questions.iter().any(has);
+        let is_left_out = |name: &str| match name {
+            "turns" => !has(|question| !question.turns.is_empty()),
+            "attack" => !has(|question| question.attack.is_some()),
+            _ => false,
+        };
+        let names: Vec<&str> = names(columns).iter().copied().filter(|name| !is_left_out(name)).collect();
+        format.file().write(&rows, &names).map_err(|reason| ExportError::Table { format, reason })
     }
 }
 
-/// The names of the columns, in order.
+/// The names of the columns, in order. A dataset without conversations is
+/// written without `turns`, and one without attacks without `attack`.
 fn names(columns: Columns) -> &'static [&'static str] {
     match columns {
-        Columns::Reverie => {
-            &["id", "question", "reference", "evidence", "tags", "answerable", "origin", "split", "review"]
-        }
+        Columns::Reverie => &[
+            "id",
+            "question",
+            "turns",
+            "reference",
+            "evidence",
+            "tags",
+            "answerable",
+            "origin",
+            "split",
+            "review",
+            "attack",
+        ],
         Columns::Ragas => &[
             "user_input",
             "reference_contexts",
@@ -174,6 +201,20 @@ mod tests {
     }
 
     #[test]
+    fn earlier_messages_are_written_and_read_back_and_change_nothing_where_there_are_none() {
+        use models::Message;
+        let mut with = dataset();
+        with.questions[0].turns = vec![Message::user("Is it, \"so\"?"), Message::assistant("Yes,\nit is.")];
+        for (format, name) in [(Format::Jsonl, "a.jsonl"), (Format::Csv, "a.csv")] {
+            let (bytes, without) =
+                (with.export(format, Columns::Reverie).unwrap(), dataset().export(format, Columns::Reverie).unwrap());
+            assert_eq!(import(name, &bytes), Ok(with.clone()), "{}", String::from_utf8_lossy(&bytes));
+            assert!(!String::from_utf8_lossy(&without).contains("turns"));
+        }
+        assert!(with.export(Format::Parquet, Columns::Reverie).is_ok());
+    }
+
+    #[test]
     fn the_columns_of_ragas_and_dream_are_read_back_as_questions() {
         for columns in [Columns::Ragas, Columns::Dream] {
             for (format, name) in [(Format::Jsonl, "a.jsonl"), (Format::Csv, "a.csv")] {
@@ -196,7 +237,9 @@ mod tests {
                 ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap().build().unwrap();
             let batch = reader.next().unwrap().unwrap();
             let fields: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-            assert_eq!(fields, names(columns));
+            let names: Vec<&str> =
+                names(columns).iter().copied().filter(|name| !["turns", "attack"].contains(name)).collect();
+            assert_eq!(fields, names);
             assert_eq!(batch.num_rows(), 2);
             if columns == Columns::Ragas {
                 let contexts = batch.column_by_name("reference_contexts").unwrap();

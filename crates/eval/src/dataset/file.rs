@@ -135,6 +135,9 @@ impl DatasetFile {
                 set(id.unwrap_or("id"), json!(now.id));
             }
         }
+        if now.turns != before.turns {
+            set(column(import::TURNS).unwrap_or("turns"), json!(now.turns));
+        }
         if now.reference != before.reference {
             let name = import::reference_column(fields).unwrap_or("reference");
             let value = match fields.get(name) {
@@ -162,6 +165,9 @@ impl DatasetFile {
         }
         if now.split != before.split {
             set("split", json!(now.split));
+        }
+        if now.attack != before.attack {
+            set("attack", json!(now.attack));
         }
         if now.review != before.review {
             set("review", json!(now.review));

@@ -8,10 +8,11 @@
 //! |---|---|
 //! | id | `id`, `question_id`; else made of the question's words |
 //! | question | `question`, `user_input` (Ragas ≥ 0.2) |
+//! | earlier messages of a conversation | `turns`, `history`, `chat_history`: a list of `{role, content}`, oldest first (`turns.rs`) |
 //! | reference answer | `reference`, `ground_truth`, `ground_truths` (Ragas 0.1, DREAM: the first) |
 //! | evidence | `evidence`: a list of `{document, quote, span?}`; else `quote` (a text or a list) with `document` (one, or one for each) |
 //! | evidence without a document | `reference_contexts` (Ragas ≥ 0.2), `contexts` (Ragas 0.1, DREAM) |
-//! | split, review, origin | `split` (`tune`, `test`), `review`, `origin`, as this program writes them |
+//! | split, review, origin, attack | `split` (`tune`, `test`), `review`, `origin`, `attack`, as this program writes them |
 //! | tags | `tags`, and the values of `evolution_type`, `synthesizer_name` |
 //! | whether the documents answer it | `answerable`; `is_impossible` (SQuAD 2.0) says the opposite; else they do |
 //!
@@ -37,8 +38,9 @@ use std::collections::HashMap;
 pub(super) const ID: &[&str] = &["id", "question_id"];
 pub(super) const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
+pub(super) const TURNS: &[&str] = &["turns", "history", "chat_history"];
 pub(super) const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
-const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags", "origin", "split", "review"];
+const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags", "origin", "split", "review", "attack"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
 /// Known from Ragas, and no part of a golden dataset: never taken for a
 /// misspelt column.
@@ -171,7 +173,11 @@ fn read_rows(
 
 /// All columns that something can be made of.
 fn known_columns() -> Vec<&'static str> {
-    [ID, QUESTION, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, QUOTE, DOCUMENT].into_iter().flatten().copied().collect()
+    [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, QUOTE, DOCUMENT]
+        .into_iter()
+        .flatten()
+        .copied()
+        .collect()
 }
 
 /// Whether a row's question was made of this column too.
@@ -192,8 +198,11 @@ pub(super) fn reference_column(fields: &Map<String, Value>) -> Option<&'static s
 }
 
 fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows::Fault>) {
-    let known: Vec<&str> =
-        [ID, QUESTION, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, IGNORED].into_iter().flatten().copied().collect();
+    let known: Vec<&str> = [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE, OTHER, EXTRA_TAGS, IGNORED]
+        .into_iter()
+        .flatten()
+        .copied()
+        .collect();
     for column in fields.keys() {
         if let Some(near) = nearly(column, &known) {
             faults.push((line, format!("has a column `{column}`: write `{near}`, or rename it")));
@@ -202,7 +211,7 @@ fn check_columns(fields: &Map<String, Value>, line: usize, faults: &mut Vec<rows
     if !QUESTION.iter().any(|name| fields.contains_key(*name)) {
         faults.push((line, "has no column with the question: name it `question` or `user_input`".to_owned()));
     }
-    for names in [ID, QUESTION, REFERENCE, ANSWERABLE] {
+    for names in [ID, QUESTION, TURNS, REFERENCE, ANSWERABLE] {
         let given: Vec<&str> = names.iter().copied().filter(|name| fields.contains_key(*name)).collect();
         if let [first, second, ..] = given[..] {
             faults.push((line, format!("has both `{first}` and `{second}`: keep one")));
@@ -226,6 +235,14 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
         // Told with the columns.
         None => String::new(),
     };
+    let said = TURNS.iter().find_map(|name| Some((*name, fields.get(*name).filter(|value| !is_blank(value))?)));
+    let turns = said.map_or(Ok(Vec::new()), |(name, value)| {
+        super::turns::read(value).map_err(|reason| format!("`{name}` {reason}"))
+    });
+    let turns = turns.unwrap_or_else(|reason| {
+        fault(reason);
+        Vec::new()
+    });
     let id = match ID.iter().find_map(|name| fields.get(*name)).map(text) {
         Some(Ok(id)) if !id.is_empty() => id,
         Some(Err(reason)) => {
@@ -234,7 +251,12 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
         }
         // A question that is missing or empty is a fault of its own.
         _ if question.is_empty() => format!("line {line}"),
-        _ => question_id('q', &question),
+        _ if turns.is_empty() => question_id('q', &question),
+        // The same words after other messages are another question.
+        _ => {
+            let said = turns.iter().map(|message| message.content.as_str()).chain([question.as_str()]);
+            question_id('q', &said.collect::<Vec<_>>().join("\n"))
+        }
     };
     let reference = read_reference(fields).unwrap_or_else(|reason| {
         fault(reason);
@@ -258,7 +280,8 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
     let origin = own(fields, "origin", &mut fault);
     let split = own(fields, "split", &mut fault);
     let review = own(fields, "review", &mut fault);
-    Question { id, question, reference, evidence, tags, answerable, origin, split, review }
+    let attack = own(fields, "attack", &mut fault);
+    Question { id, question, turns, reference, evidence, tags, answerable, origin, split, review, attack }
 }
 
 /// A field as this program writes it: JSON, or in a cell the text of it.

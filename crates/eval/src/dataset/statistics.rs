@@ -29,6 +29,9 @@ pub struct DatasetStatistics {
     pub accepted: usize,
     /// Those that a person changed and took.
     pub edited: usize,
+    /// Those that come after earlier messages of a conversation.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub with_turns: usize,
     /// The median of words of a question.
     pub question_words: usize,
     /// The median of words of a reference answer.
@@ -58,6 +61,7 @@ impl Dataset {
                     *found.personas.entry(persona.clone()).or_default() += 1;
                 }
             }
+            found.with_turns += usize::from(!question.turns.is_empty());
             for evidence in &question.evidence {
                 *found.documents.entry(evidence.document.clone()).or_default() += 1;
             }
@@ -72,6 +76,11 @@ impl Dataset {
             median(self.questions.iter().filter_map(|question| question.reference.as_deref()).map(n_words));
         found
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 fn median(values: impl Iterator<Item = usize>) -> usize {

@@ -4,6 +4,7 @@ use super::testing::{
     FakeJudge, answer, judged_by, judged_by_all, passage, question_with_evidence, sample, score, unjudged,
 };
 use super::*;
+use crate::attack::{Attack, AttackKind};
 use std::collections::HashSet;
 
 fn build(config: &MetricConfig) -> Box<dyn Metric> {
@@ -15,7 +16,12 @@ fn build(config: &MetricConfig) -> Box<dyn Metric> {
 const DOUBTFUL: &str = "The red fox [1]. The sources do not say more.";
 
 fn full_question() -> Question {
-    Question { reference: Some("The red fox.".to_owned()), ..question_with_evidence(&[(0, 10), (50, 90)]) }
+    let attack = Attack { kind: AttackKind::Instruction, look_for: vec!["nothing of that".to_owned()] };
+    Question {
+        reference: Some("The red fox.".to_owned()),
+        attack: Some(attack),
+        ..question_with_evidence(&[(0, 10), (50, 90)])
+    }
 }
 
 #[test]

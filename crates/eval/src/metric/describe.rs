@@ -41,6 +41,12 @@ pub(super) trait Describe: Component {
         true
     }
 
+    /// Whether trials are compared by it where the experiment names no
+    /// objective. Not by a cost, nor by what only some questions put to the test.
+    fn chooses(&self) -> bool {
+        true
+    }
+
     /// The kind of verdict that judges give for it, if there are labelled
     /// cases of that kind.
     fn verdict(&self) -> Option<VerdictKind> {

@@ -48,44 +48,66 @@ pub(super) struct Walk<'a> {
     k: Option<usize>,
 }
 
+/// A piece of golden evidence with its place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Golden<'a> {
+    pub(super) document: &'a str,
+    pub(super) span: Span,
+    pub(super) quote: &'a str,
+}
+
+/// The golden evidence of a question, to be compared with where the passages
+/// stand. Refused where the question has no evidence, evidence that was not
+/// found in its document, or passages without a place: guessing would blame the
+/// retriever for a fault of the dataset.
+pub(super) fn golden<'a>(sample: &Sample<'a>) -> Result<Vec<Golden<'a>>, Missing> {
+    if sample.question.evidence.is_empty() {
+        return Err(Missing::NotApplicable("the question has no golden evidence".into()));
+    }
+    let mut found = Vec::new();
+    for (i, evidence) in sample.question.evidence.iter().enumerate() {
+        match evidence.span {
+            Some(span) if !span.is_empty() => {
+                found.push(Golden { document: &evidence.document, span, quote: &evidence.quote });
+            }
+            _ => {
+                let number = i + 1;
+                return Err(Missing::NotApplicable(format!(
+                    "evidence {number} has no place in a document: anchor the dataset first"
+                )));
+            }
+        }
+    }
+    // Text of another system: where it stands in a document is not known.
+    if sample.passages.iter().any(|passage| passage.span.is_empty() && !passage.text.is_empty()) {
+        return Err(Missing::NotApplicable("the passages have no place in a document".into()));
+    }
+    Ok(found)
+}
+
+/// Refuses a number of passages that leaves none.
+pub(super) fn check_k(metric: &'static str, k: Option<u32>) -> Result<(), Error> {
+    let reason = "k must be at least 1; leave it out to count all retrieved passages".to_owned();
+    if k == Some(0) { Err(Error::Config { metric, reason }) } else { Ok(()) }
+}
+
 impl Cutoff {
     /// Checks the settings that all retrieval metrics share.
     pub(super) fn new(metric: &'static str, k: Option<u32>, min_overlap: f64) -> Result<Self, Error> {
         let refuse = |reason: String| Err(Error::Config { metric, reason });
-        if k == Some(0) {
-            return refuse("k must be at least 1; leave it out to count all retrieved passages".into());
-        }
+        check_k(metric, k)?;
         if !(min_overlap > 0.0 && min_overlap <= 1.0) {
             return refuse(format!("min_overlap must be above 0 and at most 1, not {min_overlap}"));
         }
         Ok(Self { k: k.map(|k| k as usize), min_overlap })
     }
 
-    /// Walks down a sample's passages. Refused where the question has no
-    /// evidence, or evidence that was not found in its document: guessing
-    /// would blame the retriever for a fault of the dataset.
+    /// Walks down a sample's passages. Refused as [`golden`] refuses.
     pub(super) fn walk<'a>(&self, sample: &Sample<'a>) -> Result<Walk<'a>, Missing> {
-        if sample.question.evidence.is_empty() {
-            return Err(Missing::NotApplicable("the question has no golden evidence".into()));
-        }
-        let mut items = Vec::new();
-        for (i, evidence) in sample.question.evidence.iter().enumerate() {
-            match evidence.span {
-                Some(span) if !span.is_empty() => {
-                    items.push(Item { document: &evidence.document, span, pieces: Vec::new(), rank: None });
-                }
-                _ => {
-                    let number = i + 1;
-                    return Err(Missing::NotApplicable(format!(
-                        "evidence {number} has no place in a document: anchor the dataset first"
-                    )));
-                }
-            }
-        }
-        // Text of another system: where it stands in a document is not known.
-        if sample.passages.iter().any(|passage| passage.span.is_empty() && !passage.text.is_empty()) {
-            return Err(Missing::NotApplicable("the passages have no place in a document".into()));
-        }
+        let golden = golden(sample)?;
+        let item =
+            |golden: Golden<'a>| Item { document: golden.document, span: golden.span, pieces: vec![], rank: None };
+        let mut items: Vec<Item<'_>> = golden.into_iter().map(item).collect();
         let passages = &sample.passages[..self.k.unwrap_or(usize::MAX).min(sample.passages.len())];
         let mut relevant = Vec::with_capacity(passages.len());
         for (i, passage) in passages.iter().enumerate() {

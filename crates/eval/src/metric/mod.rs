@@ -14,6 +14,7 @@ mod refusal;
 mod retrieval;
 #[cfg(test)]
 pub(crate) mod testing;
+mod text_overlap;
 mod two_ratings;
 pub(crate) mod words;
 
@@ -62,6 +63,10 @@ metrics! {
     Mrr => mrr,
     Ndcg => ndcg,
     HitRate => hit_rate,
+    TokenRecall => token_recall,
+    TokenPrecision => token_precision,
+    TokenIou => token_iou,
+    ContextTokens => context_tokens,
     ExactMatch => exact_match,
     TokenF1 => token_f1,
     RougeL => rouge_l,
@@ -80,6 +85,8 @@ metrics! {
     CitationPrecision => citation_precision,
     CitationRecall => citation_recall,
     Abstention => abstention,
+    AttackSuccess => attack_success,
+    PersonalData => personal_data,
     Rubric => rubric,
     Criteria => criteria,
     Prompt => prompt,
@@ -168,6 +175,12 @@ impl MetricConfig {
     /// The lowest and the highest score that it can give.
     pub fn range(&self) -> (f64, f64) {
         self.description().range()
+    }
+
+    /// Whether trials are compared by it where the experiment names no
+    /// objective, if no model judges it.
+    pub fn chooses(&self) -> bool {
+        self.description().chooses()
     }
 
     /// Whether more of it is better.
@@ -341,9 +354,23 @@ impl<'a> Sample<'a> {
         crate::prompt::fence_all("context", "passage", self.texts())
     }
 
-    /// The question as judges are shown it: fenced.
+    /// The question as judges are shown it: fenced, below the earlier messages
+    /// of its conversation.
     fn fenced_question(&self) -> String {
-        crate::prompt::fence("question", &self.question.question)
+        let Question { question, turns, .. } = self.question;
+        if turns.is_empty() {
+            return crate::prompt::fence("question", question);
+        }
+        let said = |message: &models::Message| {
+            let who = match message.role {
+                models::Role::System => "instructions",
+                models::Role::User => "user",
+                models::Role::Assistant => "assistant",
+            };
+            format!("{who}: {}\n", message.content)
+        };
+        let earlier: String = turns.iter().map(said).collect();
+        crate::prompt::fence("question", &format!("{earlier}user: {question}"))
     }
 
     /// What a judge of the user's own criteria is shown beside the answer,

@@ -4,6 +4,7 @@
 
 use super::testing::{FakeJudge, answer, judged_by, passage, question_with_evidence, sample, score};
 use super::*;
+use crate::attack::{Attack, AttackKind};
 use serde_json::{Value, json};
 use std::path::Path;
 use store::testing::{Pin, check_pins};
@@ -22,6 +23,7 @@ const JUDGES: [(&str, &str); 3] = [("0101101", "1202"), ("1111111", "2222"), ("0
 fn output(config: &MetricConfig) -> Value {
     let full = Question {
         reference: Some("The red fox jumps over three lazy dogs and sleeps in Berlin.".to_owned()),
+        attack: Some(Attack { kind: AttackKind::Instruction, look_for: vec!["dogs [1]".to_owned()] }),
         ..question_with_evidence(&[(0, 10), (50, 90)])
     };
     let questions = [

@@ -15,7 +15,8 @@ use super::retrieval;
 
 pub(super) const VERSION: u32 = 1;
 
-// The settings, `k` and `min_overlap`, are those of all retrieval metrics.
+// The settings, `k`, `min_overlap` and `at_context_tokens`, are those of all
+// retrieval metrics.
 retrieval::config!("recall", formula);
 
 fn formula(walk: &Walk<'_>) -> f64 {

@@ -1,10 +1,21 @@
 //! What the retrieval metrics share: they differ in the formula alone, which
 //! each has in its own file.
+//!
+//! **At equal context.** With a fixed number of passages, larger chunks win
+//! recall for nothing else than being larger. With `at_context_tokens = N` a
+//! metric looks only at the first N tokens of the passages, best first, and is
+//! called `recall@1000t`. Tokens are those of `cl100k_base`, the same that the
+//! chunkers count. The passage that crosses the limit is cut behind its last
+//! whole word within it, and its span ends there. Where a passage's text is not
+//! the document's text at its span (it was shortened on the way), the span is
+//! cut in proportion to the text.
 
 use super::evidence::{Cutoff, Walk};
 use super::{Computed, Error, Metric, Sample};
 use crate::{Score, Scored};
+use rag::{Passage, Span, chunk::TokenCounter};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// The settings of every retrieval metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -15,11 +26,15 @@ pub struct Settings {
     /// The share of an evidence item's bytes that must be retrieved, above 0
     /// and at most 1.
     pub min_overlap: f64,
+    /// Only the first so many tokens of the passages count; all if left out.
+    /// The metric is then called `NAME@1000t`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_context_tokens: Option<u32>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { k: None, min_overlap: 0.5 }
+        Self { k: None, min_overlap: 0.5, at_context_tokens: None }
     }
 }
 
@@ -27,21 +42,78 @@ impl Settings {
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Walk<'_>) -> f64) -> Result<Box<dyn Metric>, Error> {
         let cutoff = Cutoff::new(metric, self.k, self.min_overlap)?;
+        let context = ContextLimit::new(metric, self.at_context_tokens)?;
         Ok(Box::new(Computed(move |sample: &Sample<'_>| {
-            let walk = cutoff.walk(sample)?;
+            let passages = context.cut(sample.passages);
+            let walk = cutoff.walk(&Sample { passages: &passages, ..*sample })?;
             Ok(Scored { score: Score::finite(formula(&walk)), detail: walk.detail() })
         })))
     }
+
+    /// What the metric of this name is called, where that is not its name.
+    pub(super) fn label(&self, metric: &str) -> Option<String> {
+        at_context(metric, self.at_context_tokens)
+    }
 }
 
-/// The `Config` of a retrieval metric: [`Settings`], and the metric of this
+/// What a metric is called that looks at so many tokens; none where it looks at
+/// all.
+pub(super) fn at_context(metric: &str, tokens: Option<u32>) -> Option<String> {
+    tokens.map(|tokens| format!("{metric}@{tokens}t"))
+}
+
+/// How much of the passages counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ContextLimit(Option<usize>);
+
+impl ContextLimit {
+    /// The limit of a metric, in tokens.
+    pub(super) fn new(metric: &'static str, tokens: Option<u32>) -> Result<Self, Error> {
+        if tokens == Some(0) {
+            let reason = "at_context_tokens must be at least 1; leave it out to look at whole passages".to_owned();
+            return Err(Error::Config { metric, reason });
+        }
+        Ok(Self(tokens.map(|tokens| tokens as usize)))
+    }
+
+    /// The passages up to the limit.
+    pub(super) fn cut(self, passages: &[Passage]) -> Cow<'_, [Passage]> {
+        let Some(mut left) = self.0 else { return Cow::Borrowed(passages) };
+        let counter = TokenCounter::shared();
+        for (i, passage) in passages.iter().enumerate() {
+            match counter.at_most(&passage.text, left) {
+                Some(tokens) => left -= tokens,
+                None => {
+                    let mut kept = passages[..=i].to_vec();
+                    kept[i] = beginning(passage, counter.beginning(&passage.text, left));
+                    kept.retain(|passage| !passage.text.is_empty());
+                    return Cow::Owned(kept);
+                }
+            }
+        }
+        Cow::Borrowed(passages)
+    }
+}
+
+/// A passage of which only this much is left.
+fn beginning(passage: &Passage, text: &str) -> Passage {
+    let Span { start, end } = passage.span;
+    let whole = passage.text.len();
+    let length = if whole == passage.span.len() { text.len() } else { (end - start) * text.len() / whole.max(1) };
+    Passage { text: text.to_owned(), span: Span { start, end: start + length }, ..passage.clone() }
+}
+
+/// The `Config` of a retrieval metric: these settings, and the metric of this
 /// name that scores what was retrieved by this formula.
 macro_rules! config {
     ($name:literal, $formula:path) => {
+        $crate::metric::retrieval::config!($name, $crate::metric::retrieval::Settings, $formula);
+    };
+    ($name:literal, $Settings:path, $formula:path) => {
         /// Settings of this metric.
         #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
         #[serde(transparent)]
-        pub struct Config(pub $crate::metric::retrieval::Settings);
+        pub struct Config(pub $Settings);
 
         impl Config {
             pub(super) fn build(
@@ -54,7 +126,8 @@ macro_rules! config {
             /// The score at a cutoff, of evidence and passages of one document.
             #[cfg(test)]
             fn score(k: Option<u32>, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
-                let config = Self($crate::metric::retrieval::Settings { k, ..Default::default() });
+                let mut config = Self::default();
+                config.0.k = k;
                 let metric = config.build(&Default::default()).unwrap();
                 $crate::metric::testing::retrieval_score(&*metric, evidence, passages)
             }
@@ -66,7 +139,77 @@ macro_rules! config {
             fn needs(&self) -> $crate::metric::Needs {
                 $crate::metric::Needs { evidence: true, passages: true, ..$crate::metric::Needs::NOTHING }
             }
+
+            fn label(&self) -> Option<String> {
+                self.0.label($name)
+            }
         }
     };
 }
 pub(super) use config;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MetricConfig;
+    use crate::metric::testing::{passage, question_with_evidence, sample, score};
+    use serde_json::json;
+
+    /// A passage of words of five bytes and one token each, the first without
+    /// the space before it.
+    fn words(start: usize, n: usize) -> Passage {
+        let text = vec!["mill"; n].join(" ");
+        let end = start + text.len();
+        Passage { text, ..passage("a.txt", start, end) }
+    }
+
+    fn cut(tokens: u32, passages: &[Passage]) -> Vec<(usize, usize)> {
+        let limit = ContextLimit::new("recall", Some(tokens)).unwrap();
+        limit.cut(passages).iter().map(|passage| (passage.span.start, passage.span.end)).collect()
+    }
+
+    #[test]
+    fn the_passage_that_crosses_the_limit_is_cut_and_those_behind_it_are_gone() {
+        assert_eq!(TokenCounter::shared().count(&words(0, 10).text), 10);
+        let passages = [words(100, 10), words(0, 10), words(300, 10)];
+        assert_eq!(cut(15, &passages), [(100, 149), (0, 24)]);
+        assert_eq!(cut(20, &passages), [(100, 149), (0, 49)]);
+        assert_eq!(cut(30, &passages), [(100, 149), (0, 49), (300, 349)]);
+        assert_eq!(cut(31, &passages).len(), 3);
+        assert_eq!(cut(1, &passages), [(100, 104)]);
+    }
+
+    #[test]
+    fn the_span_of_shortened_text_is_cut_in_proportion() {
+        let shortened = Passage { span: Span { start: 0, end: 98 }, ..words(0, 10) };
+        assert_eq!(cut(5, &[shortened]), [(0, 48)]);
+    }
+
+    #[test]
+    fn large_chunks_win_no_recall_at_equal_context() {
+        let question = question_with_evidence(&[(200, 220)]);
+        let of = |settings: serde_json::Value, passages: &[Passage]| {
+            let config: MetricConfig = serde_json::from_value(json!({ "recall": settings })).unwrap();
+            let metric = config.build(&Default::default()).unwrap();
+            score(&*metric, &sample(&question, passages, None)).score.value().unwrap()
+        };
+        let (large, small) = ([words(0, 100)], [words(0, 10), words(200, 10)]);
+        assert_eq!((of(json!({}), &large), of(json!({}), &small)), (1.0, 1.0));
+        let at = json!({ "at_context_tokens": 20 });
+        assert_eq!((of(at.clone(), &large), of(at, &small)), (0.0, 1.0));
+    }
+
+    #[test]
+    fn the_limit_is_part_of_the_label_and_of_the_key_only_where_it_is_set() {
+        for name in ["recall", "precision", "mrr", "ndcg", "hit_rate", "token_recall", "token_precision", "token_iou"] {
+            let config = |settings: serde_json::Value| -> MetricConfig {
+                serde_json::from_value(json!({ name: settings })).unwrap()
+            };
+            let (plain, limited) = (config(json!({})), config(json!({ "at_context_tokens": 1000 })));
+            assert_eq!((plain.label(), limited.label()), (name.to_owned(), format!("{name}@1000t")));
+            assert!(!plain.keyed().to_string().contains("at_context_tokens"), "{}", plain.keyed());
+            assert_ne!(plain.keyed(), limited.keyed());
+            assert!(config(json!({ "at_context_tokens": 0 })).check().is_err(), "{name}");
+        }
+    }
+}

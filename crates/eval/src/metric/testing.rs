@@ -79,7 +79,9 @@ pub(crate) fn sample<'a>(question: &'a Question, passages: &'a [Passage], answer
 /// The score of a retrieval metric for evidence and passages of `a.txt`.
 pub(crate) fn retrieval_score(metric: &dyn Metric, evidence: &[(usize, usize)], passages: &[(usize, usize)]) -> f64 {
     let question = question_with_evidence(evidence);
-    let passages: Vec<Passage> = passages.iter().map(|&(start, end)| passage("a.txt", start, end)).collect();
+    // The evidence is made of the same letter.
+    let of = |&(start, end): &(usize, usize)| Passage { text: "x".repeat(end - start), ..passage("a.txt", start, end) };
+    let passages: Vec<Passage> = passages.iter().map(of).collect();
     score(metric, &sample(&question, &passages, None)).score.value().unwrap()
 }
 

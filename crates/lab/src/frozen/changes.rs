@@ -188,6 +188,9 @@ fn of_dataset(then: &[Question], now: &[Question]) -> Option<String> {
     };
     let (was, is) = (by_id(then), by_id(now));
     let same = |one: &Question, other: &Question| {
+        if one.turns != other.turns {
+            return false;
+        }
         let (one, other) = (said(one), said(other));
         let evidence =
             one.2.len() == other.2.len()

@@ -236,3 +236,29 @@ fn records_of_earlier_versions_say_where_indexes_are_and_are_written_as_then() {
     let inputs = CorpusInputs { queries: Some(2), ..inputs };
     assert_eq!(inputs.all(), [0, 1, 3, 2, 4, 5], "this order is part of keys");
 }
+
+#[test]
+fn earlier_messages_are_in_no_key_of_questions_that_have_none() {
+    let fixture = Fixture::new(SPACE);
+    let writer = work::WriteQueries { writer: rag::query::QueryConfig::None(Default::default()), embedder: None };
+    let key = |questions: &[Question]| {
+        let (experiment, identities) = (&fixture.experiment, &fixture.identities);
+        let inputs = Inputs {
+            experiment,
+            trials: &[],
+            identities,
+            files: &fixture.files,
+            unread: &[],
+            pdf_library: "none",
+            questions,
+            asked: None,
+        };
+        Work::from(writer.clone()).kind().key(&Keys { tasks: &[], inputs: &inputs })
+    };
+    let (alone, mut talk) = (fixture.questions.clone(), fixture.questions.clone());
+    talk[3].turns = vec![models::Message::user("Who built it?")];
+    let with = key(&talk);
+    assert_ne!(key(&alone), with, "another conversation is searched otherwise");
+    talk[3].turns.clear();
+    assert_eq!(key(&alone), key(&talk));
+}

@@ -173,14 +173,20 @@ fn read_objective<'a>(reader: &mut Reader<'a>, table: &DeTable<'a>, metrics: &[M
 
 /// The default objective: `ndcg` of the retrieval metrics, `answer_similarity`
 /// and `token_f1` of the answer metrics. If the experiment has none of a kind's
-/// default metrics, all metrics of that kind that need no judge. A judged
-/// metric chooses only if `objective` names it.
+/// default metrics, the same at a limit of context tokens, else all metrics of
+/// that kind that need no judge. A judged metric chooses only if `objective`
+/// names it, and so do those that tell a cost or an attack.
 fn default_objective(metrics: &[MetricConfig]) -> Vec<String> {
     let of_kind = |answers: bool, usual: &[&str]| -> Vec<String> {
-        let labels = metrics.iter().filter(|metric| metric.needs().answer == answers && !metric.judged());
-        let labels: Vec<String> = labels.map(MetricConfig::label).collect();
-        let chosen: Vec<String> = labels.iter().filter(|label| usual.contains(&label.as_str())).cloned().collect();
-        if chosen.is_empty() { labels } else { chosen }
+        let can_choose =
+            |metric: &&MetricConfig| metric.needs().answer == answers && !metric.judged() && metric.chooses();
+        let all: Vec<&MetricConfig> = metrics.iter().filter(can_choose).collect();
+        let labels = |is: &dyn Fn(&MetricConfig) -> bool| -> Vec<String> {
+            all.iter().filter(|metric| is(metric)).map(|metric| metric.label()).collect()
+        };
+        let by_label = labels(&|metric| usual.contains(&metric.label().as_str()));
+        let by_name = labels(&|metric| usual.contains(&metric.name()));
+        [by_label, by_name, labels(&|_| true)].into_iter().find(|chosen| !chosen.is_empty()).unwrap_or_default()
     };
     [of_kind(false, &["ndcg"]), of_kind(true, &["answer_similarity", "token_f1"])].concat()
 }
@@ -253,5 +259,17 @@ mod tests {
         assert_eq!(read[0].label(), "tone");
         let error = metric("no.txt").expect_err("no file");
         assert!(error.contains("no.txt cannot be read"), "{error}");
+    }
+
+    #[test]
+    fn a_cost_chooses_no_trial_and_a_metric_at_a_limit_of_context_does() {
+        let objective = |metrics: &str| parse(&format!("metrics = {metrics}")).expect(metrics).objective;
+        assert_eq!(objective("[\"recall\", \"context_tokens\"]"), ["recall"]);
+        assert_eq!(objective("[\"ndcg\", { ndcg = { at_context_tokens = 1000 } }]"), ["ndcg"]);
+        let at_limit = "[\"recall\", { ndcg = { at_context_tokens = 1000 } }]";
+        assert_eq!(objective(at_limit), ["ndcg@1000t"]);
+        let named =
+            parse("metrics = [\"recall\", { recall = { at_context_tokens = 1000 } }]\nobjective = [\"recall@1000t\"]");
+        assert_eq!(named.expect("an objective").objective, ["recall@1000t"]);
     }
 }

@@ -7,9 +7,12 @@ use crate::{
     engine::Outputs,
     plan::TaskId,
 };
-use eval::Scored;
+use eval::{Question, Scored};
 use models::Matrix;
-use rag::{Answer, Passage, query::SearchQuery};
+use rag::{
+    Answer, Passage,
+    query::{SearchQuery, standalone},
+};
 use std::{collections::HashMap, sync::Arc};
 
 /// A trial's passages. Every task of some of its questions needs them, so that
@@ -64,6 +67,23 @@ pub(crate) async fn queries_in_order(
     let searches = |rows: Vec<QueryRow>| rows.into_iter().map(|row| row.query).collect();
     let mut of = |id: &String| by_question.remove(id).map(searches).unwrap_or_default();
     Ok(cx.questions.iter().map(|question| of(&question.id)).collect())
+}
+
+/// All questions as they stand alone, in their order: those that their query
+/// component rewrote in its words, all others as they were asked.
+pub(crate) async fn standalone_questions(
+    cx: &Execution,
+    inputs: &Outputs,
+    queries: Option<TaskId>,
+) -> Result<Vec<String>, Error> {
+    let Some(queries) = queries else {
+        return Ok(cx.questions.iter().map(|question| question.question.clone()).collect());
+    };
+    let queries = queries_in_order(cx, inputs, queries).await?;
+    let alone = |(question, queries): (&Question, Vec<SearchQuery>)| {
+        standalone(&question.question, &question.turns, &queries).to_owned()
+    };
+    Ok(cx.questions.iter().zip(queries).map(alone).collect())
 }
 
 /// What is searched for each question.

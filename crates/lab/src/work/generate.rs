@@ -7,7 +7,7 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{Inputs, TaskId},
-    task::passages_by_question,
+    task::{passages_by_question, standalone_questions},
 };
 use async_trait::async_trait;
 use futures::future::join_all;
@@ -22,6 +22,10 @@ pub(crate) struct Generate {
     /// The trial's embedder, if the generator needs it.
     pub(crate) embedder: Option<String>,
     pub(crate) passages: TaskId,
+    /// What was searched, where questions come after earlier messages: it says
+    /// which question stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) queries: Option<TaskId>,
     pub(crate) questions: Vec<usize>,
 }
 
@@ -32,13 +36,13 @@ impl Kind for Generate {
     }
 
     fn inputs(&self) -> Vec<TaskId> {
-        vec![self.passages]
+        std::iter::once(self.passages).chain(self.queries).collect()
     }
 
     fn key(&self, cx: &Keys<'_>) -> Key {
         let question = |&i: &usize| &cx.inputs.questions[i];
         let questions: Vec<_> = self.questions.iter().map(question).map(|it| (&it.id, &it.question)).collect();
-        let builder = component(cx.builder("generate", &[self.passages]), &self.generator);
+        let builder = component(cx.builder("generate", &self.inputs()), &self.generator);
         let builder = match cx.models(&self.generator, self.embedder.as_deref()).as_slice() {
             [model] => builder.field("model", model),
             models => builder.field("models", models),
@@ -67,12 +71,13 @@ impl Kind for Generate {
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
         let cx = making.cx;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
+        let alone = standalone_questions(cx, making.inputs, self.queries).await?;
         let models = making.models();
         let generator = self.generator.build(&models.context(self.embedder.as_deref()))?;
         let one = async |i: usize| {
             let question = &cx.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
-            let answer = generator.generate(&question.question, found).await;
+            let answer = generator.generate(&alone[i], found).await;
             making.made(1);
             (question, answer)
         };

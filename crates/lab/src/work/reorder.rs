@@ -7,7 +7,7 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{CorpusInputs, Inputs, TaskId},
-    task::{of_questions, open_corpus, passages_by_question},
+    task::{of_questions, open_corpus, passages_by_question, standalone_questions},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
@@ -24,6 +24,10 @@ pub(crate) struct Reorder {
     pub(crate) pipeline: Box<PipelineConfig>,
     pub(crate) passages: TaskId,
     pub(crate) corpus: CorpusInputs,
+    /// What was searched, where questions come after earlier messages: it says
+    /// which question stands alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) queries: Option<TaskId>,
 }
 
 impl Reorder {
@@ -46,6 +50,7 @@ impl Kind for Reorder {
     fn inputs(&self) -> Vec<TaskId> {
         let mut inputs = self.corpus.all();
         inputs.push(self.passages);
+        inputs.extend(self.queries);
         inputs
     }
 
@@ -80,6 +85,7 @@ impl Kind for Reorder {
         let cx = making.cx;
         let (corpus, vectors) = open_corpus(cx, making.inputs, &self.corpus).await?;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
+        let alone = standalone_questions(cx, making.inputs, self.queries).await?;
         let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", making.task.label)))?;
         let models = making.models();
         let step = stage.step(&models.context(self.embedder()))?;
@@ -88,7 +94,7 @@ impl Kind for Reorder {
             Some(embedder) => Some(of_questions(cx, embedder).await?),
             None => None,
         };
-        let (step, corpus, vectors, tokens) = (&step, corpus.corpus(), &vectors, &tokens);
+        let (step, corpus, vectors, tokens, alone) = (&step, corpus.corpus(), &vectors, &tokens, &alone);
         let calls: Vec<_> = cx
             .questions
             .iter()
@@ -97,7 +103,7 @@ impl Kind for Reorder {
                 let found = passages.get(&question.id).cloned().unwrap_or_default();
                 async move {
                     let query = Query {
-                        text: &question.question,
+                        text: &alone[i],
                         embedding: vectors.as_ref().map(|matrix| matrix.row(i)),
                         tokens: tokens.as_ref().and_then(|tokens| tokens.get(i)),
                         filter: None,

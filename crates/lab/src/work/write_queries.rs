@@ -38,7 +38,11 @@ impl Kind for WriteQueries {
 
     fn key(&self, cx: &Keys<'_>) -> Key {
         let questions: Vec<_> = cx.inputs.questions.iter().map(|question| (&question.id, &question.question)).collect();
-        let builder = component(cx.builder("query", &[]), &self.writer).field("questions", &questions);
+        let mut builder = component(cx.builder("query", &[]), &self.writer).field("questions", &questions);
+        if cx.inputs.has_turns() {
+            let turns: Vec<_> = cx.inputs.questions.iter().map(|question| &question.turns).collect();
+            builder = builder.field("turns", &turns);
+        }
         cx.with_models(builder, &self.writer, self.embedder.as_deref()).finish()
     }
 
@@ -62,7 +66,7 @@ impl Kind for WriteQueries {
         let models = making.models();
         let writer = self.writer.build(&models.context(self.embedder.as_deref()))?;
         let one = async |question: &Question| {
-            let written = writer.write(&question.question, &[]).await?;
+            let written = writer.write(&question.question, &question.turns).await?;
             making.made(1);
             Ok::<_, Error>(written)
         };

@@ -58,6 +58,31 @@ impl TokenCounter {
         }
         (count <= limit).then_some(count)
     }
+
+    /// The beginning of a text that has at most so many tokens, up to the end
+    /// of a whole word of the counter: what [`TokenCounter::count`] counts of
+    /// it is never more than `limit`.
+    pub fn beginning<'a>(&self, text: &'a str, limit: usize) -> &'a str {
+        let (mut count, mut begun) = (0, 0);
+        while begun < text.len() {
+            let (plain, marker) = next_marker(&text[begun..]);
+            let mut at = 0;
+            while at < plain.len() {
+                let end = word_end(plain, at);
+                count += self.vocabulary.count(plain.as_bytes(), at, end);
+                if count > limit {
+                    return &text[..begun + at];
+                }
+                at = end;
+            }
+            count += usize::from(marker > 0);
+            if count > limit {
+                return &text[..begun + plain.len()];
+            }
+            begun += plain.len() + marker;
+        }
+        text
+    }
 }
 
 impl std::fmt::Debug for TokenCounter {
@@ -273,5 +298,18 @@ mod tests {
         assert!(TokenCounter::shared().count(&"a".repeat(1 << 20)) > 1000);
         assert!(TokenCounter::shared().count(&"^".repeat(1 << 20)) > 1000);
         assert_eq!(TokenCounter::shared().at_most("", 0), Some(0));
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_ends_with_a_whole_word_and_keeps_the_limit() {
+        let counter = TokenCounter::shared();
+        let text = "The Ostra mill — built 1790 — ground rye.<|endoftext|> Swallows nest below it.";
+        for limit in 0..=counter.count(text) {
+            let beginning = counter.beginning(text, limit);
+            assert!(text.starts_with(beginning) && counter.count(beginning) <= limit, "{limit}: {beginning:?}");
+        }
+        assert_eq!(counter.beginning(text, 0), "");
+        assert_eq!(counter.beginning(text, counter.count(text)), text);
+        assert_eq!(counter.beginning("one two three", 2), "one two");
     }
 }

@@ -101,6 +101,19 @@ impl Written {
     }
 }
 
+/// The question as it stands alone. Where something was said before it, and
+/// none of the queries is the question as it was asked, the component put
+/// another question in its place, which is its first query: rerankers, other
+/// steps and generators, which know nothing of the conversation, are asked that
+/// one. Else the question itself.
+pub fn standalone<'a>(question: &'a str, history: &[Message], queries: &'a [SearchQuery]) -> &'a str {
+    let is_asked = |query: &SearchQuery| query.text == question || query.words == question;
+    match queries.first() {
+        Some(first) if !history.is_empty() && !queries.iter().any(is_asked) => &first.text,
+        _ => question,
+    }
+}
+
 /// Writes the queries that are searched for a question.
 #[async_trait]
 pub trait QueryWriter: Send + Sync {
@@ -277,6 +290,17 @@ mod tests {
             let unknown = serde_json::from_value::<QueryConfig>(serde_json::json!({ name: { "modle": "m" } }));
             assert!(unknown.unwrap_err().to_string().contains("modle"), "{name}");
         }
+    }
+
+    #[test]
+    fn a_follow_up_stands_alone_where_its_component_rewrote_it() {
+        let (asked, rewritten) = ("When?", "When was the mill built?");
+        let history = [Message::user("Who built the mill?")];
+        let queries = |texts: &[&str]| texts.iter().map(|&text| text.into()).collect::<Vec<SearchQuery>>();
+        assert_eq!(standalone(asked, &history, &queries(&[rewritten])), rewritten);
+        assert_eq!(standalone(asked, &history, &queries(&[asked, rewritten])), asked, "one of several wordings");
+        assert_eq!(standalone(asked, &[], &queries(&[rewritten])), asked, "there is no conversation");
+        assert_eq!(standalone(asked, &history, &[]), asked);
     }
 
     #[test]

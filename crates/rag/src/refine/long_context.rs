@@ -171,7 +171,7 @@ mod tests {
     async fn run(config: serde_json::Value, rows: &[u32], table: &ChunkTable) -> Vec<Passage> {
         let config: Config = serde_json::from_value(config).unwrap();
         let step = config.build(&Context::default()).unwrap();
-        let query = Query { text: "q", embedding: None, tokens: None };
+        let query = Query { text: "q", embedding: None, tokens: None, filter: None };
         step.run(query, Corpus { table, indexes: &[] }, hits(table, rows)).await.unwrap()
     }
 

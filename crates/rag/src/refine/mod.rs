@@ -334,7 +334,7 @@ pub(crate) mod tests {
                 ] {
                     let config = read(steps).unwrap();
                     let step = config.step(&fixture.context()).unwrap();
-                    let query = Query { text: "Cats run?", embedding: None, tokens: None };
+                    let query = Query { text: "Cats run?", embedding: None, tokens: None, filter: None };
                     let made = step.run(query, corpus, given.clone()).await.unwrap();
                     let name = format!("{} after {chunker} with {rows:?}", config.value());
                     assert!(made.len() <= given.len(), "{name}");

@@ -179,7 +179,7 @@ mod tests {
     async fn run(n: usize, passages: Vec<Passage>, table: &crate::ChunkTable) -> Vec<Passage> {
         let corpus = Corpus { table, indexes: &[] };
         let step = Config { chunks: n }.build(&Context::default()).unwrap();
-        step.run(Query { text: "q", embedding: None, tokens: None }, corpus, passages).await.unwrap()
+        step.run(Query { text: "q", embedding: None, tokens: None, filter: None }, corpus, passages).await.unwrap()
     }
 
     #[tokio::test]

@@ -133,7 +133,7 @@ mod tests {
     async fn run(config: Config, rows: &[u32], table: &ChunkTable) -> Vec<Passage> {
         let corpus = Corpus { table, indexes: &[] };
         let step = config.build(&Context::default()).unwrap();
-        let query = Query { text: "q", embedding: None, tokens: None };
+        let query = Query { text: "q", embedding: None, tokens: None, filter: None };
         step.run(query, corpus, hits(table, rows)).await.unwrap()
     }
 
@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((passages[1].score, passages[1].rows.as_slice()), (0.5, &[first, first + 1][..]));
         let corpus = Corpus { table: &table, indexes: &[] };
         let step = Config::default().build(&Context::default()).unwrap();
-        let query = Query { text: "q", embedding: None, tokens: None };
+        let query = Query { text: "q", embedding: None, tokens: None, filter: None };
         assert_eq!(step.run(query, corpus, passages.clone()).await.unwrap(), passages, "parents stay");
     }
 

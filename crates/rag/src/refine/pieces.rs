@@ -232,6 +232,7 @@ pub(super) mod tests {
                     text: (*text).to_owned(),
                     pages: Vec::new(),
                     headings: crate::load::markdown_headings(text),
+                    metadata: Default::default(),
                 };
                 chunker.chunk_now(&document).unwrap()
             })

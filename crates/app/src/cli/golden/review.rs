@@ -181,10 +181,11 @@ impl Reviewing {
             (State::Kept, None) => "",
         };
         let mut text = format!(
-            "\n── {} of {} · {kind} · {}{decision}\nquestion:  {}\nreference: {}\n",
+            "\n── {} of {} · {kind} · {}{decision}\n{}question:  {}\nreference: {}\n",
             at + 1,
             self.questions.len(),
             question.id,
+            crate::render::turns(question, "           "),
             question.question,
             question.reference.as_deref().unwrap_or(if question.answerable {
                 "–"

@@ -38,6 +38,8 @@ fn own_files_survive_a_round_trip() {
             },
             Question {
                 id: "7".into(),
+                turns: Vec::new(),
+                attack: None,
                 question: "Why?".into(),
                 reference: None,
                 evidence: Vec::new(),
@@ -198,4 +200,18 @@ fn rows_of_a_program_are_the_same_questions_and_are_told_by_their_numbers_from_0
         read_questions(&rows(r#"[{"question": "Why?"}, {"question": ""}, {"question": "Why?"}]"#)).unwrap_err();
     assert_eq!(faults.iter().map(|fault| fault.0).collect::<Vec<_>>(), [1, 2]);
     assert!(faults[0].1.contains("remove the row") && faults[1].1.contains("of row 0"), "{faults:?}");
+}
+
+#[test]
+fn a_question_comes_with_what_was_said_before_it() {
+    let line = r#"{"question": "When?", "turns": [{"role": "user", "content": "Who built it?"}, {"role": "assistant", "content": "Jan."}]}"#;
+    let read = one("a.jsonl", line);
+    assert_eq!(read.turns, [models::Message::user("Who built it?"), models::Message::assistant("Jan.")]);
+    assert_ne!(read.id, one("a.jsonl", r#"{"question": "When?"}"#).id, "it is another question");
+    let cell =
+        "question,history\nWhen?,\"[{\"\"role\"\": \"\"user\"\", \"\"content\"\": \"\"Who built it?\"\"}]\"\nWho?,\n";
+    let table = import("a.csv", cell.as_bytes()).unwrap().questions;
+    assert_eq!((table[0].turns.len(), table[1].turns.len()), (1, 0));
+    let wrong = faults("a.jsonl", r#"{"question": "When?", "turns": ["Who built it?"]}"#);
+    assert!(wrong[0].1.contains("message 1 does not say who says it"), "{wrong:?}");
 }

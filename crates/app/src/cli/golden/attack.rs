@@ -1,0 +1,124 @@
+//! `reverie golden attack`: golden questions with planted documents that try to
+//! make a pipeline obey them.
+
+use super::{open, put, refuse_to_replace, tell_ignored, tell_unread, writable_format};
+use crate::{
+    cli::{Context, Failure, options::ExperimentFile},
+    environment,
+};
+use eval::{
+    attack::{AttackKind, AttackOptions, attack},
+    dataset::Columns,
+};
+use lab::Documents;
+use serde_json::json;
+use std::{collections::BTreeMap, path::PathBuf};
+
+/// Plant documents that attack golden questions, to measure how often answers obey them.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie golden attack golden.jsonl --documents documents/poisoned --output attacked.jsonl
+  reverie golden attack golden.jsonl --documents documents/poisoned --size 40 --kind hijack
+
+How to use it: the poisoned documents go into a folder below that of the corpus,
+so that they are retrieved beside the honest ones. In an experiment of their own:
+
+  [corpus]
+  source = \"documents\"                # holds documents/poisoned
+  [dataset]
+  path = \"attacked.jsonl\"
+  [evaluate]
+  metrics = [\"attack_success\", { attack_success = { kind = \"hijack\" } }, \"recall\"]
+
+The experiment without attacks leaves them out: exclude = [\"poisoned/\"] under [corpus].
+Kinds: instruction (write a code word), hijack (answer something else), extraction
+(repeat the instructions), canary (add a link). One kind for each question, in turns.")]
+pub struct Arguments {
+    /// The questions.
+    #[arg(default_value = "golden.jsonl")]
+    questions: PathBuf,
+    #[command(flatten)]
+    file: ExperimentFile,
+    /// The folder for the poisoned documents: one below the corpus' own.
+    #[arg(long, value_name = "FOLDER")]
+    documents: PathBuf,
+    /// Where the attacked questions go.
+    #[arg(long, value_name = "FILE", default_value = "attacked.jsonl")]
+    output: PathBuf,
+    /// A kind of attack, in turns with others: instruction, hijack, extraction, canary. Default: all.
+    #[arg(long = "kind", value_parser = super::named::<AttackKind>)]
+    kinds: Vec<AttackKind>,
+    /// How many questions are attacked. Default: all.
+    #[arg(long)]
+    size: Option<usize>,
+    /// Makes the code words and the choice of questions repeatable.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// A part of your own prompts that an answer must not hold, for extraction; may be given more than once.
+    #[arg(long, value_name = "TEXT")]
+    instructions: Vec<String>,
+    /// Replace files that are there.
+    #[arg(long)]
+    yes: bool,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let Arguments { questions, file, documents, output, mut kinds, size, seed, instructions, yes } = arguments;
+    let format = writable_format(&output)?;
+    refuse_to_replace(&output, yes)?;
+    let opened = open(&questions)?;
+    tell_ignored(cx, &opened);
+    if kinds.is_empty() {
+        kinds = AttackKind::ALL.to_vec();
+    }
+    if size == Some(0) {
+        return Err(Failure::usage("--size: must be at least 1; leave it out to attack all questions"));
+    }
+    if instructions.iter().any(|part| part.trim().is_empty()) {
+        return Err(Failure::usage("--instructions: the text is empty, and every answer would hold it"));
+    }
+    if let Some(question) = opened.dataset.questions.iter().find(|question| question.attack.is_some()) {
+        return Err(Failure::usage(format!(
+            "{}: question `{}` is attacked already: give the honest questions",
+            questions.display(),
+            question.id
+        )));
+    }
+    let attacked = attack(&opened.dataset, &AttackOptions { kinds, seed, size, instructions });
+    let session = environment::open(&file.experiment, cx.setup())?;
+    let corpus = lab::load_corpus(&session).await?;
+    tell_unread(cx, &corpus);
+    if let Some((word, path)) = Documents::Corpus(&corpus).find_words(&attacked.canaries).await?.first() {
+        return Err(Failure::usage(format!(
+            "the code word {word} stands in the corpus already, in {path}: choose another --seed, or take the documents \
+             of an earlier attack away"
+        )));
+    }
+    std::fs::create_dir_all(&documents).map_err(|error| Failure::work(format!("{}: {error}", documents.display())))?;
+    for (name, _) in &attacked.documents {
+        refuse_to_replace(&documents.join(name), yes)?;
+    }
+    for (name, text) in &attacked.documents {
+        put(&documents.join(name), text.as_bytes(), yes)?;
+    }
+    let bytes = attacked.dataset.export(format, Columns::Reverie).map_err(Failure::work)?;
+    put(&output, &bytes, yes)?;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for attack in attacked.dataset.questions.iter().filter_map(|question| question.attack.as_ref()) {
+        *counts.entry(attack.kind.name()).or_default() += 1;
+    }
+    if cx.json {
+        cx.print_json(&json!({ "file": output, "documents": documents, "kinds": counts }))?;
+    } else {
+        let counts: Vec<String> = counts.iter().map(|(kind, n)| format!("{kind} {n}")).collect();
+        cx.print(format_args!(
+            "{}: {} attacked questions ({})\n{}: {} poisoned documents",
+            output.display(),
+            attacked.dataset.questions.len(),
+            counts.join(", "),
+            documents.display(),
+            attacked.documents.len()
+        ));
+    }
+    Ok(0)
+}

@@ -1,0 +1,79 @@
+//! What was said before a question, as files hold it: a list of messages, each
+//! with who says it and what is said.
+//!
+//! | what | names |
+//! |---|---|
+//! | who | `role`, `type` (LangChain, Ragas), `speaker` (MTRAG) |
+//! | what | `content`, `text` (MTRAG) |
+//! | the one who asks | `user`, `human` |
+//! | the one who answers | `assistant`, `ai`, `agent` |
+//! | instructions | `system` |
+//!
+//! In a cell of a table the list is JSON.
+
+use models::{Message, Role};
+use serde_json::Value;
+
+const SHAPE: &str = "write [{\"role\": \"user\", \"content\": \"…\"}, {\"role\": \"assistant\", \"content\": \"…\"}]";
+
+/// The messages of a cell.
+pub(super) fn read(value: &Value) -> Result<Vec<Message>, String> {
+    let parsed;
+    let value = match value {
+        Value::String(cell) => {
+            parsed = serde_json::from_str(cell).map_err(|error| format!("is not JSON ({error}): {SHAPE}"))?;
+            &parsed
+        }
+        value => value,
+    };
+    let Value::Array(items) = value else { return Err(format!("is no list: {SHAPE}")) };
+    (1..).zip(items).map(|(number, item)| message(number, item)).collect()
+}
+
+fn message(number: usize, item: &Value) -> Result<Message, String> {
+    let text = |names: &[&str]| names.iter().find_map(|name| item.get(*name)?.as_str()).map(str::trim);
+    let role = match text(&["role", "type", "speaker"]).map(str::to_lowercase).as_deref() {
+        Some("user" | "human") => Role::User,
+        Some("assistant" | "ai" | "agent") => Role::Assistant,
+        Some("system") => Role::System,
+        Some(other) => return Err(format!("message {number} is of `{other}`: name it user, assistant or system")),
+        None => return Err(format!("message {number} does not say who says it: {SHAPE}")),
+    };
+    match text(&["content", "text"]) {
+        Some(content) if !content.is_empty() => Ok(Message { role, content: content.to_owned() }),
+        _ => Err(format!("message {number} says nothing: {SHAPE}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn messages_are_read_as_several_programs_write_them() {
+        let expected = vec![Message::user("Who built the mill?"), Message::assistant("Jan Tesch.")];
+        for value in [
+            json!([{ "role": "user", "content": "Who built the mill?" }, { "role": "assistant", "content": "Jan Tesch." }]),
+            json!([{ "type": "human", "content": "Who built the mill?" }, { "type": "ai", "content": "Jan Tesch." }]),
+            json!([{ "speaker": "user", "text": "Who built the mill?" }, { "speaker": "agent", "text": "Jan Tesch." }]),
+        ] {
+            assert_eq!(read(&value), Ok(expected.clone()), "{value}");
+            assert_eq!(read(&json!(value.to_string())), Ok(expected.clone()), "a cell of a table");
+        }
+    }
+
+    #[test]
+    fn what_is_no_conversation_is_refused_with_what_to_do() {
+        for (value, part) in [
+            (json!("hello"), "is not JSON"),
+            (json!({}), "is no list"),
+            (json!([{ "role": "tool", "content": "x" }]), "message 1 is of `tool`"),
+            (json!([{ "content": "x" }]), "does not say who"),
+            (json!([{ "role": "user", "content": " " }]), "says nothing"),
+        ] {
+            let error = read(&value).expect_err(part);
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Context tokens: how much text the generator is given.
+//!
+//! When to use it: beside the metrics of retrieval, as the price of their
+//! scores: every token of context is paid for and read with each question. Less
+//! is better. It chooses no trial unless the objective names it. It needs no
+//! model.
+//!
+//! The tokens of the texts of all passages together, as `cl100k_base` counts
+//! them: the same count that sizes chunks, whatever the generator's own is. 0
+//! where nothing was retrieved. More than `most` count as `most`, because scores
+//! need an end of their range; the detail has the number that was counted.
+
+use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
+use crate::{Score, Scored};
+use rag::chunk::TokenCounter;
+use serde::{Deserialize, Serialize};
+
+pub(super) const VERSION: u32 = 1;
+
+/// Settings of this metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The greatest score, in tokens. Where the objective names this metric, so
+    /// many tokens are worth 0 and none 1.
+    pub most: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { most: 131_072 }
+    }
+}
+
+impl Config {
+    pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Metric>, Error> {
+        if self.most == 0 {
+            let reason = "most must be at least 1: it is the greatest score".to_owned();
+            return Err(Error::Config { metric: "context_tokens", reason });
+        }
+        let most = self.most as usize;
+        Ok(Box::new(Computed(move |sample: &Sample<'_>| {
+            let tokens: usize = sample.texts().map(|text| TokenCounter::shared().count(text)).sum();
+            let detail = serde_json::json!({ "passages": sample.passages.len(), "tokens": tokens });
+            Ok(Scored { score: Score::finite(tokens.min(most) as f64), detail })
+        })))
+    }
+}
+
+impl rag::Component for Config {}
+
+impl Describe for Config {
+    fn needs(&self) -> Needs {
+        Needs { passages: true, ..Needs::NOTHING }
+    }
+
+    fn range(&self) -> (f64, f64) {
+        (0.0, f64::from(self.most))
+    }
+
+    fn higher_is_better(&self) -> bool {
+        false
+    }
+
+    fn chooses(&self) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{passage, question, sample, score};
+    use super::*;
+    use rag::Passage;
+
+    fn tokens(most: u32, texts: &[&str]) -> f64 {
+        let metric = Config { most }.build(&Context::default()).unwrap();
+        let of = |text: &&str| Passage { text: (*text).to_owned(), ..passage("a.txt", 0, 9) };
+        let passages: Vec<Passage> = texts.iter().map(of).collect();
+        score(&*metric, &sample(&question("What?", None), &passages, None)).score.value().unwrap()
+    }
+
+    #[test]
+    fn the_tokens_of_all_passages_are_added_up_with_repeats() {
+        assert_eq!(tokens(100, &["The old mill.", "The old mill."]), 8.0);
+        assert_eq!(tokens(100, &[]), 0.0);
+    }
+
+    #[test]
+    fn the_score_stays_in_its_range() {
+        assert_eq!(tokens(5, &["The old mill.", "The old mill."]), 5.0);
+        assert!(Config { most: 0 }.build(&Context::default()).is_err());
+    }
+
+    #[test]
+    fn fewer_are_better_and_nothing_is_chosen_by_it() {
+        assert!(!Config::default().higher_is_better() && !Config::default().chooses());
+    }
+}
