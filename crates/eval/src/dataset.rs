@@ -89,6 +89,9 @@ pub struct Question {
     /// What a person said of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub review: Option<Review>,
+    /// Which chunks are searched for it, whatever the pipeline; all if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<rag::Filter>,
     /// How it is attacked by a planted document; none for an honest question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attack: Option<Attack>,
@@ -131,6 +134,7 @@ impl Default for Question {
             origin: None,
             split: None,
             review: None,
+            filter: None,
             attack: None,
         }
     }

@@ -42,7 +42,7 @@ pub fn turns(question: &eval::Question, indent: &str) -> String {
             models::Role::User => "user",
             models::Role::Assistant => "assistant",
         };
-        format!("{indent}{who}: {}\n", excerpt(&message.content, usize::MAX))
+        format!("{indent}{who}: {}\n", beginning(&message.content, usize::MAX))
     };
     let said: String = question.turns.iter().map(line).collect();
     if said.is_empty() { said } else { format!("said before:\n{said}") }

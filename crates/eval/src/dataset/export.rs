@@ -59,6 +59,7 @@ impl Dataset {
         let has = |has: fn(&Question) -> bool| self.questions.iter().any(has);
         let is_left_out = |name: &str| match name {
             "turns" => !has(|question| !question.turns.is_empty()),
+            "filter" => !has(|question| question.filter.is_some()),
             "attack" => !has(|question| question.attack.is_some()),
             _ => false,
         };
@@ -68,7 +69,7 @@ impl Dataset {
 }
 
 /// The names of the columns, in order. A dataset without conversations is
-/// written without `turns`, and one without attacks without `attack`.
+/// written without `turns`; the same goes for `filter` and `attack`.
 fn names(columns: Columns) -> &'static [&'static str] {
     match columns {
         Columns::Reverie => &[
@@ -82,6 +83,7 @@ fn names(columns: Columns) -> &'static [&'static str] {
             "origin",
             "split",
             "review",
+            "filter",
             "attack",
         ],
         Columns::Ragas => &[
@@ -238,7 +240,7 @@ mod tests {
             let batch = reader.next().unwrap().unwrap();
             let fields: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
             let names: Vec<&str> =
-                names(columns).iter().copied().filter(|name| !["turns", "attack"].contains(name)).collect();
+                names(columns).iter().copied().filter(|name| !["turns", "filter", "attack"].contains(name)).collect();
             assert_eq!(fields, names);
             assert_eq!(batch.num_rows(), 2);
             if columns == Columns::Ragas {

@@ -138,6 +138,9 @@ impl DatasetFile {
         if now.turns != before.turns {
             set(column(import::TURNS).unwrap_or("turns"), json!(now.turns));
         }
+        if now.filter != before.filter {
+            set("filter", json!(now.filter));
+        }
         if now.reference != before.reference {
             let name = import::reference_column(fields).unwrap_or("reference");
             let value = match fields.get(name) {

@@ -40,7 +40,8 @@ pub(super) const QUESTION: &[&str] = &["question", "user_input"];
 const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
 pub(super) const TURNS: &[&str] = &["turns", "history", "chat_history"];
 pub(super) const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
-const OTHER: &[&str] = &["evidence", "reference_contexts", "contexts", "tags", "origin", "split", "review", "attack"];
+const OTHER: &[&str] =
+    &["evidence", "reference_contexts", "contexts", "tags", "origin", "split", "review", "filter", "attack"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
 /// Known from Ragas, and no part of a golden dataset: never taken for a
 /// misspelt column.
@@ -280,8 +281,9 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
     let origin = own(fields, "origin", &mut fault);
     let split = own(fields, "split", &mut fault);
     let review = own(fields, "review", &mut fault);
+    let filter = own(fields, "filter", &mut fault);
     let attack = own(fields, "attack", &mut fault);
-    Question { id, question, turns, reference, evidence, tags, answerable, origin, split, review, attack }
+    Question { id, question, turns, reference, evidence, tags, answerable, origin, split, review, filter, attack }
 }
 
 /// A field as this program writes it: JSON, or in a cell the text of it.

@@ -188,7 +188,7 @@ fn of_dataset(then: &[Question], now: &[Question]) -> Option<String> {
     };
     let (was, is) = (by_id(then), by_id(now));
     let same = |one: &Question, other: &Question| {
-        if one.turns != other.turns {
+        if one.turns != other.turns || one.filter != other.filter {
             return false;
         }
         let (one, other) = (said(one), said(other));

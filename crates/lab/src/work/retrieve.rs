@@ -61,6 +61,11 @@ impl Kind for Retrieve {
         if self.written.is_some() {
             builder = builder.field("fusion", &FUSION_VERSION);
         }
+        // Datasets without filters keep the keys that they had before there were any.
+        if cx.inputs.questions.iter().any(|question| question.filter.is_some()) {
+            let filters: Vec<_> = cx.inputs.questions.iter().map(|question| &question.filter).collect();
+            builder = builder.field("filters", &filters);
+        }
         // If the retriever searches an embedder's vectors, the embedder is in
         // the keys of the inputs already.
         let embeds = self.retriever.indexes().into_iter().any(IndexKind::embeds);
@@ -95,13 +100,19 @@ impl Kind for Retrieve {
         let context = models.context(self.embedder.as_deref());
         let (chunker, retriever) = (self.chunker.build(&context)?, self.retriever.build(&context)?);
         let ids: Vec<String> = cx.questions.iter().map(|question| question.id.clone()).collect();
-        let queries: Vec<Vec<SearchQuery>> = match &self.written {
+        let mut queries: Vec<Vec<SearchQuery>> = match &self.written {
             Some(written) => {
                 vectors = decode_matrix(cx, making.inputs, written.vectors).await?;
                 queries_in_order(cx, making.inputs, written.queries).await?
             }
             None => cx.questions.iter().map(|question| vec![question.question.as_str().into()]).collect(),
         };
+        for (question, queries) in cx.questions.iter().zip(&mut queries) {
+            let Some(filter) = &question.filter else { continue };
+            queries
+                .iter_mut()
+                .for_each(|query| query.filter = Some(query.filter.take().unwrap_or_default().and(filter)));
+        }
         let (progress, operator, caller) = (making.progress.clone(), self.operator(), caller());
         let runtime = tokio::runtime::Handle::current();
         let rows = compute(move || {
