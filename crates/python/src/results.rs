@@ -129,7 +129,7 @@ impl Results {
     }
 
     /// A judged metric beside labels that people gave, as JSON.
-    fn agreement(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<String> {
+    fn calibrate(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<String> {
         check()?;
         let labels: Vec<lab::Label> = rows::typed(labels, "labels")?;
         let results = self.all(py)?;

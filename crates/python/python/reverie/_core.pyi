@@ -263,7 +263,7 @@ class Results:
         """What the leaderboard says of them, as JSON."""
     def compare(self, first: str, second: str) -> str:
         """Two trials, metric by metric, as JSON; differences are first minus second."""
-    def agreement(self, metric: str, labels: Any) -> str:
+    def calibrate(self, metric: str, labels: Any) -> str:
         """A judged metric beside people's labels, as JSON."""
     def report(self) -> str:
         """The report page."""
@@ -298,7 +298,7 @@ def score(
     """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
     holds all mistakes."""
 
-def judge(
+def explain(
     example: Any,
     tables: Mapping[str, Any],
     judges: Sequence[str],
@@ -457,6 +457,12 @@ class Block:
 
 def rejection(rejected: str) -> str | None:
     """Why a file gave no document, for people: `rejected` of what `Parser.parse` gives."""
+
+def experiment_names() -> list[list[str]]:
+    """The names in an experiment: its sections, its axes, the keys of `evaluate`, the metrics."""
+
+def function_place(source: str, file: str, shift: int) -> None:
+    """Tells that a source stands in this file, and how many lines further down."""
 
 def axes() -> list[str]:
     """The names of the axes of an experiment, in the order of the stages."""

@@ -251,7 +251,7 @@ class Results:
         self._known(first), self._known(second)
         return Comparison(first, second, json.loads(self._core.compare(first, second)))
 
-    def agreement(self, metric: str, labels: Any) -> Agreement:
+    def calibrate(self, metric: str, labels: Any) -> Calibration:
         """How far a judged metric agrees with people, and what the means would be if people had scored everything.
 
         What `reverie calibrate` does on the command line. Nothing is asked.
@@ -266,7 +266,7 @@ class Results:
             ValueError: With every label that names no answer of the run, or is out of the metric's range.
             RuntimeError: If there is no such metric.
         """
-        return Agreement(json.loads(self._core.agreement(metric, labels)))
+        return Calibration(json.loads(self._core.calibrate(metric, labels)))
 
     def report(self) -> str:
         """The report: one HTML page that needs nothing else, however large it is."""
@@ -404,7 +404,7 @@ class Comparison(Table):
         return f'{table}<p style="opacity:.6">{note}</p>'
 
 
-class Agreement(Table):
+class Calibration(Table):
     """A judged metric beside people's labels, a row per trial.
 
     Columns: `trial`; `n_labels`, its labelled answers; `n_judged`, those that only the judge scored; `judged_mean`, the
