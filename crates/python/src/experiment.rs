@@ -191,7 +191,7 @@ fn with_catalogue(mut tables: Value, base: &Path) -> Result<(String, Vec<Hint>),
             is_changed = true;
         } else {
             let own = tables["models"].as_object().into_iter().flatten().map(|(own, _)| own.as_str());
-            let meant = lab::nearest(&name, own.chain(catalogue.names(kind))).map(str::to_owned);
+            let meant = lab::nearest(&name, own.chain(catalogue.names(kind)));
             hints.push(Hint { name, kind, meant });
         }
     }
@@ -346,7 +346,7 @@ impl Experiment {
                 raised.write_unraisable(py, None);
             }
         }
-        results.map(Results::from).map_err(error)
+        results.map(|results| Results::of_run(results, self.experiment.clone())).map_err(error)
     }
 
     /// Where the noise of a metric of a trial of the last run comes from, as JSON.

@@ -251,3 +251,9 @@ def test_an_unknown_parameter_is_told_with_what_may_be_meant():
     ]:
         with pytest.raises(ValueError, match=said):
             reverie.Experiment(**small_experiment(), **{given: ["x"]})
+
+
+def test_a_function_as_the_judge_of_an_experiment_is_refused_with_what_to_do():
+    evaluate = {"metrics": ["faithfulness"], "judge": lambda messages: ""}
+    with pytest.raises(ValueError, match=r"evaluate.judge: `<lambda>` is a function: .* `reverie.evaluate\(judge=…\)`"):
+        reverie.Experiment(**small_experiment(evaluate=evaluate))

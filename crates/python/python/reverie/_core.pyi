@@ -263,6 +263,8 @@ class Results:
         """What the leaderboard says of them, as JSON."""
     def compare(self, first: str, second: str) -> str:
         """Two trials, metric by metric, as JSON; differences are first minus second."""
+    def characters(self) -> str:
+        """Where passages begin and end in characters, as JSON: by document, by `START-END` in bytes."""
     def calibrate(self, metric: str, labels: Any) -> str:
         """A judged metric beside people's labels, as JSON."""
     def report(self) -> str:
