@@ -160,7 +160,7 @@ impl Results {
             corpus
                 .visit(|document| {
                     let Some(places) = wanted.get(document.path.as_str()) else { return };
-                    let characters = |byte| document.text.get(..byte).map(|before| before.chars().count());
+                    let characters = |byte: usize| document.text.get(..byte).map(|before| before.chars().count());
                     let places = places.iter().filter_map(|(&(start, end), text)| {
                         let is_there = document.text.get(start..end).is_some_and(|there| there == *text);
                         let both = characters(start).zip(characters(end)).filter(|_| is_there)?;

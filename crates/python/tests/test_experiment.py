@@ -224,7 +224,7 @@ def test_models_of_the_catalogue_are_named_without_an_entry(tmp_path):
             evaluate={"metrics": ["faithfulness", "answer_similarity"], "judge": "qwen2.5-0.5b-instruct", "embedder": "all-minilm-l6-v2"},
         )
     )
-    assert '[models."all-minilm-l6-v2".embedding.local]' in made.text
+    assert "[models.all-minilm-l6-v2.embedding.local]" in made.text
     assert 'model = "qwen2.5-0.5b-instruct"' in made.text and len(made.trials()) == 1
     with pytest.raises(ValueError, match="no model `all-minilm-l6-v3`; did you mean `all-minilm-l6-v2`?"):
         reverie.Experiment(**small_experiment(embedder=["all-minilm-l6-v3"], retriever="dense"))
@@ -237,7 +237,7 @@ def test_a_model_without_a_name_is_refused_with_the_missing_key():
     with pytest.raises(ValueError, match=r"models.e.embedding.local: `model` is missing"):
         reverie.Experiment(**small_experiment(embedder="e", retriever="dense", models={"e": nameless}))
     with pytest.raises(ValueError, match="embedding.local: `model` is missing"):
-        reverie.index([{"path": "a.txt", "text": "A mill."}], embedder=nameless, retriever="dense")
+        reverie.index(reverie.chunk([{"path": "a.txt", "text": "A mill."}]), embedder=nameless)
 
 
 def test_an_unknown_parameter_is_told_with_what_may_be_meant():
