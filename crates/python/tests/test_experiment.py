@@ -219,13 +219,13 @@ def test_models_of_the_catalogue_are_named_without_an_entry(tmp_path):
         **small_experiment(
             embedder=["all-minilm-l6-v2"],
             retriever=[reverie.retriever.Dense(top_k=3)],
-            generator=[reverie.generator.Compact(model="qwen2.5-0.5b-instruct")],
+            generator=[reverie.generator.Compact(model="qwen2.5-coder-0.5b-instruct")],
             dataset=[{"question": "Who?", "reference": "Jan"}],
-            evaluate={"metrics": ["faithfulness", "answer_similarity"], "judge": "qwen2.5-0.5b-instruct", "embedder": "all-minilm-l6-v2"},
+            evaluate={"metrics": ["faithfulness", "answer_similarity"], "judge": "qwen2.5-coder-0.5b-instruct", "embedder": "all-minilm-l6-v2"},
         )
     )
     assert "[models.all-minilm-l6-v2.embedding.local]" in made.text
-    assert 'model = "qwen2.5-0.5b-instruct"' in made.text and len(made.trials()) == 1
+    assert 'model = "qwen2.5-coder-0.5b-instruct"' in made.text and len(made.trials()) == 1
     with pytest.raises(ValueError, match="no model `all-minilm-l6-v3`; did you mean `all-minilm-l6-v2`?"):
         reverie.Experiment(**small_experiment(embedder=["all-minilm-l6-v3"], retriever="dense"))
     with pytest.raises(ValueError, match="no model `xyz`; add it to `models`, or name one of the catalogue: .*qwen2.5"):

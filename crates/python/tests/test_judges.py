@@ -173,7 +173,7 @@ def test_a_reply_of_the_wrong_form_names_the_function_and_what_it_must_return():
 def test_a_dictionary_is_a_reply_and_the_schema_is_shown():
     told = reverie.explain(EXAMPLE, "faithfulness", lambda messages: json.loads(honest(messages)))
     assert told.score == 1.0
-    assert "statements" in told.exchanges[0].schema["properties"] and '"statements"' in told.exchanges[0].messages[0]["content"]
+    assert "statements" in told.exchanges[0].schema["properties"]
     assert 'schema: {"' in str(told)
 
 

@@ -186,7 +186,8 @@ fn unnamed(config: &ModelConfig) -> Option<String> {
     let (kind, providers) = settings.as_object()?.iter().next()?;
     let (provider, settings) = providers.as_object()?.iter().next()?;
     let is_here = matches!(provider.as_str(), "local" | "static");
-    (is_here && settings.get("model")?.as_str()?.is_empty()).then(|| format!("{kind}.{provider}"))
+    let model = settings.get("model").and_then(serde_json::Value::as_str).unwrap_or_default();
+    (is_here && model.is_empty()).then(|| format!("{kind}.{provider}"))
 }
 
 pub(super) fn check_model(

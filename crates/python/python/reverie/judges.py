@@ -62,7 +62,7 @@ class Judgement:
     exchanges: tuple[Exchange, ...]
     """The calls, in the order in which they ended. What the journal answers is among them."""
     function_failures: tuple[dict[str, Any], ...] = ()
-    """What functions of your own failed at, as `failures()` has it."""
+    """What functions of your own failed at; `failures()` is a table of it."""
 
     def failures(self) -> Table:
         """What functions of your own failed at, as metric or as judge, a row each, with the traceback."""
@@ -195,7 +195,7 @@ def _explained(
         for each in told["exchanges"]
     )
     low, high = told["range"]
-    failures = tuple(failures_table(told["function_failures"]).rows())
+    failures = tuple(told["function_failures"])
     made = Judgement(
         told["metric"], told["score"], told["missing"], (low, high), told["detail"], tuple(exchanges), failures
     )
