@@ -36,7 +36,17 @@ pub(crate) fn component(object: &Bound<'_, PyAny>) -> PyResult<Value> {
 
 /// The same for an embedding model: a name is that of a model in this process.
 pub(crate) fn embedder(object: &Bound<'_, PyAny>) -> PyResult<Value> {
-    named(object, |name| json!({ "embedding": { "local": { "model": name } } }))
+    let value = named(object, |name| json!({ "embedding": { "local": { "model": name } } }))?;
+    for provider in ["local", "static"] {
+        let settings = value.pointer(&format!("/embedding/{provider}")).filter(|settings| settings.is_object());
+        if settings.is_some_and(|settings| settings["model"].as_str().unwrap_or_default().is_empty()) {
+            return Err(PyValueError::new_err(format!(
+                "embedder: embedding.{provider}: `model` is missing: a name of the catalogue (`reverie models list`), \
+                 or a path"
+            )));
+        }
+    }
+    Ok(value)
 }
 
 /// The same for a table of settings; without one, all settings have their
@@ -115,6 +125,11 @@ fn convert(object: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<Val
     }
     if object.is_callable() {
         let name = object.getattr("__name__").or_else(|_| object.str().map(Bound::into_any))?;
+        if place == "evaluate.judge" || place.starts_with("evaluate.judge[") {
+            let reason = "an experiment is run again without this program, so its judges are models with names: put one \
+                          into `models`, or score answers with a function by `reverie.evaluate(judge=…)`";
+            return Err(wrong(place, &format!("`{name}` is a function: {reason}")));
+        }
         return Err(wrong(
             place,
             &format!(

@@ -13,7 +13,10 @@ use super::{
 use models::{Kind, ModelConfig};
 use rag::Axis;
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -104,6 +107,28 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
     }
 }
 
+/// The names of models that a text uses and does not have under `[models]`,
+/// each with the kind of model that is wanted there; once each.
+pub(super) fn unknown_models(text: &str, base: &Path) -> Vec<(String, Kind)> {
+    let mut reader = Reader::new(text);
+    let Some(root) = reader.parse() else { return Vec::new() };
+    let known = read_models(&mut reader, &root);
+    let mut references = Vec::new();
+    let space = space::read(&mut reader, &root, base, &mut references);
+    let needed = Needed { generator: !space.on(Axis::Generator).is_empty(), base };
+    evaluate::read(&mut reader, &root, &needed, &mut references);
+    if let Some(DatasetSpec { generate: Some(generate), .. }) = optional::<DatasetSpec>(&mut reader, &root, "dataset") {
+        references.push(((generate.model, 0), Kind::Chat, ""));
+    }
+    let mut unknown = Vec::new();
+    for ((name, _), kind, _) in references {
+        if !name.is_empty() && !known.contains_key(&name) && !unknown.contains(&(name.clone(), kind)) {
+            unknown.push((name, kind));
+        }
+    }
+    unknown
+}
+
 pub(super) fn start(table: &DeTable<'_>, key: &str) -> usize {
     table.get_key_value(key).map_or(0, |(key, _)| key.span().start)
 }
@@ -144,9 +169,27 @@ pub(super) fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BT
         // A model with mistakes is still known by name, so that its uses are
         // not reported as well.
         let config = reader.read::<ModelConfig>(value, &format!("models.{}", name.get_ref()));
+        if let Some(place) = config.as_ref().and_then(unnamed) {
+            let place = format!("models.{}.{place}", name.get_ref());
+            reader.error(
+                value.span().start,
+                format!("{place}: `model` is missing: a name of the catalogue (`reverie models list`), or a path"),
+            );
+        }
         models.insert(name.get_ref().to_string(), config);
     }
     models
+}
+
+/// The kind and the provider of a model of this process of which nobody says
+/// which one it is.
+fn unnamed(config: &ModelConfig) -> Option<String> {
+    let settings = serde_json::to_value(config).ok()?;
+    let (kind, providers) = settings.as_object()?.iter().next()?;
+    let (provider, settings) = providers.as_object()?.iter().next()?;
+    let is_here = matches!(provider.as_str(), "local" | "static");
+    let model = settings.get("model").and_then(serde_json::Value::as_str).unwrap_or_default();
+    (is_here && model.is_empty()).then(|| format!("{kind}.{provider}"))
 }
 
 pub(super) fn check_model(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
@@ -62,7 +63,9 @@ class Experiment:
             experiment: The path of an experiment file, or what is in one.
             base: The folder that relative paths start from. Default: the file's folder, else the current one.
             chunker: The chunkers to compare, as in `space`: a list, or one.
-            embedder: The names of embedding models to compare.
+            embedder: The names of embedding models to compare: of `models`, or of the catalogue, as everywhere in a
+                dictionary where a model is named. One of the catalogue runs here, and gets an entry in `models`, which
+                `text` shows.
             retriever: The retrievers to compare.
             reranker: The rerankers to compare.
             generator: The generators to compare.
@@ -72,6 +75,9 @@ class Experiment:
         Raises:
             ValueError: If it has mistakes: all of them, with their keys (in a file their lines) and what to do.
         """
+        unknown = _unknown(tables)
+        if unknown:
+            raise ValueError("\n".join(unknown))
         axes = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
         axes.update({"reranker": reranker, "generator": generator})
         # Axes that have no parameter of their own.
@@ -221,6 +227,27 @@ class Experiment:
 
     def __repr__(self) -> str:
         return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"
+
+
+def _unknown(given: Mapping[str, Any]) -> list[str]:
+    """What is said of parameters that an experiment does not have."""
+    sections, axes, evaluate, metrics = _core.experiment_names()
+    said = []
+    for name in given:
+        if name in sections or name in axes:
+            continue
+        meant = get_close_matches(name, [*sections, *axes, *evaluate, *metrics], n=1, cutoff=0.7)
+        word = meant[0] if meant and name not in (*evaluate, *metrics) else name
+        if word in sections or word in axes:
+            hint = f"did you mean `{word}`?"
+        elif word in evaluate:
+            hint = f'`{word}` stands in `evaluate`: evaluate={{"{word}": …}}'
+        elif word in metrics:
+            hint = f'`{word}` is a metric: evaluate={{"metrics": ["{word}"]}}'
+        else:
+            hint = f"there are {', '.join([*sections, *axes])}"
+        said.append(f"Experiment: unknown parameter `{name}`; {hint}")
+    return said
 
 
 class Plan:
