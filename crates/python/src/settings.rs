@@ -36,17 +36,7 @@ pub(crate) fn component(object: &Bound<'_, PyAny>) -> PyResult<Value> {
 
 /// The same for an embedding model: a name is that of a model in this process.
 pub(crate) fn embedder(object: &Bound<'_, PyAny>) -> PyResult<Value> {
-    let value = named(object, |name| json!({ "embedding": { "local": { "model": name } } }))?;
-    for provider in ["local", "static"] {
-        let settings = value.pointer(&format!("/embedding/{provider}")).filter(|settings| settings.is_object());
-        if settings.is_some_and(|settings| settings["model"].as_str().unwrap_or_default().is_empty()) {
-            return Err(PyValueError::new_err(format!(
-                "embedder: embedding.{provider}: `model` is missing: a name of the catalogue (`reverie models list`), \
-                 or a path"
-            )));
-        }
-    }
-    Ok(value)
+    named(object, |name| json!({ "embedding": { "local": { "model": name } } }))
 }
 
 /// The same for a table of settings; without one, all settings have their

@@ -232,12 +232,10 @@ def test_models_of_the_catalogue_are_named_without_an_entry(tmp_path):
         reverie.Experiment(**small_experiment(generator=[reverie.generator.Compact(model="xyz")]))
 
 
-def test_a_model_without_a_name_is_refused_with_the_missing_key():
+def test_a_local_model_without_a_name_is_the_default_one():
     nameless = {"embedding": {"local": {}}}
-    with pytest.raises(ValueError, match=r"models.e.embedding.local: `model` is missing"):
-        reverie.Experiment(**small_experiment(embedder="e", retriever="dense", models={"e": nameless}))
-    with pytest.raises(ValueError, match="embedding.local: `model` is missing"):
-        reverie.index(reverie.chunk([{"path": "a.txt", "text": "A mill."}]), embedder=nameless)
+    opened = reverie.Experiment(**small_experiment(embedder="e", retriever="dense", models={"e": nameless}))
+    assert opened.trials()["embedder"] == ["e"]
 
 
 def test_an_unknown_parameter_is_told_with_what_may_be_meant():

@@ -169,27 +169,9 @@ pub(super) fn read_models<'a>(reader: &mut Reader<'a>, root: &DeTable<'a>) -> BT
         // A model with mistakes is still known by name, so that its uses are
         // not reported as well.
         let config = reader.read::<ModelConfig>(value, &format!("models.{}", name.get_ref()));
-        if let Some(place) = config.as_ref().and_then(unnamed) {
-            let place = format!("models.{}.{place}", name.get_ref());
-            reader.error(
-                value.span().start,
-                format!("{place}: `model` is missing: a name of the catalogue (`reverie models list`), or a path"),
-            );
-        }
         models.insert(name.get_ref().to_string(), config);
     }
     models
-}
-
-/// The kind and the provider of a model of this process of which nobody says
-/// which one it is.
-fn unnamed(config: &ModelConfig) -> Option<String> {
-    let settings = serde_json::to_value(config).ok()?;
-    let (kind, providers) = settings.as_object()?.iter().next()?;
-    let (provider, settings) = providers.as_object()?.iter().next()?;
-    let is_here = matches!(provider.as_str(), "local" | "static");
-    let model = settings.get("model").and_then(serde_json::Value::as_str).unwrap_or_default();
-    (is_here && model.is_empty()).then(|| format!("{kind}.{provider}"))
 }
 
 pub(super) fn check_model(
