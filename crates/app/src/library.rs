@@ -88,6 +88,12 @@ pub fn function_failures(results: &Results) -> Option<String> {
     render::function_failures(&results.trials.iter().flat_map(|trial| &trial.function_failures).collect::<Vec<_>>())
 }
 
+/// Failures of functions of the user's own, for their author; none if nothing
+/// failed.
+pub fn failures_of_functions(failures: &[lab::FunctionFailure]) -> Option<String> {
+    render::function_failures(&failures.iter().collect::<Vec<_>>())
+}
+
 /// The same for answers that were scored.
 pub fn function_failures_of_scores(results: &ScoreResults) -> Option<String> {
     render::function_failures_of_scores(results)

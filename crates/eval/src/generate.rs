@@ -57,7 +57,10 @@ use draft::{Draft, read as read_draft};
 use futures::{StreamExt, future, stream};
 use graph::Graph;
 use models::{Chat, ChatRequest, Message};
-use rag::{Chunk, Span};
+use rag::{
+    Chunk, Span,
+    python::{Failure, FailureKind},
+};
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
@@ -67,6 +70,10 @@ use voice::{Voice, Voices};
 
 /// The nearest passages that must not answer a question without an answer.
 const NEAREST: usize = 3;
+
+/// After this many scenarios in a row at which it raised, a function is not
+/// called again: the error is in the function.
+const STRIKES: usize = 3;
 
 /// The share of a reference's words that an answer without any passage must
 /// have to be the same answer.
@@ -196,6 +203,9 @@ pub struct Generated {
     pub n_entities: usize,
     /// Passages that were worth a question.
     pub n_passages: usize,
+    /// How often in a row, at the end, a function of the program's own raised
+    /// where it was to write.
+    raised_in_a_row: usize,
 }
 
 impl Generated {
@@ -204,10 +214,34 @@ impl Generated {
         rejected::counts(&self.rejected)
     }
 
+    /// Whether a function that is to write raises whatever it is asked: it is
+    /// not called again.
+    pub fn gave_up(&self) -> bool {
+        self.raised_in_a_row >= STRIKES
+    }
+
+    /// How many drafts were written, of which some were rejected.
+    pub fn n_written(&self) -> usize {
+        let rejected = self.rejected.iter().filter(|rejection| rejection.question.is_some());
+        self.dataset.questions.len() + rejected.count()
+    }
+
+    /// The failures of a function of the program's own that was to write.
+    pub fn failures(&self) -> impl Iterator<Item = &Failure> {
+        self.rejected.iter().filter_map(|rejection| match &rejection.reason {
+            Rejected::Function(failure) => Some(&**failure),
+            _ => None,
+        })
+    }
+
     /// Takes what became of a scenario: a question that is not there yet, or
     /// why there is none.
     fn take(&mut self, scenario: &Scenario<'_>, outcome: Outcome) {
         self.attempts += 1;
+        self.raised_in_a_row = match &outcome {
+            Err((Rejected::Function(failure), _)) if failure.kind == FailureKind::Raised => self.raised_in_a_row + 1,
+            _ => 0,
+        };
         let (reason, question) = match outcome {
             Ok(question) if check::is_repeated(&question, &self.dataset.questions) => {
                 (Rejected::Duplicate, Some(question.question))
@@ -278,6 +312,7 @@ pub async fn generate(
         let may_try = if makes_up { attempts - generated.attempts } else { options.attempts(quota) };
         let seed = options.seed ^ (i as u64 + 1).wrapping_mul(0x9E37_79B9);
         let voices = Voices::new(options, &generated.personas, seed);
+        let may_try = if generated.gave_up() { 0 } else { may_try };
         let scenarios = deck.scenarios(kind, &graph, seed, may_try, voices);
         let wanted = generated.dataset.questions.len() + quota;
         let told = |generated: &Generated| {
@@ -359,7 +394,7 @@ impl Writer<'_> {
             .map(|scenario| self.attempt(scenario))
             .buffered(self.options.concurrency.max(1));
         let mut tried = 0;
-        while generated.dataset.questions.len() < wanted {
+        while generated.dataset.questions.len() < wanted && !generated.gave_up() {
             let Some(outcome) = outcomes.next().await else { break };
             generated.take(&scenarios[tried], outcome?);
             tried += 1;
@@ -377,6 +412,7 @@ impl Writer<'_> {
             Err(error @ models::Error::SchemaMismatch { .. }) => {
                 return Ok(Err((Rejected::Unreadable(error.to_string()), None)));
             }
+            Err(models::Error::Function(failed)) => return Ok(Err((Rejected::of_function(*failed), None))),
             Err(error) if concerns_one_passage(&error) => return Ok(Err((Rejected::Model(error.to_string()), None))),
             Err(error) => return Err(error),
         };
@@ -396,6 +432,9 @@ impl Writer<'_> {
             Ok(refused) => refused,
             Err(Missing::Cancelled) => return Err(models::Error::Cancelled),
             Err(Missing::ProviderError(reason)) => Some(Rejected::Model(reason)),
+            Err(Missing::FunctionError(failure)) => {
+                Some(Rejected::Function(Box::new(Failure { stage: rejected::WRITER.to_owned(), ..*failure })))
+            }
             Err(missing) => Some(Rejected::Unreadable(missing.to_string())),
         };
         Ok(match refused {

@@ -29,6 +29,7 @@ use crate::{
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use models::Chat;
+use rag::python::FailureKind;
 use serde::{Deserialize, Serialize};
 
 /// The lower end of the interval that a judge must reach.
@@ -90,8 +91,9 @@ pub async fn qualify(chat: &Chat, cases: &[Case]) -> Result<Vec<Qualification>, 
     let Some((first, rest)) = cases.split_first() else { return Ok(Vec::new()) };
     // The first call shows whether there are probabilities, before others are
     // paid that ask for them in vain.
-    let mut verdicts = vec![verdict(&judge, first).await?];
-    let others = stream::iter(rest).map(|case| verdict(&judge, case)).buffered(chat.concurrency().max(1));
+    // So does it whether a function of the program's own returns what it must.
+    let mut verdicts = vec![verdict(&judge, first, false).await?];
+    let others = stream::iter(rest).map(|case| verdict(&judge, case, true)).buffered(chat.concurrency().max(1));
     verdicts.extend(others.try_collect::<Vec<_>>().await?);
     let of = |kind: VerdictKind| {
         let known: Vec<(&Verdict, bool)> = cases
@@ -140,13 +142,16 @@ pub fn planted(questions: &[Question], n: usize, seed: u64) -> Vec<Case> {
     cases
 }
 
-async fn verdict(judge: &Judge, case: &Case) -> Result<Verdict, Missing> {
+async fn verdict(judge: &Judge, case: &Case, known: bool) -> Result<Verdict, Missing> {
     let items = [case.item.clone()];
     let inquiry = case.kind.inquiry(case, &items);
     match judge.verdicts(&inquiry, &mut Transcript::default()).await {
         Ok(mut verdicts) => Ok(verdicts.pop().unwrap_or_default()),
         // A judge that cannot be read is a bad one, not a missing one.
         Err(Missing::JudgeUnparsable(_)) => Ok(Verdict::default()),
+        Err(Missing::FunctionError(failure)) if known && failure.kind == FailureKind::Returned => {
+            Ok(Verdict::default())
+        }
         Err(missing) => Err(missing),
     }
 }

@@ -63,6 +63,9 @@ impl From<models::Error> for Missing {
     fn from(error: models::Error) -> Self {
         match error {
             models::Error::Cancelled => Self::Cancelled,
+            models::Error::Function(failed) => {
+                Self::FunctionError(Box::new(rag::python::Failure::of_model("judge", *failed)))
+            }
             // What the judge sent was not of the protocol's shape, or not what it was asked for.
             models::Error::Malformed { .. } | models::Error::SchemaMismatch { .. } => {
                 Self::JudgeUnparsable(error.to_string())

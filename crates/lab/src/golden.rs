@@ -215,6 +215,31 @@ impl Golden {
     }
 }
 
+/// Why generation gave no question, with how often each reason was one.
+pub(crate) fn no_question(model: &str, generated: &Generated) -> String {
+    let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name} {n}")).collect();
+    let counts = counts.join(", ");
+    let (tries, written, passages) = (generated.attempts, generated.n_written(), generated.n_passages);
+    if passages == 0 {
+        let why = if counts.is_empty() { "there are none".to_owned() } else { counts };
+        return format!(
+            "no passage of the documents is worth a question ({why}), so nothing was asked: give documents with \
+             longer texts in whole sentences, or write questions by hand"
+        );
+    }
+    let what = match (generated.gave_up(), written) {
+        (true, _) => "mend the function that writes".to_owned(),
+        (false, 0) => format!("try another model than `{model}`, or write questions by hand"),
+        (false, _) => "look at the rejected ones: more `max_attempts`, other `kinds` or another model may help, or \
+             questions that are written by hand"
+            .to_owned(),
+    };
+    format!(
+        "no golden question came of {tries} tries on {passages} passages: `{model}` wrote {written} drafts, and all \
+         were rejected; the rejected ones, and passages without a draft, by reason: {counts}; {what}"
+    )
+}
+
 /// The lines of a file of rejections that a person's review wrote.
 fn rejected_by_a_person(path: &Path) -> Result<Vec<u8>, Error> {
     let text = match std::fs::read_to_string(path) {
@@ -243,24 +268,21 @@ pub async fn generate_golden(
     priced_and_ready(session, &session.experiment, &BTreeSet::from([spec.model.clone()])).await?;
     let chat = session.models().chat(&spec.model)?;
     let options = GenerateOptions { concurrency: chat.concurrency().max(1), ..spec.options.clone() };
-    let generated = eval::generate(&options, passages, &chat, on_progress).await?;
+    let generated = eval::generate(&options, passages, &chat, on_progress).await;
+    let generated = generated.map_err(|error| match error {
+        models::Error::Function(failed) => {
+            let failure = Box::new(rag::python::Failure::of_model("writer", *failed));
+            Error::Function { reason: failure.to_string(), failure }
+        }
+        other => other.into(),
+    })?;
     if let Documents::Corpus(corpus) = documents {
         for (reason, count) in generated.counts() {
             corpus.execution.log("question_rejected", serde_json::json!({ "reason": reason, "count": count }));
         }
     }
     if generated.dataset.questions.is_empty() {
-        let counts: Vec<String> = generated.counts().iter().map(|(name, n)| format!("{name}: {n}")).collect();
-        return Err(Error::Task {
-            label: "generating questions".to_owned(),
-            reason: format!(
-                "the model `{}` wrote no usable question in {} tries ({}); try a larger model, or write questions \
-                 by hand",
-                spec.model,
-                generated.attempts,
-                counts.join(", ")
-            ),
-        });
+        return Err(Error::NoQuestions { model: spec.model.clone(), generated: Box::new(generated) });
     }
     let mut digest = KeyBuilder::new("corpus");
     documents

@@ -132,6 +132,14 @@ pub enum Error {
         /// The function and what it did.
         failure: Box<rag::python::Failure>,
     },
+    /// Golden questions were to be generated, and there is none.
+    #[error("{}", golden::no_question(.model, .generated))]
+    NoQuestions {
+        /// The model that was to write.
+        model: String,
+        /// What was rejected, and why.
+        generated: Box<eval::Generated>,
+    },
     /// The run was interrupted; the next one goes on.
     #[error("interrupted: everything finished so far is kept, and the next `run` goes on from there")]
     Interrupted,

@@ -14,7 +14,7 @@ use crate::{
     task::now_ms,
 };
 use eval::{
-    MetricConfig, Question,
+    MetricConfig, Missing, Question,
     qualify::{self, Case, Qualification},
 };
 use models::Identity;
@@ -129,9 +129,13 @@ pub fn qualify_cost(session: &Session, judges: &[String], cases: &[Case]) -> Res
 pub async fn qualify(session: &Session, judge: &str, cases: &[Case]) -> Result<QualificationRecord, Error> {
     priced_and_ready(session, &session.experiment, &BTreeSet::from([judge.to_owned()])).await?;
     let chat = session.models().chat(judge)?;
-    let kinds = qualify::qualify(&chat, cases)
-        .await
-        .map_err(|missing| Error::Task { label: format!("trying the judge `{judge}`"), reason: missing.to_string() })?;
+    let kinds = qualify::qualify(&chat, cases).await.map_err(|missing| {
+        let (label, reason) = (format!("trying the judge `{judge}`"), missing.to_string());
+        match missing {
+            Missing::FunctionError(failure) => Error::Function { reason: format!("{label} failed: {reason}"), failure },
+            _ => Error::Task { label, reason },
+        }
+    })?;
     let record = QualificationRecord {
         judge: judge.to_owned(),
         model: chat.identity().clone(),

@@ -32,8 +32,9 @@ pub use fetch::{
 };
 pub use local::CpuBudget;
 pub use model::{
-    Absence, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish, Identity,
-    InputKind, Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role, Usage,
+    Absence, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish,
+    FunctionFailed, Identity, InputKind, Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role,
+    Usage,
 };
 pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
 

@@ -3,6 +3,7 @@
 
 use crate::{
     events::Events,
+    golden,
     remote::{PythonCluster, runtime},
     results::Results,
     rows, settings,
@@ -11,6 +12,7 @@ use crate::{
 use app::Place;
 use eval::MetricConfig;
 use lab::{Error, Progress, Session, Setup};
+use models::{Catalogue, Kind, ModelConfig};
 use pyo3::{
     exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyUserWarning, PyValueError},
     prelude::*,
@@ -19,7 +21,7 @@ use pyo3::{
 use serde_json::{Map, Value, json as value};
 use std::{
     ffi::CString,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -37,6 +39,7 @@ pub(crate) fn error(error: Error) -> PyErr {
         return function_error(&text, failure).unwrap_or_else(|error| error);
     }
     match error {
+        Error::NoQuestions { ref generated, .. } => no_questions(&text, generated).unwrap_or_else(|error| error),
         Error::Refused(mistakes) => PyValueError::new_err(mistakes.join("\n")),
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),
         _ => PyRuntimeError::new_err(text),
@@ -49,6 +52,18 @@ fn function_error(text: &str, failure: &rag::python::Failure) -> PyResult<PyErr>
         let kind = py.import("reverie.exceptions")?.getattr("FunctionError")?;
         let rows = serde_json::json!([failure]).to_string();
         Ok(PyErr::from_value(kind.call_method1("_of", (text, rows))?))
+    })
+}
+
+/// `reverie.exceptions.GenerationError`, with what was rejected.
+fn no_questions(text: &str, generated: &eval::Generated) -> PyResult<PyErr> {
+    Python::attach(|py| {
+        let kind = py.import("reverie.exceptions")?.getattr("GenerationError")?;
+        let told = value!({
+            "rejected": golden::rejected(generated), "counts": generated.counts(), "attempts": generated.attempts,
+            "written": generated.n_written(), "failures": golden::failures(generated),
+        });
+        Ok(PyErr::from_value(kind.call_method1("_of", (text, told.to_string()))?))
     })
 }
 
@@ -162,6 +177,58 @@ fn tables(experiment: &Bound<'_, PyAny>) -> PyResult<Value> {
     Ok(without_nothing(tables))
 }
 
+/// The text of an experiment in which models of the catalogue may be named
+/// without an entry in `models`: each gets one. For every other name without an
+/// entry, the names of the catalogue that may be meant.
+fn with_catalogue(mut tables: Value, base: &Path) -> Result<(String, Vec<Hint>), String> {
+    let text = lab::Experiment::toml(&tables.to_string())?;
+    let (catalogue, mut hints, mut is_changed) = (Catalogue::embedded(), Vec::new(), false);
+    for (name, kind) in lab::Experiment::unknown_models(&text, base) {
+        if catalogue.find(&name).is_some_and(|entry| entry.kind == kind)
+            && (tables["models"].is_null() || tables["models"].is_object())
+        {
+            tables["models"][&name] = without_nothing(value!(ModelConfig::here(kind, &name)));
+            is_changed = true;
+        } else {
+            let own = tables["models"].as_object().into_iter().flatten().map(|(own, _)| own.as_str());
+            let meant = lab::nearest(&name, own.chain(catalogue.names(kind)));
+            hints.push(Hint { name, kind, meant });
+        }
+    }
+    let text = if is_changed { lab::Experiment::toml(&tables.to_string())? } else { text };
+    Ok((text, hints))
+}
+
+/// A name that no model has.
+struct Hint {
+    name: String,
+    kind: Kind,
+    /// The name that may be meant.
+    meant: Option<String>,
+}
+
+/// A mistake, with what to do about a name that no model has.
+fn hinted(mistake: String, hint: &Hint) -> String {
+    let Hint { name, kind, meant } = hint;
+    let said = format!("there is no model `{name}`; ");
+    let Some((before, _)) = mistake.split_once(&said) else { return mistake };
+    let more = match meant {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => format!(
+            "add it to `models`, or name one of the catalogue: {}",
+            Catalogue::embedded().names(*kind).join(", ")
+        ),
+    };
+    format!("{before}{said}{more}")
+}
+
+/// The names that stand in an experiment: its sections, the axes of its space,
+/// the keys of its section `evaluate`, and the metrics.
+#[pyfunction]
+pub(crate) fn experiment_names() -> [&'static [&'static str]; 4] {
+    [lab::Experiment::SECTIONS, lab::Axis::NAMES, lab::Experiment::EVALUATE, MetricConfig::NAMES]
+}
+
 /// A row without what it does not say, which TOML cannot express.
 fn said(row: Map<String, Value>) -> Value {
     without_nothing(row.into())
@@ -197,9 +264,11 @@ impl Experiment {
                 errors.iter().map(|error| format!("line {error}\n    {}", error.source_line)).collect::<Vec<_>>()
             }),
             Err(_) => {
-                let tables = tables(experiment)?.to_string();
-                let text = lab::Experiment::toml(&tables).map_err(PyValueError::new_err)?;
-                lab::Experiment::parse(&text, base).map_err(|errors| told(&errors))
+                let tables = tables(experiment)?;
+                let (text, hints) = with_catalogue(tables, &base).map_err(PyValueError::new_err)?;
+                lab::Experiment::parse(&text, base).map_err(|errors| {
+                    told(&errors).into_iter().map(|told| hints.iter().fold(told, hinted)).collect::<Vec<_>>()
+                })
             }
         };
         let experiment = experiment.map_err(|mistakes| PyValueError::new_err(mistakes.join("\n")))?;
@@ -277,7 +346,7 @@ impl Experiment {
                 raised.write_unraisable(py, None);
             }
         }
-        results.map(Results::from).map_err(error)
+        results.map(|results| Results::of_run(results, self.experiment.clone())).map_err(error)
     }
 
     /// Where the noise of a metric of a trial of the last run comes from, as JSON.

@@ -10,12 +10,12 @@ use crate::{
 };
 use app::library::of_tables;
 use eval::{
-    Dataset, GenerateEstimate, GenerateProgress, Question, Rejection,
+    Dataset, GenerateEstimate, GenerateProgress, Generated, Question, Rejection,
     dataset::{
         Columns, DatasetDifference, DatasetFile, DatasetReport, Format, IgnoredColumn, SplitError, read_questions,
     },
 };
-use lab::{Documents, Error, GenerateSpec, LoadedCorpus, Progress, Session};
+use lab::{Documents, Error, FunctionFailure, GenerateSpec, LoadedCorpus, Progress, Session};
 use models::{Kind, ModelConfig};
 use pyo3::{
     exceptions::{PyFileExistsError, PyValueError},
@@ -367,16 +367,34 @@ pub(crate) fn golden_generate(
     let (golden, not_split, unread) = wait(py, &Stop::token(stop), generate, &mut tick)?;
     // What came since the last tick.
     tick(py)?;
-    let rejected = golden.generated.rejected.iter().map(|rejection| {
+    let failures = failures(&golden.generated);
+    let told = value!({
+        "manifest": golden.manifest, "rejected": rejected(&golden.generated), "unread": unread,
+        "not_split": not_split.map(|reason| reason.to_string()),
+        "failed_functions": app::library::failures_of_functions(&failures), "failures": failures,
+    });
+    Ok((Questions { dataset: golden.generated.dataset, ignored: Vec::new() }, told.to_string()))
+}
+
+/// What was rejected, and why.
+pub(crate) fn rejected(generated: &Generated) -> Vec<Value> {
+    let told = generated.rejected.iter().map(|rejection| {
         let Rejection { reason, kind, document, span, question } = rejection;
         value!({
             "reason": reason.to_string(), "kind": kind, "document": document, "start": span.start, "end": span.end,
             "question": question,
         })
     });
-    let told = value!({
-        "manifest": golden.manifest, "rejected": rejected.collect::<Vec<_>>(), "unread": unread,
-        "not_split": not_split.map(|reason| reason.to_string()),
-    });
-    Ok((Questions { dataset: golden.generated.dataset, ignored: Vec::new() }, told.to_string()))
+    told.collect()
+}
+
+/// The failures of a function of the caller's own that was to write.
+pub(crate) fn failures(generated: &Generated) -> Vec<FunctionFailure> {
+    let told = |failure: &rag::python::Failure| FunctionFailure {
+        trial: String::new(),
+        label: failure.stage.clone(),
+        question: None,
+        failure: failure.clone(),
+    };
+    generated.failures().map(told).collect()
 }

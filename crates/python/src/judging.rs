@@ -24,7 +24,7 @@ use std::{
 #[pyfunction]
 #[pyo3(signature = (example, tables, judges, embedder, base, budget_usd=None, stop=None))]
 #[expect(clippy::too_many_arguments, reason = "named by the caller, who is in this package")]
-pub(crate) fn judge(
+pub(crate) fn explain(
     py: Python<'_>,
     example: &Bound<'_, PyAny>,
     tables: &Bound<'_, PyAny>,
@@ -67,6 +67,7 @@ pub(crate) fn judge(
         "metric": metric.name, "score": score, "missing": missing, "range": metric.range,
         "detail": scored.map(|scored| &scored.detail), "exchanges": exchanges,
         "function_failures": results.function_failures(),
+        "failed_functions": app::library::function_failures_of_scores(&results),
     }))
 }
 

@@ -47,3 +47,11 @@ pub(crate) fn check() -> PyResult<()> {
         _ => Ok(()),
     }
 }
+
+/// Tells where the source of a function stands in the user's own file, so that
+/// its failures name that file and its lines. `shift` is how many lines further
+/// down the source stands there.
+#[pyfunction]
+pub(crate) fn function_place(source: &str, file: String, shift: i64) {
+    rag::python::set_place(source, rag::python::Place { file, shift });
+}

@@ -2,7 +2,7 @@
 //! times. The package's `results.py` makes tables and pages of them.
 
 use crate::{
-    experiment::{error, json, wait},
+    experiment::{error, json as written, wait},
     process::check,
     remote::runtime,
     rows,
@@ -11,7 +11,8 @@ use pyo3::{
     exceptions::{PyLookupError, PyRuntimeError, PyValueError},
     prelude::*,
 };
-use std::{path::PathBuf, sync::OnceLock};
+use serde_json::{Map, Value, json};
+use std::{collections::BTreeMap, path::PathBuf, sync::OnceLock};
 use tokio_util::sync::CancellationToken;
 
 /// The results of a run. What its leaderboard says is there at once; the rest,
@@ -24,22 +25,25 @@ pub(crate) struct Results {
 
 /// Where the rest is.
 enum Source {
-    Here(Box<lab::Results>),
+    /// With the experiment, if it is known.
+    Here(Box<lab::Results>, Option<Box<lab::Experiment>>),
     /// In the run's folder, until it was read.
-    Kept {
-        experiment: Box<lab::Experiment>,
-        record: Box<lab::RunRecord>,
-        read: OnceLock<Box<lab::Results>>,
-    },
+    Kept { experiment: Box<lab::Experiment>, record: Box<lab::RunRecord>, read: OnceLock<Box<lab::Results>> },
 }
 
 impl From<lab::Results> for Results {
     fn from(results: lab::Results) -> Self {
-        Self { board: lab::Board::of(&results), source: Source::Here(Box::new(results)) }
+        Self { board: lab::Board::of(&results), source: Source::Here(Box::new(results), None) }
     }
 }
 
 impl Results {
+    /// Those of a run that has just ended.
+    pub(crate) fn of_run(results: lab::Results, experiment: lab::Experiment) -> Self {
+        let board = lab::Board::of(&results);
+        Self { board, source: Source::Here(Box::new(results), Some(Box::new(experiment))) }
+    }
+
     /// Those of a run that is kept: the last one of the session's experiment, or
     /// this one.
     pub(crate) fn kept(py: Python<'_>, session: lab::Session, run: Option<&str>) -> PyResult<Self> {
@@ -59,7 +63,7 @@ impl Results {
     /// All of them.
     pub(crate) fn all(&self, py: Python<'_>) -> PyResult<&lab::Results> {
         let (experiment, record, kept) = match &self.source {
-            Source::Here(results) => return Ok(results),
+            Source::Here(results, _) => return Ok(results),
             Source::Kept { experiment, record, read } => (experiment, record, read),
         };
         if let Some(results) = kept.get() {
@@ -110,30 +114,72 @@ impl Results {
 
     /// Everything, as in `results.json`.
     fn text(&self, py: Python<'_>) -> PyResult<String> {
-        json(self.all(py)?)
+        written(self.all(py)?)
     }
 
     /// What the leaderboard says of them.
     fn board(&self) -> PyResult<String> {
-        json(&self.board)
+        written(&self.board)
     }
 
     /// Two trials, metric by metric, with paired tests.
     fn compare(&self, py: Python<'_>, first: &str, second: &str) -> PyResult<String> {
         check()?;
         let rows = py.detach(|| match &self.source {
-            Source::Here(results) => results.compare(first, second),
+            Source::Here(results, _) => results.compare(first, second),
             Source::Kept { record, .. } => record.compare(first, second),
         });
-        json(&rows.map_err(error)?)
+        written(&rows.map_err(error)?)
+    }
+
+    /// Where passages begin and end in characters of their documents' texts, as
+    /// JSON: by document, by `START-END` in bytes. A passage is left out whose
+    /// text does not stand there in the document as it is read now; all are, of
+    /// results that came as a text.
+    fn characters(&self, py: Python<'_>) -> PyResult<String> {
+        let experiment = match &self.source {
+            Source::Here(_, experiment) => experiment.as_ref(),
+            Source::Kept { experiment, .. } => Some(experiment),
+        };
+        let Some(experiment) = experiment else { return Ok("{}".to_owned()) };
+        let mut wanted: BTreeMap<&str, BTreeMap<(usize, usize), &str>> = BTreeMap::new();
+        let results = self.all(py)?;
+        for passage in results.trials.iter().flat_map(|trial| &trial.questions).flat_map(|result| &result.passages) {
+            let place = (passage.span.start, passage.span.end);
+            wanted.entry(&passage.document).or_default().insert(place, &passage.text);
+        }
+        let setup = app::library::setup(None, None, lab::Progress::default(), CancellationToken::new());
+        let session = {
+            // Opening a store may ask for threads to be there.
+            let _guard = runtime()?.enter();
+            lab::Session::open(lab::Experiment::clone(experiment), setup).map_err(error)?
+        };
+        let read = || async move {
+            let corpus = lab::load_corpus(&session).await?;
+            let mut found = Map::new();
+            corpus
+                .visit(|document| {
+                    let Some(places) = wanted.get(document.path.as_str()) else { return };
+                    let characters = |byte: usize| document.text.get(..byte).map(|before| before.chars().count());
+                    let places = places.iter().filter_map(|(&(start, end), text)| {
+                        let is_there = document.text.get(start..end).is_some_and(|there| there == *text);
+                        let both = characters(start).zip(characters(end)).filter(|_| is_there)?;
+                        Some((format!("{start}-{end}"), json!([both.0, both.1])))
+                    });
+                    found.insert(document.path.clone(), Value::Object(places.collect()));
+                })
+                .await?;
+            Ok(Value::Object(found).to_string())
+        };
+        wait(py, &CancellationToken::new(), read, |_| Ok(()))
     }
 
     /// A judged metric beside labels that people gave, as JSON.
-    fn agreement(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<String> {
+    fn calibrate(&self, py: Python<'_>, metric: &str, labels: &Bound<'_, PyAny>) -> PyResult<String> {
         check()?;
         let labels: Vec<lab::Label> = rows::typed(labels, "labels")?;
         let results = self.all(py)?;
-        json(&py.detach(|| results.calibrate(metric, &labels)).map_err(error)?)
+        written(&py.detach(|| results.calibrate(metric, &labels)).map_err(error)?)
     }
 
     /// The report page.
@@ -167,7 +213,7 @@ impl Results {
 /// The finished runs in a store on this machine, the last first, as JSON.
 #[pyfunction]
 pub(crate) fn runs(store: &str, base: PathBuf) -> PyResult<String> {
-    json(&named("any", store, base)?.workspace().past_runs().map_err(error)?)
+    written(&named("any", store, base)?.workspace().past_runs().map_err(error)?)
 }
 
 fn named(name: &str, store: &str, base: PathBuf) -> PyResult<lab::Session> {

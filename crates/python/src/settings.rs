@@ -115,6 +115,11 @@ fn convert(object: &Bound<'_, PyAny>, place: &str, depth: usize) -> PyResult<Val
     }
     if object.is_callable() {
         let name = object.getattr("__name__").or_else(|_| object.str().map(Bound::into_any))?;
+        if place == "evaluate.judge" || place.starts_with("evaluate.judge[") {
+            let reason = "an experiment is run again without this program, so its judges are models with names: put one \
+                          into `models`, or score answers with a function by `reverie.evaluate(judge=…)`";
+            return Err(wrong(place, &format!("`{name}` is a function: {reason}")));
+        }
         return Err(wrong(
             place,
             &format!(

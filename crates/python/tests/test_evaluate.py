@@ -206,3 +206,19 @@ def test_an_await_that_is_cancelled_ends_the_work():
     began = asyncio.new_event_loop().time()
     asyncio.run(cut())
     assert asyncio.new_event_loop().time() - began < 15, "sixty seconds of work"
+
+
+def test_citation_marks_do_not_count_where_nobody_told_what_was_retrieved():
+    row = {"question": "When was the mill built?", "reference": "in 1700"}
+    for answer, same in [
+        ("In 1700 [1].", 1.0),
+        ("In 1700. [1][2]", 1.0),
+        ("In 1700 [1, 3].", 1.0),
+        ("In 1700 [2024].", 0.0),
+        ("In 1700[1].", 0.0),
+    ]:
+        scores = reverie.evaluate([{**row, "answer": answer}], ["exact_match", "token_f1"], progress=False)
+        assert scores["exact_match"] == [same], answer
+        assert (scores["token_f1"][0] == 1.0) == (same == 1.0), answer
+    told = reverie.evaluate([{**row, "answer": "In 1700[1].", "contexts": ["So."]}], "exact_match", progress=False)
+    assert told["exact_match"] == [1.0], "there is such a passage"

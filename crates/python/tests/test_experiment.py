@@ -207,3 +207,51 @@ def test_ctrl_c_ends_a_run_and_keeps_what_is_finished(small):
     assert results.data["provider_errors"] == 0
     # 24 answers, and what was in flight when it was interrupted.
     assert answered <= 24 + 4 + 4, answered
+
+
+def small_experiment(**changes):
+    """Settings that need nothing but themselves to be read."""
+    return {"name": "mills", "corpus": "docs", "chunker": "sentence", "retriever": "bm25", **changes}
+
+
+def test_models_of_the_catalogue_are_named_without_an_entry(tmp_path):
+    made = reverie.Experiment(
+        **small_experiment(
+            embedder=["all-minilm-l6-v2"],
+            retriever=[reverie.retriever.Dense(top_k=3)],
+            generator=[reverie.generator.Compact(model="qwen2.5-coder-0.5b-instruct")],
+            dataset=[{"question": "Who?", "reference": "Jan"}],
+            evaluate={"metrics": ["faithfulness", "answer_similarity"], "judge": "qwen2.5-coder-0.5b-instruct", "embedder": "all-minilm-l6-v2"},
+        )
+    )
+    assert "[models.all-minilm-l6-v2.embedding.local]" in made.text
+    assert 'model = "qwen2.5-coder-0.5b-instruct"' in made.text and len(made.trials()) == 1
+    with pytest.raises(ValueError, match="no model `all-minilm-l6-v3`; did you mean `all-minilm-l6-v2`?"):
+        reverie.Experiment(**small_experiment(embedder=["all-minilm-l6-v3"], retriever="dense"))
+    with pytest.raises(ValueError, match="no model `xyz`; add it to `models`, or name one of the catalogue: .*qwen2.5"):
+        reverie.Experiment(**small_experiment(generator=[reverie.generator.Compact(model="xyz")]))
+
+
+def test_a_local_model_without_a_name_is_the_default_one():
+    nameless = {"embedding": {"local": {}}}
+    opened = reverie.Experiment(**small_experiment(embedder="e", retriever="dense", models={"e": nameless}))
+    assert opened.trials()["embedder"] == ["e"]
+
+
+def test_an_unknown_parameter_is_told_with_what_may_be_meant():
+    for given, said in [
+        ("retreiver", "did you mean `retriever`"),
+        ("datset", "did you mean `dataset`"),
+        ("rerankers", "did you mean `reranker`"),
+        ("metrics", "`metrics` stands in `evaluate`"),
+        ("faithfullness", "`faithfulness` is a metric"),
+        ("colour", "there are name, store"),
+    ]:
+        with pytest.raises(ValueError, match=said):
+            reverie.Experiment(**small_experiment(), **{given: ["x"]})
+
+
+def test_a_function_as_the_judge_of_an_experiment_is_refused_with_what_to_do():
+    evaluate = {"metrics": ["faithfulness"], "judge": lambda messages: ""}
+    with pytest.raises(ValueError, match=r"evaluate.judge: `<lambda>` is a function: .* `reverie.evaluate\(judge=…\)`"):
+        reverie.Experiment(**small_experiment(evaluate=evaluate))

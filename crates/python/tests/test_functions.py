@@ -118,7 +118,7 @@ def test_a_stage_that_raises_names_the_document(small, provider):
         results = reverie.Experiment(settings(small, provider.url, space=space, evaluate={"metrics": ["recall"]})).run()
     failures = {trial["trial"]["labels"]["chunker"]: trial["failures"] for trial in results.data["trials"]}
     assert failures["sentence"] == [], "the rest goes on"
-    assert all(".md: the function `broken`: part 0 is not in the text" in failure for failure in failures["python"]), (
+    assert all(f".md: the function `broken` of {__file__}: part 0 is not in the text" in failure for failure in failures["python"]), (
         failures
     )
     assert failures["python"]
@@ -228,7 +228,7 @@ def test_what_a_metric_raises_is_a_failure_of_its_own_kind_with_its_traceback(sm
     with pytest.warns(FunctionWarning) as told:
         results = experiment.run()
     warning = str(next(each.message for each in told if each.category is FunctionWarning))
-    assert "metric the function `unlucky`: IndexError" in warning and "return numbers[0]" in warning
+    assert f"metric the function `unlucky` of {__file__}: IndexError" in warning and "return numbers[0]" in warning
     assert "in t01, at q3" in warning
     assert results.data["function_errors"] == 1 and results.data["provider_errors"] == 0
     failures = results.failures()
@@ -464,3 +464,35 @@ def test_ctrl_c_ends_a_function_at_once(small, provider):
     finally:
         timer.cancel()
         signal.signal(signal.SIGINT, before)
+
+
+def test_failures_name_the_line_of_the_users_own_file():
+    @reverie.metric
+    def unlucky(
+        answer,
+        least=3,
+    ):
+        words = answer.split()
+        return words[least] == "mill"
+
+    line = unlucky.function.__code__.co_firstlineno + 6
+    with pytest.warns(FunctionWarning) as warned:
+        scores = reverie.evaluate([{"question": "Who?", "answer": "Jan"}], unlucky, progress=False)
+    (row,) = scores.failures()
+    assert (row["file"], row["message"]) == (__file__, f"IndexError: list index out of range (line {line})")
+    assert f'File "{__file__}", line {line}, in unlucky' in row["traceback"]
+    assert 'return words[least] == "mill"' in row["traceback"]
+    assert f"the function `unlucky` of {__file__}" in str(warned[0].message)
+
+
+def test_a_parameter_with_a_default_need_not_be_there():
+    def right(answer, reference=None):
+        return reference is None or reference in answer
+
+    def needs(answer, reference):
+        return reference in answer
+
+    rows = [{"question": "When?", "answer": "In 1700.", "reference": "1800"}, {"question": "Who?", "answer": "Jan."}]
+    scores = reverie.evaluate(rows, [right, needs], progress=False)
+    assert scores["right"] == [0.0, 1.0] and scores["needs"] == [0.0, None]
+    assert reverie.evaluate(rows[1:], right, progress=False)["right"] == [1.0]

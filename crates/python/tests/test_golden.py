@@ -10,6 +10,7 @@ import pytest
 
 import reverie
 from reverie import golden
+from reverie.exceptions import FunctionError, FunctionWarning, GenerationError
 from workspace import settings
 
 pandas = pytest.importorskip("pandas")
@@ -133,9 +134,64 @@ def test_mistakes_of_settings_name_parameters_and_ask_nothing(docs):
     assert writer.asked == 0
 
 
-def test_a_model_that_writes_nothing_usable_is_an_error_with_the_reasons(docs):
-    with pytest.raises(RuntimeError, match="no usable question"):
-        golden.generate(docs, lambda messages: "I would rather not.", size=1, kinds=ONE_KIND, progress=False)
+class Lazy(Writer):
+    """Asks the same of every passage."""
+
+    __name__ = "lazy"
+
+    def __call__(self, messages: list[dict[str, str]]) -> str:
+        """A draft whose question gives its answer away."""
+        self.asked += 1
+        if '"quote"' in messages[0]["content"]:
+            return json.dumps({"question": "Is it noon at noon?", "answer": "noon", "quote": "noon"})
+        return super().__call__(messages)
+
+
+def test_an_error_without_a_question_says_how_many_were_written_and_rejected_and_has_them(docs):
+    with pytest.raises(GenerationError) as raised:
+        golden.generate(docs, Lazy(), size=1, kinds=ONE_KIND, progress=False)
+    error = raised.value
+    assert error.written == error.attempts == 2 and sum(error.counts.values()) == len(error.rejected) == 2
+    assert f"wrote {error.written} drafts, and all were rejected" in str(error)
+    assert all(f"{reason} {count}" in str(error) for reason, count in error.counts.items())
+    assert error.rejected["question"] == ["Is it noon at noon?"] * 2 and error.rejected["document"][0].endswith(".txt")
+    with pytest.raises(GenerationError, match="no passage of the documents is worth a question") as raised:
+        golden.generate([{"path": "a.txt", "text": "Too short."}], Lazy(), size=1, kinds=ONE_KIND, progress=False)
+    assert raised.value.attempts == 0 and raised.value.written == 0
+
+
+def test_a_writer_that_raises_is_an_error_with_its_traceback_and_is_left_alone(docs):
+    calls = []
+
+    def broken(messages):
+        calls.append(1)
+        return messages["content"]
+
+    many = [{"path": f"{i}.txt", "text": MILLS.replace("1790", str(1790 + i))} for i in range(12)]
+    with pytest.raises(FunctionError, match="TypeError: list indices") as raised:
+        golden.generate(many, broken, size=5, kinds=ONE_KIND, progress=False)
+    assert 'return messages["content"]' in str(raised.value) and raised.value.failures[0]["file"] == __file__
+    nothing = raised.value.__cause__
+    assert isinstance(nothing, GenerationError) and (nothing.attempts, nothing.counts["function"]) == (3, 3)
+    assert 3 <= len(calls) <= 12
+
+
+def test_questions_are_given_where_a_writer_fails_now_and_then(docs):
+    class Moody(Writer):
+        __name__ = "moody"
+
+        def __call__(self, messages):
+            if '"quote"' in messages[0]["content"] and "Bees" in messages[-1]["content"]:
+                raise OSError("not about bees")
+            return super().__call__(messages)
+
+    with pytest.warns(FunctionWarning, match="failed, once"):
+        questions = golden.generate(docs, Moody(), size=2, kinds=ONE_KIND, progress=False)
+    assert len(questions) == 1 and questions.failures()["function"] == ["moody"]
+    assert "not about bees" in questions.failures()["traceback"][0] and "bees.txt" in questions.rejected["document"]
+    with pytest.raises(FunctionError, match="not about bees") as raised:
+        golden.generate(docs, Moody(), size=2, kinds=ONE_KIND, progress=False, on_error="raise")
+    assert len(raised.value.results) == 1
 
 
 def rows() -> list[dict]:

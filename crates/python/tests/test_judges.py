@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import reverie
-from reverie.exceptions import RateLimitError
+from reverie.exceptions import FunctionError, FunctionWarning, RateLimitError
 from workspace import settings
 
 pandas = pytest.importorskip("pandas")
@@ -57,7 +57,7 @@ def test_what_a_judge_is_asked_and_says_is_shown_in_full():
         seen.append(messages)
         return honest(messages)
 
-    told = reverie.judge(EXAMPLE, "faithfulness", judge)
+    told = reverie.explain(EXAMPLE, "faithfulness", judge)
     assert told.metric == "faithfulness" and told.score == 1.0 and told.missing is None and told.range == (0.0, 1.0)
     assert [list(exchange.messages) for exchange in told.exchanges] == seen or len(seen) == len(told.exchanges)
     assert len(told.exchanges) == 2 and {exchange.model for exchange in told.exchanges} == {"judge"}
@@ -66,17 +66,17 @@ def test_what_a_judge_is_asked_and_says_is_shown_in_full():
     assert json.loads(told.exchanges[-1].reply)["verdicts"][0]["verdict"] == "Yes"
     assert "── 2 of 2 · judge" in str(told) and "faithfulness: 1.000" in str(told)
     assert "<details>" in told._repr_html_()
-    assert asyncio.run(reverie.ajudge(EXAMPLE, reverie.metric.Faithfulness(), patient)).score == 1.0
+    assert asyncio.run(reverie.aexplain(EXAMPLE, reverie.metric.Faithfulness(), patient)).score == 1.0
 
 
 def test_a_metric_without_a_judge_asks_nothing():
-    told = reverie.judge(EXAMPLE, "token_f1", [])
+    told = reverie.explain(EXAMPLE, "token_f1", [])
     assert told.exchanges == () and told.score is not None
 
 
 def test_long_prompts_are_not_cut():
     context = "The mill was built in 1700. " + "It ground oats for the village. " * 100
-    told = reverie.judge({**EXAMPLE, "retrieved_contexts": [context]}, "faithfulness", honest)
+    told = reverie.explain({**EXAMPLE, "retrieved_contexts": [context]}, "faithfulness", honest)
     assert context.strip() in told.exchanges[-1].messages[-1]["content"]
 
 
@@ -92,9 +92,9 @@ def test_mistakes_come_before_any_call():
         ({"budget_usd": -1}, "budget_usd"),
     ]:
         with pytest.raises(ValueError, match=message):
-            reverie.judge(**{"example": EXAMPLE, "metric": "faithfulness", "judge": never, **mistake})
+            reverie.explain(**{"example": EXAMPLE, "metric": "faithfulness", "judge": never, **mistake})
     with pytest.raises(TypeError, match="name of one or a function"):
-        reverie.judge(EXAMPLE, "faithfulness", [3])
+        reverie.explain(EXAMPLE, "faithfulness", [3])
 
 
 def test_functions_judge_many_answers_at_once_and_vote():
@@ -118,18 +118,73 @@ def test_functions_judge_many_answers_at_once_and_vote():
     assert voted["faithfulness"] == [1.0] and voted.data["judges"] == ["honest", "patient", "slow"]
 
 
-def test_a_function_that_raises_is_told_by_its_error_and_not_tried_again():
-    calls = []
+def broken(messages: list[dict[str, str]]) -> str:
+    """A judge with a mistake."""
+    return {}["verdict"]
 
-    def broken(messages):
-        calls.append(1)
-        return {}["verdict"]
 
-    scores = reverie.evaluate([EXAMPLE], "faithfulness", judge=broken, progress=False)
-    assert scores["faithfulness"] == [None] and len(calls) == 1
-    assert "the function `broken` raised KeyError: 'verdict'" in scores.missing()["reason"][0]
-    numbers = reverie.evaluate([EXAMPLE], "faithfulness", judge=lambda messages: 3, progress=False)
-    assert "returned int, and not the answer's text" in numbers.missing()["reason"][0]
+LINE = broken.__code__.co_firstlineno + 2
+
+
+def test_a_judge_that_raises_is_told_as_the_failure_of_a_function_with_the_line_of_its_file():
+    rows = [EXAMPLE, {**EXAMPLE, "user_input": "When, again?"}]
+    with pytest.warns(FunctionWarning, match="functions of your own failed, 2 times") as warned:
+        scores = reverie.evaluate(rows, "faithfulness", judge=broken, progress=False)
+    (one,) = [each for each in warned if each.category is FunctionWarning]
+    said = str(one.message)
+    assert f"failed: judge the function `broken` of {__file__}: KeyError: 'verdict' (line {LINE})" in said
+    assert "127.0.0.1" not in said and "provider" not in said
+    assert scores["faithfulness"] == [None, None] and scores.missing()["kind"] == ["function_error"] * 2
+    row = scores.failures().rows()[0]
+    assert (row["metric"], row["function"], row["file"], row["kind"]) == ("faithfulness", "broken", __file__, "raised")
+    assert row["message"] == f"KeyError: 'verdict' (line {LINE})"
+    assert 'return {}["verdict"]' in row["traceback"] and "_function_models" not in row["traceback"]
+    with pytest.raises(FunctionError, match="KeyError") as raised:
+        reverie.evaluate(rows, "faithfulness", judge=broken, progress=False, on_error="raise")
+    assert len(raised.value.results) == 2 and len(raised.value.failures) == 2
+    with pytest.warns(FunctionWarning, match="once"):
+        told = reverie.explain(EXAMPLE, "faithfulness", broken)
+    assert told.score is None and told.failures()["function"] == ["broken"]
+    with pytest.raises(FunctionError, match="broken"):
+        reverie.explain(EXAMPLE, "faithfulness", broken, on_error="raise")
+    with pytest.raises(FunctionError, match="trying the judge `broken` failed") as raised:
+        reverie.judge(broken, CASES)
+    assert 'return {}["verdict"]' in str(raised.value)
+
+
+def test_a_reply_of_the_wrong_form_names_the_function_and_what_it_must_return():
+    def number(messages):
+        return 3
+
+    def words(messages):
+        return "I think so."
+
+    for judge, said in [
+        (number, ["it returned 3, of type int", "it must return the reply as a text"]),
+        (words, ["it must return JSON", '"statements"', "it returned: I think so."]),
+    ]:
+        with pytest.warns(FunctionWarning):
+            scores = reverie.evaluate([EXAMPLE], "faithfulness", judge=judge, progress=False)
+        (row,) = scores.failures()
+        assert row["function"] == judge.__name__ and row["kind"] == "returned" and row["file"] == __file__
+        assert all(part in row["message"] for part in said), row["message"]
+
+
+def test_a_dictionary_is_a_reply_and_the_schema_is_shown():
+    told = reverie.explain(EXAMPLE, "faithfulness", lambda messages: json.loads(honest(messages)))
+    assert told.score == 1.0
+    assert "statements" in told.exchanges[0].schema["properties"]
+    assert 'schema: {"' in str(told)
+
+
+def test_a_metric_that_fails_is_told_of_one_example_too():
+    @reverie.metric
+    def unlucky(answer):
+        raise RuntimeError("no")
+
+    with pytest.warns(FunctionWarning, match="unlucky"):
+        told = reverie.explain(EXAMPLE, unlucky, [])
+    assert told.failures()["kind"] == ["raised"]
 
 
 def test_a_function_that_is_asked_for_fewer_calls_is_tried_again():
@@ -154,20 +209,20 @@ CASES = [
 
 def test_a_judge_is_tried_on_cases_whose_truth_is_known(small):
     for cases in (CASES, pandas.DataFrame(CASES)):
-        told = reverie.calibrate(honest, cases)
+        told = reverie.judge(honest, cases)
         assert told.columns[:3] == ["judge", "kind", "n"]
         (row,) = told
         assert (row["judge"], row["kind"], row["n"], row["unreadable"]) == ("honest", "supported", 40, 0)
         assert row["balanced_accuracy"] == 1.0 and row["accuracy_low"] > 0.6 and row["qualified"] is True
         assert row["auc"] is None, "a function tells no probabilities"
-    lazy = reverie.calibrate(lambda messages: json.dumps({"verdicts": [{"number": 1, "reason": "", "verdict": "Yes"}]}), CASES)
+    lazy = reverie.judge(lambda messages: json.dumps({"verdicts": [{"number": 1, "reason": "", "verdict": "Yes"}]}), CASES)
     assert lazy["qualified"] == [False] and "guessing" in lazy["reason"][0] and lazy["balanced_accuracy"] == [0.5]
-    planted = asyncio.run(reverie.acalibrate([honest, patient], golden=small.folder / "golden.jsonl", planted=6))
+    planted = asyncio.run(reverie.ajudge([honest, patient], golden=small.folder / "golden.jsonl", planted=6))
     assert set(planted["judge"]) == {"honest", "patient"} and "supported" in planted["kind"]
     with pytest.raises(ValueError, match="there are no cases"):
-        reverie.calibrate(honest)
+        reverie.judge(honest)
     with pytest.raises(ValueError) as raised:
-        reverie.calibrate(honest, [{**CASES[0], "kind": "right"}, {**CASES[1], "lable": True}])
+        reverie.judge(honest, [{**CASES[0], "kind": "right"}, {**CASES[1], "lable": True}])
     assert "cases, row 0 (from 0): unknown variant `right`" in str(raised.value)
     assert "cases, row 1 (from 0): unknown field `lable`" in str(raised.value)
 
@@ -177,16 +232,16 @@ def test_a_metric_of_a_run_is_held_against_labels_of_people(small, provider):
     results = experiment.run(progress=False)
     labels = [{"trial": "t01", "question": f"q{i}", "label": i % 2 == 0} for i in range(4)]
     for given in (labels, pandas.DataFrame(labels)):
-        told = results.agreement("recall", given)
+        told = results.calibrate("recall", given)
         assert told.n_labels == 4 and 0 <= told.observed <= 1
         first = {row["trial"]: row for row in told}["t01"]
         assert (first["n_labels"], first["n_judged"]) == (4, 2) and first["low"] <= first["corrected_mean"] <= first["high"]
     assert "recall: 4 labels" in repr(told)
     with pytest.raises(ValueError) as raised:
-        results.agreement("recall", [{"trial": "t99", "question": "q0", "label": 3.0}])
+        results.calibrate("recall", [{"trial": "t99", "question": "q0", "label": 3.0}])
     assert "there is no trial `t99`" in str(raised.value) and "not between 0 and 1" in str(raised.value)
     with pytest.raises(ValueError, match=r"labels, row 0 \(from 0\)"):
-        results.agreement("recall", [{"trial": "t01"}])
+        results.calibrate("recall", [{"trial": "t01"}])
 
 
 def test_where_noise_comes_from_is_told_of_a_run(small, provider):

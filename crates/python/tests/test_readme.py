@@ -24,8 +24,8 @@ STANDS_FOR = {
     'golden.generate("docs", ask, size=2, budget_usd=1': (
         'golden.generate("prose", ask, size=2, budget_usd=1, kinds={"single_hop_specific": 1.0}, progress=False'
     ),
-    "reverie.calibrate(ask, golden=questions)": "reverie.calibrate(judge, golden=questions)",
-    'reverie.judge(row, "faithfulness", ask)': 'reverie.judge(row, "faithfulness", judge)',
+    "reverie.judge(ask, golden=questions)": "reverie.judge(judge, golden=questions)",
+    'reverie.explain(row, "faithfulness", ask)': 'reverie.explain(row, "faithfulness", judge)',
 }
 
 

@@ -156,3 +156,20 @@ def test_leaderboards_and_comparisons_of_a_run_that_is_kept_read_no_passages(sma
         kept.compare("t01", "t99")
     with pytest.raises(RuntimeError, match="results.json"):
         kept.questions()
+
+
+def test_passages_count_characters_and_bytes(small, provider):
+    path = small.folder / "docs" / "00.md"
+    path.write_text("Żółw. " + path.read_text(encoding="utf-8"), encoding="utf-8")
+    experiment = reverie.Experiment(settings(small, provider.url, evaluate={"metrics": ["recall"]}))
+    ran = experiment.run(progress=False)
+    for results in (ran, experiment.results()):
+        rows = [row for row in results.passages() if row["document"] == "00.md"]
+        assert rows and any(row["end"] < row["end_byte"] for row in rows)
+        assert all(row["end"] - row["start"] == len(row["text"]) for row in rows)
+        (parsed,) = reverie.parse(str(path))
+        assert all(parsed["text"][row["start"] : row["end"]] == row["text"] for row in rows)
+    (small.folder / "docs" / "00.md").write_text("Another text altogether.")
+    again = experiment.results().passages()
+    assert all(row["start"] is None and row["start_byte"] is not None for row in again if row["document"] == "00.md")
+    assert any(row["start"] is not None for row in again)

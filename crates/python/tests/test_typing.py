@@ -14,8 +14,8 @@ import reverie
 
 NAMES = """
 Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function Index Judgement Noise
-Parser Passage Pipeline Plan Results Scores Table Trial acalibrate aevaluate ajudge anoise calibrate chunk chunker
-chunkers evaluate generator generators golden index judge metric metrics noise parse queries query reranker rerankers
+Parser Passage Pipeline Plan Qualification Results Scores Table Trial aevaluate aexplain ajudge anoise chunk chunker
+chunkers evaluate explain generator generators golden index judge metric metrics noise parse queries query reranker rerankers
 retriever retrievers
 """.split()
 
@@ -65,10 +65,10 @@ def own(messages: list[dict[str, str]]) -> str:
     return messages[-1]["content"]
 
 
-judged = reverie.judge(rows[0], "faithfulness", own)
+judged = reverie.explain(rows[0], "faithfulness", own)
 assert_type(judged, reverie.Judgement)
 assert_type(judged.exchanges[0].reply, Optional[str])
-assert_type(reverie.calibrate(["gpt", own], golden="golden.jsonl"), reverie.Calibration)
+assert_type(reverie.judge(["gpt", own], golden="golden.jsonl"), reverie.Qualification)
 assert_type(reverie.noise("experiment.toml", "t01", "token_f1").standard_error, float)
 questions = reverie.golden.generate("docs", own, size=3, kinds={"multi_hop": 1.0}, budget_usd=1)
 assert_type(questions, reverie.golden.Questions)

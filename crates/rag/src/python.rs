@@ -26,8 +26,10 @@ pub(crate) use component::{StageFunction, runs_function};
 
 use process::{Asked, Running};
 use regex::Regex;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::{
+    collections::HashMap,
     fmt,
     sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant},
@@ -53,6 +55,8 @@ const LEFT_ALONE_AT_MOST: Duration = Duration::from_secs(600);
 static DEFINITION: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"(?m)^(?:async\s+)?def\s+(\w+)\s*\(").expect("the pattern is valid"));
 static INTERPRETER: OnceLock<String> = OnceLock::new();
+/// The places of sources, as this program told them.
+static PLACES: LazyLock<Mutex<HashMap<String, Place>>> = LazyLock::new(Mutex::default);
 static SINK: Mutex<Option<Sink>> = Mutex::new(None);
 
 /// A line that a function printed.
@@ -162,6 +166,14 @@ impl Script<'_> {
     /// If there is no source, no such function, or a parameter that is not known
     /// and has no default.
     pub fn parameters(&self, known: &[&'static str]) -> Result<Vec<&'static str>, String> {
+        Ok(self.signature(known)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The same, each with whether the function has a default for it.
+    ///
+    /// # Errors
+    /// The errors of [`Script::parameters`].
+    pub fn signature(&self, known: &[&'static str]) -> Result<Vec<(&'static str, bool)>, String> {
         if self.source.trim().is_empty() {
             return Err(match self.file {
                 "" => "`file` is missing: the path of a file with the function".to_owned(),
@@ -179,16 +191,19 @@ impl Script<'_> {
         let name = |part: &str| part.split([':', '=']).next().unwrap_or_default().trim().to_owned();
         // What is called `*rest` or `**rest` takes what nobody gives.
         let parts: Vec<&String> = list.iter().filter(|part| !part.trim().starts_with(['*', '/'])).collect();
-        let names: Vec<String> = parts.iter().map(|part| name(part)).filter(|name| !name.is_empty()).collect();
+        let names: Vec<(String, bool)> = parts.iter().map(|part| (name(part), has_default(part))).collect();
         let wanted = parts.iter().filter(|part| !has_default(part)).map(|part| name(part));
         if let Some(other) = wanted.filter(|name| !name.is_empty()).find(|name| !known.contains(&name.as_str())) {
             return Err(format!("`{function}` in {file} wants `{other}`: there are {}", known.join(", ")));
         }
-        let names: Vec<&str> = names.iter().map(String::as_str).filter(|name| known.contains(name)).collect();
-        if names.is_empty() {
+        let named = |known: &&'static str| {
+            names.iter().find(|(name, _)| name == known).map(|(_, has_default)| (*known, *has_default))
+        };
+        let wanted: Vec<(&'static str, bool)> = known.iter().filter_map(named).collect();
+        if wanted.is_empty() {
             return Err(format!("`{function}` in {file} wants nothing: name one of {}", known.join(", ")));
         }
-        Ok(known.iter().copied().filter(|known| names.contains(known)).collect())
+        Ok(wanted)
     }
 }
 
@@ -245,6 +260,23 @@ struct Setup {
     file: String,
     source: String,
     function: String,
+    place: Option<Place>,
+}
+
+/// Where the source of a function was taken from, for messages: it is no part
+/// of any settings, so a function may move in its file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The user's own file.
+    pub file: String,
+    /// How many lines further down the source stands there.
+    pub shift: i64,
+}
+
+/// Tells where a program took a source from that settings hold in full. Without
+/// it, messages count the lines of the source.
+pub fn set_place(source: &str, place: Place) {
+    lock(&PLACES).insert(source.to_owned(), place);
 }
 
 /// The interpreter of a function.
@@ -316,6 +348,7 @@ pub struct Function {
     stage: &'static str,
     setup: Setup,
     parameters: Vec<&'static str>,
+    optional: Vec<&'static str>,
     limit: Duration,
     process: Process,
 }
@@ -333,21 +366,29 @@ impl Function {
     /// # Errors
     /// The errors of [`Script::parameters`] and [`check_timeout`].
     pub fn new(stage: &'static str, script: Script<'_>, known: &[&'static str]) -> Result<Self, String> {
-        let parameters = script.parameters(known)?;
+        let signature = script.signature(known)?;
+        let optional = signature.iter().filter(|(_, has_default)| *has_default).map(|(name, _)| *name).collect();
+        let parameters = signature.into_iter().map(|(name, _)| name).collect();
         check_timeout(script.timeout_seconds)?;
         let setup = Setup {
             interpreter: interpreter(script.interpreter).to_owned(),
             file: script.file.to_owned(),
             source: script.source.to_owned(),
             function: script.function.to_owned(),
+            place: lock(&PLACES).get(script.source).filter(|_| script.file.is_empty()).cloned(),
         };
         let limit = Duration::from_secs_f64(script.timeout_seconds);
-        Ok(Self { stage, process: process(&setup), setup, parameters, limit })
+        Ok(Self { stage, process: process(&setup), setup, parameters, optional, limit })
     }
 
     /// The names of its parameters.
     pub fn parameters(&self) -> &[&'static str] {
         &self.parameters
+    }
+
+    /// Whether it has a default for this parameter, and can be called without.
+    pub fn is_optional(&self, parameter: &str) -> bool {
+        self.optional.contains(&parameter)
     }
 
     /// The failure for a returned value that cannot be used.
@@ -357,7 +398,8 @@ impl Function {
 
     fn failure(&self, told: Problem) -> Box<Failure> {
         let Problem { kind, message, traceback } = told;
-        let Setup { file, function, .. } = &self.setup;
+        let Setup { file, function, place, .. } = &self.setup;
+        let file = place.as_ref().map_or(file, |place| &place.file);
         let (stage, function, file) = (self.stage.to_owned(), function.clone(), file.clone());
         Box::new(Failure { stage, function, file, kind, message, traceback })
     }
@@ -413,8 +455,10 @@ impl Function {
     }
 
     fn start(&self, caller: Option<Arc<str>>) -> Result<Running, Problem> {
-        let Setup { interpreter, file, source, function } = &self.setup;
-        let setup = json!({ "source": source, "file": file, "function": function, "parent": std::process::id() });
+        let Setup { interpreter, file, source, function, place } = &self.setup;
+        let setup = json!({
+            "source": source, "file": file, "function": function, "place": place, "parent": std::process::id(),
+        });
         let mut running = Running::start(interpreter, setup, function).map_err(|error| {
             let message = format!("its interpreter `{interpreter}` does not start: {error}; set `interpreter`");
             Problem::new(FailureKind::Ended, message)

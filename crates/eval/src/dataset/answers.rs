@@ -178,9 +178,12 @@ fn read(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec
     };
     let tags = read_tags(fields).map_err(&mut fault).unwrap_or_default();
     let answerable = read_answerable(fields).map_err(&mut fault).unwrap_or(true);
-    let n_passages = passages.as_ref().map_or(0, Vec::len);
+    let citations = |text: &str| match &passages {
+        Some(passages) => words::citations(text, passages.len()),
+        None => words::unchecked_citations(text),
+    };
     let answer = answer.map(|text| Answer {
-        citations: words::citations(&text, n_passages),
+        citations: citations(&text),
         text,
         dropped_passages: 0,
         calls: 0,

@@ -44,6 +44,7 @@ pub(super) async fn make(
     match chat.chat(&request).await {
         Ok(response) => Ok(read(&response.text, n)),
         Err(models::Error::SchemaMismatch { .. }) => Ok(Vec::new()),
+        Err(models::Error::Function(failed)) if failed.traceback.is_none() => Ok(Vec::new()),
         Err(error) if concerns_one_passage(&error) => Ok(Vec::new()),
         Err(error) => Err(error),
     }

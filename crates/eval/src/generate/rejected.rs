@@ -1,7 +1,7 @@
 //! Why a passage or a question was not taken, and how often.
 
 use super::Kind;
-use rag::Span;
+use rag::{Span, python::Failure};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -22,6 +22,9 @@ pub enum Rejected {
     /// The model failed for this passage.
     #[error("the model failed: {0}")]
     Model(String),
+    /// A function of the program's own, in the place of the model, failed.
+    #[error("{0}")]
+    Function(Box<Failure>),
     /// The model's reply is not what was asked for.
     #[error("the reply cannot be read: {0}")]
     Unreadable(String),
@@ -68,7 +71,15 @@ pub enum Rejected {
     Duplicate,
 }
 
+/// What a function is that writes questions and checks them.
+pub(super) const WRITER: &str = "writer";
+
 impl Rejected {
+    /// A function failed that was to write.
+    pub(super) fn of_function(failed: models::FunctionFailed) -> Self {
+        Self::Function(Box::new(Failure::of_model(WRITER, failed)))
+    }
+
     /// The reason in one word, for counting.
     pub fn name(&self) -> &'static str {
         match self {
@@ -76,6 +87,7 @@ impl Rejected {
             Self::Contents => "contents",
             Self::NotProse => "not_prose",
             Self::Model(_) => "model",
+            Self::Function(_) => "function",
             Self::Unreadable(_) => "unreadable",
             Self::SpeaksOfPassage => "speaks_of_passage",
             Self::NotSelfContained => "not_self_contained",

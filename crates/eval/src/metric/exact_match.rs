@@ -3,9 +3,12 @@
 //! When to use it: for short factual answers. It needs no model.
 //!
 //! 1 if both texts have the same SQuAD normal form (lower case, without
-//! punctuation and articles), else 0. Citations are taken off the answer
-//! first. Texts of which the normal form leaves nothing (`+`, `A`) are
-//! compared as they stand.
+//! punctuation and articles), else 0. Citations such as ` [1]` are taken off the
+//! answer first: the numbers of its passages. Where an answer of another system
+//! comes without a column of passages, numbers up to 99 in brackets behind a
+//! space, a full stop or another citation count as such; `a[1]` and `[2024]`
+//! stay. Texts of which the normal form leaves nothing (`+`, `A`) are compared
+//! as they stand.
 //!
 //! Difference from Ragas: its exact match is strict equality of the strings.
 //!

@@ -15,7 +15,9 @@
 //!
 //! The function names what it wants: `question`, `answer` (without citations),
 //! `reference`, `passages` (a list of texts), at least one of them; what it
-//! names must be there for it to be called. It returns a number in `range`, a
+//! names must be there for it to be called, unless the parameter has a default:
+//! with `reference=None` it is called for questions without a reference too.
+//! Passages that nobody told of are an empty list. It returns a number in `range`, a
 //! truth value, or `None` where the metric does not apply; or a pair of that and
 //! the reason as a text, which stands in the score's detail. It may be an `async
 //! def`, and have further parameters with defaults. What it raises, a call
@@ -112,8 +114,8 @@ impl rag::Component for Config {
 
 impl Describe for Config {
     fn needs(&self) -> Needs {
-        let wanted = self.script().parameters(&PARAMETERS).unwrap_or_default();
-        let wants = |name| wanted.contains(&name);
+        let wanted = self.script().signature(&PARAMETERS).unwrap_or_default();
+        let wants = |name| wanted.contains(&(name, false));
         Needs { answer: wants("answer"), reference: wants("reference"), passages: wants("passages"), ..Needs::NOTHING }
     }
 
@@ -169,11 +171,17 @@ impl Python {
     async fn value(&self, sample: &Sample<'_>) -> Result<(f64, Option<String>), Missing> {
         let mut wanted = serde_json::Map::new();
         for &name in self.function.parameters() {
-            let value = match name {
-                "question" => json!(sample.question.question),
-                "answer" => json!(sample.answer_text()?),
-                "reference" => json!(sample.reference()?),
-                _ => json!(sample.passages.iter().map(|passage| passage.text.as_str()).collect::<Vec<_>>()),
+            let text = match name {
+                "answer" => Some(sample.answer_text()),
+                "reference" => Some(sample.reference().map(str::to_owned)),
+                _ => None,
+            };
+            let value = match text {
+                // The function's own default stands for what is not there.
+                Some(Err(_)) if self.function.is_optional(name) => continue,
+                Some(text) => json!(text?),
+                None if name == "question" => json!(sample.question.question),
+                None => json!(sample.passages.iter().map(|passage| passage.text.as_str()).collect::<Vec<_>>()),
             };
             wanted.insert(name.to_owned(), value);
         }

@@ -11,6 +11,9 @@
 use rust_stemmers::{Algorithm, Stemmer};
 use std::collections::HashSet;
 
+/// No answer cites a passage with a higher number: nobody shows a model so many.
+const MOST_PASSAGES: u32 = 99;
+
 /// Takes citations such as ` [1]` or `[1, 3]` off an answer. Only the numbers
 /// that the answer cites count, and not within backticks, so that `x[1]` in
 /// code survives.
@@ -74,6 +77,34 @@ pub(crate) fn citations(text: &str, n_passages: usize) -> Vec<u32> {
         if !cited.contains(&number) {
             cited.push(number);
         }
+    }
+    cited
+}
+
+/// The same where nobody tells which passages there were: numbers up to
+/// [`MOST_PASSAGES`] in brackets behind a space, a full stop or the like, or
+/// another citation, as in `Paris [1].`; `a[1]`, `[1] Paris` and `[2024]` are
+/// none.
+pub(crate) fn unchecked_citations(text: &str) -> Vec<u32> {
+    let possible: Vec<u32> = (1..=MOST_PASSAGES).collect();
+    let (mut cited, mut before, mut in_code) = (Vec::new(), None, false);
+    for (at, next) in text.char_indices() {
+        in_code ^= next == '`';
+        let is_behind = before.is_some_and(|before: char| before.is_whitespace() || ".,;:!?)]\"'”’".contains(before));
+        if next == '['
+            && !in_code
+            && is_behind
+            && !text[..at].trim().is_empty()
+            && let Some(length) = citation_length(&text[at..], &possible)
+        {
+            let numbers = text[at + 1..at + length - 1].split([',', ';']);
+            for number in numbers.filter_map(|number| number.trim().parse().ok()) {
+                if !cited.contains(&number) {
+                    cited.push(number);
+                }
+            }
+        }
+        before = Some(next);
     }
     cited
 }

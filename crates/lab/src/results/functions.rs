@@ -52,7 +52,7 @@ pub(super) fn of_trial(
     for (metric, by_question) in scores {
         for (question, scored) in by_question {
             if let Score::Missing(Missing::FunctionError(failure)) = &scored.score
-                && failure.stage == "metric"
+                && matches!(failure.stage.as_str(), "metric" | "judge")
             {
                 rows.push(told(metric, Some(question), failure));
             }

@@ -13,7 +13,10 @@ use super::{
 use models::{Kind, ModelConfig};
 use rag::Axis;
 use serde::de::DeserializeOwned;
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -102,6 +105,28 @@ pub(super) fn resolve(text: &str, base: PathBuf, overrides: &[Override]) -> Resu
         }
         _ => Err(reader.finish()),
     }
+}
+
+/// The names of models that a text uses and does not have under `[models]`,
+/// each with the kind of model that is wanted there; once each.
+pub(super) fn unknown_models(text: &str, base: &Path) -> Vec<(String, Kind)> {
+    let mut reader = Reader::new(text);
+    let Some(root) = reader.parse() else { return Vec::new() };
+    let known = read_models(&mut reader, &root);
+    let mut references = Vec::new();
+    let space = space::read(&mut reader, &root, base, &mut references);
+    let needed = Needed { generator: !space.on(Axis::Generator).is_empty(), base };
+    evaluate::read(&mut reader, &root, &needed, &mut references);
+    if let Some(DatasetSpec { generate: Some(generate), .. }) = optional::<DatasetSpec>(&mut reader, &root, "dataset") {
+        references.push(((generate.model, 0), Kind::Chat, ""));
+    }
+    let mut unknown = Vec::new();
+    for ((name, _), kind, _) in references {
+        if !name.is_empty() && !known.contains_key(&name) && !unknown.contains(&(name.clone(), kind)) {
+            unknown.push((name, kind));
+        }
+    }
+    unknown
 }
 
 pub(super) fn start(table: &DeTable<'_>, key: &str) -> usize {

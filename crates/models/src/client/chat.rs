@@ -103,7 +103,10 @@ impl Chat {
     async fn answer(&self, request: &ChatRequest, view: Option<&mut View>) -> Result<ChatResponse, Error> {
         let mut first = self.call(request, view).await?;
         let Err(reason) = structured::accept(request, &mut first) else { return Ok(first) };
-        let mismatch = |reason, reply: &ChatResponse| structured::mismatch(&self.identity().model, reason, &reply.text);
+        let mismatch = |reason: String, reply: &ChatResponse| match self.model.function() {
+            Some(function) => structured::returned(function, request, &reason, &reply.text),
+            None => structured::mismatch(&self.identity().model, reason, &reply.text),
+        };
         // A model of this process is held to the schema, so its reply was cut off.
         if !self.caller.is_remote() {
             return Err(mismatch(reason, &first));

@@ -5,7 +5,7 @@
 //! the value is searched for in the reply, and a remote model that did not
 //! write a matching value is asked once more.
 
-use crate::{ChatRequest, ChatResponse, Error, Finish, Message, schema, visible::visible};
+use crate::{ChatRequest, ChatResponse, Error, Finish, FunctionFailed, Message, schema, visible::visible};
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -48,13 +48,29 @@ pub(super) fn together(first: &ChatResponse, mut second: ChatResponse) -> ChatRe
 }
 
 pub(super) fn mismatch(model: &str, reason: String, reply: &str) -> Error {
+    let reason = visible(&reason).into_owned();
+    Error::SchemaMismatch { model: model.to_owned(), reason, reply: shown(reply) }
+}
+
+/// The error where the model is a function of the program's own: its author can
+/// mend it, and is told what it must return.
+pub(super) fn returned(function: FunctionFailed, request: &ChatRequest, reason: &str, reply: &str) -> Error {
+    let wanted = request.schema.as_ref().map(Value::to_string).unwrap_or_default();
+    let (reason, reply) = (visible(reason), shown(reply));
+    let message = format!(
+        "what it returned is not what it was asked for: {reason}; it must return JSON, as a text or as a dictionary, \
+         that matches the schema {wanted}; it returned: {reply}"
+    );
+    Error::Function(Box::new(FunctionFailed { message, ..function }))
+}
+
+/// The beginning of a reply, on one line.
+fn shown(reply: &str) -> String {
     let reply = reply.split_whitespace().collect::<Vec<_>>().join(" ");
-    let reply = match reply.char_indices().nth(SHOWN) {
+    match reply.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", visible(&reply[..end])),
         None => visible(&reply).into_owned(),
-    };
-    let reason = visible(&reason).into_owned();
-    Error::SchemaMismatch { model: model.to_owned(), reason, reply }
+    }
 }
 
 /// The one JSON value in a reply that matches the schema: the whole reply, or a

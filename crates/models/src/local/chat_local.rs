@@ -42,7 +42,7 @@ pub(crate) const VERSION: u32 = 1;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A name of the catalogue, the path of a `.gguf` file, or
-    /// `hf:owner/repository/file.gguf`.
+    /// `hf:owner/repository/file.gguf`. Default `qwen2.5-coder-0.5b-instruct`.
     pub model: String,
     /// The most tokens of a prompt with its answer; never more than the model
     /// was trained with.

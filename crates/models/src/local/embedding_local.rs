@@ -28,6 +28,7 @@ const BATCH_TOKENS: usize = 512;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A name of the catalogue, a file, a folder, or `hf:owner/repository`.
+    /// Default `all-minilm-l6-v2`.
     pub model: String,
     /// Tokens of a text beyond this are cut. Default: what the model was
     /// published with.

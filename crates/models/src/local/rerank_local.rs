@@ -24,7 +24,8 @@ const BATCH_TOKENS: usize = 512;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// A file, a folder, or `hf:owner/repository`.
+    /// A file, a folder, or `hf:owner/repository`. Default
+    /// `hf:cross-encoder/ms-marco-MiniLM-L6-v2`.
     pub model: String,
     /// Tokens of query and passage together; of what is beyond this, the
     /// longer one is cut. Default: what the model was published with.

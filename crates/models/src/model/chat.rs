@@ -1,6 +1,6 @@
 //! Chat models: requests, answers, and the trait.
 
-use super::{Error, Model, Usage};
+use super::{Error, FunctionFailed, Model, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -130,6 +130,11 @@ pub trait ChatModel: Model {
     /// they never do, asking for them would be a waste of money.
     fn tells_probabilities(&self) -> bool {
         true
+    }
+    /// The function of the program's own that stands for the model, without a
+    /// failure; none for every other model.
+    fn function(&self) -> Option<FunctionFailed> {
+        None
     }
     /// Answers one request, and hands the text out while it is written. The
     /// response is the same as that of [`ChatModel::chat`], and the pieces

@@ -238,6 +238,9 @@ pub enum Error {
         #[source]
         cause: Cause,
     },
+    /// A function of the program's own that stands for the model failed.
+    #[error("{0}")]
+    Function(Box<FunctionFailed>),
     /// The call was cancelled.
     #[error("cancelled")]
     Cancelled,
@@ -250,6 +253,39 @@ pub enum Error {
     /// keeps.
     #[error("the answer could not be kept: its kept form cannot be read: {0}")]
     KeptForm(String),
+}
+
+/// The failure of a function that a program gave in the place of a model.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+pub struct FunctionFailed {
+    /// Its name.
+    pub function: String,
+    /// The file that it is from; may be empty.
+    #[serde(default)]
+    pub file: String,
+    /// What happened, with the line of the file.
+    #[serde(default)]
+    pub message: String,
+    /// The language's own traceback, if the function raised an exception; none
+    /// if it returned something that cannot be used.
+    #[serde(default)]
+    pub traceback: Option<String>,
+    /// Whether another attempt may help.
+    #[serde(default)]
+    pub passes: bool,
+    /// When to come back, if it said so.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
+}
+
+impl fmt::Display for FunctionFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, file, message, .. } = self;
+        match file.as_str() {
+            "" => write!(f, "the function `{function}`: {message}"),
+            file => write!(f, "the function `{function}` of {file}: {message}"),
+        }
+    }
 }
 
 /// The missing part of a model. Its text is the end of a sentence.
@@ -312,6 +348,9 @@ impl Error {
 
     /// Whether the same call may work later.
     pub fn is_transient(&self) -> bool {
+        if let Self::Function(failed) = self {
+            return failed.passes;
+        }
         matches!(
             self,
             Self::Connection { .. }
@@ -330,6 +369,7 @@ impl Error {
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::RateLimited { retry_after, .. } | Self::Server { retry_after, .. } => *retry_after,
+            Self::Function(failed) => failed.retry_after,
             _ => None,
         }
     }

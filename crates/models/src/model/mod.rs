@@ -13,7 +13,7 @@ pub(crate) mod visible;
 
 pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, Role};
 pub use embedding::{EmbeddingModel, InputKind};
-pub use error::{Absence, Cause, Error};
+pub use error::{Absence, Cause, Error, FunctionFailed};
 pub use identity::{Identity, Place};
 pub use limits::{EndpointLimits, Limits, RateHints};
 pub use matrix::Matrix;

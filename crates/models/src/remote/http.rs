@@ -7,6 +7,7 @@ mod sse;
 mod stream;
 
 pub(super) use redact::Redactor;
+use settings::is_loopback;
 pub(super) use settings::{Conventions, EndpointSettings, MAX_RESPONSE, Probe};
 pub(super) use stream::{Ended, after_the_beginning};
 
@@ -15,7 +16,7 @@ use super::{
     refusal::Said,
 };
 use crate::{
-    Error, RateHints,
+    Error, FunctionFailed, RateHints,
     model::{innermost, visible::visible},
 };
 use redact::REDACTED;
@@ -248,6 +249,13 @@ impl Endpoint {
             message if message.is_empty() => "no reason given".to_owned(),
             message => message,
         };
+        // A program serves its functions on this machine: nobody else is believed to be one.
+        if status != 429
+            && is_loopback(&self.base)
+            && let Some(failed) = said.function()
+        {
+            return Error::Function(Box::new(FunctionFailed { retry_after, ..failed }));
+        }
         if said.is_content_filter() {
             return Error::ContentFiltered { model: self.model.clone(), reason: message };
         }

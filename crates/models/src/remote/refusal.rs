@@ -4,6 +4,7 @@
 //! llama.cpp's server send.
 
 use super::rate_headers::wait;
+use crate::FunctionFailed;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 use std::time::Duration;
@@ -119,6 +120,11 @@ impl Said {
         let details = self.body.get("details").and_then(Value::as_array).into_iter().flatten();
         let mut reasons = details.filter_map(|detail| detail.get("reason")?.as_str());
         reasons.any(|reason| reason == "API_KEY_INVALID") || self.message.contains("API key not valid")
+    }
+
+    /// The failure of a function that a program serves as a model.
+    pub(super) fn function(&self) -> Option<FunctionFailed> {
+        serde_json::from_value(self.body.get("function_failed")?.clone()).ok()
     }
 
     /// When to come back, where the body says it and not a header (Google).

@@ -2,9 +2,9 @@
 
 - `reverie.Experiment`: plan and run an experiment, and look at what it found.
 - `reverie.Pipeline`: ask one of its trials.
-- `reverie.evaluate`: score the answers of any system; `reverie.judge`: look at what a judge is asked for one of them.
+- `reverie.evaluate`: score the answers of any system; `reverie.explain`: look at what a judge is asked for one of them.
 - `reverie.golden`: golden questions, generated from documents, reviewed, anchored, written.
-- `reverie.calibrate`, `reverie.noise`: whether a judge can tell right from wrong, and where a metric's noise comes from.
+- `reverie.judge`, `reverie.noise`: whether a judge can tell right from wrong, and where a metric's noise comes from.
 - `reverie.chunker.Sentence(chunk_size=256)`, `reverie.query.…`, `reverie.retriever.Hybrid(top_k=3)`,
   `reverie.reranker.…`, `reverie.generator.…`, `reverie.metric.…`: components with their settings. They stand in
   experiments wherever a dictionary does; the modules `reverie.chunkers`, `reverie.metrics` and so on have the same
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from reverie.answers import Answer, Event, Passage, Pipeline
     from reverie.experiment import Experiment, Plan
     from reverie.functions import Function, chunker, enrich, generator, metric, query, refine, reranker, retriever
-    from reverie.judges import Calibration, Judgement, Noise, acalibrate, ajudge, anoise, calibrate, judge, noise
-    from reverie.results import Comparison, Results, Trial
+    from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
+    from reverie.results import Calibration, Comparison, Results, Trial
     from reverie.scores import Scores, aevaluate, evaluate
     from reverie.stages import Chunks, Documents, Index, chunk, index, parse
     from reverie.tables import Table
@@ -40,7 +40,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Answer": "answers",
-    "Calibration": "judges",
+    "Calibration": "results",
     "Chunker": "_core",
     "Chunks": "stages",
     "Comparison": "results",
@@ -56,18 +56,19 @@ _HOME = {
     "Passage": "answers",
     "Pipeline": "answers",
     "Plan": "experiment",
+    "Qualification": "judges",
     "Results": "results",
     "Scores": "scores",
     "Table": "tables",
     "Trial": "results",
-    "acalibrate": "judges",
     "aevaluate": "scores",
+    "aexplain": "judges",
     "ajudge": "judges",
     "anoise": "judges",
-    "calibrate": "judges",
     "chunk": "stages",
     "chunker": "functions",
     "evaluate": "scores",
+    "explain": "judges",
     "generator": "functions",
     "index": "stages",
     "judge": "judges",
@@ -111,21 +112,22 @@ __all__ = [
     "Passage",
     "Pipeline",
     "Plan",
+    "Qualification",
     "Results",
     "Scores",
     "Table",
     "Trial",
-    "acalibrate",
     "aevaluate",
+    "aexplain",
     "ajudge",
     "anoise",
-    "calibrate",
     "chunk",
     "chunker",
     "chunkers",
     "enrich",
     "enrichers",
     "evaluate",
+    "explain",
     "generator",
     "generators",
     "golden",

@@ -29,10 +29,12 @@ __all__ = [
     "Windows",
     "Worker",
     "axes",
+    "experiment_names",
+    "explain",
+    "function_place",
     "golden_estimate",
     "golden_generate",
     "home",
-    "judge",
     "main",
     "qualify",
     "rejection",
@@ -263,7 +265,9 @@ class Results:
         """What the leaderboard says of them, as JSON."""
     def compare(self, first: str, second: str) -> str:
         """Two trials, metric by metric, as JSON; differences are first minus second."""
-    def agreement(self, metric: str, labels: Any) -> str:
+    def characters(self) -> str:
+        """Where passages begin and end in characters, as JSON: by document, by `START-END` in bytes."""
+    def calibrate(self, metric: str, labels: Any) -> str:
         """A judged metric beside people's labels, as JSON."""
     def report(self) -> str:
         """The report page."""
@@ -298,7 +302,7 @@ def score(
     """Scores answers: rows, or the file at a path; `tables` is what an experiment would say. Gives JSON. `ValueError`
     holds all mistakes."""
 
-def judge(
+def explain(
     example: Any,
     tables: Mapping[str, Any],
     judges: Sequence[str],
@@ -457,6 +461,12 @@ class Block:
 
 def rejection(rejected: str) -> str | None:
     """Why a file gave no document, for people: `rejected` of what `Parser.parse` gives."""
+
+def experiment_names() -> list[list[str]]:
+    """The names in an experiment: its sections, its axes, the keys of `evaluate`, the metrics."""
+
+def function_place(source: str, file: str, shift: int) -> None:
+    """Tells that a source stands in this file, and how many lines further down."""
 
 def axes() -> list[str]:
     """The names of the axes of an experiment, in the order of the stages."""

@@ -3,16 +3,20 @@
 A function is served to the rest of Reverie as a model behind an endpoint of this process, on the loopback interface and
 at an address that nobody can guess. So everything holds for it that holds for other models: limits, retries, and the
 schemas of replies. Its answers count as free, and nothing that was answered is taken for the answer of another process.
+What it raises is told as the failure of a function, with its traceback and the line of its file, and not as that of a
+provider: the endpoint's refusal holds it in `function_failed`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import functools
 import inspect
 import json
 import secrets
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +24,7 @@ from typing import Any, Union
 
 from reverie.exceptions import is_permanent, is_rate_limit, retry_after, status_of
 
-# A model is the name of one, or a function from messages to a text.
+# A model is the name of one, or a function from messages to a text or to what the schema asks for.
 Model = Union[str, Callable[[list[dict[str, str]]], Any]]
 
 # What an endpoint of this kind is not asked for: the schema is asked for in words, and there are no probabilities.
@@ -83,7 +87,9 @@ class _Server:
         """The model in an experiment's `models`."""
         address = f"http://127.0.0.1:{self._server.server_address[1]}{self.path}"
         price = {"input": 0, "output": 0}
+        function = {"reverie_function": {"function": name, "file": _file(self.functions[name])}}
         endpoint = {"model": name, "base_url": address, "api_key_env": "", "omit": _OMIT, "price": price}
+        endpoint["extra"] = function
         return {"chat": {"openai": {**endpoint, "timeout_seconds": 600.0}}}
 
     def end(self) -> None:
@@ -93,17 +99,67 @@ class _Server:
     def answer(self, request: dict[str, Any]) -> tuple[int, dict[str, Any], float | None]:
         """The status, the body, and how long to wait before another call, of what a function was asked."""
         name = request.get("model", "")
+        function = self.functions[name]
         messages = [{"role": each["role"], "content": each["content"]} for each in request["messages"]]
         try:
-            said = self.context.copy().run(_called, self.functions[name], messages)
+            said = self.context.copy().run(_called, function, messages)
+            if isinstance(said, (dict, list)):
+                said = json.dumps(said, ensure_ascii=False)
         except Exception as error:
-            said_error = {"error": {"message": f"the function `{name}` raised {type(error).__name__}: {error}"}}
-            return _status(error), said_error, retry_after(error)
+            status = _status(error)
+            failed = {**_raised(function, error), "function": name, "file": _file(function), "passes": status >= 500}
+            return status, _refusal(failed), retry_after(error)
         if not isinstance(said, str):
-            kind = type(said).__name__
-            return 400, {"error": {"message": f"the function `{name}` returned {kind}, and not the answer's text"}}, None
+            failed = {"message": f"it returned {_shown(said)}: {_WANTED}", "function": name, "file": _file(function)}
+            return 400, _refusal(failed), None
         message = {"role": "assistant", "content": said}
         return 200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}, None
+
+
+_WANTED = (
+    "it must return the reply as a text (`str`), or as a dictionary where the messages ask for JSON, which is then "
+    "checked against the schema in them"
+)
+
+
+def _refusal(failed: dict[str, Any]) -> dict[str, Any]:
+    """What the endpoint says of a function that failed."""
+    # Names of files may hold halves of characters, which no JSON can.
+    message = f"the function `{failed['function']}`: {failed['message']}"
+    return {"error": {"message": message, "function_failed": failed}}
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 80 else text[:80] + '…'}, of type {type(value).__name__}"
+
+
+def _plain(function: Callable[..., Any]) -> Any:
+    """What has the code: below `functools.partial`, wrappers and objects that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = inspect.unwrap(function)
+    own = not inspect.isroutine(function) and not inspect.isclass(function)
+    return type(function).__call__ if own else function
+
+
+def _file(function: Callable[..., Any]) -> str:
+    """The file that it is from; empty where that is not known."""
+    code = getattr(_plain(function), "__code__", None)
+    return code.co_filename if code is not None else ""
+
+
+def _raised(function: Callable[..., Any], error: BaseException) -> dict[str, str]:
+    """What was raised, with the last line of the function's own file, and the traceback from the function on."""
+    own, trace = _file(function), error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    lines = [frame.lineno for frame in traceback.extract_tb(trace) if frame.filename == own]
+    message = f"{type(error).__name__}: {error}".rstrip(": ")
+    if lines:
+        message += f" (line {lines[-1]})"
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    return {"message": message, "traceback": text[-20000:]}
 
 
 def _called(function: Callable[..., Any], messages: list[dict[str, str]]) -> Any:

@@ -10,11 +10,13 @@ from reverie._live import Watcher
 from reverie.exceptions import FunctionError, FunctionWarning
 
 if TYPE_CHECKING:
+    from reverie.golden import Questions
+    from reverie.judges import Judgement
     from reverie.results import Results
     from reverie.scores import Scores
 
 T = TypeVar("T")
-Found = TypeVar("Found", "Results", "Scores")
+Found = TypeVar("Found", "Results", "Scores", "Questions", "Judgement")
 
 
 def check_on_error(on_error: str) -> None:
@@ -38,10 +40,12 @@ def watched(watching: Watcher | None, work: Callable[[], T]) -> T:
 def tell_failures(found: Found, failed: str | None, on_error: str) -> Found:
     """Tells of functions that failed. Called by what the user calls: the warning names the user's line."""
     if failed is not None:
+        failures = found.failures().rows()
         if on_error == "raise":
             error = FunctionError(failed)
-            error.results, error.failures = found, found.failures().rows()
+            error.results, error.failures = found, failures
             raise error
-        text = f"functions of your own failed; `failures()` is a table of it\n{failed}"
+        times = "once" if len(failures) == 1 else f"{len(failures)} times"
+        text = f"functions of your own failed, {times}; `failures()` is a table of it\n{failed}"
         warnings.warn(text, FunctionWarning, stacklevel=3)
     return found

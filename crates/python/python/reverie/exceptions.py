@@ -11,18 +11,23 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from reverie.golden import Questions
+    from reverie.judges import Judgement
     from reverie.results import Results
     from reverie.scores import Scores
+    from reverie.tables import Table
 
 
 class FunctionError(RuntimeError):
-    """A function of the user's own failed: a metric, a chunker, a retriever, a reranker or a generator.
+    """A function of the user's own failed: a metric, a chunker, a retriever, a reranker, a generator, or one that stands
+    for a model: a judge, or a writer of questions.
 
     Its text has Python's traceback of the function.
     """
 
-    results: Results | Scores | None = None
-    """What the run found all the same, or the scores, if a run or `reverie.evaluate` raised it."""
+    results: Results | Scores | Questions | Judgement | None = None
+    """What there is all the same: the results of a run, the scores of `reverie.evaluate`, the questions of
+    `golden.generate`, or what `reverie.explain` found."""
     failures: list[dict[str, Any]] = []
     """The failures: stage, function, file, kind, message and traceback of each."""
 
@@ -32,6 +37,31 @@ class FunctionError(RuntimeError):
         traceback = read[0].get("traceback") if read else None
         error = cls(f"{text}\n{traceback}" if traceback else text)
         error.failures = read
+        return error
+
+
+class GenerationError(RuntimeError):
+    """`golden.generate` gave no question. Its text says how many drafts were written, and why they were rejected."""
+
+    rejected: Table
+    """What was rejected, a row each, as `Questions.rejected`."""
+    counts: dict[str, int]
+    """How often each reason led to a rejection."""
+    attempts: int
+    """How many drafts were asked for."""
+    written: int
+    """How many were written."""
+    failures: list[dict[str, Any]]
+    """The failures of a function that was to write, as `Questions.failures` has them."""
+
+    @classmethod
+    def _of(cls, text: str, told: str) -> GenerationError:
+        from reverie.golden import _failures, _rejected
+
+        error, read = cls(text), json.loads(told)
+        error.rejected, error.counts = _rejected(read["rejected"]), read["counts"]
+        error.attempts, error.written = read["attempts"], read["written"]
+        error.failures = _failures(read["failures"]).rows()
         return error
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
@@ -50,9 +51,12 @@ class Experiment:
         *,
         base: str | os.PathLike[str] | None = None,
         chunker: Any = None,
+        enrich: Any = None,
         embedder: Any = None,
+        query: Any = None,
         retriever: Any = None,
         reranker: Any = None,
+        refine: Any = None,
         generator: Any = None,
         **tables: Any,
     ) -> None:
@@ -62,9 +66,15 @@ class Experiment:
             experiment: The path of an experiment file, or what is in one.
             base: The folder that relative paths start from. Default: the file's folder, else the current one.
             chunker: The chunkers to compare, as in `space`: a list, or one.
-            embedder: The names of embedding models to compare.
+            enrich: What is written beside chunks, to be searched with them: `reverie.enrich`.
+            embedder: The names of embedding models to compare: of `models`, or of the catalogue, as everywhere in a
+                dictionary where a model is named. One of the catalogue runs here, and gets an entry in `models`, which
+                `text` shows.
+            query: What is searched for a question: `reverie.query`.
             retriever: The retrievers to compare.
             reranker: The rerankers to compare.
+            refine: What becomes of passages before the answer: `reverie.refine`. A value is a step, or a list of
+                steps.
             generator: The generators to compare.
             tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on. In
                 `metrics` and `objective` of `evaluate`, functions may stand, decorated or plain.
@@ -72,10 +82,11 @@ class Experiment:
         Raises:
             ValueError: If it has mistakes: all of them, with their keys (in a file their lines) and what to do.
         """
-        axes = {"chunker": chunker, "embedder": embedder, "retriever": retriever}
-        axes.update({"reranker": reranker, "generator": generator})
-        # Axes that have no parameter of their own.
-        axes.update({axis: tables.pop(axis) for axis in _core.axes() if axis in tables})
+        unknown = _unknown(tables)
+        if unknown:
+            raise ValueError("\n".join(unknown))
+        axes = {"chunker": chunker, "enrich": enrich, "embedder": embedder, "query": query, "retriever": retriever}
+        axes.update({"reranker": reranker, "refine": refine, "generator": generator})
         space = {axis: value for axis, value in axes.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
             told = {**(experiment or {}), **tables}
@@ -221,6 +232,27 @@ class Experiment:
 
     def __repr__(self) -> str:
         return f"<experiment {self.name}: {len(json.loads(self._core.trials()))} trials>"
+
+
+def _unknown(given: Mapping[str, Any]) -> list[str]:
+    """What is said of parameters that an experiment does not have."""
+    sections, axes, evaluate, metrics = _core.experiment_names()
+    said = []
+    for name in given:
+        if name in sections or name in axes:
+            continue
+        meant = get_close_matches(name, [*sections, *axes, *evaluate, *metrics], n=1, cutoff=0.7)
+        word = meant[0] if meant and name not in (*evaluate, *metrics) else name
+        if word in sections or word in axes:
+            hint = f"did you mean `{word}`?"
+        elif word in evaluate:
+            hint = f'`{word}` stands in `evaluate`: evaluate={{"{word}": …}}'
+        elif word in metrics:
+            hint = f'`{word}` is a metric: evaluate={{"metrics": ["{word}"]}}'
+        else:
+            hint = f"there are {', '.join([*sections, *axes])}"
+        said.append(f"Experiment: unknown parameter `{name}`; {hint}")
+    return said
 
 
 class Plan:

@@ -11,11 +11,13 @@ import builtins
 import dis
 import functools
 import inspect
+import os
 import textwrap
 from collections.abc import Callable, Iterator
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any, overload
 
+from reverie import _core
 from reverie.chunkers import Chunkers
 from reverie.enrichers import Enrichers
 from reverie.generators import Generators
@@ -36,6 +38,7 @@ class Function:
         self.function = function
         self._kind = kind
         source = _source(function, kind)
+        _tell_place(function, source)
         self.__name__, self.__doc__ = _name(function), getattr(function, "func", function).__doc__
         self._settings = {**settings, "function": self.__name__, "source": source}
 
@@ -100,7 +103,9 @@ class _Metric(Metrics):
         The function names what it wants: `question`, `answer` (without citations), `reference`, `passages` (a list of
         texts). It returns a number in `range`, a truth value, or `None` where the metric does not apply; or a pair of
         that and the reason as a text, which stands in the score's detail. What it raises is no score. It may be an
-        `async def`, have further parameters with defaults, or come from `functools.partial`.
+        `async def`, have further parameters with defaults, or come from `functools.partial`. What it names must be
+        there for it to be called, unless it has a default: with `reference=None` it is called for rows without a
+        reference too.
 
             @reverie.metric
             def short(answer):
@@ -405,6 +410,18 @@ def _source(function: Callable[..., Any], kind: str) -> str:
         lines += _binding(bound, plain)
     # Annotations may name things that do not exist there.
     return "\n".join(["from __future__ import annotations", "", *lines, ""])
+
+
+def _tell_place(function: Callable[..., Any], source: str) -> None:
+    """Lets failures name the user's own file and its lines, and not those of the source that is run."""
+    plain = function.func if isinstance(function, functools.partial) else function
+    plain = plain.function if isinstance(plain, Function) else plain
+    file = inspect.getsourcefile(plain)
+    lines, first = inspect.getsourcelines(plain)
+    written = ast.parse(textwrap.dedent("".join(lines))).body[0].lineno
+    run = next(node.lineno for node in ast.parse(source).body if not isinstance(node, ast.ImportFrom))
+    if file is not None:
+        _core.function_place(source, os.path.abspath(file) if os.path.exists(file) else file, first + written - 1 - run)
 
 
 def _with_defaults(function: FunctionType, source: str) -> str:

@@ -26,7 +26,8 @@ from reverie import _core
 from reverie._aside import aside
 from reverie._function_models import Model, served
 from reverie._live import Watcher, drafts
-from reverie._outcome import watched
+from reverie._outcome import check_on_error, tell_failures, watched
+from reverie.exceptions import FunctionError, GenerationError
 from reverie.tables import Table, fixed
 
 if TYPE_CHECKING:
@@ -74,11 +75,7 @@ class Questions(Table):
         self.manifest: dict[str, Any] | None = told.get("manifest")
         """Where generated questions came from: the model, the options, the digest of the documents, how many drafts were
         tried, and how many were rejected for which reason. None for questions that were read."""
-        names = ("reason", "kind", "document", "start", "end", "question")
-        kinds = ("text", "text", "text", "count", "count", "text")
-        self.rejected = Table(
-            list(zip(names, kinds)), ([each.get(name) for name in names] for each in told.get("rejected", ()))
-        )
+        self.rejected = _rejected(told.get("rejected", ()))
         """What is not among the questions, and why: drafts that a check rejected, with the passage (`document`, `start`
         and `end` in bytes) and the draft, if there was one; and those that `review` rejected."""
         self.unread = Table(
@@ -90,6 +87,10 @@ class Questions(Table):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _again, (self._core.text(), self._told)
+
+    def failures(self) -> Table:
+        """What a function of your own failed at that was to write the questions, a row each, with the traceback."""
+        return _failures(self._told.get("failures", ()))
 
     def _records(self) -> list[dict[str, Any]]:
         """The questions as a file of them says it."""
@@ -176,6 +177,17 @@ def _short(questions: Questions) -> Table:
         for each in questions
     )
     return Table(columns, rows)
+
+
+def _rejected(rejected: Iterable[Mapping[str, Any]]) -> Table:
+    names = ("reason", "kind", "document", "start", "end", "question")
+    kinds = ("text", "text", "text", "count", "count", "text")
+    return Table(list(zip(names, kinds)), ([each.get(name) for name in names] for each in rejected))
+
+
+def _failures(failures: Iterable[Mapping[str, Any]]) -> Table:
+    names = ("function", "file", "kind", "message", "traceback")
+    return Table([(name, "text") for name in names], ([each[name] for name in names] for each in failures))
 
 
 def _again(text: str, told: dict[str, Any]) -> Questions:
@@ -304,6 +316,7 @@ def generate(
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[dict[str, int]], Any] | None = None,
+    on_error: Literal["warn", "raise"] = "warn",
 ) -> Questions:
     """Writes golden questions with a chat model, which also checks them.
 
@@ -315,7 +328,8 @@ def generate(
             experiment; what `reverie.parse` gave; or texts with their paths: a data frame, an Arrow table, or a list of
             dictionaries with `path` and `text`.
         model: The model that writes and checks: the name of one of `models`, or of a chat model of the catalogue, which
-            runs here; or a function of your own, from messages (dictionaries with `role` and `content`) to a text.
+            runs here; or a function of your own, which gets messages and returns the reply, as a judge of
+            `reverie.evaluate` does. After three drafts in a row at which it raised it is not called again.
         size: How many questions. Default: 20. Fewer come where passages run out.
         kinds: Shares of the kinds of questions, such as `{"multi_hop": 0.3, "single_hop_specific": 0.7}`. Default: all
             six kinds.
@@ -334,19 +348,27 @@ def generate(
         store: The folder of the journal of paid calls. Default: `.reverie`.
         progress: A line on standard error (default), nothing (`False`), or a function that is called with how many
             questions are `accepted` of `size`, and how many drafts were `attempted` of at most `attempts`.
+        on_error: What happens at the end where a function of your own failed. `warn`: a `FunctionWarning` with the
+            traceback, and the questions. `raise`: a `FunctionError`, of which `results` are the questions.
 
     Raises:
         ValueError: If a setting, a model or the documents are not as they must be: all mistakes. Nothing was asked.
-        RuntimeError: If the model fails or the budget is used up, or no draft was good enough: the text says why they
-            were rejected.
+        GenerationError: If there is no question in the end: the text says how many drafts were written and why they
+            were rejected, and `rejected` has them.
+        FunctionError: If there is no question because a function of your own failed; with `on_error="raise"` wherever
+            it failed.
+        RuntimeError: If the model fails or the budget is used up.
         KeyboardInterrupt: After Ctrl-C.
 
     Warns:
+        FunctionWarning: If a function of your own failed.
         UserWarning: If the questions could not be divided as `test_share` says.
     """
     options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
+    check_on_error(on_error)
     work = _Generation(documents, model, options, test_share, models, budget_usd, store, progress)
-    return _divided(work.made(None))
+    questions = _divided(work.made(None))
+    return tell_failures(questions, questions._told.get("failed_functions"), on_error)
 
 
 async def agenerate(
@@ -367,14 +389,17 @@ async def agenerate(
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: bool | Callable[[dict[str, int]], Any] | None = None,
+    on_error: Literal["warn", "raise"] = "warn",
 ) -> Questions:
     """The same as `generate` without blocking the event loop.
 
     Where the `await` is cancelled, calls of models that have begun are finished and kept, and nothing more is asked.
     """
     options = _options(size, kinds, personas, styles, lengths, seed, keep_known, max_attempts, threshold)
+    check_on_error(on_error)
     work = _Generation(documents, model, options, test_share, models, budget_usd, store, progress)
-    return _divided(await aside(work.made))
+    questions = _divided(await aside(work.made))
+    return tell_failures(questions, questions._told.get("failed_functions"), on_error)
 
 
 @dataclass(frozen=True)
@@ -521,7 +546,15 @@ class _Generation:
                 )
             return Questions(core, json.loads(told))
 
-        return watched(self._watching, work)
+        try:
+            return watched(self._watching, work)
+        except GenerationError as nothing:
+            raised = next((each["traceback"] for each in nothing.failures if each["traceback"]), None)
+            if not nothing.failures:
+                raise
+            error = FunctionError(f"{nothing}\n{nothing.failures[0]['message']}" + (f"\n{raised}" if raised else ""))
+            error.failures = nothing.failures
+            raise error from nothing
 
 
 def _divided(questions: Questions) -> Questions:

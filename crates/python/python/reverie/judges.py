@@ -7,14 +7,16 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from reverie import _core
 from reverie._aside import aside
 from reverie._function_models import Model, served, several
+from reverie._outcome import check_on_error, tell_failures
 from reverie.answers import _opened
 from reverie.functions import metrics_of
 from reverie.golden import read
+from reverie.scores import failures_table
 from reverie.tables import Table, fixed, shown
 
 if TYPE_CHECKING:
@@ -29,6 +31,8 @@ class Exchange:
     """The model, as its provider knows it."""
     messages: tuple[dict[str, str], ...]
     """The request, in full: `role` and `content` of each message."""
+    schema: dict[str, Any] | None
+    """The JSON schema that the reply must match; none where any text will do."""
     reply: str | None
     """The reply; none where the call failed."""
     probabilities: dict[str, float] | None
@@ -57,12 +61,20 @@ class Judgement:
     """What is needed to check the score: statements, verdicts, what several judges agreed on."""
     exchanges: tuple[Exchange, ...]
     """The calls, in the order in which they ended. What the journal answers is among them."""
+    function_failures: tuple[dict[str, Any], ...] = ()
+    """What functions of your own failed at; `failures()` is a table of it."""
+
+    def failures(self) -> Table:
+        """What functions of your own failed at, as metric or as judge, a row each, with the traceback."""
+        return failures_table(self.function_failures)
 
     def __str__(self) -> str:
         lines = [f"{self.metric}: {fixed(self.score, 3) if self.score is not None else f'no score, {self.missing}'}"]
         for number, exchange in enumerate(self.exchanges, 1):
             lines += ["", f"── {number} of {len(self.exchanges)} · {exchange.model}"]
             lines += [f"{message['role']}: {message['content']}" for message in exchange.messages]
+            if exchange.schema is not None:
+                lines.append(f"schema: {json.dumps(exchange.schema, ensure_ascii=False)}")
             lines.append(f"→ {_said(exchange)}")
         return "\n".join(lines)
 
@@ -71,6 +83,8 @@ class Judgement:
         page = f"<p><b>{escape(self.metric)}</b>: {escape(said)}</p>"
         for exchange in self.exchanges:
             asked = "\n\n".join(f"{message['role']}: {message['content']}" for message in exchange.messages)
+            if exchange.schema is not None:
+                asked += f"\n\nschema: {json.dumps(exchange.schema, ensure_ascii=False)}"
             page += (
                 f"<details><summary>{escape(exchange.model)}: {escape(_said(exchange))}</summary>"
                 f'<pre style="white-space:pre-wrap">{escape(asked)}</pre></details>'
@@ -86,7 +100,7 @@ def _said(exchange: Exchange) -> str:
     return f"{exchange.reply} ({told})" if told else exchange.reply or ""
 
 
-def judge(
+def explain(
     example: Mapping[str, Any],
     metric: Any,
     judge: Model | Sequence[Model],
@@ -95,10 +109,11 @@ def judge(
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
+    on_error: Literal["warn", "raise"] = "warn",
 ) -> Judgement:
     """Scores one example by one metric, and shows what the judge was asked and what it said.
 
-        print(reverie.judge({"question": …, "answer": …, "contexts": […]}, "faithfulness", "gpt", models=models))
+        print(reverie.explain({"question": …, "answer": …, "contexts": […]}, "faithfulness", "gpt", models=models))
 
     Many are scored by `reverie.evaluate`.
 
@@ -107,21 +122,28 @@ def judge(
             those of Ragas and DeepEval.
         metric: A name, an object such as `reverie.metric.Faithfulness()`, a dictionary, or a function.
         judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs here;
-            or a function of your own, from messages (dictionaries with `role` and `content`) to a text. Of several the
-            majority decides.
+            or a function of your own. Of several the majority decides. What a function gets and returns: see
+            `reverie.evaluate`; the schema that its reply must match is in `Exchange.schema`.
         embedder: The model that compares meanings, for metrics that need one.
         models: Models by name, as in an experiment.
         budget_usd: What this may cost, in US dollars.
         store: The folder of the journal of paid calls. Default: `.reverie`.
+        on_error: As of `reverie.evaluate`; `results` of a `FunctionError` is the judgement.
 
     Raises:
         ValueError: If example, metric or models are not as they must be. Nothing was asked.
+        FunctionError: With `on_error="raise"`, if a function of your own failed.
         KeyboardInterrupt: After Ctrl-C.
+
+    Warns:
+        FunctionWarning: If a function of your own failed.
     """
-    return _judged(example, metric, judge, embedder, models, budget_usd, store, os.getcwd(), None)
+    check_on_error(on_error)
+    told, failed = _explained(example, metric, judge, embedder, models, budget_usd, store, os.getcwd(), None)
+    return tell_failures(told, failed, on_error)
 
 
-async def ajudge(
+async def aexplain(
     example: Mapping[str, Any],
     metric: Any,
     judge: Model | Sequence[Model],
@@ -130,15 +152,18 @@ async def ajudge(
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
+    on_error: Literal["warn", "raise"] = "warn",
 ) -> Judgement:
-    """The same as `judge` without blocking the event loop."""
+    """The same as `explain` without blocking the event loop."""
+    check_on_error(on_error)
     base = os.getcwd()
-    return await aside(
-        lambda stop: _judged(example, metric, judge, embedder, models, budget_usd, store, base, stop)
+    told, failed = await aside(
+        lambda stop: _explained(example, metric, judge, embedder, models, budget_usd, store, base, stop)
     )
+    return tell_failures(told, failed, on_error)
 
 
-def _judged(
+def _explained(
     example: Mapping[str, Any],
     metric: Any,
     judge: Model | Sequence[Model],
@@ -148,17 +173,19 @@ def _judged(
     store: str | os.PathLike[str] | None,
     base: str,
     stop: _core.Stop | None,
-) -> Judgement:
+) -> tuple[Judgement, str | None]:
+    """The judgement, and what is said of functions that failed."""
     metrics = metrics_of(metric)
     if len(metrics) != 1:
         raise ValueError(f"metric: one metric is looked at, and here are {len(metrics)}; `reverie.evaluate` takes many")
     with served(several(judge), models) as (names, known):
         tables = {"models": known, "store": store, "evaluate": {"metrics": metrics}}
-        told = json.loads(_core.judge([example], tables, names, embedder, base, budget_usd, stop))
+        told = json.loads(_core.explain([example], tables, names, embedder, base, budget_usd, stop))
     exchanges = (
         Exchange(
             each["model"],
             tuple(each["messages"]),
+            each["schema"],
             each["reply"],
             each["probabilities"],
             each["error"],
@@ -168,12 +195,14 @@ def _judged(
         for each in told["exchanges"]
     )
     low, high = told["range"]
-    return Judgement(
-        told["metric"], told["score"], told["missing"], (low, high), told["detail"], tuple(exchanges)
+    failures = tuple(told["function_failures"])
+    made = Judgement(
+        told["metric"], told["score"], told["missing"], (low, high), told["detail"], tuple(exchanges), failures
     )
+    return made, told["failed_functions"]
 
 
-class Calibration(Table):
+class Qualification(Table):
     """How judges did on cases whose truth is known, a row per judge and kind of verdict.
 
     Columns: `judge`; `kind` (`supported`: does the context support the statement; `relevant`: does the passage help to
@@ -200,8 +229,8 @@ class Calibration(Table):
         super().__init__(columns, rows)
 
 
-def calibrate(
-    judge: Model | Sequence[Model],
+def judge(
+    judges: Model | Sequence[Model],
     cases: Any = None,
     *,
     golden: Any = None,
@@ -209,19 +238,19 @@ def calibrate(
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
-) -> Calibration:
+) -> Qualification:
     """Tries judges on cases whose truth is known: can they tell right from wrong?
 
-        reverie.calibrate("gpt", golden="golden.jsonl", models=models)      # cases planted from golden questions
-        reverie.calibrate("gpt", labelled, models=models)                   # labelled by people
+        reverie.judge("gpt", golden="golden.jsonl", models=models)      # cases planted from golden questions
+        reverie.judge("gpt", labelled, models=models)                   # labelled by people
 
     What `reverie judge` does on the command line: the record is kept in the store, and a metric of a qualified judge may
     stand in `objective` of an experiment that has the same store. How a metric of a run agrees with people is told by
-    `Results.agreement`.
+    `Results.calibrate`; what a judge is asked about one example, by `reverie.explain`.
 
     Args:
-        judge: The model, or several: names of `models` or of the catalogue, or functions of your own, from messages
-            (dictionaries with `role` and `content`) to a text.
+        judges: The model, or several: names of `models` or of the catalogue, or functions of your own, as of
+            `reverie.evaluate`.
         cases: Labelled cases: a data frame, an Arrow table or a list of dictionaries with `kind` (`supported`,
             `relevant`, `correct`), `question`, `against` (the context, the answer or the reference), `item` (the
             statement, the passage or the answer) and `label`, whether yes is right.
@@ -234,14 +263,15 @@ def calibrate(
 
     Raises:
         ValueError: If cases or models are not as they must be: all mistakes. Nothing was asked.
+        FunctionError: If a function raises, or what it returns for the first case has not the form that is asked for.
         RuntimeError: If a model fails: a judge is not judged by what it did not answer.
         KeyboardInterrupt: After Ctrl-C.
     """
-    return _calibrated(judge, cases, golden, planted, models, budget_usd, store, os.getcwd(), None)
+    return _qualified(judges, cases, golden, planted, models, budget_usd, store, os.getcwd(), None)
 
 
-async def acalibrate(
-    judge: Model | Sequence[Model],
+async def ajudge(
+    judges: Model | Sequence[Model],
     cases: Any = None,
     *,
     golden: Any = None,
@@ -249,16 +279,16 @@ async def acalibrate(
     models: Mapping[str, Any] | None = None,
     budget_usd: float | None = None,
     store: str | os.PathLike[str] | None = None,
-) -> Calibration:
-    """The same as `calibrate` without blocking the event loop."""
+) -> Qualification:
+    """The same as `judge` without blocking the event loop."""
     base = os.getcwd()
     return await aside(
-        lambda stop: _calibrated(judge, cases, golden, planted, models, budget_usd, store, base, stop)
+        lambda stop: _qualified(judges, cases, golden, planted, models, budget_usd, store, base, stop)
     )
 
 
-def _calibrated(
-    judge: Model | Sequence[Model],
+def _qualified(
+    judges: Model | Sequence[Model],
     cases: Any,
     golden: Any,
     planted: int | None,
@@ -267,12 +297,12 @@ def _calibrated(
     store: str | os.PathLike[str] | None,
     base: str,
     stop: _core.Stop | None,
-) -> Calibration:
+) -> Qualification:
     questions = None if golden is None else read(golden)._core
-    with served(several(judge), models) as (names, known):
+    with served(several(judges), models) as (names, known):
         tables = {"models": known, "store": store}
         told = _core.qualify(names, cases, questions, planted, tables, base, budget_usd, stop)
-    return Calibration(json.loads(told))
+    return Qualification(json.loads(told))
 
 
 @dataclass(frozen=True)

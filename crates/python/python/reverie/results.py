@@ -190,24 +190,39 @@ class Results:
     def passages(self, trial: str | None = None) -> Table:
         """A row per trial, question and passage, in the order of retrieval: what was found, with its text and score.
 
-        `rank` counts from 1, as citations do; `cited` says whether the answer cites it. `start_byte` and `end_byte`
-        say where it lies in the document's text.
+        `rank` counts from 1, as citations do; `cited` says whether the answer cites it. `start` and `end` say where it
+        lies in the document's text, in characters; `start_byte` and `end_byte` in bytes. Characters are counted in the
+        documents as they are read now: they are missing where the text of the passage no longer stands there, and
+        everywhere if the documents or their experiment cannot be read (`Results.read`).
 
         Args:
             trial: Only this one.
         """
         columns = [("trial", "text"), ("question_id", "text"), ("question", "text"), ("rank", "count")]
         columns += [("document", "text"), ("text", "text"), ("score", "real"), ("cited", "truth"), ("page", "count")]
-        columns += [("book", "text"), ("heading", "text"), ("start_byte", "count"), ("end_byte", "count")]
+        columns += [("book", "text"), ("heading", "text"), ("start", "count"), ("end", "count")]
+        columns += [("start_byte", "count"), ("end_byte", "count")]
         rows = []
+        characters = self._characters
         for each, result, asked in self._asked(trial):
             cited = (result["answer"] or {}).get("citations", [])
             for rank, passage in enumerate(result["passages"], 1):
                 row = [each["trial"]["id"], result["question"], asked["question"], rank]
                 row += [passage["document"], passage["text"], passage["score"], rank in cited]
                 row += [passage.get(name) for name in ("page", "book", "heading")]
-                rows.append([*row, passage["span"]["start"], passage["span"]["end"]])
+                start, end = passage["span"]["start"], passage["span"]["end"]
+                row += characters.get(passage["document"], {}).get(f"{start}-{end}", (None, None))
+                rows.append([*row, start, end])
         return Table(columns, rows)
+
+    @cached_property
+    def _characters(self) -> dict[str, dict[str, list[int]]]:
+        """Where passages begin and end in characters, by document and by bytes."""
+        try:
+            return json.loads(self._core.characters())
+        except (ValueError, RuntimeError, OSError):
+            # The documents are gone, or cannot be read: the bytes are all that is known.
+            return {}
 
     def _asked(self, trial: str | None) -> Iterator[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]:
         """Trials with what they made of each question, and the question."""
@@ -255,7 +270,7 @@ class Results:
         self._known(first), self._known(second)
         return Comparison(first, second, json.loads(self._core.compare(first, second)))
 
-    def agreement(self, metric: str, labels: Any) -> Agreement:
+    def calibrate(self, metric: str, labels: Any) -> Calibration:
         """How far a judged metric agrees with people, and what the means would be if people had scored everything.
 
         What `reverie calibrate` does on the command line. Nothing is asked.
@@ -270,7 +285,7 @@ class Results:
             ValueError: With every label that names no answer of the run, or is out of the metric's range.
             RuntimeError: If there is no such metric.
         """
-        return Agreement(json.loads(self._core.agreement(metric, labels)))
+        return Calibration(json.loads(self._core.calibrate(metric, labels)))
 
     def report(self) -> str:
         """The report: one HTML page that needs nothing else, however large it is."""
@@ -408,7 +423,7 @@ class Comparison(Table):
         return f'{table}<p style="opacity:.6">{note}</p>'
 
 
-class Agreement(Table):
+class Calibration(Table):
     """A judged metric beside people's labels, a row per trial.
 
     Columns: `trial`; `n_labels`, its labelled answers; `n_judged`, those that only the judge scored; `judged_mean`, the

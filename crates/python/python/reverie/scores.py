@@ -47,20 +47,31 @@ def evaluate(
             Ragas, or the path of a file (CSV, TSV, JSONL, Parquet). Its columns are `question`, `answer`, `contexts`
             (a list of texts), `reference`, and optionally `id`, `answerable`, `evidence`, `tags`; also by the names of
             Ragas (`user_input`, `response`, `retrieved_contexts`) and DeepEval (`input`, `actual_output`,
-            `retrieval_context`, `expected_output`).
+            `retrieval_context`, `expected_output`). Metrics look at an answer without its citations: the numbers of
+            its contexts in brackets; without a column of contexts, numbers up to 99 in brackets behind a space, a full
+            stop or another citation.
         metrics: What to score by: names such as `"token_f1"`, objects such as `reverie.metric.Faithfulness()`,
             dictionaries as in an experiment, and functions, decorated with `reverie.metric` or plain.
         judge: The model that judges: the name of one of `models`, or of a chat model of the catalogue, which runs
-            here; or a function of your own, from messages (dictionaries with `role` and `content`) to a text. Of
-            several the majority decides.
+            here; or a function of your own. Of several the majority decides. A function gets the messages, a list of
+            dictionaries with `role` and `content`; where JSON is wanted, the first states its schema. It returns the
+            reply: a text, or a dictionary that matches the schema. It may be an `async def`, runs in this process, and
+            may be called by several threads at once:
+
+                def judge(messages):
+                    # [{"role": "system", "content": "… JSON Schema: {…}"}, {"role": "user", "content": "<context>…"}]
+                    prompt = "\n\n".join(message["content"] for message in messages)
+                    reply = client.complete(prompt, max_tokens=1000)    # whatever you call
+                    return reply.text                                   # or a dictionary, such as {"verdicts": […]}
+
         embedder: The model that compares meanings: the name of one of `models`, or of an embedding model of the
             catalogue.
         models: Models by name, as in an experiment: `{"gpt": {"chat": {"openai": {"model": "gpt-4o-mini"}}}}`.
         budget_usd: What this may cost, in US dollars. At the cap it ends with `Scores.partial`.
         store: The folder of the journal of paid calls. Default: `.reverie`, as of experiments.
         progress: As in `reverie.Experiment.run`.
-        on_error: What happens at the end where functions of your own failed. `warn`: a `FunctionWarning` with their
-            tracebacks. `raise`: a `FunctionError`, of which `results` are the scores.
+        on_error: What happens at the end where functions of your own failed, as metrics or as judges. `warn`: a
+            `FunctionWarning` with their tracebacks. `raise`: a `FunctionError`, of which `results` are the scores.
 
     Raises:
         ValueError: If data, metrics or models are not as they must be: all mistakes, each with the number of its row
@@ -221,11 +232,8 @@ class Scores:
         return Table(columns, rows)
 
     def failures(self) -> Table:
-        """What functions of your own failed at, a row each, with the traceback."""
-        names = ("metric", "question_id", "function", "file", "kind", "message", "traceback")
-        of = {"metric": "label", "question_id": "question"}
-        rows = ([each[of.get(name, name)] for name in names] for each in self.data["function_failures"])
-        return Table([(name, "text") for name in names], rows)
+        """What functions of your own failed at, as metrics or as judges, a row each, with the traceback."""
+        return failures_table(self.data["function_failures"])
 
     def to_pandas(self) -> pandas.DataFrame:
         """`table()` as a `pandas.DataFrame`. Needs pandas and pyarrow."""
@@ -257,6 +265,14 @@ class Scores:
         rows = [[(cell, i in (1, 2)) for i, cell in enumerate(row)] for row in self._shown()]
         notes = "<br>".join(escape(note) for note in self.data["notes"])
         return html_table(names, rows) + (f'<p style="opacity:.6">{notes}</p>' if notes else "")
+
+
+def failures_table(failures: Sequence[dict[str, Any]]) -> Table:
+    """A row for each failure of a function of the user's own where answers are scored."""
+    names = ("metric", "question_id", "function", "file", "kind", "message", "traceback")
+    of = {"metric": "label", "question_id": "question"}
+    rows = ([each[of.get(name, name)] for name in names] for each in failures)
+    return Table([(name, "text") for name in names], rows)
 
 
 def _reasons(metric: dict[str, Any]) -> str:

@@ -123,7 +123,9 @@ def test_an_address_that_names_what_is_not_there_is_said(opened, pages, address,
 
 def test_dragging_along_an_axis_keeps_trials_and_typing_does_the_same(opened, pages):
     opened.go(pages["run"])
-    box = opened.page.locator('#plot rect[data-brush="metric.ndcg"]').locator("xpath=preceding-sibling::*[contains(@class, 'catch')]").bounding_box()
+    catch = opened.page.locator('#plot rect[data-brush="metric.ndcg"]').locator("xpath=preceding-sibling::*[contains(@class, 'catch')]")
+    catch.scroll_into_view_if_needed()
+    box = catch.bounding_box()
     x = box["x"] + box["width"] / 2
     opened.page.mouse.move(x, box["y"] + 2)
     opened.page.mouse.down()

@@ -44,7 +44,7 @@ pub struct Config {
     /// tokens; whole sentences only. Default: a fifth of the smallest size, at
     /// most 20.
     #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", default)]
+    #[schemars(with = "Option<u32>", extend("default" = null))]
     pub chunk_overlap: u32,
     /// A parent replaces its children if more than this share of them was
     /// found. From 0 to 1. Default 0.5.

@@ -34,7 +34,7 @@ pub struct Config {
     /// is too large, in tokens. Default: a fifth of
     /// `chunk_size`, at most 50.
     #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", default)]
+    #[schemars(with = "Option<u32>", extend("default" = null))]
     pub chunk_overlap: u32,
     /// Whether small sections under one heading share a chunk. Default true.
     pub merge_sections: bool,

@@ -30,7 +30,7 @@ pub struct Config {
     /// The most that a chunk repeats of the one before, in tokens.
     /// Default: a fifth of `chunk_size`, at most 50.
     #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", default)]
+    #[schemars(with = "Option<u32>", extend("default" = null))]
     pub chunk_overlap: u32,
     /// Where to cut, coarse first; an empty string cuts between characters and
     /// must come last. Default blank line, line end, `. `, space, empty.

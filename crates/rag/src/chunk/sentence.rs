@@ -26,7 +26,7 @@ pub struct Config {
     /// The most that a chunk repeats of the one before, in tokens; whole
     /// sentences only. Default: a fifth of `chunk_size`, at most 200.
     #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", default)]
+    #[schemars(with = "Option<u32>", extend("default" = null))]
     pub chunk_overlap: u32,
     /// Where paragraphs are cut, tried before sentences. Default three line ends.
     pub paragraph_separator: String,

@@ -27,7 +27,7 @@ pub struct Config {
     /// The most that a chunk repeats of the one before, in tokens.
     /// Default: a fifth of `chunk_size`, at most 20.
     #[serde(default = "not_set")]
-    #[schemars(with = "Option<u32>", default)]
+    #[schemars(with = "Option<u32>", extend("default" = null))]
     pub chunk_overlap: u32,
     /// Where words are cut; line ends and characters come next. Default one space.
     pub separator: String,

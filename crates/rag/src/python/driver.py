@@ -113,6 +113,19 @@ class Loop:
         return self.loop.run_until_complete(waited())
 
 
+def compiled(source, name, shift):
+    """The source with the lines that it has in the user's own file."""
+    import ast
+
+    tree = ast.parse(source, name)
+    for node in ast.walk(tree):
+        for line in ("lineno", "end_lineno"):
+            if getattr(node, line, None) is not None:
+                # What was put before the function has no line there.
+                setattr(node, line, max(1, getattr(node, line) + shift))
+    return compile(tree, name, "exec")
+
+
 def serve(requests, replies):
     import linecache
 
@@ -121,8 +134,10 @@ def serve(requests, replies):
     # The function may read its standard input: there is nothing in it.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    source, name = setup["source"], setup["file"] or f"<{setup['function']}>"
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
+    place = setup["place"] or {"file": setup["file"] or f"<{setup['function']}>", "shift": 0}
+    source, name, shift = setup["source"], place["file"], place["shift"]
+    lines = ["\n"] * shift + source.splitlines(True)[max(0, -shift) :]
+    linecache.cache[name] = (len(source), None, lines, name)
 
     def reply(value, **arguments):
         # File names that are not UTF-8 hold halves of characters, which no JSON can.
@@ -131,7 +146,7 @@ def serve(requests, replies):
 
     space = {"__name__": "function", "__file__": setup["file"]}
     try:
-        exec(compile(source, name, "exec"), space)
+        exec(compiled(source, name, shift), space)
         function = space[setup["function"]]
     except BaseException as error:
         reply({"call": 0, **told(error, name)})

@@ -22,7 +22,8 @@ pub enum FailureKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What it is in the experiment: `chunker`, `retriever`, `reranker`,
-    /// `generator` or `metric`.
+    /// `generator` or `metric`; of a function that stands for a model `judge`
+    /// or `writer`.
     pub stage: String,
     /// Its name.
     pub function: String,
@@ -48,3 +49,12 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl Failure {
+    /// The failure of a function that stands for a model with this part.
+    pub fn of_model(part: &str, failed: models::FunctionFailed) -> Self {
+        let models::FunctionFailed { function, file, message, traceback, .. } = failed;
+        let kind = if traceback.is_some() { FailureKind::Raised } else { FailureKind::Returned };
+        Self { stage: part.to_owned(), function, file, kind, message, traceback }
+    }
+}

@@ -243,7 +243,7 @@ impl EndpointSettings<'_> {
 }
 
 /// Whether an address is one of this machine.
-fn is_loopback(base: &str) -> bool {
+pub(crate) fn is_loopback(base: &str) -> bool {
     let url = Url::parse(base).ok();
     let host = url.as_ref().and_then(Url::host_str).unwrap_or_default().trim_matches(['[', ']']);
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -2,7 +2,7 @@
 //! in the model's protocol, and counts their tokens.
 
 use crate::{
-    ChatModel, ChatRequest, ChatResponse, Error, Finish, OnPiece, Usage, estimated_tokens,
+    ChatModel, ChatRequest, ChatResponse, Error, Finish, FunctionFailed, OnPiece, Usage, estimated_tokens,
     remote::{endpoint::Remote, http::Endpoint},
 };
 use async_trait::async_trait;
@@ -19,6 +19,10 @@ pub(crate) trait Speaker: Send + Sync {
     /// See [`ChatModel::tells_probabilities`].
     fn tells_probabilities(&self, model: &Target<'_>) -> bool;
 }
+
+/// The parameter in `extra` by which a program says that it serves a function
+/// of its own as a model, and which one.
+const FUNCTION: &str = "reverie_function";
 
 /// The longest text of an answer, in bytes: twice as much as any model writes.
 const MAX_TEXT: usize = 1 << 20;
@@ -104,6 +108,10 @@ impl ChatModel for Remote<Chat> {
 
     fn tells_probabilities(&self) -> bool {
         self.kind.speaker.tells_probabilities(&self.target())
+    }
+
+    fn function(&self) -> Option<FunctionFailed> {
+        serde_json::from_value(self.kind.extra.get(FUNCTION)?.clone()).ok()
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
