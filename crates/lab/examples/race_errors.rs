@@ -55,7 +55,12 @@ fn own_mean(scores: &Seen) -> f64 {
 
 /// Whether the best trial was eliminated, and how many were.
 fn race(whole: &[Seen], known: &[Seen], error_rate: f64) -> Result<(bool, usize), String> {
-    let problem = Problem { trials: vec![BTreeMap::new(); TRIALS], questions: QUESTIONS, width: 1.0 };
+    let problem = Problem {
+        trials: vec![BTreeMap::new(); TRIALS],
+        choices: vec![BTreeMap::new(); TRIALS],
+        questions: QUESTIONS,
+        width: 1.0,
+    };
     let config = serde_json::json!({ "race": { "error_rate": error_rate, "share": 1.0 } });
     let config: SearchConfig = serde_json::from_value(config).map_err(|error| error.to_string())?;
     let mut race = config.build(&problem)?;

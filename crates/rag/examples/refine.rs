@@ -61,7 +61,17 @@ fn table(chunker: &Value) -> Result<ChunkTable, Box<dyn Error>> {
         let path = format!("{document}.md");
         let content = store::Key::of_bytes(text.as_bytes());
         let format = Format::Markdown;
-        let document = Document { path, content, format, title: None, author: None, text, pages: Vec::new(), headings };
+        let document = Document {
+            path,
+            content,
+            format,
+            title: None,
+            author: None,
+            text,
+            pages: Vec::new(),
+            headings,
+            metadata: Default::default(),
+        };
         chunks.extend(chunker.chunk_now(&document)?);
     }
     Ok(ChunkTable::new(chunks))
@@ -88,7 +98,7 @@ async fn steps(table: &ChunkTable, out: &mut impl Write) -> Result<(), Box<dyn E
         let config: RefineConfig = serde_json::from_value(step)?;
         let step = config.step(&Context::default())?;
         let run = async || {
-            let query = Query { text: "Which mill grinds oats?", embedding: None, tokens: None };
+            let query = Query { text: "Which mill grinds oats?", embedding: None, tokens: None, filter: None };
             step.run(query, Corpus { table, indexes: &[] }, passages.clone()).await
         };
         let kept = run().await?.len();
@@ -113,7 +123,7 @@ async fn fusions(table: &ChunkTable, out: &mut impl Write) -> Result<(), Box<dyn
     let indexes = [Arc::new(OpenIndex::new(dense)), Arc::new(OpenIndex::new(Bm25Index::build(&texts)))];
     let corpus = Corpus { table, indexes: &indexes };
     let question = matrix.row(3).to_vec();
-    let query = Query { text: "Which mill grinds oats?", embedding: Some(&question), tokens: None };
+    let query = Query { text: "Which mill grinds oats?", embedding: Some(&question), tokens: None, filter: None };
     for config in RetrieverConfig::defaults() {
         if config.is_nothing() || config.runs_function() {
             continue;

@@ -36,7 +36,7 @@ pub struct Filter(BTreeMap<String, Condition>);
 #[serde(untagged)]
 pub enum Condition {
     /// Bounds and other tests, all of which must hold.
-    Tests(Tests),
+    Tests(Box<Tests>),
     /// It equals one of these.
     OneOf(Vec<Value>),
     /// It equals this.
@@ -94,7 +94,7 @@ fn condition(value: Value) -> Result<Condition, String> {
                 return Err("a test compares with a text, a number, true or false".to_owned());
             }
             glob.as_deref().map_or(Ok(()), |glob| pattern(glob).map(drop))?;
-            Ok(Condition::Tests(tests))
+            Ok(Condition::Tests(Box::new(tests)))
         }
         value if is_scalar(&value) => Ok(Condition::Equals(value)),
         _ => Err("a condition is a value, a list of values, or tests such as { ge = 2020 }".to_owned()),
@@ -137,7 +137,7 @@ impl Filter {
     fn matcher(&self) -> Matcher<'_> {
         let conditions = self.0.iter().map(|(field, condition)| {
             let glob = match condition {
-                Condition::Tests(Tests { glob: Some(glob), .. }) => pattern(glob).ok(),
+                Condition::Tests(tests) => tests.glob.as_deref().and_then(|glob| pattern(glob).ok()),
                 _ => None,
             };
             (field.as_str(), condition, glob)
@@ -207,7 +207,8 @@ fn holds(condition: &Condition, glob: Option<&Pattern>, value: &Value) -> bool {
     match condition {
         Condition::Equals(wanted) => is(wanted),
         Condition::OneOf(wanted) => wanted.iter().any(is),
-        Condition::Tests(Tests { gt, ge, lt, le, ne, glob: pattern }) => {
+        Condition::Tests(tests) => {
+            let Tests { gt, ge, lt, le, ne, glob: pattern } = &**tests;
             let test = |bound: &Option<Value>, holds: fn(Ordering) -> bool| {
                 bound.as_ref().is_none_or(|bound| order(value, bound).is_some_and(holds))
             };

@@ -4,7 +4,7 @@
 use super::{ImportError, format::Format, format::Holds, rows};
 use rag::Metadata;
 use serde_json::{Number, Value};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The column that names the document.
 const PATH: &str = "path";
@@ -76,16 +76,22 @@ fn kept(value: Value) -> Result<Option<Value>, &'static str> {
     }
 }
 
+fn number(text: &str) -> Option<Value> {
+    serde_json::from_str::<Number>(text.trim()).ok().map(Value::from)
+}
+
+fn boolean(text: &str) -> Option<Value> {
+    text.trim().to_ascii_lowercase().parse::<bool>().ok().map(Value::from)
+}
+
 /// Gives columns of texts their type.
 fn typed(rows: &mut BTreeMap<String, MetadataRow>) {
     let columns: Vec<String> = {
-        let names = rows.values().flat_map(|row| row.metadata.keys().cloned());
-        names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+        let names: BTreeSet<&String> = rows.values().flat_map(|row| row.metadata.keys()).collect();
+        names.into_iter().cloned().collect()
     };
-    let number = |text: &str| serde_json::from_str::<Number>(text.trim()).ok().map(Value::from);
-    let boolean = |text: &str| text.trim().to_ascii_lowercase().parse::<bool>().ok().map(Value::from);
     for column in columns {
-        let types: [&dyn Fn(&str) -> Option<Value>; 2] = [&number, &boolean];
+        let types: [fn(&str) -> Option<Value>; 2] = [number, boolean];
         let cells = || rows.values().filter_map(|row| row.metadata.get(&column)?.as_str());
         let Some(read) = types.into_iter().find(|read| cells().all(|text| read(text).is_some())) else { continue };
         for row in rows.values_mut() {

@@ -247,6 +247,7 @@ fn earlier_messages_are_in_no_key_of_questions_that_have_none() {
             experiment,
             trials: &[],
             identities,
+            metadata: &BTreeMap::new(),
             files: &fixture.files,
             unread: &[],
             pdf_library: "none",

@@ -145,7 +145,8 @@ mod tests {
 
     #[test]
     fn impossible_settings_are_refused() {
-        for config in [Config { window_tokens: 10, ..Config::default() }, Config { max_tokens: 0, ..Config::default() }] {
+        for config in [Config { window_tokens: 10, ..Config::default() }, Config { max_tokens: 0, ..Config::default() }]
+        {
             assert!(matches!(config.build(&Context::default()), Err(Error::Config { .. })));
         }
     }

@@ -136,7 +136,8 @@ mod tests {
 
     #[tokio::test]
     async fn each_question_stands_once_before_the_chunk() {
-        let one = enriched(r#"{"questions": ["Where is the mill?", " ", "Where is the mill?", "How old is it?"]}"#).await;
+        let one =
+            enriched(r#"{"questions": ["Where is the mill?", " ", "Where is the mill?", "How old is it?"]}"#).await;
         assert_eq!(one.text, format!("Where is the mill?\nHow old is it?\n\n{}", book().1[0].text));
         assert!(one.fallback.is_none());
     }

@@ -109,7 +109,9 @@ fn scalar(written: &str) -> Option<Value> {
         (Some(text), _) => Some(text.into()),
         (None, "true") => Some(true.into()),
         (None, "false") => Some(false.into()),
-        (None, plain) if plain.is_empty() || plain == "null" || plain.starts_with(['[', '{', '|', '>', '&', '*']) => None,
+        (None, plain) if plain.is_empty() || plain == "null" || plain.starts_with(['[', '{', '|', '>', '&', '*']) => {
+            None
+        }
         (None, plain) => Some(match serde_json::from_str::<serde_json::Number>(plain) {
             Ok(number) => number.into(),
             Err(_) => plain.into(),
@@ -178,7 +180,8 @@ mod tests {
     fn other_lines_of_front_matter_are_metadata_with_their_types() {
         let text = "---\ntitle: T\nyear: 2021\ndraft: false\ntags: [old, \"by water\", 3]\nlang: 'en'\nmore:\n  - x\nnote: |\n---\nText.";
         let metadata = parse(text.as_bytes()).unwrap().metadata;
-        let expected = serde_json::json!({ "year": 2021, "draft": false, "tags": ["old", "by water", 3], "lang": "en" });
+        let expected =
+            serde_json::json!({ "year": 2021, "draft": false, "tags": ["old", "by water", 3], "lang": "en" });
         assert_eq!(serde_json::to_value(metadata).unwrap(), expected);
     }
 

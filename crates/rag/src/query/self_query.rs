@@ -126,7 +126,8 @@ struct SelfQuery {
 #[async_trait]
 impl QueryWriter for SelfQuery {
     async fn write(&self, question: &str, _: &[Message]) -> Result<Written, Error> {
-        let told: Vec<String> = self.config.fields.iter().map(|(name, holds)| format!("{name}: {}", words(holds))).collect();
+        let told: Vec<String> =
+            self.config.fields.iter().map(|(name, holds)| format!("{name}: {}", words(holds))).collect();
         let system = format!(
             "Documents have these fields:\n{}\nReply with the conditions that the question itself states on them, as \
              JSON such as {{\"year\": {{\"ge\": 2020}}}}. Leave out every field of which the question says nothing; \
@@ -154,7 +155,10 @@ impl SelfQuery {
         // Nothing is asked of such a field.
         conditions.retain(|_, value| !value.is_null() && *value != json!({}) && *value != json!(""));
         if let Some(name) = conditions.keys().find(|name| !self.config.fields.contains_key(*name)) {
-            return Written::as_asked(question, format!("the model's filter names `{name}`, which is none of the fields"));
+            return Written::as_asked(
+                question,
+                format!("the model's filter names `{name}`, which is none of the fields"),
+            );
         }
         match serde_json::from_value::<Filter>(Value::Object(conditions)) {
             Ok(filter) => {

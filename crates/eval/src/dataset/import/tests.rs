@@ -39,6 +39,7 @@ fn own_files_survive_a_round_trip() {
             Question {
                 id: "7".into(),
                 turns: Vec::new(),
+                filter: None,
                 attack: None,
                 question: "Why?".into(),
                 reference: None,
