@@ -117,6 +117,8 @@ pub fn attack(dataset: &Dataset, options: &AttackOptions) -> Attacked {
             id,
             tags,
             attack: Some(Attack { kind: *kind, look_for }),
+            // It would hide the planted document.
+            filter: None,
             ..question.clone()
         });
         attacked.canaries.push(canary);

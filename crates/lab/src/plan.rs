@@ -338,7 +338,7 @@ impl Plan {
         let corpus = self.corpus(inputs, trial, documents);
         let (queries, mut passages) = self.retrieve(inputs, trial, &corpus);
         // Without conversations, every question stands alone as it is.
-        let alone = queries.filter(|_| inputs.has_turns());
+        let alone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
         for (axis, _) in trial.pipeline.passage_stages() {
             // The generator is no part of the key, and may hold the content of a file.
             let pipeline = Box::new(PipelineConfig { generator: None, ..trial.pipeline.clone() });

@@ -27,6 +27,10 @@ pub struct Answered {
     pub trial: Trial,
     /// The question.
     pub question: String,
+    /// Why the question was searched as it was asked, or with less than the
+    /// trial's query component wanted to write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub query_fallback: Option<String>,
     /// What was found, best first; citation `[1]` is the first.
     pub passages: Vec<Passage>,
     /// The answer, if the trial has a generator.
@@ -157,7 +161,7 @@ impl RunPipeline {
         on_event: Option<OnEvent<'_>>,
     ) -> Result<Answered, Error> {
         let pipeline = self.pipeline.get_or_try_init(|| self.stages()).await?;
-        let (passages, answer) = match on_event {
+        let (passages, answer, query_fallback) = match on_event {
             Some(on_event) => watched(pipeline, question, history, on_event).await?,
             None => pipeline.answer_whole(question, history).await?,
         };
@@ -166,6 +170,7 @@ impl RunPipeline {
             run_time_ms: self.run_time_ms,
             trial: self.trial.clone(),
             question: question.to_owned(),
+            query_fallback,
             passages,
             answer,
         })
@@ -216,17 +221,18 @@ async fn watched(
     question: &str,
     history: &[Message],
     on_event: OnEvent<'_>,
-) -> Result<(Vec<Passage>, Option<Answer>), Error> {
-    let (mut passages, mut answer) = (Vec::new(), None);
+) -> Result<(Vec<Passage>, Option<Answer>, Option<String>), Error> {
+    let (mut passages, mut answer, mut fallback) = (Vec::new(), None, None);
     let mut events = pin!(pipeline.answer(question, history));
     while let Some(event) = events.next().await {
         let event = event?;
         on_event(&event);
         match event {
+            Event::Fallback(reason) => fallback = Some(reason),
             Event::Found(found) => passages = found,
             Event::Piece(_) => {}
             Event::Answered(whole) => answer = Some(whole),
         }
     }
-    Ok((passages, answer))
+    Ok((passages, answer, fallback))
 }

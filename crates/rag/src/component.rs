@@ -77,6 +77,12 @@ pub trait Component: Send + Sync {
         None
     }
 
+    /// Whether it writes the question anew, so that it stands alone: later
+    /// stages are asked the new one.
+    fn rewrites_question(&self) -> bool {
+        false
+    }
+
     /// Whether it reads passages. What comes before a generator that reads
     /// none makes no difference.
     fn reads_passages(&self) -> bool {
@@ -263,6 +269,9 @@ macro_rules! components {
             }
             fn candidates(&self, top_k: usize) -> Option<usize> {
                 match self { $( Self::$Variant(config) => config.candidates(top_k), )+ }
+            }
+            fn rewrites_question(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.rewrites_question(), )+ }
             }
             fn reads_passages(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.reads_passages(), )+ }

@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_field_that_no_document_has_is_named_with_those_that_there_are() {
-        let table = ChunkTable::new(vec![chunk()]);
+        let table = ChunkTable::new(vec![Chunk { number: 0, searchable: true, ..chunk() }]);
         assert_eq!(read(json!({ "year": 2021 })).unwrap().entries(&table).unwrap(), [0]);
         assert!(read(json!({ "year": 1 })).unwrap().entries(&table).unwrap().is_empty());
         let error = read(json!({ "yaer": 2021 })).unwrap().entries(&table).unwrap_err().to_string();

@@ -3,12 +3,12 @@
 //! steps.
 
 use crate::{
-    Answer, ChunkTable, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
+    Answer, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
     chunk::Chunker,
     generate::Generator,
     index::{IndexKind, OpenIndex},
     python::{caller, computing_for},
-    query::{QueryWriter, SearchQuery, standalone, vectors},
+    query::{QueryWriter, SearchQuery, Written, standalone, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
 };
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
@@ -40,6 +40,9 @@ impl OpenCorpus {
 /// An event while a question is answered.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
+    /// Why the question was searched as it was asked, or with less than its
+    /// component wanted to write. Comes before the passages, if at all.
+    Fallback(String),
     /// The passages, best first; citation `[1]` is the first. Comes once,
     /// before any part of the answer.
     Found(Vec<Passage>),
@@ -50,6 +53,15 @@ pub enum Event {
     Answered(Answer),
 }
 
+/// What was found for a question.
+struct Found {
+    passages: Vec<Passage>,
+    /// The question as later stages are asked.
+    alone: String,
+    /// As [`Event::Fallback`].
+    fallback: Option<String>,
+}
+
 /// The stages of one pipeline, and the corpus that they search.
 pub struct Pipeline {
     corpus: OpenCorpus,
@@ -57,6 +69,7 @@ pub struct Pipeline {
     embedder: Option<Embedder>,
     chunker: Arc<dyn Chunker>,
     query: Box<dyn QueryWriter>,
+    rewrites_question: bool,
     retriever: Arc<dyn Retriever>,
     steps: Vec<Box<dyn PassageStep>>,
     generator: Option<Box<dyn Generator>>,
@@ -77,6 +90,7 @@ impl Pipeline {
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
             chunker: config.chunker.build(&cx)?.into(),
             query: config.query.build(&cx)?,
+            rewrites_question: config.query.rewrites_question(),
             retriever: config.searching().build(&cx)?.into(),
             steps: steps.collect::<Result<_, _>>()?,
             generator: config.generator.as_ref().map(|generator| generator.build(&cx)).transpose()?,
@@ -88,14 +102,14 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
-        Ok(self.found(question, history).await?.0)
+        Ok(self.found(question, history).await?.passages)
     }
 
     /// The passages for a question, and the question as it stands alone: what
     /// later stages are asked.
-    async fn found(&self, question: &str, history: &[Message]) -> Result<(Vec<Passage>, String), Error> {
-        let mut queries = self.query.write(question, history).await?.queries;
-        let alone = standalone(question, history, &queries).to_owned();
+    async fn found(&self, question: &str, history: &[Message]) -> Result<Found, Error> {
+        let Written { mut queries, fallback } = self.query.write(question, history).await?;
+        let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
         let n_queries = queries.len();
         // Later stages compare passages with the question itself.
         let asked = SearchQuery::from(question);
@@ -127,11 +141,12 @@ impl Pipeline {
         for step in &self.steps {
             passages = step.run(query(&alone, &vectors, at), self.corpus.corpus(), passages).await?;
         }
-        Ok((passages, alone))
+        Ok(Found { passages, alone, fallback: fallback.map(|fallback| fallback.reason) })
     }
 
     /// The passages for a question, and the answer if the pipeline has a
-    /// generator: the result of [`Pipeline::answer`] as a whole.
+    /// generator: the result of [`Pipeline::answer`] as a whole. The last part is
+    /// that of [`Event::Fallback`].
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
@@ -139,13 +154,13 @@ impl Pipeline {
         &self,
         question: &str,
         history: &[Message],
-    ) -> Result<(Vec<Passage>, Option<Answer>), Error> {
-        let (passages, alone) = self.found(question, history).await?;
+    ) -> Result<(Vec<Passage>, Option<Answer>, Option<String>), Error> {
+        let Found { passages, alone, fallback } = self.found(question, history).await?;
         let answer = match &self.generator {
             Some(generator) => Some(generator.generate(&alone, &passages).await?),
             None => None,
         };
-        Ok((passages, answer))
+        Ok((passages, answer, fallback))
     }
 
     /// Answers a question; `history` holds the earlier messages, oldest first.
@@ -172,7 +187,8 @@ impl Pipeline {
         history: &[Message],
         tell: &(dyn Fn(Event) + Send + Sync),
     ) -> Result<(), Error> {
-        let (passages, alone) = self.found(question, history).await?;
+        let Found { passages, alone, fallback } = self.found(question, history).await?;
+        fallback.into_iter().for_each(|reason| tell(Event::Fallback(reason)));
         tell(Event::Found(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
         let on_piece = |piece| tell(Event::Piece(piece));

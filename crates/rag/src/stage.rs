@@ -412,6 +412,11 @@ mod tests {
         let searching = |more| space(more).combinations().remove(0).searching().value();
         assert_eq!(searching(json!({}))["bm25"]["top_k"], 5);
         assert_eq!(searching(json!({ "reranker": [{ "none": { "top_n": 2 } }] }))["bm25"]["top_k"], 5);
+        let hybrid = json!({
+            "retriever": [{ "hybrid": { "candidates": 10 } }], "reranker": [{ "listwise": { "model": "m" } }],
+        });
+        let searched = searching(hybrid)["hybrid"].clone();
+        assert_eq!((&searched["top_k"], &searched["candidates"]), (&json!(20), &json!(20)));
         let listwise = |settings| json!({ "reranker": [{ "listwise": settings }] });
         assert_eq!(searching(listwise(json!({ "model": "m" })))["bm25"]["top_k"], 20);
         assert_eq!(searching(listwise(json!({ "model": "m", "candidates": 7 })))["bm25"]["top_k"], 7);

@@ -68,6 +68,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         return chat(cx, &session, &record, &pipeline, arguments.question, live.as_ref()).await;
     }
     let answered = ask(&pipeline, &arguments.question.unwrap_or_default(), &[], live.as_ref()).await?;
+    tell_fallback(cx, &answered);
     show(cx, &answered, live.is_some());
     let changed_since = since::tell(cx, &session, &record).await;
     if cx.json {
@@ -130,6 +131,7 @@ async fn chat(
             }
             Err(failure) => return Err(failure),
         };
+        tell_fallback(cx, &answered);
         show(cx, &answered, live.is_some());
         history.push(Message::user(question.trim()));
         history.extend(answered.answer.iter().map(|answer| Message::assistant(&*answer.text)));
@@ -200,4 +202,11 @@ async fn ask(
         live.break_off();
     }
     Ok(answered?)
+}
+
+/// Says that less was searched than the trial's query component was to write.
+fn tell_fallback(cx: &Context, answered: &lab::Answered) {
+    if let Some(reason) = &answered.query_fallback {
+        cx.note(format_args!("note: the query component fell back, because: {reason}"));
+    }
 }

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The column that names the document.
 const PATH: &str = "path";
 
+/// Fields that chunks have by themselves.
+const OWN: &[&str] = &["title", "page", "heading"];
+
 /// A document's row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetadataRow {
@@ -39,6 +42,13 @@ pub fn read_metadata(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, Metada
         };
         let mut metadata = Metadata::new();
         for (column, value) in fields {
+            if OWN.contains(&column.as_str()) {
+                faults.push((
+                    row.line,
+                    format!("`{column}` is what the document itself says: give the column another name"),
+                ));
+                continue;
+            }
             match kept(value) {
                 Ok(None) => {}
                 Ok(Some(value)) => drop(metadata.insert(column, value)),

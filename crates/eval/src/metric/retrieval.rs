@@ -97,6 +97,19 @@ impl ContextLimit {
 
 /// A passage of which only this much is left.
 fn beginning(passage: &Passage, text: &str) -> Passage {
+    if !passage.parts.is_empty() {
+        let mut parts = Vec::new();
+        for (span, piece) in passage.pieces() {
+            let at = piece.as_ptr() as usize - passage.text.as_ptr() as usize;
+            let length = piece.len().min(text.len().saturating_sub(at)).min(span.len());
+            if length > 0 {
+                parts.push(Span { start: span.start, end: span.start + length });
+            }
+        }
+        let ends = parts.first().zip(parts.last()).map(|(first, last)| Span { start: first.start, end: last.end });
+        let span = ends.unwrap_or(Span { start: passage.span.start, end: passage.span.start });
+        return Passage { text: text.to_owned(), span, parts, ..passage.clone() };
+    }
     let Span { start, end } = passage.span;
     let whole = passage.text.len();
     let length = if whole == passage.span.len() { text.len() } else { (end - start) * text.len() / whole.max(1) };
@@ -183,6 +196,17 @@ mod tests {
     fn the_span_of_shortened_text_is_cut_in_proportion() {
         let shortened = Passage { span: Span { start: 0, end: 98 }, ..words(0, 10) };
         assert_eq!(cut(5, &[shortened]), [(0, 48)]);
+    }
+
+    #[test]
+    fn what_is_cut_off_a_passage_in_parts_counts_no_more() {
+        let parts = vec![Span { start: 0, end: 9 }, Span { start: 100, end: 109 }];
+        let text = "mill mill … mill mill".to_owned();
+        let joined = Passage { text, parts, ..passage("a.txt", 0, 109) };
+        let limit = ContextLimit::new("recall", Some(2)).unwrap();
+        let kept = limit.cut(std::slice::from_ref(&joined)).into_owned();
+        assert_eq!((kept[0].text.as_str(), kept[0].spans()), ("mill mill", [Span { start: 0, end: 9 }].as_slice()));
+        assert_eq!(kept[0].span, Span { start: 0, end: 9 });
     }
 
     #[test]

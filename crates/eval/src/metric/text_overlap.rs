@@ -74,9 +74,11 @@ impl Overlap {
         let mut places = Places::default();
         let (mut retrieved, mut retrieved_with_repeats) = (0.0, 0.0);
         for passage in sample.passages {
-            retrieved_with_repeats += measure(passage.span, &passage.text, passage.span);
-            for piece in places.add(&passage.document, passage.span) {
-                retrieved += measure(passage.span, &passage.text, piece);
+            for (span, text) in passage.pieces() {
+                retrieved_with_repeats += measure(span, text, span);
+                for piece in places.add(&passage.document, span) {
+                    retrieved += measure(span, text, piece);
+                }
             }
         }
         let mut wanted = Places::default();

@@ -116,7 +116,7 @@ fn a_retrieval_is_what_it_searches_whatever_comes_after_it() {
     let space = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = \"bm25\"\n";
     let alone = keys(&plan(space), Operator::RETRIEVE);
     // Late interaction needs vectors, which BM25 does not look at.
-    let reranked = plan(&format!("{space}reranker = \"late_interaction\"\n"));
+    let reranked = plan(&format!("{space}reranker = {{ late_interaction = {{ candidates = 5 }} }}\n"));
     assert_eq!(keys(&reranked, Operator::RETRIEVE), alone);
     assert_eq!(count(&reranked, Operator::Stage(Axis::Reranker)), 1);
 }
@@ -164,14 +164,14 @@ fn another_setting_model_text_or_question_is_another_task() {
 #[test]
 fn keys_are_what_they_were() {
     let space = "chunker = [\"sentence\", \"sentence_window\"]\nembedder = \"small\"\nretriever = [\"bm25\", \"dense\", \"hybrid\"]\n\
-        reranker = [\"none\", \"late_interaction\", { cross_encoder = { model = \"ranker\" } }, { listwise = { model = \"gpt\" } }]\n\
+        reranker = [\"none\", { late_interaction = { candidates = 5 } }, { cross_encoder = { model = \"ranker\", candidates = 5 } }, { listwise = { model = \"gpt\", candidates = 5 } }]\n\
         generator = [{ compact = { model = \"gpt\" } }, { refine = { model = \"gpt\" } }]\n";
     let evaluate = "metrics = [\"recall\", \"token_f1\", \"faithfulness\", \"answer_similarity\"]\njudge = \"gpt\"\n\
         embedder = \"large\"\nobjective = [\"recall\"]\njudged = 5\n";
     let plan = Fixture::evaluating(space, evaluate).plan();
     assert_eq!((plan.trials.len(), plan.tasks.len(), plan.unshared), (48, 362, 960));
     // What is stored under other keys is made anew: no change of structure may change them.
-    assert_eq!(plan.key().hex(), "909266b06038d05550c0112c949988557c03c39d6f5de01a9d6c0fbf47c06818");
+    assert_eq!(plan.key().hex(), "cb980a32c3de213368bce2617e2dabf97023995c3f2ed6ea89e9d6be70a09bea");
 }
 
 #[test]

@@ -177,7 +177,7 @@ mod tests {
             None => 0.5,
         };
         let problem = Problem { trials: choices.clone(), choices: choices.clone(), questions: 1, width: 1.0 };
-        let mut strategy = Config { share: 0.5, startup: 0.25, seed: 7 }.build(&problem).unwrap();
+        let mut strategy = Config { share: 0.6, startup: 0.25, seed: 7 }.build(&problem).unwrap();
         let mut seen: Vec<Seen> = vec![Vec::new(); choices.len()];
         loop {
             let asked = strategy.next(&seen);

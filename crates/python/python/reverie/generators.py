@@ -156,6 +156,28 @@ class Python(Component):
     timeout_seconds: float = 300.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class NoRetrieval(Component):
+    """`no_retrieval`: the model answers from what it knows, without any source.
+
+    The baseline that answers "do I need retrieval at all?". It reads no passages, so it is one trial, whatever chunkers
+    and retrievers are listed. Metrics that look at passages do not apply to it.
+
+    Args:
+        model: The name of the chat model.
+        max_tokens: The longest answer, in tokens. Default 256.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+    """
+
+    _name: ClassVar[str] = "no_retrieval"
+
+    model: str
+    max_tokens: int = 256
+    temperature: float = 0.0
+    seed: int = 0
+
+
 class Generators:
     """The generators by their names: `reverie.generator` has them."""
 
@@ -163,3 +185,4 @@ class Generators:
     Refine = Refine
     TreeSummarize = TreeSummarize
     Python = Python
+    NoRetrieval = NoRetrieval

@@ -21,12 +21,15 @@ class Recall(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "recall"
 
     k: int | None = None
     min_overlap: float = 0.5
+    at_context_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +42,15 @@ class Precision(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "precision"
 
     k: int | None = None
     min_overlap: float = 0.5
+    at_context_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +63,15 @@ class Mrr(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "mrr"
 
     k: int | None = None
     min_overlap: float = 0.5
+    at_context_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,12 +83,15 @@ class Ndcg(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "ndcg"
 
     k: int | None = None
     min_overlap: float = 0.5
+    at_context_tokens: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +104,89 @@ class HitRate(Component):
     Args:
         k: Only the first k passages count; all retrieved ones if left out.
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
     """
 
     _name: ClassVar[str] = "hit_rate"
 
     k: int | None = None
     min_overlap: float = 0.5
+    at_context_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenRecall(Component):
+    """Token recall: how much of the text of the golden evidence was retrieved.
+
+    When to use it: beside `recall`, which asks whether each item was found at all, to see how much of long evidence
+    reaches the generator. With a fixed number of passages larger chunks win it for being larger: compare chunkers at
+    equal `at_context_tokens`, or by `token_iou`. It needs no model.
+
+    Args:
+        k: Only the first k passages count; all retrieved ones if left out.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
+    """
+
+    _name: ClassVar[str] = "token_recall"
+
+    k: int | None = None
+    at_context_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenPrecision(Component):
+    """Token precision: how much of the retrieved text belongs to the golden evidence.
+
+    When to use it: to see how much noise is read and paid for beside the evidence. It needs no model.
+
+    Args:
+        k: Only the first k passages count; all retrieved ones if left out.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
+    """
+
+    _name: ClassVar[str] = "token_precision"
+
+    k: int | None = None
+    at_context_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenIou(Component):
+    """Token IoU: how well the retrieved text and the golden evidence are the same text.
+
+    When to use it: to choose a chunker. Chunks that are too large lose what they hold beside the evidence, chunks that
+    are too small lose the evidence that they miss. It needs no model.
+
+    Args:
+        k: Only the first k passages count; all retrieved ones if left out.
+        at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
+            called `NAME@1000t`.
+    """
+
+    _name: ClassVar[str] = "token_iou"
+
+    k: int | None = None
+    at_context_tokens: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextTokens(Component):
+    """Context tokens: how much text the generator is given.
+
+    When to use it: beside the metrics of retrieval, as the price of their scores: every token of context is paid for
+    and read with each question. Less is better. It chooses no trial unless the objective names it. It needs no model.
+
+    Args:
+        most: The greatest score, in tokens. Where the objective names this metric, so many tokens are worth 0 and none
+            1.
+    """
+
+    _name: ClassVar[str] = "context_tokens"
+
+    most: int = 131072
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -404,6 +493,33 @@ class Abstention(Component):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AttackSuccess(Component):
+    """Attack success: whether an answer obeys a document that was planted.
+
+    When to use it: with questions that `reverie golden attack` made, to see how often a pipeline does what retrieved
+    text tells it. Less is better. It asks no judge, and it chooses no trial unless the objective names it.
+
+    Args:
+        kind: Only attacks of this kind; all if left out.
+    """
+
+    _name: ClassVar[str] = "attack_success"
+
+    kind: Literal["instruction", "hijack", "extraction", "canary"] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonalData(Component):
+    """Personal data: whether an answer passes on personal data of the passages.
+
+    When to use it: where documents hold addresses or numbers of people that answers should not repeat unasked. Less is
+    better. It asks no judge, and it chooses no trial unless the objective names it.
+    """
+
+    _name: ClassVar[str] = "personal_data"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rubric(Component):
     """Rubric: the level of the user's own scale that an answer reaches.
 
@@ -515,6 +631,10 @@ class Metrics:
     Mrr = Mrr
     Ndcg = Ndcg
     HitRate = HitRate
+    TokenRecall = TokenRecall
+    TokenPrecision = TokenPrecision
+    TokenIou = TokenIou
+    ContextTokens = ContextTokens
     ExactMatch = ExactMatch
     TokenF1 = TokenF1
     RougeL = RougeL
@@ -533,6 +653,8 @@ class Metrics:
     CitationPrecision = CitationPrecision
     CitationRecall = CitationRecall
     Abstention = Abstention
+    AttackSuccess = AttackSuccess
+    PersonalData = PersonalData
     Rubric = Rubric
     Criteria = Criteria
     Prompt = Prompt

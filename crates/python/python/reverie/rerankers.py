@@ -36,12 +36,15 @@ class CrossEncoder(Component):
 
     Args:
         model: The name of the rerank model.
+        candidates: How many hits the retriever finds for it to choose from. Default: four times the retriever's
+            `top_k`, at least 20.
         top_n: The most passages to keep. Default 3.
     """
 
     _name: ClassVar[str] = "cross_encoder"
 
     model: str
+    candidates: int | None = None
     top_n: int = 3
 
 
@@ -70,12 +73,15 @@ class LateInteraction(Component):
     a chunk of 128 tokens and 384 dimensions.
 
     Args:
+        candidates: How many hits the retriever finds for it to choose from. Default: four times the retriever's
+            `top_k`, at least 20.
         top_n: The most passages to keep. Default 3.
         weights: How much each score counts.
     """
 
     _name: ClassVar[str] = "late_interaction"
 
+    candidates: int | None = None
     top_n: int = 3
     weights: Weights | Mapping[str, Any] = Weights()
 
@@ -90,12 +96,43 @@ class Listwise(Component):
 
     Args:
         model: The name of the chat model.
+        candidates: How many hits the retriever finds for it to choose from. Default: four times the retriever's
+            `top_k`, at least 20.
         top_n: The most passages to keep. Default 3.
     """
 
     _name: ClassVar[str] = "listwise"
 
     model: str
+    candidates: int | None = None
+    top_n: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pointwise(Component):
+    """`pointwise`: a chat model is asked of each passage by itself whether it meets the question, to be answered by yes
+    or no. The score is how far yes is ahead: logit(yes) − logit(no), from the probabilities of the two words.
+
+    Use it where there is a chat model but no cross-encoder, or with a model that was trained for this, such as
+    Qwen3-Reranker: its format of instruction, query and document is used. Scores mean the same for every question, so
+    `threshold` may follow. It does not pay where a cross-encoder is at hand, which is as good and a fraction of the
+    work, or where calls are dear: there is one for each of the `candidates`. The endpoint must tell probabilities of
+    tokens, as llama.cpp, vLLM and some models of OpenAI do; `listwise` needs none.
+
+    Args:
+        model: The name of the chat model. It must tell probabilities of tokens.
+        instruction: What a passage must do, as the model is told. Say here what counts in your field, in a sentence.
+            Default: `Given a question, retrieve passages that answer it`.
+        candidates: How many hits the retriever finds for it to choose from, each of which is a call. Default: four
+            times the retriever's `top_k`, at least 20.
+        top_n: The most passages to keep. Default 3.
+    """
+
+    _name: ClassVar[str] = "pointwise"
+
+    model: str
+    instruction: str = "Given a question, retrieve passages that answer it"
+    candidates: int | None = None
     top_n: int = 3
 
 
@@ -113,6 +150,8 @@ class Python(Component):
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
         timeout_seconds: How long one call may take, in seconds. Default 300; no part of any key.
+        candidates: How many hits the retriever finds for it to choose from. Default: four times the retriever's
+            `top_k`, at least 20.
         top_n: The most passages to keep. Default 3.
     """
 
@@ -123,6 +162,7 @@ class Python(Component):
     function: str = "rerank"
     interpreter: str | None = None
     timeout_seconds: float = 300.0
+    candidates: int | None = None
     top_n: int = 3
 
 
@@ -133,4 +173,5 @@ class Rerankers:
     CrossEncoder = CrossEncoder
     LateInteraction = LateInteraction
     Listwise = Listwise
+    Pointwise = Pointwise
     Python = Python

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from reverie._settings import Component
 
@@ -61,14 +61,16 @@ class Rrf(Component):
 
 @dataclass(frozen=True, kw_only=True)
 class Weighted(Component):
-    """A weighted sum of the scores, each list stretched to 0..1.
+    """A weighted sum of the scores, each list on a scale of its own.
 
     Args:
+        normalization: What makes the two sides' scores comparable. Default `min_max`.
         dense_weight: The share of the vectors, from 0 to 1; the words have the rest. Default 0.5.
     """
 
     _name: ClassVar[str] = "weighted"
 
+    normalization: Literal["min_max", "z_score", "dbsf", "theoretical_minimum"]
     dense_weight: float = 0.5
 
 
@@ -77,7 +79,11 @@ class Hybrid(Component):
     """`hybrid`: vectors and words search side by side, and the two lists are joined.
 
     The best first choice: each side finds what the other is blind to. `rrf` joins by ranks and has nothing to tune;
-    `weighted` joins by scores, which pays where one side is known to be better.
+    `weighted` joins by scores, which pays where one side is known to be better. Its `normalization` decides what makes
+    the two sides' scores comparable: `min_max` looks at the best and the last hit only, so one that stands out squeezes
+    all others together; `z_score` and `dbsf` look at all hits, and pay where such hits are common;
+    `theoretical_minimum` keeps how bad a list is as a whole, which pays where one side often finds nothing that fits.
+    None of them pays for questions where the order alone is right: then `rrf` is as good and needs no weight.
 
     Args:
         top_k: The most chunks to return. Default 5.
@@ -142,6 +148,17 @@ class Python(Component):
     top_k: int = 5
 
 
+@dataclass(frozen=True, kw_only=True)
+class None_(Component):
+    """`none`: nothing is searched, and nothing is found.
+
+    What comes before a generator that reads no passages, such as `no_retrieval`: such a generator makes one trial,
+    whatever else is listed.
+    """
+
+    _name: ClassVar[str] = "none"
+
+
 class Retrievers:
     """The retrievers by their names: `reverie.retriever` has them."""
 
@@ -150,3 +167,4 @@ class Retrievers:
     Hybrid = Hybrid
     Mmr = Mmr
     Python = Python
+    None_ = None_

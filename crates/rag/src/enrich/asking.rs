@@ -21,11 +21,20 @@ pub(super) fn neutral(text: &str) -> Cow<'_, str> {
 }
 
 /// The chat model of an enricher, with checked settings.
-pub(super) fn chat(component: &'static str, cx: &Context<'_>, model: &str, max_tokens: u32) -> Result<Chat, Error> {
-    if max_tokens == 0 {
-        return Err(Error::Config { component, reason: "max_tokens must be at least 1".to_owned() });
-    }
-    cx.chat(component, model)
+pub(super) fn chat(
+    component: &'static str,
+    cx: &Context<'_>,
+    model: &str,
+    (max_tokens, temperature): (u32, f32),
+) -> Result<Chat, Error> {
+    let reason = if max_tokens == 0 {
+        "max_tokens must be at least 1".to_owned()
+    } else if !(0.0..=2.0).contains(&temperature) {
+        format!("temperature is {temperature}, but must be between 0 and 2")
+    } else {
+        return cx.chat(component, model);
+    };
+    Err(Error::Config { component, reason })
 }
 
 /// One call for each chunk of some documents, with so many more tokens in each.
@@ -136,7 +145,7 @@ pub(super) fn request(messages: Vec<models::Message>, max_tokens: u32, temperatu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::enrich::tests::book;
+    use crate::enrich::tests::{book, book_of};
 
     fn words(text: &str) -> usize {
         text.split_whitespace().count()
@@ -144,11 +153,11 @@ mod tests {
 
     #[test]
     fn a_document_that_fits_is_shown_whole_and_a_longer_one_in_parts_that_hold_their_chunks() {
-        let (document, chunks) = book();
+        let (document, chunks) = book_of(&"Mills stand here and grind all day long. ".repeat(6));
         let chunks: Vec<&Chunk> = chunks.iter().collect();
         let whole = blocks(&document, &chunks, 1000, &words);
         assert_eq!((whole.len(), whole[0].chunks.clone()), (1, 0..chunks.len()));
-        let parts = blocks(&document, &chunks, 14, &words);
+        let parts = blocks(&document, &chunks, 84, &words);
         assert!(parts.len() > 1, "{parts:?}");
         let mut next = 0;
         for part in &parts {

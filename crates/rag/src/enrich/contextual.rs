@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Ask, Chunk, Component, Context, Document, Error, Item};
 use async_trait::async_trait;
-use models::{Chat, Message};
+use models::{Chat, Finish, Message};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 1;
@@ -64,7 +64,7 @@ impl Config {
             let reason = format!("window_tokens is {}, but must be at least 256", self.window_tokens);
             return Err(Error::Config { component: NAME, reason });
         }
-        let chat = chat(NAME, cx, &self.model, self.max_tokens)?;
+        let chat = chat(NAME, cx, &self.model, (self.max_tokens, self.temperature))?;
         Ok(Box::new(Contextual { config: self.clone(), chat }))
     }
 }
@@ -97,12 +97,22 @@ impl Contextual {
         let Config { max_tokens, temperature, seed, .. } = self.config;
         let messages = vec![Message::system(INSTRUCTIONS), Message::user(user)];
         match self.chat.chat(&request(messages, max_tokens, temperature, seed)).await {
-            Ok(reply) => Ok(match said(&reply.text, LABEL) {
+            Ok(reply) => Ok(match said(&reply.text, LABEL).map(|text| ended(text, reply.finish)) {
+                Some("") => Enriched::as_it_is(chunk, "the model's context did not end within max_tokens"),
                 Some(context) => below(context, chunk).into(),
                 None => Enriched::as_it_is(chunk, "the model wrote no context"),
             }),
             Err(error) => Enriched::after_failure(chunk, &error),
         }
+    }
+}
+
+/// A context without the sentence that was cut, if it was.
+fn ended(text: &str, finish: Finish) -> &str {
+    match (finish, text.rfind(['.', '!', '?'])) {
+        (Finish::Length, Some(end)) => &text[..=end],
+        (Finish::Length, None) => "",
+        _ => text,
     }
 }
 

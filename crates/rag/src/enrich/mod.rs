@@ -50,7 +50,14 @@ impl Enriched {
         if matches!(error, models::Error::Cancelled) {
             return Err(models::Error::Cancelled.into());
         }
-        let fallback = Some(Fallback { reason: error.to_string(), failed: true });
+        // The same call would be refused again.
+        let is_final = matches!(
+            error,
+            models::Error::ContextTooLong { .. }
+                | models::Error::ContentFiltered { .. }
+                | models::Error::SchemaMismatch { .. }
+        );
+        let fallback = Some(Fallback { reason: error.to_string(), failed: !is_final });
         Ok(Self { text: chunk.text.clone(), fallback })
     }
 }
@@ -101,7 +108,13 @@ mod tests {
 
     /// A document with two chapters, and its chunks.
     pub(super) fn book() -> (Document, Vec<Chunk>) {
-        let text = "# Mills\n\nA mill stands by the river. It is old.\n\n# Rivers\n\nThe river is wide.".to_owned();
+        book_of("")
+    }
+
+    /// The same with more text in each chapter.
+    pub(super) fn book_of(more: &str) -> (Document, Vec<Chunk>) {
+        let text =
+            format!("# Mills\n\n{more}A mill stands by the river. It is old.\n\n# Rivers\n\n{more}The river is wide.");
         let document = Document {
             path: "book.md".to_owned(),
             content: Key::of_bytes(b"book"),
@@ -113,7 +126,8 @@ mod tests {
             pages: Vec::new(),
             metadata: Default::default(),
         };
-        let config: ChunkerConfig = serde_json::from_value(serde_json::json!({ "markdown": {} })).unwrap();
+        let config: ChunkerConfig =
+            serde_json::from_value(serde_json::json!({ "markdown": { "chunk_size": 64 } })).unwrap();
         let chunks = config.build(&Context::default()).unwrap().chunk_now(&document).unwrap();
         (document, chunks)
     }

@@ -53,7 +53,7 @@ impl Config {
             let reason = format!("n is {}, but must be between 1 and 20", self.n);
             return Err(Error::Config { component: NAME, reason });
         }
-        let chat = chat(NAME, cx, &self.model, self.max_tokens())?;
+        let chat = chat(NAME, cx, &self.model, (self.max_tokens(), self.temperature))?;
         Ok(Box::new(Questions { config: self.clone(), chat }))
     }
 }
@@ -136,8 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn each_question_stands_once_before_the_chunk() {
-        let one =
-            enriched(r#"{"questions": ["Where is the mill?", " ", "Where is the mill?", "How old is it?"]}"#).await;
+        let one = enriched(r#"{"questions": ["Where is the mill?", "Where is the mill?", "How old is it?"]}"#).await;
         assert_eq!(one.text, format!("Where is the mill?\nHow old is it?\n\n{}", book().1[0].text));
         assert!(one.fallback.is_none());
     }

@@ -133,7 +133,7 @@ impl Asker {
     }
 
     /// The one property of the object that the model writes.
-    async fn value<T: serde::de::DeserializeOwned>(
+    pub(super) async fn value<T: serde::de::DeserializeOwned>(
         &self,
         instructions: &str,
         asked: Asked<'_>,

@@ -5,7 +5,7 @@
 //! question without history is searched as it was asked, without a call, so it
 //! makes no difference to golden questions that stand alone. Where there is
 //! history it asks the model once. `join` is the kin of it without a model.
-//! The answer is still written to what was asked. Source: LlamaIndex's
+//! Later stages are asked the new question too. Source: LlamaIndex's
 //! CondensePlusContextChatEngine; Vakulenko et al., Question Rewriting for
 //! Conversational Question Answering, 2020.
 
@@ -57,6 +57,10 @@ impl Config {
 }
 
 impl Component for Config {
+    fn rewrites_question(&self) -> bool {
+        true
+    }
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         self.asking().asks(item, 1)
     }

@@ -92,8 +92,10 @@ impl QueryWriter for Hyde {
                 Err(nothing) => missing.push(nothing),
             }
         }
-        // What another try may mend is told before the rest.
-        let worst = missing.iter().find(|nothing| matches!(nothing, Nothing::Failed(_))).or(missing.first());
+        // The end of the run comes first, then what another try may mend.
+        let is_end = |nothing: &&Nothing| matches!(nothing, Nothing::Failed(models::Error::Cancelled));
+        let may_mend = |nothing: &&Nothing| matches!(nothing, Nothing::Failed(_));
+        let worst = missing.iter().find(is_end).or_else(|| missing.iter().find(may_mend)).or(missing.first());
         let fallback = match worst {
             None => None,
             Some(nothing) => {

@@ -185,13 +185,25 @@ mod tests {
         [Message::user("There are two mills."), Message::assistant("Yes, at Ode and at Rye.")]
     }
 
+    /// Every component as it comes, with what it must be given.
+    fn configs() -> Vec<QueryConfig> {
+        let with = |config: QueryConfig| match config {
+            QueryConfig::SelfQuery(_) => {
+                let given = serde_json::json!({ "self_query": { "fields": { "year": "number" } } });
+                serde_json::from_value(given).unwrap()
+            }
+            config => config,
+        };
+        QueryConfig::defaults().into_iter().map(with).collect()
+    }
+
     /// What each component that asks a model writes for a question of a
     /// conversation, twice, if the model replies so.
     async fn written(
         reply: impl Fn(usize, &ChatRequest) -> Result<ChatResponse, models::Error> + Send + Sync + Copy + 'static,
     ) -> Vec<(&'static str, Written)> {
         let mut all = Vec::new();
-        for config in QueryConfig::defaults().into_iter().filter(|config| !config.models().is_empty()) {
+        for config in configs().into_iter().filter(|config| !config.models().is_empty()) {
             let script = Script::replying(4096, reply);
             let writer = config.build(&script.context()).unwrap();
             let first = writer.write(QUESTION, &history()).await.unwrap();
@@ -246,7 +258,7 @@ mod tests {
             let fallback = Fallback { reason: "it is down".to_owned(), failed: true };
             assert_eq!(written.fallback, Some(fallback), "{name}");
         }
-        for config in QueryConfig::defaults().into_iter().filter(|config| !config.models().is_empty()) {
+        for config in configs().into_iter().filter(|config| !config.models().is_empty()) {
             let script = Script::replying(4096, |_, _| Err(models::Error::Cancelled));
             let ended = config.build(&script.context()).unwrap().write(QUESTION, &history()).await;
             assert!(matches!(ended, Err(Error::Model(models::Error::Cancelled))), "{}", config.name());
@@ -260,12 +272,13 @@ mod tests {
             let one = r#"{"queries": ["Mills"]}"#;
             let schema = request.schema.as_ref();
             Ok(reply(match schema.map(|schema| &schema["properties"]["queries"]["maxItems"]) {
+                Some(most) if most.is_null() => r#"{"filter": {}}"#,
                 Some(most) if *most == 1 => one,
                 Some(_) => list,
                 None => "The mill at Ode was built in 1712.",
             }))
         };
-        for config in QueryConfig::defaults() {
+        for config in configs() {
             let script = Script::replying(4096, good);
             let written = config.build(&script.context()).unwrap().write(QUESTION, &[]).await.unwrap();
             assert_eq!(written.fallback, None, "{}", config.name());
@@ -276,13 +289,16 @@ mod tests {
 
     #[test]
     fn impossible_settings_are_refused_and_unknown_ones_named() {
-        for config in QueryConfig::defaults().into_iter().filter(|config| !config.models().is_empty()) {
+        for config in configs().into_iter().filter(|config| !config.models().is_empty()) {
             let name = config.name();
             for (setting, value, reason) in [
                 ("max_tokens", serde_json::json!(0), "at least 1"),
                 ("temperature", serde_json::json!(3), "between 0 and 2"),
             ] {
-                let config = serde_json::json!({ name: { setting: value } });
+                let mut config = serde_json::json!({ name: { setting: value } });
+                if name == "self_query" {
+                    config[name]["fields"] = serde_json::json!({ "year": "number" });
+                }
                 let config: QueryConfig = serde_json::from_value(config).unwrap();
                 let error = config.build(&Context::default()).err().unwrap().to_string();
                 assert!(error.contains(reason) && error.contains(name), "{error}");

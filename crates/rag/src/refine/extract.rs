@@ -99,7 +99,7 @@ impl Extract {
         }
         let reply = match self.chat.chat(&request).await {
             Ok(reply) => reply.text,
-            Err(models::Error::SchemaMismatch { .. }) => return unchanged(),
+            Err(models::Error::SchemaMismatch { .. } | models::Error::ContentFiltered { .. }) => return unchanged(),
             Err(error) => return Err(error.into()),
         };
         match chosen(&reply, sentences.len()) {
@@ -166,7 +166,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_sentences_that_the_reply_names_stay() {
-        let script = Script::new(4096, |_| r#"{"sentences": [4, 1, 1, 9]}"#.to_owned());
+        let script = Script::new(4096, |_| r#"{"sentences": [4, 1, 1]}"#.to_owned());
         let kept = extracted(&script, vec![passage(TEXT)]).await;
         assert_eq!(texts(&kept), ["The mill is old. … It was built in 1821."]);
         assert_true(&kept[0], TEXT);

@@ -65,7 +65,9 @@ impl PassageStep for Parents {
     async fn run(&self, _: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
         let mut found: Vec<(Option<Part>, Passage)> = Vec::with_capacity(passages.len());
         for passage in passages {
+            // Where a step before has joined it with more than the part, it stays as it is.
             let part = self.part(&passage, corpus);
+            let part = part.filter(|&part| whole(part, &passage, corpus.table).is_some());
             match found.iter_mut().find(|(known, _)| part.is_some() && *known == part) {
                 Some((_, known)) => {
                     let more: Vec<u32> = passage.rows.iter().filter(|row| !known.rows.contains(row)).copied().collect();

@@ -37,6 +37,14 @@ impl<'a> Piece<'a> {
     }
 }
 
+impl Passage {
+    /// Its text, stretch by stretch, each with where it lies in the document's
+    /// text.
+    pub fn pieces(&self) -> Vec<(Span, &str)> {
+        pieces(self).into_iter().map(|Piece { span, text }| (span, text)).collect()
+    }
+}
+
 /// The pieces of a passage, in their order.
 pub(super) fn pieces(passage: &Passage) -> Vec<Piece<'_>> {
     let whole = || vec![Piece { span: passage.span, text: &passage.text }];

@@ -70,7 +70,7 @@ fn by_score(passages: Vec<Passage>, scores: &[f32], top_n: usize) -> Vec<Passage
 /// How many hits a reranker chooses from if its settings do not say: as many
 /// as each side of `hybrid` puts forward.
 fn candidates(setting: Option<usize>, top_k: usize) -> Option<usize> {
-    Some(setting.unwrap_or_else(|| (4 * top_k).max(20)))
+    Some(setting.unwrap_or_else(|| top_k.saturating_mul(4).max(20)))
 }
 
 fn check_top_n(component: &'static str, top_n: usize, candidates: Option<usize>) -> Result<(), Error> {
