@@ -102,6 +102,21 @@ def test_classes_stand_wherever_a_dictionary_does():
     assert trials(by_class) == trials(by_table) and len(trials(by_class)) == 2
 
 
+def test_every_stage_has_a_keyword_and_a_step_or_a_list_of_steps_is_one_value():
+    experiment = reverie.Experiment(
+        tables(),
+        enrich=["none", reverie.enrich.Heading(title=False)],
+        query=reverie.query.Filter(where={"year": {"ge": 2020}}),
+        refine=["none", ["dedupe", reverie.refine.Neighbours(chunks=2)]],
+    )
+    found = experiment.trials()
+    assert set(found["enrich"]) == {"none", "heading"}
+    assert set(found["refine"]) == {"none", "dedupe+neighbours"}
+    assert set(found["query"]) == {"filter"}
+    with pytest.raises(ValueError, match="dedupes"):
+        reverie.Experiment(tables(), refine=[["dedupes"]])
+
+
 def test_keywords_take_the_place_of_what_a_dictionary_says():
     experiment = reverie.Experiment(tables(), chunker=["token", "markdown"], name="other")
     assert experiment.name == "other" and experiment.trials()["chunker"] == ["token", "markdown"]

@@ -204,7 +204,7 @@ class Condense(Component):
 
     It pays in every chat: "And how much is it?" finds nothing by itself. A question without history is searched as it
     was asked, without a call, so it makes no difference to golden questions that stand alone. Where there is history it
-    asks the model once. `join` is the kin of it without a model. The answer is still written to what was asked.
+    asks the model once. `join` is the kin of it without a model. Later stages are asked the new question too.
 
     Args:
         model: The name of the chat model.
