@@ -35,7 +35,7 @@ class Filter(Component):
 
     _name: ClassVar[str] = "filter"
 
-    where: Filter | Mapping[str, Any] = Filter()
+    where: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class SelfQuery(Component):
     _name: ClassVar[str] = "self_query"
 
     model: str
-    fields: Mapping[str, Any] = ()
+    fields: Mapping[str, Any] | None = None
     max_tokens: int = 128
     temperature: float = 0.0
     seed: int = 0

@@ -17,6 +17,8 @@ use crate::{Component, Context, Error, Filter};
 use async_trait::async_trait;
 use models::Message;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -27,6 +29,7 @@ pub struct Config {
     /// The conditions by field; all must hold. A condition is a value, a list
     /// of values, or tests: `gt`, `ge`, `lt`, `le`, `ne`, `glob`.
     #[serde(rename = "where")]
+    #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
     pub conditions: Filter,
 }
 

@@ -35,6 +35,7 @@ pub struct Config {
     pub model: String,
     /// The fields that a filter may look at, with what they hold: `"text"`,
     /// `"number"`, `"boolean"`, or the list of their texts.
+    #[schemars(with = "Option<BTreeMap<String, Value>>", extend("default" = null))]
     pub fields: BTreeMap<String, Holds>,
     /// The longest reply, in tokens. Default 128.
     pub max_tokens: u32,
