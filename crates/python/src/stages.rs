@@ -49,7 +49,7 @@ fn documents(batch: &RecordBatch) -> PyResult<Vec<DocumentRow>> {
     let batch = with_columns(batch, &schema, |name| match name {
         "format" => Some(same("\"text\"")),
         "pages" | "headings" => Some(same("[]")),
-        "rejected" => Some(same("null")),
+        "metadata" | "rejected" => Some(same("null")),
         _ => None,
     })?;
     // A document is identified by its content; texts from elsewhere have no file.

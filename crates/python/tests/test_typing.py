@@ -15,8 +15,8 @@ import reverie
 NAMES = """
 Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function Index Judgement Noise
 Parser Passage Pipeline Plan Qualification Results Scores Table Trial aevaluate aexplain ajudge anoise chunk chunker
-chunkers evaluate explain generator generators golden index judge metric metrics noise parse queries query reranker rerankers
-retriever retrievers
+chunkers enrich enrichers evaluate explain generator generators golden index judge metric metrics noise parse queries query
+refine refiners reranker rerankers retriever retrievers
 """.split()
 
 PROGRAM = '''

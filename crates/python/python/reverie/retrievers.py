@@ -64,14 +64,14 @@ class Weighted(Component):
     """A weighted sum of the scores, each list on a scale of its own.
 
     Args:
-        normalization: What makes the two sides' scores comparable. Default `min_max`.
         dense_weight: The share of the vectors, from 0 to 1; the words have the rest. Default 0.5.
+        normalization: What makes the two sides' scores comparable. Default `min_max`.
     """
 
     _name: ClassVar[str] = "weighted"
 
-    normalization: Literal["min_max", "z_score", "dbsf", "theoretical_minimum"]
     dense_weight: float = 0.5
+    normalization: Literal["min_max", "z_score", "dbsf", "theoretical_minimum"] = "min_max"
 
 
 @dataclass(frozen=True, kw_only=True)

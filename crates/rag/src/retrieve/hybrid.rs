@@ -63,6 +63,7 @@ pub struct Weighted {
     pub dense_weight: f32,
     /// What makes the two sides' scores comparable. Default `min_max`.
     #[serde(skip_serializing_if = "Normalization::is_default")]
+    #[schemars(extend("default" = "min_max"))]
     pub normalization: Normalization,
 }
 
