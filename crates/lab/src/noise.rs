@@ -85,7 +85,7 @@ pub async fn noise(session: &Session, trial: &str, metric: &str, design: NoiseDe
     let Asked { found, generator, config, order } = ask(session, &results, &experiment, trial, metric, design).await?;
     let evaluate = &experiment.evaluate;
     let models = session.models_of(&experiment);
-    let repeats = Repeats { design, models, generator, pipeline: &found.trial.pipeline, config, evaluate };
+    let repeats = Repeats { design, models, generator: &generator, pipeline: &found.trial.pipeline, config, evaluate };
     let one = |i: usize| repeats.scores(&results.questions[i], &found.questions[i].passages);
     let scored: Vec<Option<Vec<Vec<f64>>>> =
         stream::iter(order.iter().copied()).map(one).buffered(4).try_collect().await?;
@@ -129,7 +129,7 @@ pub async fn noise_cost(
     let loads = order.iter().flat_map(|&i| {
         let (question, asked) = (&results.questions[i], &found.questions[i]);
         let sample = Sample { question, passages: &asked.passages, answer: asked.answer.as_ref() };
-        let answers = std::iter::repeat_n(of_item(generator, question, &asked.passages), design.answers);
+        let answers = std::iter::repeat_n(of_item(&generator, question, &asked.passages), design.answers);
         let scores = score_of(&experiment.evaluate, config, &sample);
         answers.flatten().chain(std::iter::repeat_n(scores, design.answers * design.judgements).flatten())
     });
@@ -139,7 +139,7 @@ pub async fn noise_cost(
 /// What is repeated: the metric, its judges and the generator are those of the run.
 struct Asked<'a> {
     found: &'a TrialResult,
-    generator: &'a GeneratorConfig,
+    generator: GeneratorConfig,
     config: &'a MetricConfig,
     /// The questions, by their places.
     order: Vec<usize>,
@@ -159,7 +159,7 @@ async fn ask<'a>(
         Error::NotFound(format!("there is no metric `{metric}`; there are {}", known.join(", ")))
     })?;
     let found = results.trial(trial)?;
-    let Some(generator) = &found.trial.pipeline.generator else {
+    let Some(generator) = found.trial.pipeline.answering() else {
         return Err(Error::Unusable(format!("trial `{trial}` generates no answers: nothing of it varies")));
     };
     let used: BTreeSet<String> =

@@ -339,12 +339,13 @@ impl Plan {
         let (queries, mut passages) = self.retrieve(inputs, trial, &corpus);
         // Without conversations, every question stands alone as it is.
         let alone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
-        for (axis, _) in trial.pipeline.passage_stages() {
-            // The generator is no part of the key, and may hold the content of a file.
-            let pipeline = Box::new(PipelineConfig { generator: None, ..trial.pipeline.clone() });
+        for (axis, stage) in trial.pipeline.passage_stages() {
+            // What comes behind is no part of the key, and may hold the content of a file.
+            let pipeline = Box::new(PipelineConfig { prompt: None, generator: None, ..trial.pipeline.clone() });
             let corpus = corpus.clone();
+            let queries = queries.filter(|_| stage.searches_again()).or(alone);
             let label = || format!("{} {}", axis.stage(), trial.label(axis));
-            passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus, queries: alone }, label);
+            passages = self.add(inputs, work::Reorder { axis, pipeline, passages, corpus, queries }, label);
         }
         let answers = self.generate(inputs, trial, (passages, alone), asked);
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
@@ -486,9 +487,9 @@ impl Plan {
         (passages, queries): (TaskId, Option<TaskId>),
         asked: &[usize],
     ) -> Vec<TaskId> {
-        let Some(generator) = &trial.pipeline.generator else { return Vec::new() };
+        let Some(generator) = trial.pipeline.answering() else { return Vec::new() };
         let answer = |shard: &[usize]| {
-            let embedder = trial.embedder_of(generator);
+            let embedder = trial.embedder_of(&generator);
             let (generator, questions) = (generator.clone(), shard.to_vec());
             let work = work::Generate { generator, embedder, passages, queries, questions };
             self.add(inputs, work, || format!("generate {} for {}", trial.label(Axis::Generator), trial.id))

@@ -11,7 +11,11 @@ use crate::{
 };
 use futures::StreamExt;
 use models::Message;
-use rag::{Answer, Component, Passage, Pipeline, load::Source, pipeline::Event};
+use rag::{
+    Answer, Component, Passage, Pipeline,
+    load::Source,
+    pipeline::{Event, Whole},
+};
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
 use tokio::sync::OnceCell;
@@ -31,6 +35,10 @@ pub struct Answered {
     /// trial's query component wanted to write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub query_fallback: Option<String>,
+    /// What steps between retrieval and answer did that the passages do not
+    /// show, such as further searches.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// What was found, best first; citation `[1]` is the first.
     pub passages: Vec<Passage>,
     /// The answer, if the trial has a generator.
@@ -161,7 +169,7 @@ impl RunPipeline {
         on_event: Option<OnEvent<'_>>,
     ) -> Result<Answered, Error> {
         let pipeline = self.pipeline.get_or_try_init(|| self.stages()).await?;
-        let (passages, answer, query_fallback) = match on_event {
+        let Whole { passages, answer, fallback, remarks } = match on_event {
             Some(on_event) => watched(pipeline, question, history, on_event).await?,
             None => pipeline.answer_whole(question, history).await?,
         };
@@ -170,7 +178,8 @@ impl RunPipeline {
             run_time_ms: self.run_time_ms,
             trial: self.trial.clone(),
             question: question.to_owned(),
-            query_fallback,
+            query_fallback: fallback,
+            remarks,
             passages,
             answer,
         })
@@ -221,18 +230,19 @@ async fn watched(
     question: &str,
     history: &[Message],
     on_event: OnEvent<'_>,
-) -> Result<(Vec<Passage>, Option<Answer>, Option<String>), Error> {
-    let (mut passages, mut answer, mut fallback) = (Vec::new(), None, None);
+) -> Result<Whole, Error> {
+    let mut whole = Whole::default();
     let mut events = pin!(pipeline.answer(question, history));
     while let Some(event) = events.next().await {
         let event = event?;
         on_event(&event);
         match event {
-            Event::Fallback(reason) => fallback = Some(reason),
-            Event::Found(found) => passages = found,
+            Event::Fallback(reason) => whole.fallback = Some(reason),
+            Event::Remark(remark) => whole.remarks.push(remark),
+            Event::Found(found) => whole.passages = found,
             Event::Piece(_) => {}
-            Event::Answered(whole) => answer = Some(whole),
+            Event::Answered(answer) => whole.answer = Some(answer),
         }
     }
-    Ok((passages, answer, fallback))
+    Ok(whole)
 }

@@ -27,6 +27,7 @@ use crate::{
 use eval::{MetricConfig, Missing, Question, Score, Scored, dataset::DatasetReport, statistics::Summary};
 use models::Spending;
 use rag::{
+    Refined,
     Answer, Passage,
     load::{Rejected, Unread},
     query::SearchQuery,
@@ -68,6 +69,10 @@ pub struct QuestionResult {
     /// component was to write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub query_fallback: Option<String>,
+    /// What steps between retrieval and answer did that the passages do not
+    /// show: what they searched for again, or why they could not do their work.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remarks: Vec<String>,
     /// The retrieved passages, best first.
     pub passages: Vec<Passage>,
     /// The answer.
@@ -446,12 +451,13 @@ async fn gather_trial(
                 (name.clone(), by_question.remove(&question.id).unwrap_or_else(not_asked))
             })
             .collect();
-        let passages = passages.get(&question.id).cloned().unwrap_or_default();
+        let Refined { passages, remarks, .. } = passages.get(&question.id).cloned().unwrap_or_default();
         let rows = queries.remove(&question.id).unwrap_or_default();
         let query_fallback = rows.first().and_then(|row| row.fallback.clone());
         let queries = rows.into_iter().map(|row| row.query).collect();
         let id = question.id.clone();
-        questions.push(QuestionResult { question: id, queries, query_fallback, passages, answer, error, scores });
+        let found = QuestionResult { question: id, queries, query_fallback, remarks, passages, answer, error, scores };
+        questions.push(found);
     }
     let failed = std::iter::once(&tasks.passages).chain(&tasks.answers).chain(tasks.scores.iter().map(|(_, id)| id));
     let mut failures: Vec<String> =

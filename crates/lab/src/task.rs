@@ -15,7 +15,7 @@ pub(crate) use {
     corpus::{chunk_table, open_corpus},
     handles::InTurn,
     rows::{
-        answers_by_question, decode_matrix, passages_by_question, queries_by_question, queries_in_order,
+        answers_by_question, decode_matrix, filter_of, passages_by_question, queries_by_question, queries_in_order,
         scores_by_question, standalone_questions,
     },
     tokens::of_questions,
@@ -37,7 +37,7 @@ use cache::Cache;
 use eval::Question;
 use models::Matrix;
 use rag::{
-    ChunkTable, Passage,
+    ChunkTable, Refined,
     load::{Source, Unread},
     python::on_behalf_of,
 };
@@ -135,7 +135,7 @@ pub struct Execution {
     /// The token vectors of all questions, by model.
     question_tokens: Cache<Vec<Matrix>>,
     /// The passages of trials, by question.
-    passages: Cache<HashMap<String, Vec<Passage>>>,
+    passages: Cache<HashMap<String, Refined>>,
 }
 
 /// The parts that tasks share: store, corpus, models and so on.

@@ -40,7 +40,7 @@ impl Events {
                     Event::Piece(Piece::Text(text)) => value!({ "kind": "piece", "text": text }),
                     Event::Piece(Piece::Restart) => value!({ "kind": "restart" }),
                     // It comes with everything around it, as the last event.
-                    Event::Fallback(_) | Event::Answered(_) => return,
+                    Event::Fallback(_) | Event::Remark(_) | Event::Answered(_) => return,
                 };
                 _ = tell.send(Ok(told));
             };

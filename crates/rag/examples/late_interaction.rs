@@ -93,7 +93,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let weights = serde_json::json!({ "maxsim": 1.0 + trial as f64 / 10.0 });
         let config = serde_json::json!({ "late_interaction": { "top_n": 3 + trial % 3, "weights": weights } });
         let only = NamedModels { embedders: [("only".to_owned(), embedder.clone())].into(), ..NamedModels::default() };
-        let context = rag::Context { models: Some(&only), embedder: Some("only"), judges: &[] };
+        let context = rag::Context { models: Some(&only), embedder: Some("only"), ..rag::Context::default() };
         let reranker = serde_json::from_value::<RerankerConfig>(config)?.build(&context)?;
         for (i, text) in questions.iter().enumerate() {
             let query = Query { text, embedding: Some(vectors.row(i)), tokens: tokens.get(i), filter: None };

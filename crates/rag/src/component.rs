@@ -3,7 +3,7 @@
 //! that a component is built from follow from these needs.
 
 use crate::{
-    Error,
+    Error, PipelineConfig,
     index::{IndexKind, Indexes},
 };
 use models::{Chat, Embedder, Kind, Reranker};
@@ -80,6 +80,11 @@ pub trait Component: Send + Sync {
     /// Whether it writes the question anew, so that it stands alone: later
     /// stages are asked the new one.
     fn rewrites_question(&self) -> bool {
+        false
+    }
+
+    /// Whether it is a step that searches again, with queries of its own.
+    fn searches_again(&self) -> bool {
         false
     }
 
@@ -208,6 +213,8 @@ pub struct Context<'a> {
     pub embedder: Option<&'a str>,
     /// The names of the judges, for metrics.
     pub judges: &'a [String],
+    /// The pipeline that a stage belongs to, for a step that searches again.
+    pub pipeline: Option<&'a PipelineConfig>,
 }
 
 impl Context<'_> {
@@ -272,6 +279,9 @@ macro_rules! components {
             }
             fn rewrites_question(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.rewrites_question(), )+ }
+            }
+            fn searches_again(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.searches_again(), )+ }
             }
             fn reads_passages(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.reads_passages(), )+ }

@@ -180,7 +180,7 @@ pub fn fields(table: &ChunkTable) -> Vec<String> {
 }
 
 /// A chunk's value of a field.
-fn value(chunk: &Chunk, field: &str) -> Option<Value> {
+pub(crate) fn value(chunk: &Chunk, field: &str) -> Option<Value> {
     match field {
         "path" => Some(chunk.document.clone().into()),
         "title" => chunk.book.clone().map(Value::from),

@@ -1,5 +1,5 @@
 //! The stages of a RAG pipeline, `load → chunk → enrich → embed → index →
-//! query → retrieve → rerank → refine → generate`, and the data that flows
+//! query → retrieve → rerank → refine → prompt → generate`, and the data that flows
 //! between them. This crate knows nothing of metrics or experiments.
 //!
 //! A stage is a folder and one line in the table below; a component (a
@@ -14,6 +14,7 @@ pub mod load;
 mod pins_tests;
 pub mod pipeline;
 pub mod python;
+mod searcher;
 mod stage;
 mod table;
 mod types;
@@ -35,6 +36,8 @@ stage::stages! {
     Reranker reranker: rerank::RerankerConfig, in rerank, Passages => Passages;
     /// What becomes of the passages before the answer: a list of steps.
     Refine refine: refine::RefineConfig, in refine, Passages => Passages;
+    /// What the model is told to do with the passages; without one, what the generator's settings say.
+    Prompt prompt: Option<prompt::PromptConfig>, in prompt, Passages => Answers;
     /// How an answer is written; without one, there is retrieval only.
     Generator generator: Option<generate::GeneratorConfig>, in generate, Passages => Answers;
 }
@@ -43,7 +46,8 @@ pub use component::{Ask, Choice, Component, Context, INSTRUCTION_TOKENS, Item, M
 pub use filter::Filter;
 pub use load::Format;
 pub use pipeline::Pipeline;
-pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace, schema_of};
+pub use searcher::Searcher;
+pub use stage::{Data, Listed, PassageStage, PassageStep, ReadSpace, Refined, schema_of};
 pub use table::ChunkTable;
 pub use types::{Answer, Chunk, Document, Heading, Hit, Metadata, Page, Passage, Span};
 

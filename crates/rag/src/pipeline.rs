@@ -43,6 +43,9 @@ pub enum Event {
     /// Why the question was searched as it was asked, or with less than its
     /// component wanted to write. Comes before the passages, if at all.
     Fallback(String),
+    /// What a step between retrieval and answer did that the passages do not
+    /// show, such as a further search. Comes before the passages, if at all.
+    Remark(String),
     /// The passages, best first; citation `[1]` is the first. Comes once,
     /// before any part of the answer.
     Found(Vec<Passage>),
@@ -53,6 +56,19 @@ pub enum Event {
     Answered(Answer),
 }
 
+/// What a pipeline made of a question.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Whole {
+    /// The passages, best first.
+    pub passages: Vec<Passage>,
+    /// The answer, if the pipeline has a generator.
+    pub answer: Option<Answer>,
+    /// As [`Event::Fallback`].
+    pub fallback: Option<String>,
+    /// As [`Event::Remark`].
+    pub remarks: Vec<String>,
+}
+
 /// What was found for a question.
 struct Found {
     passages: Vec<Passage>,
@@ -60,6 +76,8 @@ struct Found {
     alone: String,
     /// As [`Event::Fallback`].
     fallback: Option<String>,
+    /// As [`Event::Remark`].
+    remarks: Vec<String>,
 }
 
 /// The stages of one pipeline, and the corpus that they search.
@@ -81,7 +99,7 @@ impl Pipeline {
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
     pub fn new(config: &PipelineConfig, corpus: OpenCorpus, models: &dyn Models) -> Result<Self, Error> {
-        let cx = Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[] };
+        let cx = Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) };
         let compares_vectors = config.indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
         let steps = config.passage_stages().into_iter().map(|(_, stage)| stage.step(&cx));
@@ -93,7 +111,7 @@ impl Pipeline {
             rewrites_question: config.query.rewrites_question(),
             retriever: config.searching().build(&cx)?.into(),
             steps: steps.collect::<Result<_, _>>()?,
-            generator: config.generator.as_ref().map(|generator| generator.build(&cx)).transpose()?,
+            generator: config.answering().map(|generator| generator.build(&cx)).transpose()?,
         })
     }
 
@@ -111,6 +129,7 @@ impl Pipeline {
         let Written { mut queries, fallback } = self.query.write(question, history).await?;
         let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
         let n_queries = queries.len();
+        let filter = queries.first().and_then(|query| query.filter.clone());
         // Later stages compare passages with the question itself.
         let asked = SearchQuery::from(question);
         let at = queries.iter().position(|query| *query == asked).unwrap_or_else(|| {
@@ -138,29 +157,28 @@ impl Pipeline {
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
         let (mut found, vectors) = found.await.map_err(failed)??;
         let mut passages = found.pop().unwrap_or_default();
+        let mut remarks = Vec::new();
         for step in &self.steps {
-            passages = step.run(query(&alone, &vectors, at), self.corpus.corpus(), passages).await?;
+            let query = Query { filter: filter.as_ref(), ..query(&alone, &vectors, at) };
+            let refined = step.run_told(query, self.corpus.corpus(), passages).await?;
+            passages = refined.passages;
+            remarks.extend(refined.remarks);
         }
-        Ok(Found { passages, alone, fallback: fallback.map(|fallback| fallback.reason) })
+        Ok(Found { passages, alone, fallback: fallback.map(|fallback| fallback.reason), remarks })
     }
 
     /// The passages for a question, and the answer if the pipeline has a
-    /// generator: the result of [`Pipeline::answer`] as a whole. The last part is
-    /// that of [`Event::Fallback`].
+    /// generator: the result of [`Pipeline::answer`] as a whole.
     ///
     /// # Errors
     /// If a model fails, or an index is missing.
-    pub async fn answer_whole(
-        &self,
-        question: &str,
-        history: &[Message],
-    ) -> Result<(Vec<Passage>, Option<Answer>, Option<String>), Error> {
-        let Found { passages, alone, fallback } = self.found(question, history).await?;
+    pub async fn answer_whole(&self, question: &str, history: &[Message]) -> Result<Whole, Error> {
+        let Found { passages, alone, fallback, remarks } = self.found(question, history).await?;
         let answer = match &self.generator {
             Some(generator) => Some(generator.generate(&alone, &passages).await?),
             None => None,
         };
-        Ok((passages, answer, fallback))
+        Ok(Whole { passages, answer, fallback, remarks })
     }
 
     /// Answers a question; `history` holds the earlier messages, oldest first.
@@ -187,8 +205,9 @@ impl Pipeline {
         history: &[Message],
         tell: &(dyn Fn(Event) + Send + Sync),
     ) -> Result<(), Error> {
-        let Found { passages, alone, fallback } = self.found(question, history).await?;
+        let Found { passages, alone, fallback, remarks } = self.found(question, history).await?;
         fallback.into_iter().for_each(|reason| tell(Event::Fallback(reason)));
+        remarks.into_iter().for_each(|remark| tell(Event::Remark(remark)));
         tell(Event::Found(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
         let on_piece = |piece| tell(Event::Piece(piece));

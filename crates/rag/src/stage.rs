@@ -6,6 +6,7 @@ use crate::{
     Axis, Choice, Component, Context, Error, Passage, PipelineConfig,
     chunk::ChunkerConfig,
     enrich::EnrichConfig,
+    generate::GeneratorConfig,
     index::Indexes,
     query::QueryConfig,
     refine::RefineConfig,
@@ -44,6 +45,32 @@ pub trait PassageStep: Send + Sync {
     /// # Errors
     /// If a model fails, or an index that the settings name is missing.
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error>;
+
+    /// The same, and what there is to tell about it. By default that is nothing.
+    ///
+    /// # Errors
+    /// As of [`PassageStep::run`].
+    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+        Ok(self.run(query, corpus, passages).await?.into())
+    }
+}
+
+/// What a step made of the passages of one question.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Refined {
+    /// The passages, best first.
+    pub passages: Vec<Passage>,
+    /// What the step did that the passages do not show: what it searched for
+    /// again, or why it could not do its work.
+    pub remarks: Vec<String>,
+    /// Whether a model failed, so that another try may give more.
+    pub failed: bool,
+}
+
+impl From<Vec<Passage>> for Refined {
+    fn from(passages: Vec<Passage>) -> Self {
+        Self { passages, remarks: Vec::new(), failed: false }
+    }
 }
 
 /// A stage whose input and output are passages.
@@ -300,6 +327,12 @@ impl PipelineConfig {
         }
     }
 
+    /// The generator with its instructions, if there is one.
+    pub fn answering(&self) -> Option<GeneratorConfig> {
+        let generator = self.generator.as_ref()?;
+        Some(self.prompt.as_ref().map_or_else(|| generator.clone(), |prompt| generator.told(prompt)))
+    }
+
     /// The same pipeline without what makes no difference, so that it is one
     /// trial and not several: a trial with BM25 alone would run once for each
     /// embedder, and one that reads no passages once for each retriever.
@@ -314,8 +347,11 @@ impl PipelineConfig {
             RerankerConfig::unlisted(),
             RefineConfig::unlisted(),
         ) {
-            let (embedder, generator) = (None, self.generator);
-            self = Self { chunker, enrich, embedder, query, retriever, reranker, refine, generator };
+            let (embedder, prompt, generator) = (None, self.prompt, self.generator);
+            self = Self { chunker, enrich, embedder, query, retriever, reranker, refine, prompt, generator };
+        }
+        if !self.generator.as_ref().is_some_and(GeneratorConfig::is_told) {
+            self.prompt = None;
         }
         if !self.values().any(|(_, value)| value.embedder()) {
             self.embedder = None;
@@ -420,6 +456,23 @@ mod tests {
         let listwise = |settings| json!({ "reranker": [{ "listwise": settings }] });
         assert_eq!(searching(listwise(json!({ "model": "m" })))["bm25"]["top_k"], 20);
         assert_eq!(searching(listwise(json!({ "model": "m", "candidates": 7 })))["bm25"]["top_k"], 7);
+    }
+
+    #[test]
+    fn a_prompt_takes_the_place_of_the_generators_and_is_no_choice_where_there_is_none() {
+        let more = json!({
+            "chunker": [{ "sentence": {} }], "embedder": [], "retriever": [{ "bm25": {} }],
+            "prompt": ["grounded", "brief"],
+            "generator": [{ "compact": { "model": "m" } }, { "no_retrieval": { "model": "m" } }],
+        });
+        let all = space(more).combinations();
+        let told: Vec<Value> = all.iter().map(|one| one.answering().unwrap().value()).collect();
+        assert_eq!((&told[0]["compact"]["prompt"], &told[2]["compact"]["prompt"]), (&json!("grounded"), &json!("brief")));
+        assert_eq!(all[1], all[3], "no_retrieval has no such setting");
+        let own = json!({ "p.toml": { "template": "system = 'a'\nuser = '{sources} {question}'" } });
+        let own = serde_json::from_value(own).unwrap();
+        let told = all[0].generator.as_ref().unwrap().told(&own);
+        assert!(told.value()["compact"]["template"]["template"].is_string() && told != all[0].generator.clone().unwrap());
     }
 
     #[test]

@@ -204,9 +204,13 @@ async fn ask(
     Ok(answered?)
 }
 
-/// Says that less was searched than the trial's query component was to write.
+/// Says that less was searched than the trial's query component was to write,
+/// and what steps behind the retriever did.
 fn tell_fallback(cx: &Context, answered: &lab::Answered) {
     if let Some(reason) = &answered.query_fallback {
         cx.note(format_args!("note: the query component fell back, because: {reason}"));
+    }
+    for remark in &answered.remarks {
+        cx.note(format_args!("note: {remark}"));
     }
 }

@@ -83,6 +83,12 @@ fn searched(result: &QuestionResult) -> String {
     if let Some(reason) = &result.query_fallback {
         let _ = write!(text, "\n  fell back, because: {}", whole(reason));
     }
+    if !result.remarks.is_empty() {
+        text.push_str("\nafter retrieval:");
+    }
+    for remark in &result.remarks {
+        let _ = write!(text, "\n  {}", whole(remark));
+    }
     text
 }
 

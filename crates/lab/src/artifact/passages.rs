@@ -2,7 +2,7 @@
 
 use super::{Batch, Columns, Table, json, optional_text, optional_u32};
 use crate::Error;
-use arrow_array::Array;
+use arrow_array::{Array, StringArray};
 use rag::{Passage, Span};
 
 /// One passage of one question.
@@ -14,6 +14,9 @@ pub struct PassageRow {
     pub rank: u32,
     /// The passage.
     pub passage: Passage,
+    /// What the stage did for this question that its passages do not show;
+    /// stands at the first passage.
+    pub remarks: Vec<String>,
 }
 
 impl Table for PassageRow {
@@ -32,6 +35,7 @@ impl Table for PassageRow {
             .optional_text("heading", passages().map(|passage| passage.heading.as_deref()))
             .json("rows", passages().map(|passage| &passage.rows))
             .optional_json("parts", passages().map(|passage| Some(&passage.parts).filter(|parts| !parts.is_empty())))
+            .optional_json("remarks", rows.iter().map(|row| Some(&row.remarks).filter(|remarks| !remarks.is_empty())))
     }
 
     fn rows(batch: &Batch<'_>) -> Result<Vec<Self>, Error> {
@@ -40,7 +44,7 @@ impl Table for PassageRow {
         let (score, page, book) = (batch.f64("score")?, batch.u32("page")?, batch.text("book")?);
         let (heading, rows) = (batch.text("heading")?, batch.text("rows")?);
         // Tables of older versions do not have it.
-        let parts = batch.text("parts").ok();
+        let (parts, remarks) = (batch.text("parts").ok(), batch.text("remarks").ok());
         (0..batch.len())
             .map(|i| {
                 let passage = Passage {
@@ -52,13 +56,16 @@ impl Table for PassageRow {
                     book: optional_text(book, i),
                     heading: optional_text(heading, i),
                     rows: json(rows, i)?,
-                    parts: match parts.filter(|parts| !parts.is_null(i)) {
-                        Some(parts) => json(parts, i)?,
-                        None => Vec::new(),
-                    },
+                    parts: list(parts, i)?,
                 };
-                Ok(Self { question: question.value(i).to_owned(), rank: rank.value(i), passage })
+                let (question, rank) = (question.value(i).to_owned(), rank.value(i));
+                Ok(Self { question, rank, passage, remarks: list(remarks, i)? })
             })
             .collect()
     }
+}
+
+/// A list, where there is one.
+fn list<T: serde::de::DeserializeOwned>(column: Option<&StringArray>, i: usize) -> Result<Vec<T>, Error> {
+    column.filter(|column| !column.is_null(i)).map_or(Ok(Vec::new()), |column| json(column, i))
 }

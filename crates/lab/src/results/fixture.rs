@@ -18,6 +18,7 @@ pub(crate) fn results(trials: usize) -> Results {
     let asked = |id: &str| QuestionResult {
         queries: Vec::new(),
         query_fallback: None,
+        remarks: Vec::new(),
         question: id.to_owned(),
         passages: Vec::new(),
         answer: None,

@@ -138,7 +138,24 @@ fn read_table<'a>(
     }
     let read = Space::read(&mut Lists { reader, place, table, base, references });
     check_embedder(reader, &read, (place, at, table));
+    check_prompt(reader, &read, place, table);
     read
+}
+
+/// Instructions stand in one place: on their axis or in the generators.
+fn check_prompt(reader: &mut Reader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
+    let Some(listed) = table.get(Axis::Prompt.name()) else { return };
+    for generator in &read.generator {
+        let (name, value) = (generator.name(), generator.value());
+        let default = rag::generate::Settings::default().prompt;
+        let own = value[name].get("prompt").filter(|own| **own != serde_json::json!(default));
+        if let Some(own) = own {
+            let reason = format!(
+                "`{name}` has `prompt = {own}` of its own: leave that out, or list {own} here and leave the axis to decide"
+            );
+            reader.error(listed.span().start, format!("{place}.prompt: {reason}"));
+        }
+    }
 }
 
 /// The lists of the axes, as a table has them.

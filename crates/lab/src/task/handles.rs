@@ -107,12 +107,12 @@ impl Models {
 impl InTurn<'_> {
     /// The context from which a metric is built.
     pub(crate) fn metric_context<'b>(&'b self, evaluate: &'b EvaluateSpec) -> Context<'b> {
-        Context { models: Some(self), embedder: evaluate.embedder.as_deref(), judges: &evaluate.judges }
+        Context { models: Some(self), embedder: evaluate.embedder.as_deref(), judges: &evaluate.judges, pipeline: None }
     }
 
     /// The context from which a component of a trial with this embedder is built.
     pub(crate) fn context<'b>(&'b self, embedder: Option<&'b str>) -> Context<'b> {
-        Context { models: Some(self), embedder, judges: &[] }
+        Context { models: Some(self), embedder, ..Context::default() }
     }
 }
 

@@ -10,23 +10,25 @@ use crate::{
 use eval::{Question, Scored};
 use models::Matrix;
 use rag::{
-    Answer, Passage,
+    Answer, Filter, Refined,
     query::{SearchQuery, standalone},
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// A trial's passages. Every task of some of its questions needs them, so that
+/// A trial's passages, with what its stages told of them. Every task of some of its questions needs them, so that
 /// those of a few trials stay in memory.
 pub(crate) async fn passages_by_question(
     cx: &Execution,
     inputs: &Outputs,
     passages: TaskId,
-) -> Result<Arc<HashMap<String, Vec<Passage>>>, Error> {
+) -> Result<Arc<HashMap<String, Refined>>, Error> {
     let name = inputs.get(&passages).cloned().unwrap_or_default();
     let load = || async {
-        let mut by_question: HashMap<String, Vec<Passage>> = HashMap::new();
+        let mut by_question: HashMap<String, Refined> = HashMap::new();
         for row in artifact::decode::<PassageRow>(cx.read(inputs, passages).await?)? {
-            by_question.entry(row.question).or_default().push(row.passage);
+            let found = by_question.entry(row.question).or_default();
+            found.passages.push(row.passage);
+            found.remarks.extend(row.remarks);
         }
         Ok(by_question)
     };
@@ -84,6 +86,16 @@ pub(crate) async fn standalone_questions(
         standalone(&question.question, &question.turns, &queries).to_owned()
     };
     Ok(cx.questions.iter().zip(queries).map(alone).collect())
+}
+
+/// Which chunks are searched for each question: what its query component wrote,
+/// and what the golden question says, which counts more.
+pub(crate) fn filter_of(question: &Question, searched: Option<&SearchQuery>) -> Option<Filter> {
+    let written = searched.and_then(|query| query.filter.clone());
+    match &question.filter {
+        Some(filter) => Some(written.unwrap_or_default().and(filter)),
+        None => written,
+    }
 }
 
 /// What is searched for each question.

@@ -76,7 +76,7 @@ impl Kind for Generate {
         let generator = self.generator.build(&models.context(self.embedder.as_deref()))?;
         let one = async |i: usize| {
             let question = &cx.questions[i];
-            let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
+            let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
             let answer = generator.generate(&alone[i], found).await;
             making.made(1);
             (question, answer)

@@ -43,7 +43,7 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use models::Identity;
-use rag::{Choice, Passage, index::IndexKind, load::Unread};
+use rag::{Choice, Refined, index::IndexKind, load::Unread};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use store::{Key, KeyBuilder};
@@ -245,11 +245,13 @@ impl Default for Content {
 }
 
 /// The table's rows of one question's passages.
-fn passage_rows(question: &str, passages: Vec<Passage>) -> impl Iterator<Item = artifact::PassageRow> {
+fn passage_rows(question: &str, found: impl Into<Refined>) -> impl Iterator<Item = artifact::PassageRow> {
+    let Refined { passages, mut remarks, .. } = found.into();
     (1u32..).zip(passages).map(move |(rank, passage)| artifact::PassageRow {
         question: question.to_owned(),
         rank,
         passage,
+        remarks: std::mem::take(&mut remarks),
     })
 }
 

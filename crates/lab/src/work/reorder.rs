@@ -7,11 +7,13 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{CorpusInputs, Inputs, TaskId},
-    task::{of_questions, open_corpus, passages_by_question, standalone_questions},
+    task::{
+        filter_of, of_questions, open_corpus, passages_by_question, queries_in_order, standalone_questions,
+    },
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
-use rag::{Axis, PassageStage, PipelineConfig, index::IndexKind, retrieve::Query};
+use rag::{Axis, Context, Filter, PassageStage, PipelineConfig, Refined, index::IndexKind, retrieve::Query};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -24,8 +26,9 @@ pub(crate) struct Reorder {
     pub(crate) pipeline: Box<PipelineConfig>,
     pub(crate) passages: TaskId,
     pub(crate) corpus: CorpusInputs,
-    /// What was searched, where questions come after earlier messages: it says
-    /// which question stands alone.
+    /// What was searched, where questions come after earlier messages, which says
+    /// which question stands alone, or where the stage searches again, with the
+    /// same filter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) queries: Option<TaskId>,
 }
@@ -86,15 +89,23 @@ impl Kind for Reorder {
         let (corpus, vectors) = open_corpus(cx, making.inputs, &self.corpus).await?;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
         let alone = standalone_questions(cx, making.inputs, self.queries).await?;
+        let filters: Vec<Option<Filter>> = match self.queries {
+            Some(queries) => {
+                let searched = queries_in_order(cx, making.inputs, queries).await?;
+                cx.questions.iter().zip(&searched).map(|(one, searched)| filter_of(one, searched.first())).collect()
+            }
+            None => cx.questions.iter().map(|one| filter_of(one, None)).collect(),
+        };
         let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", making.task.label)))?;
         let models = making.models();
-        let step = stage.step(&models.context(self.embedder()))?;
+        let step = stage.step(&Context { pipeline: Some(&self.pipeline), ..models.context(self.embedder()) })?;
         let compares_tokens = stage.indexes().into_iter().any(IndexKind::compares_tokens);
         let tokens = match self.embedder().filter(|_| compares_tokens) {
             Some(embedder) => Some(of_questions(cx, embedder).await?),
             None => None,
         };
-        let (step, corpus, vectors, tokens, alone) = (&step, corpus.corpus(), &vectors, &tokens, &alone);
+        let (step, corpus, vectors, tokens) = (&step, corpus.corpus(), &vectors, &tokens);
+        let (alone, filters) = (&alone, &filters);
         let calls: Vec<_> = cx
             .questions
             .iter()
@@ -106,11 +117,22 @@ impl Kind for Reorder {
                         text: &alone[i],
                         embedding: vectors.as_ref().map(|matrix| matrix.row(i)),
                         tokens: tokens.as_ref().and_then(|tokens| tokens.get(i)),
-                        filter: None,
+                        filter: filters[i].as_ref(),
                     };
-                    let ordered = step.run(query, corpus, found).await?;
+                    let before = found.clone();
+                    let made = match step.run_told(query, corpus, found.passages).await {
+                        Ok(mut made) => {
+                            made.remarks = [found.remarks, made.remarks].concat();
+                            Ok(made)
+                        }
+                        // The next try may give more; the error ends the task if no question has more.
+                        Err(rag::Error::Model(error)) if !matches!(error, models::Error::Cancelled) => {
+                            Err((left_as_found(before, stage.name(), &error), error))
+                        }
+                        Err(error) => return Err(error.into()),
+                    };
                     making.made(1);
-                    Ok::<_, Error>((question, ordered))
+                    Ok::<_, Error>((question, made))
                 }
             })
             .collect();
@@ -118,11 +140,25 @@ impl Kind for Reorder {
         let at_once = if stage.models().is_empty() { 1 } else { cx.experiment.engine.local.tasks };
         // All calls are waited for, because they may have been paid.
         let made: Vec<Result<_, Error>> = stream::iter(calls).buffered(at_once).collect().await;
-        let mut rows = Vec::new();
-        for made in made {
-            let (question, ordered) = made?;
-            rows.extend(passage_rows(&question.id, ordered));
+        let made = made.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if let Some((_, Err((_, error)))) = made.first()
+            && made.iter().all(|(_, made)| made.is_err())
+        {
+            return Err(error.clone().into());
         }
-        Ok(Made::of(artifact::encode(&rows)?, cx.questions.len()))
+        let (mut rows, mut errors) = (Vec::new(), 0);
+        for (question, made) in made {
+            let made = made.unwrap_or_else(|(left, _)| left);
+            errors += usize::from(made.failed);
+            rows.extend(passage_rows(&question.id, made));
+        }
+        Ok(Made { errors, ..Made::of(artifact::encode(&rows)?, cx.questions.len()) })
     }
+}
+
+/// The passages of a question for which a stage's model failed.
+fn left_as_found(found: Refined, stage: &str, error: &models::Error) -> Refined {
+    let mut remarks = found.remarks;
+    remarks.push(format!("{stage} left the passages as they were, because: {error}"));
+    Refined { passages: found.passages, remarks, failed: true }
 }

@@ -6,7 +6,7 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{CorpusInputs, Inputs, TaskId},
-    task::{compute, decode_matrix, open_corpus, queries_in_order},
+    task::{compute, decode_matrix, filter_of, open_corpus, queries_in_order},
 };
 use async_trait::async_trait;
 use rag::{
@@ -108,10 +108,7 @@ impl Kind for Retrieve {
             None => cx.questions.iter().map(|question| vec![question.question.as_str().into()]).collect(),
         };
         for (question, queries) in cx.questions.iter().zip(&mut queries) {
-            let Some(filter) = &question.filter else { continue };
-            queries
-                .iter_mut()
-                .for_each(|query| query.filter = Some(query.filter.take().unwrap_or_default().and(filter)));
+            queries.iter_mut().for_each(|query| query.filter = filter_of(question, Some(query)));
         }
         let (progress, operator, caller) = (making.progress.clone(), self.operator(), caller());
         let runtime = tokio::runtime::Handle::current();

@@ -80,7 +80,7 @@ impl Kind for Score {
         let answers = answers_by_question(cx, making.inputs, &self.answers).await?;
         let one = async |i: usize| {
             let question = &cx.questions[i];
-            let found = passages.get(&question.id).map_or(&[][..], Vec::as_slice);
+            let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
             let scored = match answers.get(&question.id) {
                 Some(Err(error)) if self.metric.needs_answer() => Scored::missing(error.missing()),
                 answer => {

@@ -1,7 +1,10 @@
 //! What enrichers that ask a chat model share: settings, estimates, and the
 //! part of a document that a model is shown beside a chunk.
 
-use crate::{Ask, Chunk, Context, Document, Error, Item, generate::fence};
+use crate::{
+    Ask, Chunk, Context, Document, Error, Item,
+    generate::{check_sampling, fence},
+};
 use futures::future::join_all;
 use models::{Chat, ChatRequest, Kind};
 use regex::{Captures, Regex};
@@ -27,14 +30,8 @@ pub(super) fn chat(
     model: &str,
     (max_tokens, temperature): (u32, f32),
 ) -> Result<Chat, Error> {
-    let reason = if max_tokens == 0 {
-        "max_tokens must be at least 1".to_owned()
-    } else if !(0.0..=2.0).contains(&temperature) {
-        format!("temperature is {temperature}, but must be between 0 and 2")
-    } else {
-        return cx.chat(component, model);
-    };
-    Err(Error::Config { component, reason })
+    check_sampling(max_tokens, temperature).map_err(|reason| Error::Config { component, reason })?;
+    cx.chat(component, model)
 }
 
 /// One call for each chunk of some documents, with so many more tokens in each.

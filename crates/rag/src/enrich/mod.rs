@@ -47,17 +47,7 @@ impl Enriched {
     /// # Errors
     /// If the run is ending: then nothing is written.
     fn after_failure(chunk: &Chunk, error: &models::Error) -> Result<Self, Error> {
-        if matches!(error, models::Error::Cancelled) {
-            return Err(models::Error::Cancelled.into());
-        }
-        // The same call would be refused again.
-        let is_final = matches!(
-            error,
-            models::Error::ContextTooLong { .. }
-                | models::Error::ContentFiltered { .. }
-                | models::Error::SchemaMismatch { .. }
-        );
-        let fallback = Some(Fallback { reason: error.to_string(), failed: !is_final });
+        let fallback = Some(Fallback::after(error)?);
         Ok(Self { text: chunk.text.clone(), fallback })
     }
 }

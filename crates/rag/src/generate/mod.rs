@@ -9,9 +9,11 @@ mod settled;
 
 pub use prompt::{NO_ANSWER, Prompt};
 pub use settings::Settings;
+pub(crate) use settings::check_sampling;
 
-use crate::{Answer, Error, Listed, Passage, component::components};
+use crate::{Answer, Error, Listed, Passage, component::components, prompt::PromptConfig};
 use async_trait::async_trait;
+use serde_json::json;
 
 components! {
     /// Which way to answer, and its settings.
@@ -28,6 +30,23 @@ components! {
 impl Listed for GeneratorConfig {}
 
 impl GeneratorConfig {
+    /// Whether it follows instructions that can be chosen.
+    pub(crate) fn is_told(&self) -> bool {
+        crate::Choice::value(self)[self.name()].get("prompt").is_some()
+    }
+
+    /// The same generator with these instructions.
+    pub(crate) fn told(&self, prompt: &PromptConfig) -> Self {
+        let mut value = crate::Choice::value(self);
+        if let Some(settings) = value[self.name()].as_object_mut().filter(|settings| settings.contains_key("prompt")) {
+            match prompt {
+                PromptConfig::Named(prompt, _) => settings.insert("prompt".to_owned(), json!(prompt)),
+                PromptConfig::File { template, .. } => settings.insert("template".to_owned(), json!(template)),
+            };
+        }
+        serde_json::from_value(value).unwrap_or_else(|_| self.clone())
+    }
+
     /// The name of the chat model that writes the answer.
     pub fn model(&self) -> Option<&str> {
         use crate::Component as _;

@@ -5,10 +5,10 @@ use super::{
     Onlooker,
     budget::{self, Source},
     citation,
-    prompt::{NO_ANSWER, Prompt, Task},
+    prompt::{Instructions, NO_ANSWER, Prompt, Task},
     settled::{plain, says_nothing, settled},
 };
-use crate::{Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage};
+use crate::{Answer, Ask, Context, Error, INSTRUCTION_TOKENS, Item, Passage, prompt::Template};
 use futures::StreamExt;
 use models::{Chat, ChatRequest, Kind, Message, Piece, Usage};
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,21 @@ use serde::{Deserialize, Serialize};
 const TEMPLATE_TOKENS: usize = 64;
 /// A small model that is done likes to go on with a question of its own.
 const STOP: &[&str] = &["\nQuestion:", "<source"];
+/// What ends a reply to a prompt of the user's own, whose words are not known.
+const OWN_STOP: &[&str] = &["<source"];
 /// Less room for sources than this makes no sense.
 const LEAST_ROOM: usize = 64;
+
+/// What is wrong with the settings of any component that a chat model writes for.
+pub(crate) fn check_sampling(max_tokens: u32, temperature: f32) -> Result<(), String> {
+    if max_tokens == 0 {
+        return Err("max_tokens must be at least 1".to_owned());
+    }
+    if !(0.0..=2.0).contains(&temperature) {
+        return Err(format!("temperature is {temperature}, but must be between 0 and 2"));
+    }
+    Ok(())
+}
 
 /// Settings of every generator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -28,6 +41,10 @@ pub struct Settings {
     pub model: String,
     /// The instructions. Default `grounded`.
     pub prompt: Prompt,
+    /// The prompt of a file; put here from the axis `prompt`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(skip)]
+    pub(crate) template: Option<Template>,
     /// The longest answer, in tokens. Default 256.
     pub max_tokens: u32,
     /// The most tokens of passages that are used for one answer; what is
@@ -50,6 +67,7 @@ impl Default for Settings {
         Self {
             model: String::new(),
             prompt: Prompt::Grounded,
+            template: None,
             max_tokens: 256,
             context_tokens: None,
             temperature: 0.0,
@@ -62,11 +80,8 @@ impl Default for Settings {
 impl Settings {
     /// What is wrong with the settings, whatever the model.
     pub(super) fn check(&self) -> Result<(), String> {
-        if self.max_tokens == 0 {
-            Err("max_tokens must be at least 1".to_owned())
-        } else if !(0.0..=2.0).contains(&self.temperature) {
-            Err(format!("temperature is {}, but must be between 0 and 2", self.temperature))
-        } else if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
+        check_sampling(self.max_tokens, self.temperature)?;
+        if self.context_tokens.is_some_and(|tokens| tokens < LEAST_ROOM) {
             Err(format!("context_tokens must be at least {LEAST_ROOM}"))
         } else {
             Ok(())
@@ -88,14 +103,20 @@ impl Settings {
 
     /// Checks the settings and joins them with their model.
     pub(super) fn asker(&self, component: &'static str, cx: &Context<'_>) -> Result<Asker, Error> {
-        self.check().map_err(|reason| Error::Config { component, reason })?;
-        Ok(Asker { settings: self.clone(), chat: cx.chat(component, &self.model)?, stop: STOP })
+        let refuse = |reason| Error::Config { component, reason };
+        self.check().map_err(refuse)?;
+        let (instructions, stop) = match &self.template {
+            Some(template) => (Instructions::File(template.parsed().map_err(refuse)?), OWN_STOP),
+            None => (Instructions::Named(self.prompt), STOP),
+        };
+        Ok(Asker { settings: self.clone(), instructions, chat: cx.chat(component, &self.model)?, stop })
     }
 }
 
 /// A model and how to ask it.
 pub(super) struct Asker {
     settings: Settings,
+    instructions: Instructions,
     chat: Chat,
     stop: &'static [&'static str],
 }
@@ -122,8 +143,8 @@ impl Asker {
         Self { stop, ..self }
     }
 
-    pub(super) fn task<'a>(&self, question: &'a str) -> Task<'a> {
-        Task { prompt: self.settings.prompt, citations: self.settings.citations, question }
+    pub(super) fn task<'a>(&'a self, question: &'a str) -> Task<'a> {
+        Task { instructions: &self.instructions, citations: self.settings.citations, question }
     }
 
     /// How many tokens of sources one call can hold beside its instructions,
@@ -191,13 +212,21 @@ impl Asker {
                         Piece::Text(text) => reply.push_str(&text),
                         Piece::Restart => reply.clear(),
                     }
-                    (watch.onlooker)(&settled(&reply, watch.n_sources));
+                    let so_far = match &self.instructions {
+                        Instructions::File(template) => template.answer_so_far(&reply),
+                        Instructions::Named(_) => reply.as_str().into(),
+                    };
+                    (watch.onlooker)(&settled(&so_far, watch.n_sources));
                 }
                 answering.finish().await?
             }
             None => self.chat.chat(&request).await?,
         };
-        let text = plain(&response.text).to_owned();
+        let reply = match &self.instructions {
+            Instructions::File(template) => template.answer(&response.text),
+            Instructions::Named(_) => &response.text,
+        };
+        let text = plain(reply).to_owned();
         Ok((text, Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
     }
 

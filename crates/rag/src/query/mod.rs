@@ -1,6 +1,6 @@
 //! `query`: a question becomes what is searched for it.
 
-mod asker;
+pub(crate) mod asker;
 
 use crate::{Error, Listed, component::components};
 use async_trait::async_trait;
@@ -71,6 +71,26 @@ pub struct Fallback {
     pub failed: bool,
 }
 
+impl Fallback {
+    /// That a model failed.
+    ///
+    /// # Errors
+    /// If the run is ending: then there is nothing to fall back to.
+    pub(crate) fn after(error: &models::Error) -> Result<Self, Error> {
+        if matches!(error, models::Error::Cancelled) {
+            return Err(models::Error::Cancelled.into());
+        }
+        // The same call would be refused again.
+        let is_final = matches!(
+            error,
+            models::Error::ContextTooLong { .. }
+                | models::Error::ContentFiltered { .. }
+                | models::Error::SchemaMismatch { .. }
+        );
+        Ok(Self { reason: error.to_string(), failed: !is_final })
+    }
+}
+
 impl Written {
     /// These searches.
     pub fn of(queries: Vec<SearchQuery>) -> Self {
@@ -93,11 +113,7 @@ impl Written {
     /// # Errors
     /// If the run is ending: then nothing is searched.
     pub fn after_failure(question: &str, error: &models::Error) -> Result<Self, Error> {
-        if matches!(error, models::Error::Cancelled) {
-            return Err(models::Error::Cancelled.into());
-        }
-        let fallback = Some(Fallback { reason: error.to_string(), failed: true });
-        Ok(Self { queries: vec![question.into()], fallback })
+        Ok(Self { queries: vec![question.into()], fallback: Some(Fallback::after(error)?) })
     }
 }
 

@@ -64,15 +64,21 @@ impl Component for Config {}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
+        Ok(Box::new(self.reader(NAME)?))
+    }
+
+    /// What reads, for a step that does so only for some questions.
+    pub(super) fn reader(&self, component: &'static str) -> Result<LongContext, Error> {
         if self.tokens < LEAST {
             let reason = format!("tokens is {}, but must be at least {LEAST}", self.tokens);
-            return Err(Error::Config { component: NAME, reason });
+            return Err(Error::Config { component, reason });
         }
-        Ok(Box::new(LongContext(self.clone())))
+        Ok(LongContext(self.clone()))
     }
 }
 
-struct LongContext(Config);
+/// Reads documents instead of passages.
+pub(super) struct LongContext(Config);
 
 #[async_trait]
 impl PassageStep for LongContext {

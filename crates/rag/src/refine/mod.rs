@@ -5,7 +5,7 @@
 mod pieces;
 
 use crate::{
-    Ask, Choice, Component, Context, Error, Item, Listed, Passage, PassageStage, PassageStep,
+    Ask, Choice, Component, Context, Error, Item, Listed, Passage, PassageStage, PassageStep, Refined,
     component::components,
     index::Indexes,
     retrieve::{Corpus, Query},
@@ -35,6 +35,10 @@ components! {
         Budget => budget,
         LongContextReorder => long_context_reorder,
         LongContext => long_context,
+        SelfRoute => self_route,
+        Corrective => corrective,
+        Agentic => agentic,
+        Recency => recency,
     }
 }
 
@@ -155,6 +159,9 @@ impl Component for RefineConfig {
     fn runs_function(&self) -> bool {
         self.steps.iter().any(Component::runs_function)
     }
+    fn searches_again(&self) -> bool {
+        self.steps.iter().any(Component::searches_again)
+    }
     fn is_nothing(&self) -> bool {
         self.steps().next().is_none()
     }
@@ -206,18 +213,29 @@ struct InOrder(Vec<Box<dyn PassageStep>>);
 #[async_trait]
 impl PassageStep for InOrder {
     async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
-        let mut passages = passages;
+        Ok(self.run_told(query, corpus, passages).await?.passages)
+    }
+
+    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+        let mut all = Refined::from(passages);
         for step in &self.0 {
-            passages = step.run(query, corpus, passages).await?;
+            let Refined { passages, remarks, failed } = step.run_told(query, corpus, all.passages).await?;
+            all.passages = passages;
+            all.remarks.extend(remarks);
+            all.failed |= failed;
         }
-        Ok(passages)
+        Ok(all)
     }
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::{rerank::tests::Fixture, stage::ReadSpace};
+    use crate::{
+        generate::tests::{Script, reply},
+        rerank::tests::Fixture,
+        stage::ReadSpace,
+    };
 
     /// The passages that a step makes of the fixture's.
     pub(crate) async fn refined(config: Value) -> Vec<Passage> {
@@ -225,6 +243,36 @@ pub(crate) mod tests {
         let config: RefineConfig = serde_json::from_value(config).unwrap();
         let step = config.step(&fixture.context()).unwrap();
         step.run(fixture.query(), fixture.corpus(), fixture.passages.clone()).await.unwrap()
+    }
+
+    /// What a step that asks a model and searches again made.
+    pub(crate) struct Made {
+        pub(crate) refined: Refined,
+        /// The texts of the passages that it was given.
+        pub(crate) given: Vec<String>,
+        /// The last messages of its calls.
+        pub(crate) prompts: Vec<String>,
+    }
+
+    /// What a step makes of "the cat sat on the mat" and "the dog chased the
+    /// cat", with BM25 to search again and a model that replies so, one after the
+    /// other, and fails behind the last.
+    pub(crate) async fn again(config: Value, question: &str, replies: &[&str]) -> Result<Made, Error> {
+        let corpus = crate::retrieve::tests::Fixture::new();
+        let replies: Vec<String> = replies.iter().map(|&reply| reply.to_owned()).collect();
+        let script = Script::replying(4096, move |call, _| match replies.get(call) {
+            Some(text) => Ok(reply(text.as_str())),
+            None => Err(models::Error::Config("it is down".to_owned())),
+        });
+        let pipeline = json!({ "chunker": { "sentence": {} }, "retriever": { "bm25": { "top_k": 2 } } });
+        let pipeline: crate::PipelineConfig = serde_json::from_value(pipeline).unwrap();
+        let config: RefineConfig = serde_json::from_value(config).unwrap();
+        let step = config.step(&Context { pipeline: Some(&pipeline), ..script.context() })?;
+        let passages: Vec<Passage> =
+            [1, 2].map(|row| corpus.table.passage(crate::Hit { row, score: 1.0 / row as f32 })).to_vec();
+        let given = passages.iter().map(|passage| passage.text.clone()).collect();
+        let refined = step.run_told(corpus.query(question, &[1.0, 0.0]), corpus.corpus(), passages).await?;
+        Ok(Made { refined, given, prompts: script.prompts() })
     }
 
     fn read(value: Value) -> Result<RefineConfig, String> {

@@ -66,17 +66,15 @@ impl PassageStep for Parents {
         let mut found: Vec<(Option<Part>, Passage)> = Vec::with_capacity(passages.len());
         for passage in passages {
             // Where a step before has joined it with more than the part, it stays as it is.
-            let part = self.part(&passage, corpus);
-            let part = part.filter(|&part| whole(part, &passage, corpus.table).is_some());
+            let made = self.part(&passage, corpus).and_then(|part| Some((part, whole(part, &passage, corpus.table)?)));
+            let (part, whole) = made.unzip();
             match found.iter_mut().find(|(known, _)| part.is_some() && *known == part) {
                 Some((_, known)) => {
                     let more: Vec<u32> = passage.rows.iter().filter(|row| !known.rows.contains(row)).copied().collect();
                     known.rows.extend(more);
                     known.score = known.score.max(passage.score);
                 }
-                None => {
-                    found.push((part, part.and_then(|part| whole(part, &passage, corpus.table)).unwrap_or(passage)))
-                }
+                None => found.push((part, whole.unwrap_or(passage))),
             }
         }
         Ok(found.into_iter().map(|(_, passage)| passage).collect())

@@ -120,7 +120,7 @@ pub(crate) mod tests {
         }
 
         pub(crate) fn context(&self) -> Context<'_> {
-            Context { models: Some(&self.models), embedder: Some("letters"), judges: &[] }
+            Context { models: Some(&self.models), embedder: Some("letters"), ..Context::default() }
         }
 
         pub(crate) async fn rerank(&self, reranker: &dyn Reranker) -> Result<Vec<Passage>, Error> {

@@ -95,12 +95,15 @@ struct OfQuestion<'a> {
     trials: Vec<Found<'a>>,
 }
 
-/// What was searched for a question, and why that is less than it was to be.
+/// What was searched for a question, why that is less than it was to be, and
+/// what steps behind the retriever did.
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Hash)]
 struct Search<'a> {
     queries: &'a [SearchQuery],
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    remarks: &'a [String],
 }
 
 /// What a trial made of a question.
@@ -301,8 +304,9 @@ fn of_question(
         if own.iter().all(Option::is_none) {
             own.clear();
         }
-        let search = Search { queries: &question.queries, fallback: question.query_fallback.as_deref() };
-        let is_written = !search.queries.is_empty() || search.fallback.is_some();
+        let (queries, remarks) = (&question.queries, &question.remarks);
+        let search = Search { queries, fallback: question.query_fallback.as_deref(), remarks };
+        let is_written = !queries.is_empty() || search.fallback.is_some() || !remarks.is_empty();
         trials.push(Found {
             list: lists.place(list.collect()),
             search: is_written.then(|| searches.place(search)),

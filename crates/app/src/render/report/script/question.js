@@ -74,7 +74,10 @@ function searched(search) {
     words === text ? null : element("div", { class: "where" }, `by words: ${words}`),
     ...passages.map((passage) => element("div", { class: "where" }, `with the vector of: ${passage}`)));
   const why = search.fallback ? element("p", { class: "problem" }, `Fell back, because: ${search.fallback}`) : null;
-  return [element("h4", {}, "Searched"), element("ol", {}, ...search.queries.map(line)), why].filter(Boolean);
+  const remarks = (search.remarks ?? []).map((remark) => element("li", {}, remark));
+  const after = remarks.length ? [element("h4", {}, "After retrieval"), element("ul", {}, ...remarks)] : [];
+  const before = search.queries.length || why ? [element("h4", {}, "Searched"), element("ol", {}, ...search.queries.map(line)), why] : [];
+  return [...before, ...after].filter(Boolean);
 }
 function retrieved(row, list, passages, held) {
   if (!passages.length) return [element("p", { class: "hint" }, "No passage was retrieved.")];

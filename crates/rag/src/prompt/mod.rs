@@ -1,0 +1,163 @@
+//! `prompt`: what the model is told to do with the passages. A value of the axis
+//! is the name of built-in instructions, or the path of a file with a prompt of
+//! the user's own. It takes the place of the generator's setting `prompt`.
+
+mod template;
+
+pub(crate) use template::{Parsed, Template};
+
+use crate::{Choice, Component, Error, Listed, generate::Prompt};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use store::registry::{Read, docs};
+
+/// Raise when what a file stands for changes.
+const VERSION: u32 = 1;
+
+/// Which instructions. In a file: `"grounded"`, `"brief"`, or the path of a
+/// TOML file, relative to the experiment file.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PromptConfig {
+    /// Built-in instructions.
+    Named(Prompt, &'static str),
+    /// A file's.
+    File {
+        /// The path, as it was written.
+        path: String,
+        /// What the file holds; empty until the file was read.
+        template: Template,
+    },
+}
+
+impl PromptConfig {
+    /// Built-in instructions by their name.
+    fn named(name: &str) -> Option<Self> {
+        Prompt::ALL.iter().find(|(known, _)| *known == name).map(|&(name, prompt)| Self::Named(prompt, name))
+    }
+}
+
+impl Serialize for PromptConfig {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Named(_, name) => name.serialize(serializer),
+            Self::File { path, template } if template.is_empty() => path.serialize(serializer),
+            Self::File { path, template } => json!({ path: template }).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PromptConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let expected = || {
+            let names: Vec<&str> = Prompt::ALL.iter().map(|(name, _)| *name).collect();
+            format!("there are {}, and files such as `prompts/short.toml`", names.join(", "))
+        };
+        match Value::deserialize(deserializer)? {
+            Value::String(text) => match Self::named(&text) {
+                Some(named) => Ok(named),
+                None if text.ends_with(".toml") => Ok(Self::File { path: text, template: Template::default() }),
+                None => Err(de::Error::custom(format!("unknown prompt `{text}`: {}", expected()))),
+            },
+            Value::Object(fields) if fields.len() == 1 => {
+                let mut fields = fields.into_iter();
+                let (path, template) = fields.next().unwrap_or_default();
+                let template = serde_json::from_value(template).map_err(de::Error::custom)?;
+                Ok(Self::File { path, template })
+            }
+            other => Err(de::Error::custom(format!("{other} is no prompt: {}", expected()))),
+        }
+    }
+}
+
+impl JsonSchema for PromptConfig {
+    fn schema_name() -> Cow<'static, str> {
+        "PromptConfig".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string" })
+    }
+}
+
+impl Component for PromptConfig {
+    fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
+        match self {
+            Self::File { path, template } if template.is_empty() => {
+                *template = Template::read(path, &read(path)?)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Listed for PromptConfig {
+    const HAS_SETTINGS: bool = false;
+}
+
+impl Choice for PromptConfig {
+    fn name(&self) -> &str {
+        match self {
+            Self::Named(_, name) => name,
+            Self::File { path, .. } => path,
+        }
+    }
+    fn version(&self) -> u32 {
+        VERSION
+    }
+    fn value(&self) -> Value {
+        serde_json::to_value(self).unwrap_or_default()
+    }
+    fn docs() -> Vec<(&'static str, String)> {
+        let built_in = |about: &str| format!("Built-in instructions: {about}");
+        vec![
+            ("grounded", built_in("one or two sentences from the sources alone, with citations. The default.")),
+            ("brief", built_in("the shortest possible answer: a name, a number, a phrase.")),
+            ("file.toml", docs(include_str!("template.rs"))),
+        ]
+    }
+    fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::File { path, template } if !template.is_empty() => {
+                let failed = |reason| Error::Config { component: "prompt", reason };
+                template.parsed().map(drop).map_err(|reason| failed(format!("{path}: {reason}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "system = \"Answer.\"\nuser = \"\"\"\n{sources}\nQ: {question}\"\"\"\n";
+
+    fn config(value: Value) -> Result<PromptConfig, String> {
+        serde_json::from_value(value).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_value_is_a_name_or_a_path_and_is_written_as_it_was_read() {
+        for value in [json!("grounded"), json!("brief"), json!("prompts/a.toml")] {
+            assert_eq!(config(value.clone()).unwrap().value(), value);
+        }
+        let error = config(json!("breif")).unwrap_err();
+        assert!(error.contains("`breif`") && error.contains("grounded, brief") && error.contains(".toml"), "{error}");
+        assert!(config(json!(3)).is_err() && config(json!({ "a": 1, "b": 2 })).is_err());
+    }
+
+    #[test]
+    fn what_a_file_holds_is_part_of_the_value_once_it_was_read() {
+        let mut read = config(json!("prompts/a.toml")).unwrap();
+        read.read_files(&|path| if path == "prompts/a.toml" { Ok(TEXT.to_owned()) } else { Err(path.to_owned()) })
+            .unwrap();
+        assert_eq!(read.name(), "prompts/a.toml");
+        assert_eq!(config(read.value()).unwrap(), read);
+        assert!(read.check().is_ok());
+        let missing = |_: &str| Err("it is not there".to_owned());
+        assert!(config(json!("b.toml")).unwrap().read_files(&missing).unwrap_err().contains("not there"));
+    }
+}

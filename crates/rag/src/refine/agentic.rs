@@ -1,0 +1,339 @@
+//! `agentic`: a chat model looks at what was found, asks what is still missing as
+//! questions of their own, and each of them is searched, and searched once more in
+//! other words where that does not answer it.
+//!
+//! First the model says whether the passages are `enough`, whether `nothing` that
+//! could be searched would help, or what `more` is needed: at most `tasks`
+//! questions. These are searched side by side; for each the model says whether
+//! what was found answers it, and writes one other query where it does not. At the
+//! end the first passages and those of each question take turns, the best of each
+//! first, as many as there were before (`top_n` says otherwise). A passage's score
+//! is its place as a share: 1 for the first. The answer is then written by the
+//! generator, as for any other step.
+//!
+//! It pays for questions that need facts from several places ("which of the two
+//! mills is older?") and a capable model. It does not pay for questions of one
+//! fact, or with a model of half a billion parameters. The bounds are fixed before
+//! the first call: `1 + tasks` calls and `2 x tasks` searches for a question. What
+//! was searched is told with each question. A model that fails leaves what was
+//! found until then.
+//! Source: the agentic retrieval of NVIDIA's RAG blueprint; Press et al.,
+//! Measuring and Narrowing the Compositionality Gap (self-ask), 2022 (arXiv
+//! 2210.03350).
+
+use crate::{
+    Ask, Component, Context, Error, Item, Passage, PassageStep, Refined, Searcher,
+    query::asker::{Asker, Asking, Nothing},
+    retrieve::{Corpus, Query},
+};
+use async_trait::async_trait;
+use futures::future::join_all;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "refine agentic";
+/// More questions than this are no plan.
+const MOST_TASKS: usize = 8;
+
+const PLAN: &str = "Look at what a search found for the question. Reply \"enough\" if the sources hold all that is \
+                    needed to answer it, \"nothing\" if no further search could help, or \"more\" with short questions, \
+                    each for one fact that is still missing and each understandable alone. Do not answer anything. \
+                    Reply as {\"verdict\": \"more\", \"questions\": [\"...\"]}.";
+const CHECK: &str = "Say whether the sources answer the question. If they do not, write one other query for the \
+                     search, in other words. Reply as {\"answered\": true, \"query\": \"\"} or \
+                     {\"answered\": false, \"query\": \"...\"}.";
+
+/// Settings of `agentic`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// How many questions the model may ask, 1 to 8. Default 3.
+    pub tasks: usize,
+    /// The most passages to keep. Default: as many as were found before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub top_n: Option<usize>,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes replies with a temperature repeatable where the model offers it. Default 0.
+    pub seed: u64,
+    /// The longest reply, in tokens; a longer one is not used. Default 256.
+    pub max_tokens: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: String::new(), tasks: 3, top_n: None, temperature: 0.0, seed: 0, max_tokens: 256 }
+    }
+}
+
+impl Config {
+    fn asking(&self) -> Asking<'_> {
+        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
+        let refuse = |reason: String| Err(Error::Config { component: NAME, reason });
+        if !(1..=MOST_TASKS).contains(&self.tasks) {
+            return refuse(format!("tasks is {}, but must be between 1 and {MOST_TASKS}", self.tasks));
+        }
+        if self.top_n == Some(0) {
+            return refuse("top_n must be at least 1".to_owned());
+        }
+        let asker = self.asking().asker(NAME, cx)?;
+        Ok(Box::new(Agentic { config: self.clone(), asker, searcher: Searcher::new(NAME, cx)? }))
+    }
+}
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let calls = 1 + self.tasks as u64;
+        let asked = self.asking().asks(item, calls);
+        let read = calls * item.passage_tokens;
+        asked.into_iter().map(|ask| Ask { prompt_tokens: ask.prompt_tokens + read, ..ask }).collect()
+    }
+
+    fn searches_again(&self) -> bool {
+        true
+    }
+}
+
+struct Agentic {
+    config: Config,
+    asker: Asker,
+    searcher: Searcher,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Enough,
+    Nothing,
+    More,
+}
+
+#[derive(Deserialize)]
+struct Plan {
+    verdict: Verdict,
+    questions: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Check {
+    answered: bool,
+    query: String,
+}
+
+/// What was found for a question of the plan.
+#[derive(Default)]
+struct Found {
+    lists: Vec<Vec<Passage>>,
+    /// What was searched in other words.
+    again: Option<String>,
+    /// Why it ended early, and whether another try may give more.
+    ended: Option<(String, bool)>,
+}
+
+#[async_trait]
+impl PassageStep for Agentic {
+    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        Ok(self.run_told(query, corpus, passages).await?.passages)
+    }
+
+    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+        let questions = match self.plan(query.text, &passages).await {
+            Ok(questions) if questions.is_empty() => return Ok(passages.into()),
+            Ok(questions) => questions,
+            Err(nothing) => {
+                let (reason, failed) = nothing.told()?;
+                let remarks = vec![format!("agentic left the passages as they were, because: {reason}")];
+                return Ok(Refined { passages, remarks, failed });
+            }
+        };
+        // All calls are waited for, because they may have been paid.
+        let found = join_all(questions.iter().map(|question| self.task(question, query, corpus))).await;
+        let most = self.config.top_n.unwrap_or(passages.len().max(1));
+        let (mut refined, mut lists) = (Refined::default(), vec![passages]);
+        for (question, found) in questions.iter().zip(found) {
+            let Found { lists: more, again, ended } = found?;
+            lists.extend(more);
+            let again = again.map(|query| format!(", then for: {query}")).unwrap_or_default();
+            refined.remarks.push(format!("agentic searched for: {question}{again}"));
+            if let Some((reason, failed)) = ended {
+                refined.remarks.push(format!("agentic ended early for that, because: {reason}"));
+                refined.failed |= failed;
+            }
+        }
+        refined.passages = in_turns(lists, most);
+        Ok(refined)
+    }
+}
+
+impl Agentic {
+    /// The questions that are still to be searched; none if that would not help.
+    async fn plan(&self, question: &str, passages: &[Passage]) -> Result<Vec<String>, Nothing> {
+        let questions = json!({ "type": "array", "items": { "type": "string" }, "maxItems": self.config.tasks });
+        let schema = json!({
+            "type": "object",
+            "properties": { "verdict": { "enum": ["enough", "nothing", "more"] }, "questions": questions },
+            "required": ["verdict", "questions"],
+            "additionalProperties": false,
+        });
+        let Plan { verdict, questions } = self.asker.about(PLAN, (passages, question, ""), schema).await?;
+        if verdict != Verdict::More {
+            return Ok(Vec::new());
+        }
+        let mut asked: Vec<String> = Vec::new();
+        for text in questions.iter().map(|text| text.split_whitespace().collect::<Vec<_>>().join(" ")) {
+            let is_new = !asked.contains(&text) && !text.eq_ignore_ascii_case(question.trim());
+            if is_new && text.chars().any(char::is_alphanumeric) {
+                asked.push(text);
+            }
+        }
+        asked.truncate(self.config.tasks);
+        match asked.is_empty() {
+            true => Err(Nothing::Unusable("the model asked for more, but wrote no new question".to_owned())),
+            false => Ok(asked),
+        }
+    }
+
+    /// Searches for one question of the plan, and once more if that does not answer it.
+    async fn task(&self, question: &str, query: Query<'_>, corpus: Corpus<'_>) -> Result<Found, Error> {
+        let mut found = Found::default();
+        let search = async |text: &str| {
+            let found = self.searcher.search(&[text.to_owned()], corpus, query.filter).await;
+            found.map(|lists| lists.concat())
+        };
+        match search(question).await {
+            Ok(list) => found.lists.push(list),
+            Err(Error::Model(error)) => {
+                found.ended = Some(Nothing::from(error).told()?);
+                return Ok(found);
+            }
+            Err(error) => return Err(error),
+        }
+        let schema = json!({
+            "type": "object",
+            "properties": { "answered": { "type": "boolean" }, "query": { "type": "string" } },
+            "required": ["answered", "query"],
+            "additionalProperties": false,
+        });
+        let next = match self.asker.about(CHECK, (&found.lists[0], question, ""), schema).await {
+            Ok(Check { answered: true, .. }) => return Ok(found),
+            Ok(Check { query, .. }) => query.split_whitespace().collect::<Vec<_>>().join(" "),
+            Err(nothing) => {
+                found.ended = Some(nothing.told()?);
+                return Ok(found);
+            }
+        };
+        if !next.chars().any(char::is_alphanumeric) || next.eq_ignore_ascii_case(question) {
+            found.ended = Some(("the model wrote no other query".to_owned(), false));
+            return Ok(found);
+        }
+        match search(&next).await {
+            Ok(list) => found.lists.push(list),
+            Err(Error::Model(error)) => found.ended = Some(Nothing::from(error).told()?),
+            Err(error) => return Err(error),
+        }
+        found.again = Some(next);
+        Ok(found)
+    }
+}
+
+/// The lists in turns, each text once, at most so many passages.
+fn in_turns(lists: Vec<Vec<Passage>>, most: usize) -> Vec<Passage> {
+    let longest = lists.iter().map(Vec::len).max().unwrap_or_default();
+    let mut joined: Vec<Passage> = Vec::new();
+    for place in 0..longest {
+        for passage in lists.iter().filter_map(|list| list.get(place)) {
+            let is_same = |known: &Passage| known.document == passage.document && known.spans() == passage.spans();
+            if !joined.iter().any(is_same) {
+                joined.push(passage.clone());
+            }
+        }
+    }
+    joined.truncate(most);
+    let n = joined.len() as f32;
+    (0u16..).zip(&mut joined).for_each(|(place, passage)| passage.score = (n - f32::from(place)) / n);
+    joined
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refine::tests::again;
+
+    fn config() -> serde_json::Value {
+        json!({ "agentic": { "model": "m", "tasks": 2, "top_n": 4 } })
+    }
+
+    fn texts(refined: &Refined) -> Vec<&str> {
+        refined.passages.iter().map(|passage| passage.text.as_str()).collect()
+    }
+
+    #[tokio::test]
+    async fn what_is_enough_or_cannot_be_helped_stays_as_it_is() {
+        for verdict in ["enough", "nothing"] {
+            let reply = format!(r#"{{"verdict": "{verdict}", "questions": ["Which fox?"]}}"#);
+            let made = again(config(), "fox", &[&reply]).await.unwrap();
+            assert_eq!(texts(&made.refined), made.given, "{verdict}");
+            assert_eq!((made.prompts.len(), made.refined.remarks.len()), (1, 0), "{verdict}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_missing_is_searched_and_takes_turns_with_what_was_found() {
+        let replies = [
+            r#"{"verdict": "more", "questions": ["Is it quick?", "is it quick?", "fox"]}"#,
+            r#"{"answered": true, "query": ""}"#,
+            r#"{"answered": true, "query": ""}"#,
+        ];
+        let made = again(config(), "fox", &replies).await.unwrap();
+        assert_eq!(texts(&made.refined)[..3], [made.given[0].as_str(), "a quick brown fox", made.given[1].as_str()]);
+        assert_eq!(made.refined.passages[0].score, 1.0);
+        assert!(made.refined.remarks.contains(&"agentic searched for: Is it quick?".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_question_that_is_not_answered_is_searched_once_more_in_other_words() {
+        let replies = [
+            r#"{"verdict": "more", "questions": ["Which animal?"]}"#,
+            r#"{"answered": false, "query": "brown fox"}"#,
+        ];
+        let made = again(config(), "fur", &replies).await.unwrap();
+        assert_eq!(made.refined.remarks, ["agentic searched for: Which animal?, then for: brown fox"]);
+        assert!(texts(&made.refined).contains(&"a quick brown fox"));
+        assert_eq!(made.prompts.len(), 2, "there is no third call");
+    }
+
+    #[tokio::test]
+    async fn no_more_passages_are_kept_than_there_were() {
+        let replies = [r#"{"verdict": "more", "questions": ["brown fox"]}"#, r#"{"answered": true, "query": ""}"#];
+        let config = json!({ "agentic": { "model": "m" } });
+        let made = again(config, "fur", &replies).await.unwrap();
+        assert_eq!(texts(&made.refined), [made.given[0].as_str(), "a quick brown fox"]);
+    }
+
+    #[tokio::test]
+    async fn replies_that_cannot_be_used_and_failures_leave_what_was_found() {
+        for replies in [&["no"][..], &[r#"{"verdict": "more", "questions": ["?"]}"#]] {
+            let made = again(config(), "fox", replies).await.unwrap();
+            assert_eq!(texts(&made.refined), made.given);
+            assert!(!made.refined.failed && made.refined.remarks[0].contains("because: "));
+        }
+        let made = again(config(), "fox", &[]).await.unwrap();
+        assert!(made.refined.failed && texts(&made.refined) == made.given);
+        let begun = again(config(), "fur", &[r#"{"verdict": "more", "questions": ["brown fox"]}"#]).await.unwrap();
+        assert!(begun.refined.failed && texts(&begun.refined).contains(&"a quick brown fox"));
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        for wrong in [json!({ "tasks": 0 }), json!({ "tasks": 9 }), json!({ "top_n": 0 })] {
+            let config: Config = serde_json::from_value(wrong.clone()).unwrap();
+            assert!(matches!(config.build(&Context::default()), Err(Error::Config { .. })), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `self_route`: a chat model says whether the passages answer the question; only
+//! where they do not, it is given the whole document, or the whole corpus.
+//!
+//! Most questions then cost what retrieval costs, and the hard ones get the long
+//! context. It pays for corpora whose documents fit the window of a model that
+//! reads them well, where some questions need much of a document. It does not pay
+//! with a model of half a billion parameters, which says "answerable" of nearly
+//! everything. It makes one short call for each question. The paper takes the
+//! answer from the same call; here any generator follows, so that a question that
+//! the passages answer costs that call more. Which questions were sent on is told
+//! with them. A model that fails leaves the passages as they are.
+//! Source: Li et al., Retrieval Augmented Generation or Long-Context LLMs?, 2024
+//! (arXiv 2407.16741).
+
+use super::long_context::{self, Scope};
+use crate::{
+    Ask, Component, Context, Error, Item, Passage, PassageStep, Refined,
+    query::asker::{Asker, Asking},
+    retrieve::{Corpus, Query},
+};
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+pub(super) const VERSION: u32 = 1;
+const NAME: &str = "refine self_route";
+
+const ROUTE: &str = "Say whether the sources alone hold everything that is needed to answer the question. Reply as \
+                     {\"answerable\": true} or {\"answerable\": false}.";
+
+/// Settings of `self_route`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The name of the chat model.
+    pub model: String,
+    /// What is read where the passages do not answer: `document` (the default),
+    /// that of the best hit, or `corpus`, all documents.
+    pub scope: Scope,
+    /// The most tokens of what is read then, counted as `cl100k_base` does; at
+    /// least 16. Default 100,000.
+    pub tokens: usize,
+    /// 0 (the default) always takes the likeliest word.
+    pub temperature: f32,
+    /// Makes replies with a temperature repeatable where the model offers it. Default 0.
+    pub seed: u64,
+    /// The longest reply, in tokens; a longer one is not used. Default 16.
+    pub max_tokens: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let long_context::Config { scope, tokens } = long_context::Config::default();
+        Self { model: String::new(), scope, tokens, temperature: 0.0, seed: 0, max_tokens: 16 }
+    }
+}
+
+impl Config {
+    fn asking(&self) -> Asking<'_> {
+        Asking { model: &self.model, temperature: self.temperature, seed: self.seed, max_tokens: self.max_tokens }
+    }
+
+    pub(super) fn build(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
+        let reader = long_context::Config { scope: self.scope, tokens: self.tokens };
+        let reader = reader.reader(NAME)?;
+        Ok(Box::new(SelfRoute { asker: self.asking().asker(NAME, cx)?, reader }))
+    }
+}
+
+impl Component for Config {
+    fn asks(&self, item: Item) -> Vec<Ask<'_>> {
+        let asked = self.asking().asks(item, 1);
+        let with_passages = |ask: Ask<'_>| ask.prompt_tokens + item.passage_tokens;
+        asked.into_iter().map(|ask| Ask { prompt_tokens: with_passages(ask), ..ask }).collect()
+    }
+}
+
+struct SelfRoute {
+    asker: Asker,
+    reader: long_context::LongContext,
+}
+
+#[derive(Deserialize)]
+struct Route {
+    answerable: bool,
+}
+
+#[async_trait]
+impl PassageStep for SelfRoute {
+    async fn run(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Vec<Passage>, Error> {
+        Ok(self.run_told(query, corpus, passages).await?.passages)
+    }
+
+    async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+        let schema = json!({
+            "type": "object",
+            "properties": { "answerable": { "type": "boolean" } },
+            "required": ["answerable"],
+            "additionalProperties": false,
+        });
+        match self.asker.about(ROUTE, (&passages, query.text, ""), schema).await {
+            Ok(Route { answerable: true }) => Ok(passages.into()),
+            Ok(Route { answerable: false }) => {
+                let passages = self.reader.run(query, corpus, passages).await?;
+                let remark = "self_route: the passages do not answer the question, so more of the documents is read";
+                Ok(Refined { passages, remarks: vec![remark.to_owned()], failed: false })
+            }
+            Err(nothing) => {
+                let (reason, failed) = nothing.told()?;
+                let remarks = vec![format!("self_route left the passages as they were, because: {reason}")];
+                Ok(Refined { passages, remarks, failed })
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::refine::tests::again;
+
+    #[tokio::test]
+    async fn only_a_question_that_the_passages_do_not_answer_gets_the_document() {
+        let config = || json!({ "self_route": { "model": "m" } });
+        let made = again(config(), "fox", &[r#"{"answerable": true}"#]).await.unwrap();
+        assert_eq!((made.refined.passages.len(), made.refined.remarks.len()), (2, 0));
+        let made = again(config(), "fox", &[r#"{"answerable": false}"#]).await.unwrap();
+        assert_eq!(made.refined.passages.len(), 1);
+        assert!(made.refined.passages[0].text.contains("fox"), "{:?}", made.refined.passages);
+        assert_eq!(made.refined.remarks.len(), 1);
+        assert!(made.prompts[0].contains("<source id=\"2\"") && made.prompts[0].contains("<question>\nfox"));
+    }
+
+    #[tokio::test]
+    async fn a_reply_that_cannot_be_used_leaves_the_passages() {
+        let made = again(json!({ "self_route": { "model": "m" } }), "fox", &["perhaps"]).await.unwrap();
+        assert_eq!((made.refined.passages.len(), made.refined.failed), (2, false));
+        assert!(made.refined.remarks[0].contains("cannot be read"), "{:?}", made.refined.remarks);
+    }
+
+    #[test]
+    fn settings_that_cannot_work_are_refused() {
+        let error = Config { tokens: 15, ..Config::default() }.build(&Context::default()).err().unwrap().to_string();
+        assert!(error.contains("self_route") && error.contains("at least 16"), "{error}");
+    }
+}
