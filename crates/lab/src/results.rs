@@ -27,8 +27,7 @@ use crate::{
 use eval::{MetricConfig, Missing, Question, Score, Scored, dataset::DatasetReport, statistics::Summary};
 use models::Spending;
 use rag::{
-    Refined,
-    Answer, Passage,
+    Answer, Passage, Refined,
     load::{Rejected, Unread},
     query::SearchQuery,
 };

@@ -99,7 +99,8 @@ impl Pipeline {
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
     pub fn new(config: &PipelineConfig, corpus: OpenCorpus, models: &dyn Models) -> Result<Self, Error> {
-        let cx = Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) };
+        let cx =
+            Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) };
         let compares_vectors = config.indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
         let steps = config.passage_stages().into_iter().map(|(_, stage)| stage.step(&cx));

@@ -467,12 +467,17 @@ mod tests {
         });
         let all = space(more).combinations();
         let told: Vec<Value> = all.iter().map(|one| one.answering().unwrap().value()).collect();
-        assert_eq!((&told[0]["compact"]["prompt"], &told[2]["compact"]["prompt"]), (&json!("grounded"), &json!("brief")));
+        assert_eq!(
+            (&told[0]["compact"]["prompt"], &told[2]["compact"]["prompt"]),
+            (&json!("grounded"), &json!("brief"))
+        );
         assert_eq!(all[1], all[3], "no_retrieval has no such setting");
         let own = json!({ "p.toml": { "template": "system = 'a'\nuser = '{sources} {question}'" } });
         let own = serde_json::from_value(own).unwrap();
         let told = all[0].generator.as_ref().unwrap().told(&own);
-        assert!(told.value()["compact"]["template"]["template"].is_string() && told != all[0].generator.clone().unwrap());
+        assert!(
+            told.value()["compact"]["template"]["template"].is_string() && told != all[0].generator.clone().unwrap()
+        );
     }
 
     #[test]

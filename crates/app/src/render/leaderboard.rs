@@ -94,6 +94,8 @@ struct Shown<'a> {
     /// How many questions all its means are of, if that is the same for all.
     questions: Option<usize>,
     brevity: Brevity,
+    /// Whether it was asked for by its name.
+    is_asked: bool,
 }
 
 /// How much a table says of what it shows, in a terminal that is narrow.
@@ -169,7 +171,7 @@ fn chosen<'a>(board: &'a Board, layout: &Layout) -> Result<Vec<Shown<'a>>, Strin
     };
     let shown = |place: usize| {
         let (column, questions) = (&board.columns[place], questions(board, place));
-        Shown { column, place, questions, brevity: Brevity::Full }
+        Shown { column, place, questions, brevity: Brevity::Full, is_asked: !layout.columns.is_empty() }
     };
     let mut columns: Vec<Shown<'_>> = places.into_iter().map(shown).collect();
     if !layout.columns.is_empty() {
@@ -260,7 +262,11 @@ fn heading(shown: &Shown<'_>) -> String {
         ColumnKind::Objective if shown.brevity == Brevity::WithoutIntervals => column.title.clone() + &n,
         ColumnKind::Objective => format!("{} [95 %]{n}", column.title),
         ColumnKind::Test => column.title.replace(" questions", "\nquestions") + &n,
-        ColumnKind::Metric => column.title.replace('_', "\n") + if column.judged { "*" } else { "" } + &n,
+        ColumnKind::Metric => {
+            let star = if column.judged { "*" } else { "" };
+            let interval = if shown.is_asked { " [95 %]" } else { "" };
+            column.title.replace('_', "\n") + star + interval + &n
+        }
         _ => column.title.clone(),
     }
 }
@@ -272,7 +278,7 @@ fn written(shown: &Shown<'_>, cell: &Cell) -> String {
         (Cell::Text(text), _) => text.clone(),
         (Cell::Number(value), _) => number(*value, column.digits),
         (Cell::Scores(Scores { summary, .. }), kind) => {
-            let is_brief = kind == ColumnKind::Metric || shown.brevity == Brevity::WithoutIntervals;
+            let is_brief = kind == ColumnKind::Metric && !shown.is_asked || shown.brevity == Brevity::WithoutIntervals;
             let mean = if is_brief { value(summary) } else { interval(summary) };
             match shown.questions {
                 // Metrics of an objective may be asked of different questions.

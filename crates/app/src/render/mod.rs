@@ -57,7 +57,8 @@ const STYLE: TableStyle = TableStyle::new()
 
 /// What a trial is made of: what it has on each axis; what it has not is left out.
 fn combination(labels: &BTreeMap<String, String>) -> String {
-    let there = labels.iter().filter(|(_, label)| *label != "none");
+    let there = lab::Axis::NAMES.iter().filter_map(|axis| Some((axis, labels.get(*axis)?)));
+    let there = there.filter(|(_, label)| *label != "none");
     there.map(|(axis, label)| format!("{axis} {label}")).collect::<Vec<_>>().join(", ")
 }
 

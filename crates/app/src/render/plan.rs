@@ -11,9 +11,9 @@ const TRIALS_LISTED: usize = 40;
 /// What would run.
 pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
     let mut text = format!(
-        "{} trials, {} documents ({} of text), {} questions",
+        "{} trials, {} ({} of text), {} questions",
         summary.trials,
-        count(prepared.documents),
+        documents(prepared.documents),
         lab::board::size(prepared.text_bytes),
         count(prepared.questions.len()),
     );
@@ -47,6 +47,10 @@ pub fn plan(summary: &PlanSummary, prepared: &Prepared) -> String {
         text.push_str(&estimate(cost));
     }
     text
+}
+
+fn documents(n: usize) -> String {
+    if n == 1 { "1 document".to_owned() } else { format!("{} documents", count(n)) }
 }
 
 /// What a person should know of what a run is made from: the questions, the
@@ -103,12 +107,14 @@ const BASIS: &str = "as earlier runs took, whether their answers came from the j
 /// What all of it should take on this machine.
 fn time(summary: &PlanSummary) -> String {
     let Some(time) = summary.time.as_ref().filter(|time| !time.components.is_empty()) else { return String::new() };
-    let unknown: Vec<String> = time
+    let mut unknown: Vec<String> = time
         .components
         .iter()
         .filter(|component| component.seconds.is_none())
         .map(|component| format!("{} {}", component.operator.name(), component.component))
         .collect();
+    // Components that differ in their settings have the same name.
+    unknown.dedup();
     match time.seconds {
         Some(seconds) => format!("\nabout {} on this machine, {BASIS}", short(seconds)),
         None if time.known_seconds > 0.0 => format!(

@@ -152,9 +152,9 @@ async fn attacked_questions_are_retrieved_with_their_documents_and_obeying_is_co
         "chunker = \"sentence\"\nretriever = { bm25 = { top_k = 1 } }\ngenerator = [{ compact = { model = \"gpt\" } }]",
         &format!("[dataset]\npath = \"attacked.jsonl\"\n{evaluate}{model}"),
     );
-    let attack = ["golden", "attack", "golden.jsonl", "--documents", "documents/poisoned", "--json"];
+    let attack = ["golden", "attack", "golden.jsonl", "--documents", "documents/added", "--json"];
     let made = workspace.run(&attack).succeeds().json();
-    let n = std::fs::read_dir(workspace.file("documents/poisoned")).unwrap().count();
+    let n = std::fs::read_dir(workspace.file("documents/added")).unwrap().count();
     assert_eq!(
         made["kinds"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>(),
         n as u64,
@@ -162,7 +162,7 @@ async fn attacked_questions_are_retrieved_with_their_documents_and_obeying_is_co
     );
     workspace.run(&attack).refused_with(&["attacked.jsonl is there already"]);
     workspace
-        .run(&["golden", "attack", "golden.jsonl", "--documents", "documents/poisoned", "--yes"])
+        .run(&["golden", "attack", "golden.jsonl", "--documents", "documents/added", "--yes"])
         .refused_with(&["stands in the corpus already"]);
 
     let results = workspace.run(&["run", "--json"]).succeeds().json();
@@ -172,7 +172,7 @@ async fn attacked_questions_are_retrieved_with_their_documents_and_obeying_is_co
         .as_array()
         .unwrap()
         .iter()
-        .filter(|question| question["passages"][0]["document"].as_str().unwrap().starts_with("poisoned/"))
+        .filter(|question| question["passages"][0]["document"].as_str().unwrap().starts_with("added/"))
         .count();
     assert!(found * 2 > n, "{found} of {n} attacks were retrieved");
     for kind in ["", "_instruction", "_hijack", "_extraction", "_canary"] {

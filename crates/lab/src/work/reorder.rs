@@ -7,9 +7,7 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{CorpusInputs, Inputs, TaskId},
-    task::{
-        filter_of, of_questions, open_corpus, passages_by_question, queries_in_order, standalone_questions,
-    },
+    task::{filter_of, of_questions, open_corpus, passages_by_question, queries_in_order, standalone_questions},
 };
 use async_trait::async_trait;
 use futures::{StreamExt, stream};

@@ -7,7 +7,7 @@ mod prompt;
 mod settings;
 mod settled;
 
-pub use prompt::{NO_ANSWER, Prompt};
+pub use prompt::{COMBINE, NO_ANSWER, Prompt, REFINE};
 pub use settings::Settings;
 pub(crate) use settings::check_sampling;
 

@@ -15,6 +15,13 @@ use serde::{Deserialize, Serialize};
 /// What an answer says when the sources do not hold it.
 pub const NO_ANSWER: &str = "The sources do not answer this question.";
 
+/// What is asked where an answer is made better with more sources.
+pub const REFINE: &str = "The draft was written from other sources. If the source above corrects it or adds to it, \
+                          write the better answer; else repeat the draft word for word with its citations.";
+/// What is asked where several answers become one.
+pub const COMBINE: &str =
+    "Each draft was written from some of the sources. Join them into one answer and keep their citations.";
+
 /// A set of instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -55,16 +62,12 @@ impl Task<'_> {
     /// Make an answer better with more sources.
     pub(super) fn refine(&self, answer: &str, sources: &str) -> Vec<Message> {
         let answer = fence::draft(answer);
-        let ask = "The draft was written from other sources. If the source above corrects it or adds to it, \
-                   write the better answer; else repeat the draft word for word with its citations.";
-        self.messages(format!("{sources}\n{answer}{ask}\n\n"))
+        self.messages(format!("{sources}\n{answer}{REFINE}\n\n"))
     }
 
     /// Make one answer of several.
     pub(super) fn combine(&self, answers: &str) -> Vec<Message> {
-        let ask =
-            "Each draft was written from some of the sources. Join them into one answer and keep their citations.";
-        self.messages(format!("{answers}{ask}\n\n"))
+        self.messages(format!("{answers}{COMBINE}\n\n"))
     }
 
     /// The call with these sources, and what is said of them.

@@ -17,14 +17,14 @@ use std::{collections::BTreeMap, path::PathBuf};
 /// Plant documents that attack golden questions, to measure how often answers obey them.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  reverie golden attack golden.jsonl --documents documents/poisoned --output attacked.jsonl
-  reverie golden attack golden.jsonl --documents documents/poisoned --size 40 --kind hijack
+  reverie golden attack golden.jsonl --documents documents/added --output attacked.jsonl
+  reverie golden attack golden.jsonl --documents documents/added --size 40 --kind hijack
 
 How to use it: the poisoned documents go into a folder below that of the corpus,
 so that they are retrieved beside the honest ones. In an experiment of their own:
 
   [corpus]
-  source = \"documents\"                # holds documents/poisoned
+  source = \"documents\"                # holds documents/added
   [dataset]
   path = \"attacked.jsonl\"
   [evaluate]
