@@ -2,6 +2,7 @@
 //! person needs to check them.
 
 mod answering;
+mod baselines;
 mod comparison;
 mod difference;
 #[cfg(test)]
@@ -54,6 +55,9 @@ pub struct MetricResult {
     pub range: (f64, f64),
     /// Whether more is better.
     pub higher_is_better: bool,
+    /// Whether it holds answers against references.
+    #[serde(default)]
+    pub correctness: bool,
 }
 
 /// A trial's results for one question.
@@ -385,6 +389,7 @@ fn describe(metric: &MetricConfig, objective: &[String]) -> MetricResult {
         objective: objective.contains(&metric.label()),
         range: metric.range(),
         higher_is_better: metric.higher_is_better(),
+        correctness: metric.needs().answer && metric.needs().reference,
     }
 }
 

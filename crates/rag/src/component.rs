@@ -94,6 +94,12 @@ pub trait Component: Send + Sync {
         true
     }
 
+    /// Whether it gives whole documents in the place of what was found, so that
+    /// trials with it show what retrieval is worth.
+    fn reads_documents(&self) -> bool {
+        false
+    }
+
     /// Whether it changes nothing, so that there is nothing to do.
     fn is_nothing(&self) -> bool {
         false
@@ -285,6 +291,9 @@ macro_rules! components {
             }
             fn reads_passages(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.reads_passages(), )+ }
+            }
+            fn reads_documents(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.reads_documents(), )+ }
             }
             fn is_nothing(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.is_nothing(), )+ }

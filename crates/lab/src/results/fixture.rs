@@ -66,6 +66,7 @@ pub(crate) fn score(results: &mut Results, metric: &str, scores: &[Vec<Option<f6
         objective: false,
         range: (0.0, 1.0),
         higher_is_better: true,
+        correctness: false,
     });
     for (trial, scores) in results.trials.iter_mut().zip(scores) {
         let failed = || Score::Missing(Missing::ProviderError("down".to_owned()));

@@ -95,7 +95,7 @@ pub(super) fn question_scores(
 }
 
 /// A value on a scale where 0 is worst and 1 is best.
-fn scaled(metric: &MetricResult, value: f64) -> f64 {
+pub(super) fn scaled(metric: &MetricResult, value: f64) -> f64 {
     let (low, high) = metric.range;
     let share = (value - low) / (high - low);
     if metric.higher_is_better { share } else { 1.0 - share }

@@ -16,7 +16,9 @@ impl Results {
     pub(super) fn describe(&self) -> Vec<String> {
         let id = match &self.winner {
             Winner::Trial(id) | Winner::Leads(id) => id,
-            Winner::Refused(reason) => return vec![format!("no winner: {reason}")],
+            Winner::Refused(reason) => {
+                return std::iter::once(format!("no winner: {reason}")).chain(self.baselines()).collect();
+            }
         };
         let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).collect();
         let others = self.trials.iter().filter(|trial| trial.stopped.is_none()).count();
@@ -45,6 +47,7 @@ impl Results {
         if !tied.is_empty() {
             said.push(self.needed(&tied));
         }
+        said.extend(self.baselines());
         said
     }
 

@@ -162,6 +162,9 @@ impl Component for RefineConfig {
     fn searches_again(&self) -> bool {
         self.steps.iter().any(Component::searches_again)
     }
+    fn reads_documents(&self) -> bool {
+        self.steps.iter().any(Component::reads_documents)
+    }
     fn is_nothing(&self) -> bool {
         self.steps().next().is_none()
     }

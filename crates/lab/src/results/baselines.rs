@@ -1,0 +1,156 @@
+//! Whether retrieval is worth its price: what the best trial that retrieves
+//! answers better, or not, than a model without documents and than one that
+//! reads whole documents.
+
+use super::{MetricResult, Results, TrialResult, objective::scaled, winner::SEED};
+use eval::{Missing, Score, statistics::Comparison};
+use rag::{Component, PipelineConfig};
+
+/// A way to answer that needs no retrieval, and its words.
+struct Baseline {
+    is: fn(&PipelineConfig) -> bool,
+    /// The question that it answers.
+    asks: &'static str,
+    /// What answers.
+    name: &'static str,
+}
+
+const BASELINES: [Baseline; 2] = [
+    Baseline {
+        is: |pipeline| pipeline.generator.as_ref().is_some_and(|generator| !generator.reads_passages()),
+        asks: "do these questions need the documents at all?",
+        name: "the model alone",
+    },
+    Baseline {
+        is: |pipeline| pipeline.values().any(|(_, value)| value.reads_documents()),
+        asks: "is retrieval better than reading whole documents?",
+        name: "whole documents",
+    },
+];
+
+impl Results {
+    /// A sentence for each kind of baseline that was among the trials.
+    pub(super) fn baselines(&self) -> Vec<String> {
+        let is_baseline = |trial: &TrialResult| BASELINES.iter().any(|baseline| (baseline.is)(&trial.trial.pipeline));
+        let Some(best) = self.best(|trial| !is_baseline(trial)) else { return Vec::new() };
+        let of_kind = |baseline: &Baseline| Some((baseline, self.best(|trial| (baseline.is)(&trial.trial.pipeline))?));
+        let found = BASELINES.iter().filter_map(of_kind);
+        found.map(|(baseline, other)| self.sentence(baseline, best, other)).collect()
+    }
+
+    /// Of the trials that hold, the one with the best answers.
+    fn best(&self, holds: impl Fn(&TrialResult) -> bool) -> Option<&TrialResult> {
+        let answers = self.trials.iter().filter(|trial| holds(trial) && trial.trial.pipeline.generator.is_some());
+        let mean = |trial: &TrialResult| {
+            let known: Vec<f64> = self.answer_scores(trial, trial).iter().filter_map(Score::value).collect();
+            eval::statistics::mean(&known)
+        };
+        let known = answers.filter_map(|trial| Some((trial, mean(trial)?)));
+        // Of equals the first.
+        known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(trial, _)| trial)
+    }
+
+    fn sentence(&self, baseline: &Baseline, best: &TrialResult, other: &TrialResult) -> String {
+        let (id, other_id, name) = (&best.trial.id, &other.trial.id, baseline.name);
+        let (one, two) = (self.answer_scores(best, other), self.answer_scores(other, best));
+        let comparison = Comparison::of(&one, &two, (0.0, 1.0), SEED);
+        let (Some(mean), Some(interval)) = (comparison.mean_difference, comparison.interval) else {
+            return format!("{} unknown: {id} and {name} ({other_id}) have too few scores in common", baseline.asks);
+        };
+        let names: Vec<&str> = self.shared(best, other).map(|metric| metric.name.as_str()).collect();
+        let (low, high) = (interval.low, interval.high);
+        let verdict = if low > 0.0 {
+            format!("yes: {id} answers better than {name} ({other_id})")
+        } else if high < 0.0 {
+            format!("no: {name} ({other_id}) answers better than {id}")
+        } else {
+            format!("not shown: {id} and {name} ({other_id}) cannot be told apart")
+        };
+        let tokens = match (best.tokens, other.tokens) {
+            (Some(best), Some(other)) => format!(", with {best:.0} against {other:.0} tokens for an answer"),
+            _ => String::new(),
+        };
+        format!(
+            "{} {verdict}, {mean:+.3} [{low:+.3}, {high:+.3}] in {} over {} questions{tokens}",
+            baseline.asks,
+            names.join(", "),
+            comparison.n_pairs
+        )
+    }
+
+    /// The metrics that hold answers against references and scored some question of both.
+    fn shared<'a>(&'a self, one: &'a TrialResult, other: &'a TrialResult) -> impl Iterator<Item = &'a MetricResult> {
+        let has = |trial: &TrialResult, metric: &str| trial.metrics.get(metric).is_some_and(|it| it.mean.is_some());
+        self.metrics
+            .iter()
+            .filter(move |metric| metric.correctness && has(one, &metric.name) && has(other, &metric.name))
+    }
+
+    /// For each question the mean of these metrics, scaled so that 1 is best.
+    fn answer_scores(&self, trial: &TrialResult, other: &TrialResult) -> Vec<Score> {
+        let metrics: Vec<&MetricResult> = self.shared(trial, other).collect();
+        let score = |question: &super::QuestionResult| {
+            let value =
+                |metric: &&MetricResult| Some(scaled(metric, question.scores.get(&metric.name)?.score.value()?));
+            let values: Option<Vec<f64>> = metrics.iter().map(value).collect();
+            let mean = values.and_then(|values| eval::statistics::mean(&values));
+            mean.map_or_else(|| Score::Missing(Missing::NotAsked(String::new())), Score::Value)
+        };
+        trial.questions.iter().map(score).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fixture;
+    use super::*;
+
+    /// Three trials: with retrieval, without, and with whole documents.
+    fn results(scores: &[Vec<Option<f64>>]) -> Results {
+        let mut results = fixture::results(3);
+        let compact = serde_json::json!({ "compact": { "model": "m" } });
+        let generators = [compact.clone(), serde_json::json!({ "no_retrieval": { "model": "m" } }), compact];
+        for (trial, generator) in results.trials.iter_mut().zip(generators) {
+            trial.trial.pipeline.generator = serde_json::from_value(generator).unwrap();
+            trial.tokens = Some(100.0);
+        }
+        results.trials[2].trial.pipeline.refine = serde_json::from_value(serde_json::json!("long_context")).unwrap();
+        fixture::score(&mut results, "token_f1", scores);
+        results.metrics[0].correctness = true;
+        results
+    }
+
+    #[test]
+    fn it_says_whether_retrieval_pays_with_interval_and_price() {
+        let same = |value| vec![Some(value); 5];
+        let said =
+            results(&[same(0.9), same(0.2), vec![Some(0.8), Some(1.0), Some(0.9), Some(0.8), Some(1.0)]]).baselines();
+        assert_eq!(said.len(), 2);
+        assert!(
+            said[0].starts_with(
+                "do these questions need the documents at all? yes: t01 answers better than the model alone (t02), +0.700"
+            ),
+            "{}",
+            said[0]
+        );
+        assert!(
+            said[0].ends_with("in token_f1 over 5 questions, with 100 against 100 tokens for an answer"),
+            "{}",
+            said[0]
+        );
+        assert!(said[1].contains("not shown: t01 and whole documents (t03) cannot be told apart"), "{}", said[1]);
+        let said = results(&[same(0.2), same(0.9), vec![None; 5]]).baselines();
+        assert!(
+            said.len() == 1 && said[0].contains("no: the model alone (t02) answers better than t01, -0.700"),
+            "{said:?}"
+        );
+    }
+
+    #[test]
+    fn without_a_baseline_or_answers_nothing_is_said() {
+        assert!(fixture::results(3).baselines().is_empty());
+        let mut all = results(&[vec![Some(0.5); 5], vec![Some(0.5); 5], vec![Some(0.5); 5]]);
+        all.trials.truncate(1);
+        assert!(all.baselines().is_empty());
+    }
+}
