@@ -61,6 +61,8 @@ impl CorpusInputs {
 pub struct TrialTasks {
     /// The inputs of its stages.
     pub corpus: CorpusInputs,
+    /// What is searched in place of its chunks, in shards, if something is written beside them.
+    pub enriched: Vec<TaskId>,
     /// What it searches for each question, if that is not the question itself.
     pub queries: Option<TaskId>,
     /// Its passages.
@@ -335,7 +337,7 @@ impl Plan {
     }
 
     fn trial(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId], asked: &[usize]) -> TrialTasks {
-        let corpus = self.corpus(inputs, trial, documents);
+        let (corpus, enriched) = self.corpus(inputs, trial, documents);
         let (queries, mut passages) = self.retrieve(inputs, trial, &corpus);
         // Without conversations, every question stands alone as it is.
         let alone = queries.filter(|_| inputs.has_turns() && trial.pipeline.query.rewrites_question());
@@ -351,10 +353,10 @@ impl Plan {
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
         let scores =
             metrics.map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, asked))).collect();
-        TrialTasks { corpus, queries, passages, answers, scores }
+        TrialTasks { corpus, enriched, queries, passages, answers, scores }
     }
 
-    fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> CorpusInputs {
+    fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> (CorpusInputs, Vec<TaskId>) {
         let pipeline = &trial.pipeline;
         let chunker = trial.label(Axis::Chunker);
         let label = match pipeline.enrich.is_nothing() {
@@ -391,7 +393,7 @@ impl Plan {
             };
             indexes.insert(kind, texts.shards().map(embed).collect());
         }
-        CorpusInputs { chunks, indexes, queries }
+        (CorpusInputs { chunks, indexes, queries }, enriched.unwrap_or_default())
     }
 
     /// An index that has one file; none if it lacks the embedder.

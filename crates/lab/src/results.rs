@@ -5,6 +5,7 @@ mod answering;
 mod baselines;
 mod comparison;
 mod difference;
+mod enriched;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod front;
@@ -40,6 +41,7 @@ pub use answering::Answering;
 pub use comparison::MetricComparison;
 pub(crate) use comparison::ScoreTable;
 pub use difference::Difference;
+pub use enriched::NotEnriched;
 pub use functions::FunctionFailure;
 
 /// A metric as the leaderboard shows it.
@@ -103,6 +105,9 @@ pub struct TrialResult {
     pub tokens: Option<f64>,
     /// Dollars for all answers.
     pub cost_usd: f64,
+    /// The chunks for which its `enrich` component wrote nothing usable; none if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_enriched: Option<NotEnriched>,
     /// The probability that a trial as good as the best one falls behind as far
     /// as this one did; the test includes that the best was chosen by the same
     /// scores. For a tied trial: the probability of differences like those
@@ -156,6 +161,7 @@ impl TrialResult {
             latency_p95: None,
             tokens: None,
             cost_usd: 0.0,
+            not_enriched: None,
             p_value: None,
             tied: false,
             group: None,
@@ -341,8 +347,9 @@ impl Results {
         let metrics: Vec<MetricResult> =
             experiment.evaluate.metrics.iter().map(|metric| describe(metric, &experiment.evaluate.objective)).collect();
         let mut trials = Vec::new();
+        let mut known = enriched::Known::new();
         for i in 0..part.trials.len() {
-            trials.push(gather_trial(prepared, part, outcome, i, &metrics).await?);
+            trials.push(gather_trial(prepared, part, outcome, i, &metrics, &mut known).await?);
         }
         let client = prepared.execution.models().client();
         let budget = BudgetResult::of(client.budget());
@@ -399,6 +406,7 @@ async fn gather_trial(
     outcome: &Outcome,
     index: usize,
     metrics: &[MetricResult],
+    known: &mut enriched::Known,
 ) -> Result<TrialResult, Error> {
     let Part { trials, plan } = part;
     let (trial, tasks) = (&trials[index], &plan.trials[index]);
@@ -483,6 +491,7 @@ async fn gather_trial(
         tokens: (!given.is_empty()).then(|| tokens / given.len() as f64),
         // The sum of nothing is -0.
         cost_usd: given.iter().map(cost).sum::<f64>() / 1e6 + 0.0,
+        not_enriched: enriched::of_trial(execution, plan, outputs, &tasks.enriched, known).await?,
         failures,
         function_failures,
         ..TrialResult::uncompared(trial.clone(), questions)

@@ -94,6 +94,11 @@ pub trait Component: Send + Sync {
         true
     }
 
+    /// The fields of documents that it looks at; some document must have each.
+    fn fields(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// Whether it gives whole documents in the place of what was found, so that
     /// trials with it show what retrieval is worth.
     fn reads_documents(&self) -> bool {
@@ -291,6 +296,9 @@ macro_rules! components {
             }
             fn reads_passages(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.reads_passages(), )+ }
+            }
+            fn fields(&self) -> Vec<&str> {
+                match self { $( Self::$Variant(config) => config.fields(), )+ }
             }
             fn reads_documents(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.reads_documents(), )+ }

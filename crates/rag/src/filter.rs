@@ -6,7 +6,7 @@
 //! `language`, the front matter of Markdown) and the columns of the corpus'
 //! table of metadata.
 
-use crate::{Chunk, ChunkTable, Error};
+use crate::{Chunk, ChunkTable, Document, Error};
 use glob::{MatchOptions, Pattern};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
@@ -168,6 +168,20 @@ impl Filter {
             _ => Ok(entries),
         }
     }
+}
+
+/// Adds the fields that the chunks of a document will have. `page` and `heading`
+/// are those of documents with pages and headings.
+pub fn add_fields(fields: &mut BTreeSet<String>, document: &Document) {
+    let own = [
+        ("path", true),
+        ("title", document.title.is_some()),
+        ("page", !document.pages.is_empty()),
+        ("heading", !document.headings.is_empty()),
+        ("author", document.author.is_some()),
+    ];
+    let own = own.into_iter().filter(|(_, has)| *has).map(|(name, _)| name.to_owned());
+    fields.extend(own.chain(document.metadata.keys().cloned()));
 }
 
 /// The fields that some chunk has.

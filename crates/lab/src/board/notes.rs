@@ -5,7 +5,7 @@ use super::Standing;
 use crate::{
     budget::BudgetResult,
     qualification::JudgeResult,
-    results::Results,
+    results::{NotEnriched, Results},
     search::{SearchResult, StopKind},
 };
 use eval::{dataset::Split, qualify::Qualification, statistics::Interval};
@@ -218,6 +218,7 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
         }));
     }
     notes.extend(fallbacks(results));
+    notes.extend(not_enriched(results));
     if results.provider_errors > 0 {
         let reason = match results.partial {
             Some(_) => "because the budget was reached or a model failed",
@@ -243,6 +244,31 @@ fn missing(notes: &mut Vec<Note>, results: &Results) {
     }
 }
 
+/// For how many chunks nothing usable was written. Trials that share these
+/// chunks are told of together.
+fn not_enriched(results: &Results) -> Vec<Note> {
+    let mut told: Vec<(String, Vec<&str>)> = Vec::new();
+    for found in &results.trials {
+        let Some(NotEnriched { chunks, total, reason }) = &found.not_enriched else { continue };
+        let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline.enrich.name());
+        let text = format!("{name} wrote nothing usable for {n} of {all} chunks, most often because: {reason}");
+        match told.iter_mut().find(|(other, _)| *other == text) {
+            Some((_, trials)) => trials.push(&found.trial.id),
+            None => told.push((text, vec![&found.trial.id])),
+        }
+    }
+    told.into_iter().map(of_trials).collect()
+}
+
+/// A note about queries or chunks of some trials.
+fn of_trials((text, trials): (String, Vec<&str>)) -> Note {
+    Note {
+        about: About::Queries,
+        subject: trials.first().filter(|_| trials.len() == 1).map(|&id| id.to_owned()),
+        text: format!("{}: {text}", trials.join(", ")),
+    }
+}
+
 /// For how many questions queries were not written as they were to be. Trials
 /// that share these queries are told of together.
 fn fallbacks(results: &Results) -> Vec<Note> {
@@ -262,11 +288,6 @@ fn fallbacks(results: &Results) -> Vec<Note> {
             None => told.push((text, vec![&found.trial.id])),
         }
     }
-    let of_trials = |(text, trials): (String, Vec<&str>)| Note {
-        about: About::Queries,
-        subject: trials.first().filter(|_| trials.len() == 1).map(|&id| id.to_owned()),
-        text: format!("{}: {text}", trials.join(", ")),
-    };
     told.into_iter().map(of_trials).collect()
 }
 

@@ -6,12 +6,17 @@ use crate::{
     Error, Session,
     artifact::DocumentRow,
     golden::{Documents, generate_golden},
+    spec::Experiment,
 };
 use eval::{
     Dataset, Question,
     dataset::{DatasetFile, DatasetReport, IgnoredColumn, Unanchored},
 };
-use rag::load::{Rejected, Unread};
+use rag::{
+    Axis, Choice, Component,
+    filter::add_fields,
+    load::{Rejected, Unread},
+};
 use std::collections::BTreeSet;
 use store::{ArtifactStore, NoLayout};
 
@@ -117,12 +122,36 @@ pub(super) async fn read_questions(
         let (source, list) = (&session.experiment.corpus.source, reasons.join("\n"));
         mistakes.push(format!("the corpus `{source}` holds no readable document:\n{list}"));
     }
+    // A file that could not be read may have any field.
+    if corpus.documents > 0 && loaded.unread.is_empty() {
+        mistakes.extend(unknown_fields(&session.experiment, &dataset.questions, &corpus.fields));
+    }
     if to_generate && mistakes.is_empty() {
         let questions = generate(session, loaded).await?;
         let report = DatasetReport::of(&Dataset { questions: questions.clone() }, Vec::new());
         return Ok(Asked { questions, report, corpus });
     }
     Ok(Asked { questions: dataset.questions, report, corpus })
+}
+
+/// The fields that components and questions look at and no document has.
+fn unknown_fields(experiment: &Experiment, questions: &[Question], known: &BTreeSet<String>) -> Vec<String> {
+    let list = known.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let missing = |field: &str| format!("no document has the field `{field}`; there are {list}");
+    let mut mistakes = Vec::new();
+    for &axis in Axis::ALL {
+        for value in experiment.space.on(axis) {
+            let unknown = value.fields().into_iter().filter(|field| !known.contains(*field));
+            mistakes.extend(unknown.map(|field| format!("{}: {}: {}", axis.place(), value.name(), missing(field))));
+        }
+    }
+    for question in questions {
+        let fields = question.filter.iter().flat_map(rag::Filter::fields);
+        let unknown = fields.filter(|field| !known.contains(*field));
+        mistakes.extend(unknown.map(|field| format!("question `{}`: filter: {}", question.id, missing(field))));
+    }
+    mistakes.dedup();
+    mistakes
 }
 
 /// Generates the golden questions and keeps them at the dataset's path.
@@ -142,10 +171,13 @@ async fn generate(session: &Session, corpus: &LoadedCorpus) -> Result<Vec<Questi
 }
 
 /// What the documents are, in numbers.
+#[derive(Default)]
 pub(super) struct Corpus {
     pub(super) documents: usize,
     pub(super) text_bytes: usize,
     pub(super) rejected: Vec<Rejected>,
+    /// The fields that some document has.
+    fields: BTreeSet<String>,
     /// Questions that were taken out of the dataset, by id.
     pub(super) left_out: Vec<String>,
 }
@@ -157,13 +189,14 @@ async fn read_corpus(
     dataset: &mut Dataset,
     mistakes: &mut Vec<String>,
 ) -> Result<Corpus, Error> {
-    let mut corpus = Corpus { documents: 0, text_bytes: 0, rejected: Vec::new(), left_out: Vec::new() };
+    let mut corpus = Corpus::default();
     let mut anchoring = dataset.anchoring();
     loaded
         .rows(|row| match row {
             DocumentRow::Document(document) => {
                 corpus.documents += 1;
                 corpus.text_bytes += document.text.len();
+                add_fields(&mut corpus.fields, &document);
                 anchoring.visit(&document.path, &document.text);
             }
             DocumentRow::Rejected(rejected) => corpus.rejected.push(rejected),

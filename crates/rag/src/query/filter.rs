@@ -33,7 +33,11 @@ pub struct Config {
     pub conditions: Filter,
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn fields(&self) -> Vec<&str> {
+        self.conditions.fields().collect()
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn QueryWriter>, Error> {

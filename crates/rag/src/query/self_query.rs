@@ -124,6 +124,10 @@ impl Component for Config {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         self.asking().asks(item, 1)
     }
+
+    fn fields(&self) -> Vec<&str> {
+        self.fields.keys().map(String::as_str).collect()
+    }
 }
 
 struct SelfQuery {

@@ -162,6 +162,9 @@ impl Component for RefineConfig {
     fn searches_again(&self) -> bool {
         self.steps.iter().any(Component::searches_again)
     }
+    fn fields(&self) -> Vec<&str> {
+        self.steps.iter().flat_map(Component::fields).collect()
+    }
     fn reads_documents(&self) -> bool {
         self.steps.iter().any(Component::reads_documents)
     }

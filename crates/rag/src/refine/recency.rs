@@ -46,7 +46,11 @@ impl Default for Config {
     }
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn fields(&self) -> Vec<&str> {
+        vec![&self.field]
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
