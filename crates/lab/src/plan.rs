@@ -351,8 +351,13 @@ impl Plan {
         }
         let answers = self.generate(inputs, trial, (passages, alone), asked);
         let metrics = inputs.experiment.evaluate.metrics.iter().filter(|_| !inputs.questions.is_empty());
-        let scores =
-            metrics.map(|metric| (metric.clone(), self.score(inputs, metric, passages, &answers, asked))).collect();
+        let generator = trial.pipeline.generator.as_ref();
+        let without_passages = generator.is_some_and(|generator| !generator.reads_passages());
+        let score = |metric: &MetricConfig| {
+            let work = self.score(inputs, metric, (passages, without_passages), &answers, asked);
+            (metric.clone(), work)
+        };
+        let scores = metrics.map(score).collect();
         TrialTasks { corpus, enriched, queries, passages, answers, scores }
     }
 
@@ -503,7 +508,7 @@ impl Plan {
         &mut self,
         inputs: &Inputs<'_>,
         metric: &MetricConfig,
-        passages: TaskId,
+        (passages, without_passages): (TaskId, bool),
         answers: &[TaskId],
         asked: &[usize],
     ) -> TaskId {
@@ -516,7 +521,7 @@ impl Plan {
             questions.retain(|&i: &usize| i < evaluate.judged.unwrap_or(usize::MAX));
         }
         let answers = if needs.answer { answers.to_vec() } else { Vec::new() };
-        let work = work::Score { metric: metric.clone(), passages, answers, questions };
+        let work = work::Score { metric: metric.clone(), passages, answers, questions, without_passages };
         self.add(inputs, work, || format!("score {}", metric.label()))
     }
 }

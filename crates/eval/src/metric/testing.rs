@@ -104,7 +104,7 @@ pub(crate) struct Evaluation {
 
 impl Evaluation {
     pub(crate) fn context(&self) -> Context<'_> {
-        Context { models: Some(&self.models), embedder: Some("words"), judges: &self.judges }
+        Context { models: Some(&self.models), embedder: Some("words"), judges: &self.judges, pipeline: None }
     }
 }
 

@@ -13,7 +13,7 @@ use eval::{
     dataset::{DatasetFile, DatasetReport, IgnoredColumn, Unanchored},
 };
 use rag::{
-    Axis, Choice, Component,
+    Axis,
     filter::add_fields,
     load::{Rejected, Unread},
 };

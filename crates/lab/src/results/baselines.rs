@@ -33,19 +33,26 @@ impl Results {
     pub(super) fn baselines(&self) -> Vec<String> {
         let is_baseline = |trial: &TrialResult| BASELINES.iter().any(|baseline| (baseline.is)(&trial.trial.pipeline));
         let Some(best) = self.best(|trial| !is_baseline(trial)) else { return Vec::new() };
-        let of_kind = |baseline: &Baseline| Some((baseline, self.best(|trial| (baseline.is)(&trial.trial.pipeline))?));
-        let found = BASELINES.iter().filter_map(of_kind);
-        found.map(|(baseline, other)| self.sentence(baseline, best, other)).collect()
+        let mut said = Vec::new();
+        for baseline in &BASELINES {
+            let other = self.best(|trial| (baseline.is)(&trial.trial.pipeline));
+            said.extend(other.map(|other| self.sentence(baseline, best, other)));
+        }
+        said
     }
 
     /// Of the trials that hold, the one with the best answers.
     fn best(&self, holds: impl Fn(&TrialResult) -> bool) -> Option<&TrialResult> {
-        let answers = self.trials.iter().filter(|trial| holds(trial) && trial.trial.pipeline.generator.is_some());
+        let answers: Vec<&TrialResult> = self
+            .trials
+            .iter()
+            .filter(|trial| holds(trial) && trial.stopped.is_none() && trial.trial.pipeline.generator.is_some())
+            .collect();
         let mean = |trial: &TrialResult| {
             let known: Vec<f64> = self.answer_scores(trial, trial).iter().filter_map(Score::value).collect();
             eval::statistics::mean(&known)
         };
-        let known = answers.filter_map(|trial| Some((trial, mean(trial)?)));
+        let known = answers.into_iter().filter_map(|trial| Some((trial, mean(trial)?)));
         // Of equals the first.
         known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(trial, _)| trial)
     }

@@ -21,12 +21,17 @@ impl Results {
             }
         };
         let tied: Vec<&TrialResult> = self.trials.iter().filter(|trial| trial.tied).collect();
-        let others = self.trials.iter().filter(|trial| trial.stopped.is_none()).count();
+        // A trial to which a metric of the objective does not apply is not ranked.
+        let ranked = |trial: &&TrialResult| trial.stopped.is_none() && trial.objective.is_some();
+        let others = self.trials.iter().filter(ranked).count();
         // Trials that a search stopped or never tried were compared by fewer questions or
         // not at all.
         let whole = if self.search.is_none() { "" } else { " that was asked everything" };
         let wholes = whole.replace("was", "were");
-        let by = format!("by the mean of {}", self.objective.join(", "));
+        let of_objective = |metric: &&super::MetricResult| metric.objective;
+        let is_scaled = self.metrics.iter().filter(of_objective).any(|metric| metric.range != (0.0, 1.0));
+        let scaled = if is_scaled && self.objective.len() > 1 { " (each as a share of its range)" } else { "" };
+        let by = format!("by the mean of {}{scaled}", self.objective.join(", "));
         let mut said = Vec::new();
         if others == 1 {
             said.push(format!("{id} is the only trial that was asked everything, {by}"));

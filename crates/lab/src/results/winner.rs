@@ -6,7 +6,7 @@ use super::{
     objective::{Part, scores, summary},
 };
 use eval::{
-    Question,
+    Missing, Question, Score,
     statistics::{self, Scores, Standing, confidence_sets},
 };
 
@@ -66,12 +66,13 @@ pub(super) fn choose(
              for, `{better}` is better; see `compare {better} {first}`"
         ));
     }
-    match overtaken(trials) {
+    let ranked = trials.iter().filter(|trial| trial.objective.is_some()).count();
+    match overtaken(trials, &choosing) {
         Some(other) => Winner::Refused(format!(
             "scores are missing, and with them `{other}` could be better than `{}`: run again to ask for them, or see `show {other}`",
             trials[0].trial.id
         )),
-        None if trials.len() > 1 && !trials.iter().any(|trial| trial.tied) => Winner::Trial(trials[0].trial.id.clone()),
+        None if ranked > 1 && !trials.iter().any(|trial| trial.tied) => Winner::Trial(trials[0].trial.id.clone()),
         None => Winner::Leads(trials[0].trial.id.clone()),
     }
 }
@@ -122,16 +123,23 @@ fn mean(trial: &TrialResult) -> f64 {
 }
 
 /// A trial that could be better than the first one if the missing scores were known.
-fn overtaken(trials: &[TrialResult]) -> Option<String> {
+fn overtaken(trials: &[TrialResult], metrics: &[&MetricResult]) -> Option<String> {
     let (first, others) = trials.split_first()?;
     let misses = |trial: &TrialResult| trial.objective.as_ref().is_none_or(|summary| summary.n_failed > 0);
     let floor = first.objective.as_ref().and_then(|summary| summary.worst)?;
     let could = |trial: &&TrialResult| match &trial.objective {
-        None => true,
+        // A metric that applies to none of its questions will never say more.
+        None => !metrics.iter().any(|metric| applies_nowhere(trial, metric)),
         Some(summary) if misses(trial) => summary.best.is_none_or(|best| best > floor),
         Some(_) => misses(first) && mean(trial) > floor,
     };
     others.iter().find(could).map(|trial| trial.trial.id.clone())
+}
+
+/// Whether a metric has nothing to look at in a trial, such as passages where nothing is retrieved.
+fn applies_nowhere(trial: &TrialResult, metric: &MetricResult) -> bool {
+    let mut scores = trial.questions.iter().filter_map(|question| question.scores.get(&metric.name)).peekable();
+    scores.peek().is_some() && scores.all(|scored| matches!(scored.score, Score::Missing(Missing::NotApplicable(_))))
 }
 
 /// Why no metric of the experiment chooses.

@@ -23,6 +23,9 @@ pub(crate) struct Score {
     /// The answers, if the metric looks at them.
     pub(crate) answers: Vec<TaskId>,
     pub(crate) questions: Vec<usize>,
+    /// Whether the trial retrieves nothing, so that metrics that look at passages do not apply.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) without_passages: bool,
 }
 
 #[async_trait]
@@ -41,7 +44,10 @@ impl Kind for Score {
         let judges = evaluate.judges.iter().filter(|_| needs.judge);
         let embedder = evaluate.embedder.iter().filter(|_| needs.embedder);
         let models: Vec<_> = judges.chain(embedder).map(|model| cx.identity(model)).collect();
-        cx.builder("score", &self.inputs())
+        let builder = cx.builder("score", &self.inputs());
+        // Trials that retrieve keep the keys that they had before there were others.
+        let builder = if self.without_passages { builder.field("without_passages", &true) } else { builder };
+        builder
             .field("version", &self.metric.version())
             .field("config", &self.metric.keyed())
             .field("models", &models)
@@ -82,6 +88,9 @@ impl Kind for Score {
             let question = &cx.questions[i];
             let found = passages.get(&question.id).map_or(&[][..], |found| &found.passages);
             let scored = match answers.get(&question.id) {
+                _ if self.without_passages && self.metric.needs().passages => {
+                    Scored::missing(Missing::NotApplicable("the trial retrieves nothing".to_owned()))
+                }
                 Some(Err(error)) if self.metric.needs_answer() => Scored::missing(error.missing()),
                 answer => {
                     let answer = answer.and_then(|answer| answer.as_ref().ok());

@@ -107,7 +107,8 @@ pub struct ChatResponse {
     /// the reply, normalised over the choices. Empty if no choices were asked
     /// for, or if the model does not offer probabilities.
     pub choices: Vec<f64>,
-    /// From request to answer, in seconds. An answer from the journal keeps the
+    /// From request to answer, in seconds; of a model in this process, without
+    /// the time in its queue. An answer from the journal keeps the
     /// time of the call that was paid.
     pub seconds: f64,
 }

@@ -121,6 +121,8 @@ pub(crate) struct Outcome {
     pub(crate) cached: usize,
     /// How many tokens were written.
     pub(crate) written: usize,
+    /// How long it took, without the time in the queue.
+    pub(crate) seconds: f64,
 }
 
 /// A handle to the threads; they end when it is dropped.

@@ -14,7 +14,7 @@ use llama_cpp_2::{
     model::LlamaModel,
     token::LlamaToken,
 };
-use std::num::NonZeroU32;
+use std::{num::NonZeroU32, time::Instant};
 use tokio::runtime::Runtime;
 
 /// Prompt tokens per step. More is hardly faster (measured: 1 % from 128 to
@@ -65,6 +65,7 @@ impl<'a> Worker<'a> {
     /// Does a job. Afterwards a slot holds its prompt, or, after a failure,
     /// nothing.
     pub(super) fn answer(&mut self, job: Job, reply: &Reply) -> Result<Outcome, Error> {
+        let started = Instant::now();
         let prompt = ids(&job.prompt);
         let wanted = &prompt[..prompt.len().saturating_sub(GRAIN)];
         let (slot, cached) = match self.slots.place(wanted) {
@@ -91,7 +92,7 @@ impl<'a> Worker<'a> {
         }
         // The grammar inside the goal is gone now, so its vocabulary may go.
         drop(job.vocabulary);
-        outcome.map(|outcome| Outcome { cached, ..outcome })
+        outcome.map(|outcome| Outcome { cached, seconds: started.elapsed().as_secs_f64(), ..outcome })
     }
 
     /// Computes a prompt from `cached` on; returns the row of the last logits.
