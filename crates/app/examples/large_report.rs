@@ -170,6 +170,7 @@ fn trial(number: usize, documents: &[String], questions: &[Question], names: &[&
             QuestionResult {
                 queries: Vec::new(),
                 query_fallback: None,
+                remarks: Vec::new(),
                 question: question.id.clone(),
                 passages,
                 answer: (!failed).then_some(answer),

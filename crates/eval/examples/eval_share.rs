@@ -132,7 +132,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let judge = Arc::new(Slow(identity, AtomicUsize::new(0)));
     let chat = Client::new(None).chat(judge.clone());
     let models = NamedModels { chats: [("judge".to_owned(), chat)].into(), ..NamedModels::default() };
-    let context = Context { models: Some(&models), embedder: None, judges: &["judge".to_owned()] };
+    let context = Context { models: Some(&models), embedder: None, judges: &["judge".to_owned()], pipeline: None };
     let configs: Vec<MetricConfig> = METRICS.iter().filter_map(|name| MetricConfig::named(name)).collect();
     let metrics = configs.iter().map(|config| config.build(&context)).collect::<Result<Vec<_>, _>>()?;
     let samples: Vec<(Question, Vec<Passage>, Answer)> = (0..n).map(sample).collect();

@@ -247,7 +247,8 @@ async fn score(request: Request) -> Result<Score, Failure> {
         embedders: [("embedder".to_owned(), embedder)].into(),
         ..NamedModels::default()
     };
-    let context = Context { models: Some(&models), embedder: Some("embedder"), judges: &["judge".to_owned()] };
+    let context =
+        Context { models: Some(&models), embedder: Some("embedder"), judges: &["judge".to_owned()], pipeline: None };
     let evidence = evidence.into_iter().map(|place| Evidence {
         document: place.document,
         quote: place.text,

@@ -57,8 +57,8 @@ pub use qualification::{
 pub use query::{Answered, OnEvent, RunPipeline};
 pub use rag::{Axis, PipelineConfig};
 pub use results::{
-    Answering, Difference, FunctionFailure, MetricComparison, MetricResult, QuestionResult, Results, TrialResult,
-    Winner,
+    Answering, Difference, FunctionFailure, MetricComparison, MetricResult, NotEnriched, QuestionResult, Results,
+    TrialResult, Winner,
 };
 pub use scoring::{MetricScores, RowScores, ScoreResults, Scoring, records};
 pub use session::{ClusterSetup, Connect, Control, Environment, Session, Setup};
