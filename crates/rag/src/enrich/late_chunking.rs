@@ -199,7 +199,10 @@ mod tests {
     use super::*;
     use crate::{
         NamedModels,
-        enrich::{check, tests::book_of},
+        enrich::{
+            check,
+            tests::{book, book_of},
+        },
     };
     use models::{Client, CpuBudget, EmbeddingConfig, ModelDirectory, provider, testing::write_small_bert};
     use serde_json::json;
@@ -241,7 +244,7 @@ mod tests {
     async fn a_vector_depends_on_the_document_and_the_text_stays_as_it_is() {
         let Some((models, _folder)) = models(json!({ "quantization": "none" })) else { return };
         let enricher = built(&models, &SMALL).unwrap();
-        let (document, chunks) = book_of(&"The river is old. ".repeat(6));
+        let (document, chunks) = book();
         let chunks: Vec<&Chunk> = chunks.iter().collect();
         let made = enricher.vectors(&document, &chunks).await.unwrap();
         assert_eq!((made.matrix.rows(), made.alone), (chunks.len(), 0));
