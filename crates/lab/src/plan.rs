@@ -19,6 +19,7 @@ use eval::{MetricConfig, Question, dataset::DatasetReport};
 use models::Identity;
 use rag::{
     Axis, Component, Metadata, PipelineConfig,
+    enrich::EnrichConfig,
     index::{IndexKind, Indexes, MadeFrom},
     load::{Rejected, SourceFile, Unread},
 };
@@ -79,6 +80,16 @@ struct Texts<'a> {
     chunks: &'a [TaskId],
     /// What is searched in place of the chunks' texts.
     enriched: Option<&'a [TaskId]>,
+    /// What makes vectors in place of the chunks' texts.
+    maker: Option<VectorMaker<'a>>,
+}
+
+/// An enricher that makes the vectors of chunks of their documents.
+#[derive(Clone, Copy)]
+struct VectorMaker<'a> {
+    enricher: &'a EnrichConfig,
+    label: &'a str,
+    documents: &'a [TaskId],
 }
 
 impl Texts<'_> {
@@ -364,7 +375,7 @@ impl Plan {
     fn corpus(&mut self, inputs: &Inputs<'_>, trial: &Trial, documents: &[TaskId]) -> (CorpusInputs, Vec<TaskId>) {
         let pipeline = &trial.pipeline;
         let chunker = trial.label(Axis::Chunker);
-        let label = match pipeline.enrich.is_nothing() {
+        let label = match writes_nothing(&pipeline.enrich) {
             true => chunker.to_owned(),
             false => format!("{chunker} with {}", trial.label(Axis::Enrich)),
         };
@@ -376,7 +387,9 @@ impl Plan {
         };
         let chunks: Vec<TaskId> = documents.iter().map(chunk).collect();
         let enriched = self.enrich(inputs, trial, documents, &chunks);
-        let texts = Texts { chunks: &chunks, enriched: enriched.as_deref() };
+        let maker = VectorMaker { enricher: &pipeline.enrich, label: trial.label(Axis::Enrich), documents };
+        let maker = Some(maker).filter(|maker| maker.enricher.makes_vectors());
+        let texts = Texts { chunks: &chunks, enriched: enriched.as_deref(), maker };
         let (in_shards, in_one_file): (Indexes, Indexes) =
             pipeline.indexes().into_iter().partition(|kind| kind.compares_tokens());
         let mut indexes: BTreeMap<IndexKind, Vec<TaskId>> = in_one_file
@@ -417,11 +430,26 @@ impl Plan {
             return Some(self.add(inputs, work, || format!("{title} of {label}")));
         }
         let model = embedder?;
-        let embed = |(chunks, enriched)| {
-            let work = work::Embed { model: model.to_owned(), chunks, enriched };
-            self.add(inputs, work, || format!("embed {model} on {label}"))
+        let label = match texts.maker {
+            Some(maker) => format!("{label} with {}", maker.label),
+            None => label.to_owned(),
         };
-        let from = texts.shards().map(embed).collect();
+        let told = || format!("embed {model} on {label}");
+        let from = match texts.maker {
+            Some(VectorMaker { enricher, documents, .. }) => {
+                let embed = |(&documents, &chunks): (&TaskId, &TaskId)| {
+                    let (enricher, model) = (enricher.clone(), model.to_owned());
+                    self.add(inputs, work::EmbedInContext { enricher, model, documents, chunks }, told)
+                };
+                documents.iter().zip(texts.chunks).map(embed).collect()
+            }
+            None => {
+                let embed = |(chunks, enriched)| {
+                    self.add(inputs, work::Embed { model: model.to_owned(), chunks, enriched }, told)
+                };
+                texts.shards().map(embed).collect()
+            }
+        };
         let work = work::Index { kind, from, enriched: false };
         Some(self.add(inputs, work, || format!("{title} of {model} on {label}")))
     }
@@ -436,7 +464,7 @@ impl Plan {
         chunks: &[TaskId],
     ) -> Option<Vec<TaskId>> {
         let enricher = &trial.pipeline.enrich;
-        if enricher.is_nothing() || trial.pipeline.indexes().is_empty() {
+        if writes_nothing(enricher) || trial.pipeline.indexes().is_empty() {
             return None;
         }
         let enrich = |(&documents, &chunks): (&TaskId, &TaskId)| {
@@ -524,6 +552,11 @@ impl Plan {
         let work = work::Score { metric: metric.clone(), passages, answers, questions, without_passages };
         self.add(inputs, work, || format!("score {}", metric.label()))
     }
+}
+
+/// Whether the chunks' texts are searched as they are.
+fn writes_nothing(enricher: &EnrichConfig) -> bool {
+    enricher.is_nothing() || enricher.makes_vectors()
 }
 
 /// Whether one of the indexes compares its vectors with a question's.

@@ -6,6 +6,7 @@ pub(crate) mod corpus;
 mod loaded;
 mod metadata;
 pub(crate) mod questions;
+mod vectors;
 
 pub use loaded::LoadedCorpus;
 
@@ -29,6 +30,7 @@ use rag::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 use store::Key;
+use vectors::check_vectors;
 
 /// An experiment that was checked as a whole and can run.
 pub struct Prepared {
@@ -114,6 +116,7 @@ async fn check_and_plan(session: &Session, claimed: &mut Claimed) -> Result<Prep
     let mut mistakes = budget::unpriced(&session.budget().caps(), &experiment.models, &used_models(experiment));
     mistakes.extend(check_judges(session));
     let identities = identities(session, &mut mistakes).await;
+    mistakes.extend(check_vectors(session, &identities));
     let found = find(session, &mut mistakes).await?;
     let imported = import(session, &mut mistakes).await?;
     let Some(source) = found.source.clone().filter(|_| mistakes.is_empty()) else {

@@ -1,5 +1,5 @@
-//! Helpers for the tests of all crates: a static embedding model that is
-//! written in a moment and knows the words of the test. Not for users.
+//! Helpers for the tests of all crates: embedding models that are written in a
+//! moment and know the words of the test. Not for users.
 
 use serde_json::{Map, Value, json};
 use std::{
@@ -35,6 +35,18 @@ pub fn write_tiny_model(folder: &Path, words: &[&str]) -> Result<()> {
     let model = safetensors::serialize([("embeddings", table)], None).map_err(Error::other)?;
     std::fs::write(folder.join("model.safetensors"), model)?;
     std::fs::write(folder.join("tokenizer.json"), word_tokenizer(vocabulary, &Value::Null).to_string())
+}
+
+/// Writes a small BERT into `folder` that knows `words` (compared in lower case)
+/// and reads 40 tokens at a time: use it as `embedding.local = { model = "<folder>" }`.
+///
+/// # Errors
+/// If the files cannot be written.
+pub fn write_small_bert(folder: &Path, words: &[&str]) -> Result<()> {
+    let mut words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
+    words.sort_unstable();
+    words.dedup();
+    crate::local::write_small_bert(folder, &words.iter().map(String::as_str).collect::<Vec<_>>(), 0)
 }
 
 /// The process's one ONNX Runtime environment, for benchmarks that run bare

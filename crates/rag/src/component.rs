@@ -66,6 +66,11 @@ pub trait Component: Send + Sync {
         self.indexes().into_iter().any(IndexKind::embeds)
     }
 
+    /// Whether it makes the vectors of chunks itself, with the trial's embedder.
+    fn makes_vectors(&self) -> bool {
+        false
+    }
+
     /// Whether it calls a user's function.
     fn runs_function(&self) -> bool {
         false
@@ -281,6 +286,9 @@ macro_rules! components {
             }
             fn embedder(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.embedder(), )+ }
+            }
+            fn makes_vectors(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.makes_vectors(), )+ }
             }
             fn runs_function(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.runs_function(), )+ }

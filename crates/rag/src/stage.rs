@@ -7,7 +7,7 @@ use crate::{
     chunk::ChunkerConfig,
     enrich::EnrichConfig,
     generate::GeneratorConfig,
-    index::Indexes,
+    index::{IndexKind, Indexes},
     query::QueryConfig,
     refine::RefineConfig,
     rerank::RerankerConfig,
@@ -353,6 +353,11 @@ impl PipelineConfig {
         if !self.generator.as_ref().is_some_and(GeneratorConfig::is_told) {
             self.prompt = None;
         }
+        // Nobody looks at vectors, however they are made.
+        let compares = self.indexes().into_iter().any(IndexKind::compares_vectors);
+        if let (true, false, Some(as_it_is)) = (self.enrich.makes_vectors(), compares, EnrichConfig::unlisted()) {
+            self.enrich = as_it_is;
+        }
         if !self.values().any(|(_, value)| value.embedder()) {
             self.embedder = None;
         }
@@ -487,6 +492,16 @@ mod tests {
         all.dedup();
         assert_eq!(all.len(), 1);
         assert!(all[0].embedder.is_none() && all[0].indexes().is_empty());
+    }
+
+    #[test]
+    fn how_vectors_are_made_makes_no_difference_to_a_trial_that_compares_none() {
+        let listed = json!([{ "none": {} }, { "late_chunking": {} }]);
+        let mut all = space(json!({ "enrich": listed })).combinations();
+        assert_eq!(all.len(), 16);
+        assert_eq!(all.iter().filter(|one| one.enrich.makes_vectors()).count(), 4, "each with `dense`");
+        all.retain(|one| one.retriever.name() == "bm25" && one.chunker.name() == "token");
+        assert!(all.iter().all(|one| *one == all[0] && one.embedder.is_none()));
     }
 
     #[test]

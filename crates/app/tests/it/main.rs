@@ -22,6 +22,7 @@ mod judge;
 mod killed;
 mod kills;
 mod late;
+mod late_chunking;
 mod looking;
 mod mistakes;
 mod mlflow;

@@ -203,6 +203,28 @@ fn what_a_stored_task_was_made_from_is_not_needed() {
 }
 
 #[test]
+fn vectors_of_whole_documents_are_tasks_of_their_own_and_words_are_shared() {
+    let space = "chunker = \"sentence\"\nembedder = \"small\"\nretriever = \"hybrid\"\n";
+    let late = |settings: &str| format!("{space}enrich = [\"none\", {{ late_chunking = {{ {settings} }} }}]\n");
+    let both = plan(&late(""));
+    assert_eq!(both.trials.len(), 2);
+    assert_eq!(count(&both, Operator::Stage(Axis::Enrich)), 0, "no text is written");
+    assert_eq!(count(&both, Operator::EMBED), 6, "three shards, with and without their documents");
+    assert_eq!(count(&both, Operator::Index), 3, "one of words, two of vectors");
+    let labels: Vec<&str> = both.tasks.iter().map(|task| task.label.as_str()).collect();
+    assert!(labels.contains(&"embed small on sentence with late_chunking"), "{labels:?}");
+    let of = |settings: &str| keys(&plan(&late(settings)), Operator::EMBED);
+    assert_eq!(of("overlap = 256"), of(""), "the default");
+    assert_eq!(of("least_window = 64"), of(""), "it changes no vector");
+    assert_ne!(of("overlap = 128"), of(""));
+    let mut other = Fixture::new(&late(""));
+    other.identities.insert("small".to_owned(), identity("another"));
+    assert!(keys(&other.plan(), Operator::EMBED).iter().all(|key| !of("").contains(key)));
+    // Where nobody compares vectors, there is no other trial.
+    assert_eq!(plan(&late("").replace("hybrid", "bm25")).trials.len(), 1);
+}
+
+#[test]
 fn a_file_that_cannot_be_read_now_moves_no_other_to_another_task() {
     let mut fixture = Fixture::new("chunker = \"sentence\"\nretriever = \"bm25\"\n");
     let (absent, _) = fixture.files.remove(1);

@@ -7,6 +7,10 @@
 //! never changes. When the task's artifact is there, its parts are removed;
 //! parts of killed processes are removed by `reverie store gc`.
 
+mod by_document;
+
+pub(crate) use by_document::embed_documents;
+
 use super::Execution;
 use crate::{
     Error,
@@ -249,13 +253,13 @@ mod tests {
         }
     }
 
-    struct Bench {
+    pub(super) struct Bench {
         _folder: tempfile::TempDir,
         client: Client,
-        cx: Execution,
+        pub(super) cx: Execution,
     }
 
-    fn bench() -> Bench {
+    pub(super) fn bench() -> Bench {
         let folder = tempfile::tempdir().unwrap();
         let store = folder.path().join("store").to_string_lossy().into_owned();
         bench_at(folder, &store)

@@ -4,6 +4,7 @@
 
 mod chunk;
 mod embed;
+mod embed_in_context;
 mod embed_queries;
 mod embed_tokens;
 mod enrich;
@@ -18,6 +19,7 @@ mod write_queries;
 pub(crate) use {
     chunk::Chunk,
     embed::Embed,
+    embed_in_context::EmbedInContext,
     embed_queries::EmbedQueries,
     embed_tokens::EmbedTokens,
     enrich::Enrich,
@@ -281,4 +283,5 @@ macro_rules! works {
 
 works! {
     Load, Chunk, Enrich, Embed, EmbedTokens, EmbedQueries, Index, WriteQueries, Retrieve, Reorder, Generate, Score,
+    EmbedInContext,
 }

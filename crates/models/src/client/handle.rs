@@ -1,14 +1,15 @@
 //! Handles, which stages hold instead of models. They are cheap to clone. The
 //! handle to a chat model is in `chat.rs`.
 
-use super::{Answer, Caller, Chat, estimate};
-use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage};
+use super::{Answer, Caller, Chat, budget::Estimate, estimate};
+use crate::{EmbeddingModel, Error, Identity, InputKind, Matrix, RerankModel, Usage, estimated_tokens};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     collections::HashMap,
     fmt,
+    ops::Range,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -151,6 +152,44 @@ impl Embedder {
             *made.lock().unwrap_or_else(PoisonError::into_inner) = matrices;
             let seconds = started.elapsed().as_secs_f64();
             let usage = Usage { prompt_tokens, ..Usage::default() };
+            Ok(Answer { response: String::new(), usage, cost_usd: 0.0, seconds })
+        };
+        self.caller.limited(None, estimate, make).await?;
+        Ok(made.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// How many tokens of a text the model reads together, if it can embed
+    /// parts of a text.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn window(&self) -> Result<usize, Error> {
+        self.model.window()
+    }
+
+    /// One vector per part of a document's text, as
+    /// [`EmbeddingModel::embed_parts`] says; none where no token lies in a part.
+    ///
+    /// # Errors
+    /// Why there are none; remote models have none.
+    pub async fn embed_parts(
+        &self,
+        text: &str,
+        parts: &[Range<usize>],
+        overlap: usize,
+    ) -> Result<Vec<Option<Vec<f32>>>, Error> {
+        let made = Mutex::new(Vec::new());
+        // Only models of this process have them, which cost nothing.
+        let estimate = || Estimate { usd: 0.0, tokens: estimated_tokens(text) as u64 };
+        let make = || async {
+            let started = Instant::now();
+            let (vectors, usage) = self.model.embed_parts(text, parts, overlap).await?;
+            if vectors.len() != parts.len() {
+                let reason = format!("{} vectors for {} parts of a text", vectors.len(), parts.len());
+                return Err(Error::Malformed { model: self.identity().model.clone(), reason });
+            }
+            *made.lock().unwrap_or_else(PoisonError::into_inner) = vectors;
+            let seconds = started.elapsed().as_secs_f64();
             Ok(Answer { response: String::new(), usage, cost_usd: 0.0, seconds })
         };
         self.caller.limited(None, estimate, make).await?;

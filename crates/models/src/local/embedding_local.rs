@@ -7,7 +7,8 @@
 //! costs nothing on a CPU once a text fills its vector units.
 
 use super::onnx::{
-    Batch, Head, Located, Output, Quantization, SessionPool, Settings, TextTokenizer, Tokenized, jobs, ready,
+    Batch, Head, Located, LongText, Output, Quantization, SessionPool, Settings, Stretch, TextTokenizer, Tokenized,
+    jobs, ready,
 };
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, Kind, Matrix, Model, Usage,
@@ -16,7 +17,7 @@ use crate::{
 use async_trait::async_trait;
 use futures::{StreamExt, TryStreamExt, stream};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 pub(crate) const VERSION: u32 = 1;
 
@@ -119,12 +120,23 @@ impl ModelSettings for Config {
     }
 
     fn build(&self, cx: &Context) -> Result<Arc<Self::Model>, Error> {
+        Ok(Arc::new(self.open(cx)?))
+    }
+
+    async fn ready(&self, cx: &Context) -> Result<(), Error> {
+        self.locate(cx)?;
+        ready(&cx.directory)
+    }
+}
+
+impl Config {
+    fn open(&self, cx: &Context) -> Result<OnnxEmbedder, Error> {
         let located = self.locate(cx)?;
         let file = located.onnx(&cx.directory)?;
         // Token vectors if there are any; some exports only give pooled ones.
         let pool = SessionPool::open(&cx.directory, &cx.cpu, &self.model, &file, &[3, 2])?;
         let alone = located.runs_alone(&file)?;
-        Ok(Arc::new(OnnxEmbedder {
+        Ok(OnnxEmbedder {
             identity: Self::versioned(self.identity_of(&located)),
             pooling: self.pooling_of(&located),
             max_tokens: located.max_tokens,
@@ -134,12 +146,7 @@ impl ModelSettings for Config {
             query_prefix: self.query_prefix.clone(),
             document_prefix: self.document_prefix.clone(),
             pool,
-        }))
-    }
-
-    async fn ready(&self, cx: &Context) -> Result<(), Error> {
-        self.locate(cx)?;
-        ready(&cx.directory)
+        })
     }
 }
 
@@ -237,6 +244,51 @@ impl EmbeddingModel for OnnxEmbedder {
         }
         Ok(matrices)
     }
+
+    fn window(&self) -> Result<usize, Error> {
+        let what = match (self.pool.gives_tokens(), self.pooling) {
+            (true, Pooling::Mean) => return Ok(self.max_tokens),
+            (true, Pooling::Cls) => "vectors of parts of a text: it pools by the first token, not by the mean",
+            (false, _) => "vectors of parts of a text: its file gives one vector for a whole text, and none for tokens",
+        };
+        Err(Error::Unsupported { model: self.identity.model.clone(), what })
+    }
+
+    async fn embed_parts(
+        &self,
+        text: &str,
+        parts: &[Range<usize>],
+        overlap: usize,
+    ) -> Result<(Vec<Option<Vec<f32>>>, Usage), Error> {
+        let window = self.window()?;
+        let (tokenizer, model) = (self.tokenizer.clone(), self.identity.model.clone());
+        let (prefix, text, parts) = (self.document_prefix.clone(), text.to_owned(), parts.to_vec());
+        let n_parts = parts.len();
+        let read = move || {
+            let text = LongText::read(&tokenizer, &prefix, &text).map_err(|error| Error::runtime(&model, error))?;
+            text.windows(window, overlap, &parts).map_err(|reason| Error::runtime(&model, reason))
+        };
+        let windows = self.pool.compute(read).await?;
+        let (tokens, stretches): (Vec<Tokenized>, Vec<Vec<Stretch>>) = windows.into_iter().unzip();
+        let stretches = Arc::new(stretches);
+        let sums = self.run(&tokens, move |batch, output| stretch_sums(batch, output, &stretches)).await?;
+        let mut sums: Vec<(usize, usize, Vec<f32>)> = sums.into_iter().flatten().collect();
+        // Windows end in any order, but what is added in another order is rounded otherwise.
+        sums.sort_by_key(|(window, part, _)| (*window, *part));
+        let mut vectors: Vec<Option<Vec<f32>>> = vec![None; n_parts];
+        for (_, part, sum) in sums {
+            match &mut vectors[part] {
+                Some(vector) => vector.iter_mut().zip(&sum).for_each(|(total, value)| *total += value),
+                empty => *empty = Some(sum),
+            }
+        }
+        let unit = |data: Vec<f32>| {
+            let mut row = Matrix { columns: data.len(), data };
+            row.normalize();
+            row.data
+        };
+        Ok((vectors.into_iter().map(|vector| vector.map(unit)).collect(), usage(&tokens)))
+    }
 }
 
 fn usage(tokens: &[Tokenized]) -> Usage {
@@ -270,6 +322,28 @@ fn token_rows(batch: &Batch, output: &Output<'_>) -> Result<Vec<(usize, Matrix)>
         (*text, Matrix { columns, data })
     });
     Ok(rows.collect())
+}
+
+/// The sum of the vectors of each stretch of tokens that is wanted of these
+/// windows, with the places of window and part.
+fn stretch_sums(
+    batch: &Batch,
+    output: &Output<'_>,
+    stretches: &[Vec<Stretch>],
+) -> Result<Vec<(usize, usize, Vec<f32>)>, String> {
+    let columns = token_columns(batch, output)?;
+    let mut sums = Vec::new();
+    for (row, &window) in batch.texts.iter().enumerate() {
+        let tokens = &output.values[row * batch.width * columns..][..batch.lengths[row] * columns];
+        for stretch in &stretches[window] {
+            let mut sum = vec![0.0_f32; columns];
+            for token in tokens[stretch.tokens.start * columns..stretch.tokens.end * columns].chunks_exact(columns) {
+                sum.iter_mut().zip(token).for_each(|(sum, value)| *sum += value);
+            }
+            sums.push((window, stretch.part, sum));
+        }
+    }
+    Ok(sums)
 }
 
 fn token_columns(batch: &Batch, output: &Output<'_>) -> Result<usize, String> {

@@ -102,6 +102,106 @@ async fn long_texts_are_cut_and_prefixes_count() {
     assert!(matches!(beyond.identity(&cx), Err(Error::Config(_))), "the model has 40 positions");
 }
 
+/// A small model that reads so many tokens at a time, and its folder.
+fn model(max_tokens: usize, prefix: &str, pooling: Pooling) -> Option<(OnnxEmbedder, tempfile::TempDir)> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cx = context(&folder.path().join("models"))?;
+    write_small_bert(folder.path(), 0);
+    let config = Config {
+        model: folder.path().display().to_string(),
+        max_tokens: Some(max_tokens),
+        quantization: Some(Quantization::None),
+        document_prefix: prefix.to_owned(),
+        pooling: Some(pooling),
+        ..Config::default()
+    };
+    Some((config.open(&cx).expect("a model"), folder))
+}
+
+/// The vectors of a text's tokens as the model gives them, special ones included.
+async fn as_given(model: &OnnxEmbedder, text: &str) -> Matrix {
+    let tokens = model.tokenized(&[text.to_owned()], InputKind::Document).await.expect("tokens");
+    model.run(&tokens, token_rows).await.expect("vectors").pop().expect("a batch").pop().expect("a text").1
+}
+
+/// The mean of these rows, of length 1.
+fn mean(rows: &[&[f32]]) -> Vec<f32> {
+    let mut mean = Matrix { columns: 16, data: vec![0.0; 16] };
+    rows.iter().for_each(|row| mean.data.iter_mut().zip(*row).for_each(|(sum, value)| *sum += value));
+    mean.normalize();
+    mean.data
+}
+
+fn assert_near(found: Option<&Vec<f32>>, expected: &[f32]) {
+    let found = found.expect("a vector");
+    assert_eq!(found.len(), expected.len());
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5), "{found:?} is not {expected:?}");
+}
+
+/// Where words of a text are, from one to before another.
+fn words(text: &str, words: Range<usize>) -> Range<usize> {
+    let starts: Vec<usize> = text.split(' ').map(|word| word.as_ptr() as usize - text.as_ptr() as usize).collect();
+    let end = starts.get(words.end).map_or(text.len(), |next| next - 1);
+    starts[words.start]..end
+}
+
+#[tokio::test]
+async fn a_part_is_the_mean_of_its_tokens_in_the_whole_text() {
+    let Some((model, _folder)) = model(40, "", Pooling::Mean) else { return };
+    // Two and three bytes in a character, and words that the model does not know.
+    let text = "How to ändern 風車 engine oil bake Öl cake";
+    let parts = [words(text, 0..3), words(text, 3..5), words(text, 7..8), words(text, 0..9), 0..0];
+    let (found, usage) = model.embed_parts(text, &parts, 4).await.expect("vectors");
+    let rows = as_given(&model, text).await;
+    assert_eq!((rows.rows(), usage.prompt_tokens), (11, 11));
+    // The first row is that of a special token.
+    for (found, tokens) in found.iter().zip([1..4, 4..6, 8..9, 1..10]) {
+        assert_near(found.as_ref(), &mean(&tokens.map(|token| rows.row(token)).collect::<Vec<_>>()));
+    }
+    assert_eq!(found[4], None);
+    let (alone, _) = model.embed(&["engine oil".to_owned()], InputKind::Document).await.expect("vectors");
+    let (within, _) = model.embed_parts(text, &[words(text, 4..6)], 4).await.expect("vectors");
+    assert!(cosine(alone.row(0), within[0].as_ref().expect("a vector")) < 0.999, "what stands around counts");
+}
+
+#[tokio::test]
+async fn a_text_beyond_the_window_is_read_in_windows_that_overlap_and_repeat_the_prefix() {
+    // A window of 13 tokens: two special ones, one of the prefix, ten of the text.
+    let Some((model, _folder)) = model(13, "bake ", Pooling::Mean) else { return };
+    let known = ["how", "to", "change", "engine", "oil", "cake"];
+    let all: Vec<&str> = (0..24).map(|i| known[(i * i + i / 5) % known.len()]).collect();
+    let text = all.join(" ");
+    let parts =
+        [words(&text, 0..3), words(&text, 7..9), words(&text, 8..10), words(&text, 3..12), words(&text, 22..24)];
+    let (found, usage) = model.embed_parts(&text, &parts, 4).await.expect("vectors");
+    let mut windows = Vec::new();
+    for start in [0, 6, 12, 14] {
+        windows.push((start, as_given(&model, &all[start..start + 10].join(" ")).await));
+    }
+    // The third window is not read: no part is there.
+    assert_eq!(usage.prompt_tokens, 3 * 13);
+    let row = |window: usize, word: usize| {
+        let (start, rows) = &windows[window];
+        rows.row(word - start + 2)
+    };
+    let rows = |window, words: Range<usize>| words.map(|word| row(window, word)).collect::<Vec<_>>();
+    assert_near(found[0].as_ref(), &mean(&rows(0, 0..3)));
+    assert_near(found[1].as_ref(), &mean(&rows(0, 7..9)));
+    assert_near(found[2].as_ref(), &mean(&rows(1, 8..10)));
+    // In no window as a whole: the first two meet in the middle of what they share.
+    assert_near(found[3].as_ref(), &mean(&[rows(0, 3..8), rows(1, 8..12)].concat()));
+    assert_near(found[4].as_ref(), &mean(&rows(3, 22..24)));
+    let refused = model.embed_parts(&text, &parts, 10).await.expect_err("no room").to_string();
+    assert!(refused.contains("lower `overlap`"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_model_that_pools_by_the_first_token_embeds_no_parts() {
+    let Some((model, _folder)) = model(40, "", Pooling::Cls) else { return };
+    assert!(matches!(model.window(), Err(Error::Unsupported { .. })));
+    assert!(matches!(model.embed_parts("oil", &[0..3, 3..3], 4).await, Err(Error::Unsupported { .. })));
+}
+
 #[test]
 fn identity_needs_no_library_and_names_what_changes_vectors() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -222,6 +222,11 @@ impl EmbeddingModel for StaticEmbedder {
     async fn embed_tokens(&self, texts: &[String], _kind: InputKind) -> Result<Vec<Matrix>, Error> {
         self.read(texts, Reader::embed_tokens).await
     }
+
+    fn window(&self) -> Result<usize, Error> {
+        let what = "vectors that know what stands around: a static model gives a word the same vector in every text";
+        Err(Error::Unsupported { model: self.identity.model.clone(), what })
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ mod onnx;
 every_provider!(modules local);
 
 pub use cpu::CpuBudget;
-pub(crate) use onnx::library as onnx_library;
+pub(crate) use onnx::{library as onnx_library, small_bert::write as write_small_bert};
 
 /// Where the models of this folder compute.
 pub(crate) const PLACE: crate::Place = crate::Place::Here;

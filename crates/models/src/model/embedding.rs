@@ -3,6 +3,7 @@
 use super::{Error, Matrix, Model, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The kind of a text to embed: some models embed a query and a document differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -38,5 +39,29 @@ pub trait EmbeddingModel: Model {
             model: self.identity().model.clone(),
             what: "token vectors (late interaction needs an embedder that runs in this process)",
         })
+    }
+    /// How many tokens of a text it reads together, special ones included, if
+    /// it can embed parts of a text.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn window(&self) -> Result<usize, Error> {
+        let what = "vectors of parts of a text: an endpoint gives one vector for a whole text";
+        Err(Error::Unsupported { model: self.identity().model.clone(), what })
+    }
+    /// One vector of length 1 per part of a document's text, the parts given in
+    /// bytes: the mean of the vectors that the part's tokens have in the whole
+    /// text, so that it knows what stands around it. A text that is longer than
+    /// the window is read in windows that share `overlap` tokens. A part has
+    /// none if no token lies in it.
+    async fn embed_parts(
+        &self,
+        _text: &str,
+        _parts: &[Range<usize>],
+        _overlap: usize,
+    ) -> Result<(Vec<Option<Vec<f32>>>, Usage), Error> {
+        self.window()?;
+        let what = "vectors of parts of a text";
+        Err(Error::Unsupported { model: self.identity().model.clone(), what })
     }
 }

@@ -89,6 +89,29 @@ class Questions(Component):
     seed: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class LateChunking(Component):
+    """`late_chunking`: a chunk's vector is made of the vectors that its tokens have in the whole document, so that it
+    knows what stands around the chunk.
+
+    The embedder reads the document first and is cut afterwards: a chunk's vector is the mean of its tokens' vectors, of
+    length 1 like all others. So a chunk that says "the city" is found by the name that stands a page before it. Only
+    vectors change: words are searched as they are, the token vectors of `late_interaction` are those of the chunk
+    alone, and what is shown and cited stays the chunk's own text.
+
+    Args:
+        overlap: How many tokens two windows of a long document share, at most half of the embedder's window. Default
+            256.
+        least_window: The least tokens that the embedder must read at a time; an embedder with a shorter window is
+            refused. Default 1024.
+    """
+
+    _name: ClassVar[str] = "late_chunking"
+
+    overlap: int = 256
+    least_window: int = 1024
+
+
 class Enrichers:
     """The enrichers by their names: `reverie.enrich` has them."""
 
@@ -96,3 +119,4 @@ class Enrichers:
     Heading = Heading
     Contextual = Contextual
     Questions = Questions
+    LateChunking = LateChunking

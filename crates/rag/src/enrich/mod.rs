@@ -1,13 +1,18 @@
 //! `enrich`: something is written beside each chunk, to be searched with it.
 //!
-//! The result feeds the indexes, vectors and words alike. The passage that is
-//! shown and cited stays the chunk's own text.
+//! The result feeds the indexes, vectors and words alike; `late_chunking` writes
+//! nothing and changes how vectors are made. The passage that is shown and cited
+//! stays the chunk's own text.
 
 mod asking;
 
-use crate::{Chunk, Document, Error, Listed, component::components, query::Fallback};
+use crate::{
+    Chunk, Component, Context, Document, Error, Listed, Models, PipelineConfig, chunk::ChunkerConfig,
+    component::components, query::Fallback,
+};
 use async_trait::async_trait;
 use futures::FutureExt;
+use models::Matrix;
 
 components! {
     /// What is written beside chunks, and its settings.
@@ -17,6 +22,7 @@ components! {
         Heading => heading,
         Contextual => contextual,
         Questions => questions,
+        LateChunking => late_chunking,
     }
 }
 
@@ -58,6 +64,28 @@ impl From<String> for Enriched {
     }
 }
 
+/// Vectors of chunks that are not those of their texts.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChunkVectors {
+    /// One row for each chunk, of length 1.
+    pub matrix: Matrix,
+    /// How many of them are those of the text alone, because there was nothing else.
+    pub alone: usize,
+}
+
+/// Whether a pipeline's enricher can make vectors with its embedder and for its
+/// chunker, as far as that can be told before there are chunks.
+///
+/// # Errors
+/// What is missing and what to do, or a model that cannot be made.
+pub fn check(pipeline: &PipelineConfig, models: &dyn Models) -> Result<(), Error> {
+    if !pipeline.enrich.makes_vectors() {
+        return Ok(());
+    }
+    let cx = Context { models: Some(models), embedder: pipeline.embedder.as_deref(), ..Context::default() };
+    pipeline.enrich.build(&cx)?.suits(&pipeline.chunker)
+}
+
 /// Writes what is searched in place of chunks' texts.
 ///
 /// One whose settings name no model waits for nothing: its future is done when
@@ -72,7 +100,24 @@ pub trait Enricher: Send + Sync {
     /// If the run is ending.
     async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error>;
 
-    /// The same of an enricher that waits for nothing.
+    /// The vectors of these chunks of a document, in their order, of an enricher
+    /// that [makes them](Component::makes_vectors).
+    ///
+    /// # Errors
+    /// If the model fails, or a chunk is no part of the document's text.
+    async fn vectors(&self, _: &Document, _: &[&Chunk]) -> Result<ChunkVectors, Error> {
+        Err(Error::Failed { component: "enrich", reason: "it makes no vectors".to_owned() })
+    }
+
+    /// Whether it can do its work on what a chunker with these settings makes.
+    ///
+    /// # Errors
+    /// Why not, and what to do.
+    fn suits(&self, _: &ChunkerConfig) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// The same as [`Enricher::enrich`], of an enricher that waits for nothing.
     ///
     /// # Errors
     /// As of [`Enricher::enrich`], and where it waits for a model after all.

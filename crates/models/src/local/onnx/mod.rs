@@ -6,10 +6,10 @@ mod bert;
 mod files;
 pub(super) mod graph;
 mod runtime;
-#[cfg(test)]
 pub(super) mod small_bert;
 mod tokens;
 mod weights;
+mod windows;
 
 pub(super) use bert::Head;
 pub(super) use files::{Located, Quantization, Settings};
@@ -17,3 +17,4 @@ pub(crate) use runtime::library;
 pub(super) use runtime::{Output, SessionPool, ready};
 pub(super) use tokens::{Batch, TextTokenizer, Tokenized, jobs};
 pub(super) use weights::{Tensor, Weights};
+pub(super) use windows::{LongText, Stretch};

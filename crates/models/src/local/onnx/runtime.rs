@@ -77,6 +77,7 @@ struct Shared {
     threads: usize,
     inputs: Vec<Input>,
     output: String,
+    rank: usize,
     width: Option<usize>,
     idle: Mutex<Vec<Session>>,
 }
@@ -113,10 +114,11 @@ impl SessionPool {
         let session = session(&environment, file, threads)?;
         let bad = |reason: String| Error::bad_file(file, reason);
         let inputs = session.inputs().iter().map(Input::new).collect::<Result<Vec<_>, _>>().map_err(bad)?;
-        let (output, width) = output(session.outputs(), ranks).map_err(bad)?;
+        let (output, rank, width) = output(session.outputs(), ranks).map_err(bad)?;
         let idle = Mutex::new(vec![session]);
         let model = model.to_owned();
-        let shared = Shared { model, file: file.to_owned(), environment, threads, inputs, output, width, idle };
+        let file = file.to_owned();
+        let shared = Shared { model, file, environment, threads, inputs, output, rank, width, idle };
         Ok(Self { shared: Arc::new(shared), slots: Arc::new(Semaphore::new(n_sessions)), cpu: cpu.clone(), n_sessions })
     }
 
@@ -128,6 +130,11 @@ impl SessionPool {
     /// The length of an output's vectors, if the model file says it.
     pub(crate) fn width(&self) -> Option<usize> {
         self.shared.width
+    }
+
+    /// Whether the output that is read has a vector for each token.
+    pub(crate) fn gives_tokens(&self) -> bool {
+        self.shared.rank == 3
     }
 
     /// Whether texts of different length can share a batch.
@@ -244,10 +251,10 @@ impl Input {
     }
 }
 
-/// The output to read, and the length of its vectors if that is fixed.
+/// The output to read, its number of dimensions, and the length of its vectors if that is fixed.
 /// Exporters leave all kinds of outputs in a graph; their names are no guide,
 /// but their numbers of dimensions are.
-fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, Option<usize>), String> {
+fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, usize, Option<usize>), String> {
     let shape_of = |outlet: &Outlet| match outlet.dtype() {
         ValueType::Tensor { ty: TensorElementType::Float32, shape, .. } => Some(shape.to_vec()),
         _ => None,
@@ -257,7 +264,7 @@ fn output(outlets: &[Outlet], ranks: &[usize]) -> Result<(String, Option<usize>)
             if let Some(shape) = shape_of(outlet).filter(|shape| shape.len() == *rank) {
                 let width =
                     shape.last().copied().and_then(|width| usize::try_from(width).ok()).filter(|width| *width > 0);
-                return Ok((outlet.name().to_owned(), width));
+                return Ok((outlet.name().to_owned(), *rank, width));
             }
         }
     }

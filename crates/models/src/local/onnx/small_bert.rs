@@ -2,18 +2,33 @@
 
 use crate::testing::word_tokenizer;
 use serde_json::{Map, json};
-use std::path::Path;
+use std::{
+    io::{Error, Result},
+    path::Path,
+};
 
-/// What its tokenizer knows.
-const WORDS: [&str; 10] = ["[UNK]", "[CLS]", "[SEP]", "how", "to", "change", "engine", "oil", "bake", "cake"];
+/// The tokens that it has beside words.
+const MARKS: [&str; 3] = ["[UNK]", "[CLS]", "[SEP]"];
 
-/// A BERT of two layers, in safetensors, with weights from a simple generator,
-/// and a classification head unless there are no labels.
+/// One that knows a few words of its own.
+#[cfg(test)]
 pub(crate) fn write_small_bert(folder: &Path, n_labels: usize) {
-    std::fs::create_dir_all(folder).expect("a folder");
+    let words = ["how", "to", "change", "engine", "oil", "bake", "cake"];
+    write(folder, &words, n_labels).expect("a model");
+}
+
+/// A BERT of two layers and 40 positions that knows these words, in
+/// safetensors, with weights from a simple generator, and a classification head
+/// unless there are no labels.
+///
+/// # Errors
+/// If its files cannot be written.
+pub(crate) fn write(folder: &Path, words: &[&str], n_labels: usize) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
     let (hidden, wide) = (16, 64);
+    let words: Vec<&str> = MARKS.into_iter().chain(words.iter().copied()).collect();
     let mut shapes: Vec<(String, Vec<usize>)> = vec![
-        ("embeddings.word_embeddings.weight".to_owned(), vec![WORDS.len(), hidden]),
+        ("embeddings.word_embeddings.weight".to_owned(), vec![words.len(), hidden]),
         ("embeddings.position_embeddings.weight".to_owned(), vec![40, hidden]),
         ("embeddings.token_type_embeddings.weight".to_owned(), vec![2, hidden]),
     ];
@@ -53,16 +68,17 @@ pub(crate) fn write_small_bert(folder: &Path, n_labels: usize) {
         let bytes = bytes.collect();
         data.push((name, shape, bytes));
     }
-    let views = data.iter().map(|(name, shape, bytes)| {
+    let mut views = Vec::with_capacity(data.len());
+    for (name, shape, bytes) in &data {
         let view = safetensors::tensor::TensorView::new(safetensors::Dtype::F32, shape.clone(), bytes);
-        (name.as_str(), view.expect("a tensor"))
-    });
-    let model = safetensors::serialize(views, None).expect("a file");
-    std::fs::write(folder.join("model.safetensors"), model).expect("written");
+        views.push((name.as_str(), view.map_err(Error::other)?));
+    }
+    let model = safetensors::serialize(views, None).map_err(Error::other)?;
+    std::fs::write(folder.join("model.safetensors"), model)?;
     let config =
         json!({ "model_type": "bert", "num_attention_heads": 4, "hidden_size": hidden, "max_position_embeddings": 40 });
-    std::fs::write(folder.join("config.json"), config.to_string()).expect("written");
-    let vocabulary: Map<_, _> = WORDS.iter().enumerate().map(|(id, word)| ((*word).to_owned(), id.into())).collect();
+    std::fs::write(folder.join("config.json"), config.to_string())?;
+    let vocabulary: Map<_, _> = words.iter().enumerate().map(|(id, word)| ((*word).to_owned(), id.into())).collect();
     let special = |name: &str| json!({ "SpecialToken": { "id": name, "type_id": 0 } });
     let template = json!({
         "type": "TemplateProcessing",
@@ -73,5 +89,5 @@ pub(crate) fn write_small_bert(folder: &Path, n_labels: usize) {
             "[SEP]": { "id": "[SEP]", "ids": [2], "tokens": ["[SEP]"] },
         },
     });
-    std::fs::write(folder.join("tokenizer.json"), word_tokenizer(vocabulary, &template).to_string()).expect("written");
+    std::fs::write(folder.join("tokenizer.json"), word_tokenizer(vocabulary, &template).to_string())
 }

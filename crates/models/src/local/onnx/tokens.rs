@@ -2,8 +2,8 @@
 //! length, so that texts of one batch are about equally long.
 
 use crate::Error;
-use std::path::Path;
-use tokenizers::{EncodeInput, Tokenizer, TruncationParams};
+use std::{path::Path, sync::OnceLock};
+use tokenizers::{EncodeInput, Encoding, Tokenizer, TruncationParams};
 
 /// At most one token in this many of a batch is padding.
 const PADDING_SHARE: usize = 8;
@@ -15,10 +15,12 @@ const JOB_TOKENS: usize = 2048;
 #[derive(Debug)]
 pub(crate) struct TextTokenizer {
     tokenizer: Tokenizer,
+    /// The same without the limit, for those who cut by themselves.
+    unlimited: OnceLock<Tokenizer>,
 }
 
 /// One text, or a pair of texts, as the model reads it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tokenized {
     pub(crate) ids: Vec<u32>,
     pub(crate) types: Vec<u32>,
@@ -33,7 +35,20 @@ impl TextTokenizer {
         tokenizer.with_padding(None);
         let truncation = TruncationParams { max_length: max_tokens, ..TruncationParams::default() };
         tokenizer.with_truncation(Some(truncation)).map_err(bad)?;
-        Ok(Self { tokenizer })
+        Ok(Self { tokenizer, unlimited: OnceLock::new() })
+    }
+
+    /// All tokens of a text however long it is, and where each lies, in bytes.
+    pub(super) fn encode_whole(&self, text: &str) -> Result<Encoding, tokenizers::Error> {
+        let tokenizer = match self.unlimited.get() {
+            Some(tokenizer) => tokenizer,
+            None => {
+                let mut tokenizer = self.tokenizer.clone();
+                tokenizer.with_truncation(None)?;
+                self.unlimited.get_or_init(|| tokenizer)
+            }
+        };
+        tokenizer.encode(text, true)
     }
 
     /// The tokens of a text or a pair; too many are cut, of a pair from the

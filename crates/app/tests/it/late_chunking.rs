@@ -1,0 +1,85 @@
+//! Vectors of chunks that know their documents: which embedders can make them,
+//! and what trials share.
+
+use crate::{corpus, workspace::Workspace};
+
+const DATASET: &str = "[dataset]\npath = \"golden.jsonl\"\n[evaluate]\nmetrics = [\"recall\", \"mrr\"]\n";
+
+/// The space that compares chunks with and without their documents.
+fn space(embedder: &str, late: &str) -> String {
+    format!(
+        "chunker = [{{ sentence = {{ chunk_size = 16, chunk_overlap = 0 }} }}]\nembedder = [\"{embedder}\"]\n\
+         enrich = [\"none\", {{ late_chunking = {{ {late} }} }}]\nretriever = [\"bm25\", {{ dense = {{ top_k = 3 }} }}]"
+    )
+}
+
+/// A folder with a model that reads 40 tokens at a time; none where nothing can run it.
+fn workspace() -> Option<(Workspace, String)> {
+    if std::env::var_os("REVERIE_TEST_LIBRARIES").is_none() {
+        skips::skip("REVERIE_TEST_LIBRARIES is not set");
+        return None;
+    }
+    let workspace = Workspace::new();
+    models::testing::write_small_bert(&workspace.file("bert"), &corpus::words()).unwrap();
+    let model = serde_json::Value::String(workspace.file("bert").display().to_string());
+    let rest = format!("[models.bert]\nembedding.local = {{ model = {model} }}\n{DATASET}");
+    Some((workspace, rest))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_embedder_that_cannot_do_it_is_refused_before_anything_is_done() {
+    let workspace = Workspace::new();
+    workspace.experiment(&space("tiny", ""), DATASET);
+    for verb in ["plan", "run"] {
+        let refused = workspace.run(&[verb]);
+        refused.refused_with(&["late_chunking", "`tiny`", "the same vector in every text", "pools by the mean"]);
+    }
+    let server = wiremock::MockServer::start().await;
+    let endpoint =
+        format!("[models.far]\nembedding.openai = {{ model = \"m\", base_url = \"{}/v1\" }}\n", server.uri());
+    workspace.experiment(&space("far", ""), &format!("{endpoint}{DATASET}"));
+    workspace.run(&["run"]).refused_with(&["late_chunking", "`far`", "one vector for a whole text", "`heading`"]);
+    let Some((workspace, rest)) = self::workspace() else { return };
+    workspace.experiment(&space("bert", ""), &rest);
+    for verb in ["plan", "run"] {
+        let refused = workspace.run(&[verb]);
+        refused.refused_with(&["late_chunking", "`bert`", "reads 40 tokens at a time", "lower `least_window`"]);
+    }
+    assert!(!workspace.file("store/artifacts").exists(), "nothing was computed");
+}
+
+#[test]
+fn a_run_makes_its_vectors_once_and_shares_everything_else() {
+    let Some((workspace, rest)) = self::workspace() else { return };
+    workspace.experiment(&space("bert", "overlap = 8, least_window = 16"), &rest);
+    let first = workspace.run(&["run", "--json"]).succeeds().json();
+    let trials = first["trials"].as_array().unwrap();
+    assert_eq!(trials.len(), 3, "words alone are one trial");
+    let passages = |i: usize| {
+        let questions = trials[i]["questions"].as_array().unwrap().iter();
+        questions.flat_map(|one| one["passages"].as_array().unwrap().clone()).collect::<Vec<_>>()
+    };
+    let scores = |i: usize| passages(i).iter().map(|one| one["score"].clone()).collect::<Vec<_>>();
+    let late = (0..3).find(|&i| trials[i]["trial"]["labels"]["enrich"] == "late_chunking").unwrap();
+    let dense = (0..3).find(|&i| i != late && trials[i]["trial"]["labels"]["retriever"] == "dense").unwrap();
+    assert_ne!(scores(late), scores(dense), "other vectors");
+    for passage in passages(late) {
+        let text = passage["text"].as_str().unwrap();
+        assert!(
+            [corpus::OTTERS, corpus::OWLS, corpus::WHALES]
+                .iter()
+                .any(|document| { document.contains(text.lines().last().unwrap()) })
+        );
+    }
+    let plan = workspace.run(&["plan"]).succeeds();
+    assert!(plan.out.contains("embed bert on sentence with late_chunking"), "{}", plan.out);
+    let second = workspace.run(&["run", "--json"]).succeeds().json();
+    assert_eq!(second["executed"], 0);
+    assert_eq!(second["trials"][late]["questions"], trials[late]["questions"]);
+    // A new question is answered from the same vectors.
+    let id = trials[late]["trial"]["id"].as_str().unwrap();
+    let asked = workspace.run(&["query", "What do beavers build dams from?", "--trial", id, "--json"]);
+    let found = asked.succeeds().json()["passages"][0]["text"].clone();
+    let dam = trials[late]["questions"].as_array().unwrap().iter().find(|one| one["question"] == "dam").unwrap();
+    assert_eq!(found, dam["passages"][0]["text"]);
+}

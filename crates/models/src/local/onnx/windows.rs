@@ -1,0 +1,188 @@
+//! A text of any length as windows of tokens, and where in them the tokens of
+//! its parts are read. Windows overlap, so that a token at the end of one has
+//! more around it in the next; each token of a part is read once.
+
+use super::tokens::{TextTokenizer, Tokenized};
+use std::{cmp::Reverse, ops::Range};
+
+/// A whole text as the model reads it, before it is cut.
+#[derive(Debug, Default)]
+pub(crate) struct LongText {
+    /// What begins every window: special tokens, and the model's prefix.
+    head: Tokenized,
+    /// What ends every window.
+    tail: Tokenized,
+    /// The text's own tokens.
+    own: Tokenized,
+    /// Where each of these lies in the text, in bytes.
+    places: Vec<Range<usize>>,
+}
+
+/// Tokens of a window that belong to a part of the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    /// The part's place in the list of parts.
+    pub(crate) part: usize,
+    /// The tokens, counted from the window's first.
+    pub(crate) tokens: Range<usize>,
+}
+
+impl LongText {
+    /// The tokens of a text with a prefix that every window repeats.
+    pub(crate) fn read(tokenizer: &TextTokenizer, prefix: &str, text: &str) -> Result<Self, tokenizers::Error> {
+        let encoding = tokenizer.encode_whole(&format!("{prefix}{text}"))?;
+        let (special, offsets) = (encoding.get_special_tokens_mask(), encoding.get_offsets());
+        let is_special = |mask: &&u32| **mask == 1;
+        let before = special.iter().take_while(is_special).count();
+        let after = special[before..].iter().rev().take_while(is_special).count();
+        let end = special.len() - after;
+        // A token that is half prefix and half text belongs to the text.
+        let of_prefix = offsets[before..end].iter().take_while(|(_, end)| !prefix.is_empty() && *end <= prefix.len());
+        let begin = before + of_prefix.count();
+        let part = |range: Range<usize>| Tokenized {
+            ids: encoding.get_ids()[range.clone()].to_vec(),
+            types: encoding.get_type_ids()[range].to_vec(),
+        };
+        let place =
+            |(start, end): &(usize, usize)| start.saturating_sub(prefix.len())..end.saturating_sub(prefix.len());
+        Ok(Self {
+            head: part(0..begin),
+            tail: part(end..special.len()),
+            own: part(begin..end),
+            places: offsets[begin..end].iter().map(place).collect(),
+        })
+    }
+
+    /// Windows of at most `most` tokens, which share `overlap` of the text's
+    /// tokens, and what is read in each. One in which no part is read is empty.
+    pub(crate) fn windows(
+        &self,
+        most: usize,
+        overlap: usize,
+        parts: &[Range<usize>],
+    ) -> Result<Vec<(Tokenized, Vec<Stretch>)>, String> {
+        let (n, around) = (self.own.ids.len(), self.head.ids.len() + self.tail.ids.len());
+        let room = most.saturating_sub(around);
+        if room <= overlap {
+            return Err(format!(
+                "its window of {most} tokens leaves {room} beside the {around} that it adds to every text, and windows \
+                 cannot share {overlap} of them: lower `overlap`"
+            ));
+        }
+        let windows = windows(n, room, overlap);
+        let mut read: Vec<Vec<Stretch>> = vec![Vec::new(); windows.len()];
+        for (part, bytes) in parts.iter().enumerate() {
+            for (window, tokens) in stretches(self.tokens_in(bytes), &windows, n) {
+                let shift = |token: usize| token - windows[window].start + self.head.ids.len();
+                read[window].push(Stretch { part, tokens: shift(tokens.start)..shift(tokens.end) });
+            }
+        }
+        let cut = |(window, read): (Range<usize>, Vec<Stretch>)| match read.is_empty() {
+            true => (Tokenized::default(), read),
+            false => (self.cut(window), read),
+        };
+        Ok(windows.into_iter().zip(read).map(cut).collect())
+    }
+
+    /// The tokens that share a byte with a part of the text.
+    fn tokens_in(&self, part: &Range<usize>) -> Range<usize> {
+        let start = self.places.partition_point(|place| place.end <= part.start);
+        let end = self.places.partition_point(|place| place.start < part.end);
+        start..end.max(start)
+    }
+
+    fn cut(&self, window: Range<usize>) -> Tokenized {
+        let Self { head, tail, own, .. } = self;
+        Tokenized {
+            ids: [&head.ids, &own.ids[window.clone()], &tail.ids].concat(),
+            types: [&head.types, &own.types[window], &tail.types].concat(),
+        }
+    }
+}
+
+/// The windows of a text of `n` tokens. The last one begins earlier than its
+/// turn, so that it is as long as the others.
+fn windows(n: usize, room: usize, overlap: usize) -> Vec<Range<usize>> {
+    let step = room.saturating_sub(overlap).max(1);
+    let mut windows: Vec<Range<usize>> =
+        (0..n).step_by(step).take_while(|start| start + room < n).map(|start| start..start + room).collect();
+    windows.push(n.saturating_sub(room)..n);
+    windows
+}
+
+/// In which windows tokens are read: in the one that holds all of them with the
+/// most around them; if none does, each in the window in whose middle it is.
+fn stretches(tokens: Range<usize>, windows: &[Range<usize>], n: usize) -> Vec<(usize, Range<usize>)> {
+    if tokens.is_empty() {
+        return Vec::new();
+    }
+    // What is at an end of the text has nothing more there in any window.
+    let around = |window: &Range<usize>| {
+        let before = if window.start == 0 { usize::MAX } else { tokens.start - window.start };
+        let after = if window.end == n { usize::MAX } else { window.end - tokens.end };
+        before.min(after)
+    };
+    let holding = windows.iter().enumerate().filter(|(_, one)| one.start <= tokens.start && tokens.end <= one.end);
+    if let Some((window, _)) = holding.min_by_key(|(_, window)| Reverse(around(window))) {
+        return vec![(window, tokens)];
+    }
+    let mut stretches = Vec::new();
+    let mut from = tokens.start;
+    for (i, window) in windows.iter().enumerate() {
+        // Two windows meet in the middle of what they share.
+        let until = windows.get(i + 1).map_or(n, |next| usize::midpoint(next.start, window.end)).min(tokens.end);
+        if from < until {
+            stretches.push((i, from..until));
+            from = until;
+        }
+    }
+    stretches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_cover_a_text_and_share_what_they_should() {
+        let ends = |n, overlap| windows(n, 10, overlap).into_iter().map(|one| (one.start, one.end)).collect::<Vec<_>>();
+        assert_eq!(ends(0, 2), [(0, 0)]);
+        assert_eq!(ends(5, 2), [(0, 5)]);
+        assert_eq!(ends(10, 2), [(0, 10)]);
+        assert_eq!(ends(11, 2), [(0, 10), (1, 11)]);
+        assert_eq!(ends(30, 2), [(0, 10), (8, 18), (16, 26), (20, 30)]);
+        assert_eq!(ends(20, 0), [(0, 10), (10, 20)]);
+    }
+
+    #[test]
+    fn a_part_is_read_where_most_stands_around_it_and_each_token_once() {
+        let windows = windows(30, 10, 4);
+        assert_eq!(windows, [0..10, 6..16, 12..22, 18..28, 20..30]);
+        assert_eq!(stretches(0..2, &windows, 30), [(0, 0..2)], "nothing stands before the text");
+        assert_eq!(stretches(6..8, &windows, 30), [(0, 6..8)]);
+        assert_eq!(stretches(8..10, &windows, 30), [(1, 8..10)]);
+        assert_eq!(stretches(26..28, &windows, 30), [(4, 26..28)]);
+        assert!(stretches(3..3, &windows, 30).is_empty());
+        for (start, end) in [(2, 12), (0, 30), (5, 26), (9, 23)] {
+            let read = stretches(start..end, &windows, 30);
+            assert!(read.iter().all(|(window, tokens)| {
+                windows[*window].start <= tokens.start && tokens.end <= windows[*window].end
+            }));
+            let tokens: Vec<usize> = read.into_iter().flat_map(|(_, tokens)| tokens).collect();
+            assert_eq!(tokens, (start..end).collect::<Vec<_>>());
+        }
+        assert_eq!(stretches(2..12, &windows, 30), [(0, 2..8), (1, 8..12)], "they meet in the middle of 6..10");
+    }
+
+    #[test]
+    fn a_window_without_room_is_refused_and_one_that_nobody_reads_is_empty() {
+        let tokens = |n: u32| Tokenized { ids: (0..n).collect(), types: vec![0; n as usize] };
+        let text =
+            LongText { head: tokens(1), tail: tokens(1), own: tokens(20), places: (0..20).map(|i| i..i + 1).collect() };
+        assert!(text.windows(6, 4, &[]).unwrap_err().contains("lower `overlap`"));
+        let windows = text.windows(12, 2, &[0..3, 4..4]).unwrap();
+        assert_eq!(windows[0].1, [Stretch { part: 0, tokens: 1..4 }]);
+        assert_eq!(windows[0].0.ids.len(), 12);
+        assert!(windows[1..].iter().all(|(tokens, read)| tokens.ids.is_empty() && read.is_empty()));
+    }
+}
