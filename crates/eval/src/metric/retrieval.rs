@@ -11,7 +11,7 @@
 //! cut in proportion to the text.
 
 use super::evidence::{Cutoff, Walk};
-use super::{Computed, Error, Metric, Sample};
+use super::{Computed, Error, Metric, Sample, check_name};
 use crate::{Score, Scored};
 use rag::{Passage, Span, chunk::TokenCounter};
 use serde::{Deserialize, Serialize};
@@ -30,17 +30,22 @@ pub struct Settings {
     /// The metric is then called `NAME@1000t`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_context_tokens: Option<u32>,
+    /// What it is called, such as `recall_20`. Needed where a metric is listed
+    /// twice, with one `k` and another.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { k: None, min_overlap: 0.5, at_context_tokens: None }
+        Self { k: None, min_overlap: 0.5, at_context_tokens: None, name: None }
     }
 }
 
 impl Settings {
     /// The metric of this name and formula.
     pub(super) fn build(&self, metric: &'static str, formula: fn(&Walk<'_>) -> f64) -> Result<Box<dyn Metric>, Error> {
+        check_name(metric, self.name.as_deref())?;
         let cutoff = Cutoff::new(metric, self.k, self.min_overlap)?;
         let context = ContextLimit::new(metric, self.at_context_tokens)?;
         Ok(Box::new(Computed(move |sample: &Sample<'_>| {
@@ -52,7 +57,7 @@ impl Settings {
 
     /// What the metric of this name is called, where that is not its name.
     pub(super) fn label(&self, metric: &str) -> Option<String> {
-        at_context(metric, self.at_context_tokens)
+        self.name.clone().or_else(|| at_context(metric, self.at_context_tokens))
     }
 }
 
@@ -155,6 +160,10 @@ macro_rules! config {
 
             fn label(&self) -> Option<String> {
                 self.0.label($name)
+            }
+
+            fn is_named(&self) -> bool {
+                true
             }
         }
     };

@@ -76,12 +76,11 @@ impl Kind for Enrich {
             let document = documents
                 .get(path)
                 .ok_or_else(|| Error::table(format!("{path}: the document of its chunks is missing")))?;
-            let enriched = enricher.enrich(document, chunks).await?;
+            let enriched = enricher.enrich_watched(document, chunks, &|| making.made(1)).await?;
             if enriched.len() != chunks.len() {
                 let reason = format!("{path}: {} texts for {} chunks", enriched.len(), chunks.len());
                 return Err(Error::table(reason));
             }
-            making.made(chunks.len());
             Ok::<_, Error>(enriched)
         };
         let of_documents: Vec<_> = searchable.chunk_by(|a, b| a.document == b.document).map(one).collect();

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{Ask, Chunk, Component, Context, Document, Error, Item};
 use async_trait::async_trait;
+use futures::FutureExt;
 use models::{Chat, Finish, Message};
 use serde::{Deserialize, Serialize};
 
@@ -77,11 +78,21 @@ struct Contextual {
 #[async_trait]
 impl Enricher for Contextual {
     async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+        self.enrich_watched(document, chunks, &|| {}).await
+    }
+
+    async fn enrich_watched(
+        &self,
+        document: &Document,
+        chunks: &[&Chunk],
+        done: &(dyn Fn() + Send + Sync),
+    ) -> Result<Vec<Enriched>, Error> {
         let count = |text: &str| self.chat.count_tokens(text);
         let room = room(&self.chat, self.config.window_tokens, self.config.max_tokens, chunks, INSTRUCTIONS);
         let mut enriched = Vec::with_capacity(chunks.len());
         for block in blocks(document, chunks, room, &count) {
-            let calls = chunks[block.chunks].iter().map(|chunk| self.one(&block.shown, chunk)).collect();
+            let chunks = chunks[block.chunks].iter();
+            let calls = chunks.map(|chunk| self.one(&block.shown, chunk).inspect(|_| done())).collect();
             for one in first_then_all(calls).await {
                 enriched.push(one?);
             }

@@ -100,6 +100,22 @@ pub trait Enricher: Send + Sync {
     /// If the run is ending.
     async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error>;
 
+    /// The same, and `done` is told after each chunk. By default it is told at
+    /// the end, which is soon where no model is asked.
+    ///
+    /// # Errors
+    /// As of [`Enricher::enrich`].
+    async fn enrich_watched(
+        &self,
+        document: &Document,
+        chunks: &[&Chunk],
+        done: &(dyn Fn() + Send + Sync),
+    ) -> Result<Vec<Enriched>, Error> {
+        let enriched = self.enrich(document, chunks).await?;
+        enriched.iter().for_each(|_| done());
+        Ok(enriched)
+    }
+
     /// The vectors of these chunks of a document, in their order, of an enricher
     /// that [makes them](Component::makes_vectors).
     ///

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{Ask, Chunk, Component, Context, Document, Error, Item};
 use async_trait::async_trait;
+use futures::FutureExt;
 use models::{Chat, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -77,8 +78,17 @@ struct Reply {
 
 #[async_trait]
 impl Enricher for Questions {
-    async fn enrich(&self, _: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
-        let calls = chunks.iter().map(|chunk| self.one(chunk)).collect();
+    async fn enrich(&self, document: &Document, chunks: &[&Chunk]) -> Result<Vec<Enriched>, Error> {
+        self.enrich_watched(document, chunks, &|| {}).await
+    }
+
+    async fn enrich_watched(
+        &self,
+        _: &Document,
+        chunks: &[&Chunk],
+        done: &(dyn Fn() + Send + Sync),
+    ) -> Result<Vec<Enriched>, Error> {
+        let calls = chunks.iter().map(|chunk| self.one(chunk).inspect(|_| done())).collect();
         first_then_all(calls).await.into_iter().collect()
     }
 }

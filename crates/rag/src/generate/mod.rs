@@ -7,7 +7,7 @@ mod prompt;
 mod settings;
 mod settled;
 
-pub use prompt::{COMBINE, NO_ANSWER, Prompt, REFINE};
+pub use prompt::{COMBINE, CORRECT, NO_ANSWER, Prompt, REFINE};
 pub use settings::Settings;
 pub(crate) use settings::check_sampling;
 
@@ -24,6 +24,7 @@ components! {
         TreeSummarize => tree_summarize,
         Python => python,
         NoRetrieval => no_retrieval,
+        Reflection => reflection,
     }
 }
 

@@ -22,6 +22,10 @@ pub const REFINE: &str = "The draft was written from other sources. If the sourc
 pub const COMBINE: &str =
     "Each draft was written from some of the sources. Join them into one answer and keep their citations.";
 
+/// What is asked where an answer says more than its sources.
+pub const CORRECT: &str = "The draft says more than the sources do. Write the answer again with nothing but what the \
+                           sources say.";
+
 /// A set of instructions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -63,6 +67,12 @@ impl Task<'_> {
     pub(super) fn refine(&self, answer: &str, sources: &str) -> Vec<Message> {
         let answer = fence::draft(answer);
         self.messages(format!("{sources}\n{answer}{REFINE}\n\n"))
+    }
+
+    /// Write an answer again that says more than its sources.
+    pub(super) fn correct(&self, answer: &str, sources: &str) -> Vec<Message> {
+        let answer = fence::draft(answer);
+        self.messages(format!("{sources}\n{answer}{CORRECT}\n\n"))
     }
 
     /// Make one answer of several.

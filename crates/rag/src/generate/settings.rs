@@ -230,6 +230,20 @@ impl Asker {
         Ok((text, Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
     }
 
+    /// One call whose reply is an object of this JSON Schema; the reply.
+    pub(super) async fn ask_for(
+        &self,
+        messages: Vec<Message>,
+        schema: serde_json::Value,
+    ) -> Result<(String, Tally), Error> {
+        let mut request = ChatRequest::new(messages, self.settings.max_tokens);
+        request.temperature = self.settings.temperature;
+        request.seed = self.settings.seed;
+        request.schema = Some(schema);
+        let response = self.chat.chat(&request).await?;
+        Ok((response.text, Tally { calls: 1, usage: response.usage, seconds: response.seconds }))
+    }
+
     /// The answer to show, from all passages but the last `dropped`.
     pub(super) fn answer(&self, text: &str, passages: &[Passage], dropped: u32, tally: Tally) -> Answer {
         let seen = &passages[..passages.len().saturating_sub(dropped as usize)];
@@ -248,6 +262,13 @@ impl Asker {
         }
         let Tally { calls, usage, seconds } = tally;
         Answer { text, citations, dropped_passages: dropped, calls, usage, seconds }
+    }
+}
+
+impl Tally {
+    /// What an answer has cost.
+    pub(super) fn of(answer: &Answer) -> Self {
+        Self { calls: answer.calls, usage: answer.usage, seconds: answer.seconds }
     }
 }
 

@@ -273,14 +273,14 @@ mod tests {
     async fn the_last_round_ends_it_and_one_passage_always_stays() {
         let all = [
             r#"{"grades": [0, 0]}"#,
-            r#"{"query": "cats"}"#,
+            r#"{"query": "running"}"#,
             r#"{"grades": [0]}"#,
             r#"{"query": "brown"}"#,
             r#"{"grades": [0]}"#,
         ];
         let made = again(config(), "fox", &all).await.unwrap();
         assert_eq!(made.refined.passages.len(), 1);
-        assert_eq!(made.refined.remarks, ["corrective searched again for: cats; brown"]);
+        assert_eq!(made.refined.remarks, ["corrective searched again for: running; brown"]);
     }
 
     #[tokio::test]

@@ -135,7 +135,7 @@ mod tests {
     async fn a_reply_that_cannot_be_used_leaves_the_passages() {
         let made = again(json!({ "self_route": { "model": "m" } }), "fox", &["perhaps"]).await.unwrap();
         assert_eq!((made.refined.passages.len(), made.refined.failed), (2, false));
-        assert!(made.refined.remarks[0].contains("cannot be read"), "{:?}", made.refined.remarks);
+        assert!(made.refined.remarks[0].contains("is not what it was asked for"), "{:?}", made.refined.remarks);
     }
 
     #[test]
