@@ -178,6 +178,40 @@ class NoRetrieval(Component):
     seed: int = 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class Reflection(Component):
+    """`reflection`: the answer is graded against its sources, and written again where it says more than they do.
+
+    First it answers as `compact` does. Then the model grades the answer: 2 if the sources hold all that it says, 1 if
+    they hold some of it, 0 if none. Below `enough` it writes the answer anew from the same sources, told to leave out
+    what they do not say, in at most `rounds` rounds; each new answer is graded, and the best grade wins, of equals the
+    earlier one.
+
+    Args:
+        model: The name of the chat model, which writes and grades.
+        prompt: The instructions. Default `grounded`.
+        rounds: How often an answer is written again, 1 to 3. Default 1.
+        enough: The grade that ends it, 1 or 2. Default 2.
+        max_tokens: The longest answer, in tokens. Default 256.
+        context_tokens: The most tokens of passages that are used for one answer. Default: all passages.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes answers with a temperature repeatable where the model offers it. Default 0.
+        citations: Whether answers name the sources of what they say, as `[1]`. Default true.
+    """
+
+    _name: ClassVar[str] = "reflection"
+
+    model: str
+    prompt: Literal["grounded", "brief"] = "grounded"
+    rounds: int = 1
+    enough: int = 2
+    max_tokens: int = 256
+    context_tokens: int | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    citations: bool = True
+
+
 class Generators:
     """The generators by their names: `reverie.generator` has them."""
 
@@ -186,3 +220,4 @@ class Generators:
     TreeSummarize = TreeSummarize
     Python = Python
     NoRetrieval = NoRetrieval
+    Reflection = Reflection

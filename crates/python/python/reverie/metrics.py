@@ -23,6 +23,7 @@ class Recall(Component):
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
         at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
             called `NAME@1000t`.
+        name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
     _name: ClassVar[str] = "recall"
@@ -30,6 +31,7 @@ class Recall(Component):
     k: int | None = None
     min_overlap: float = 0.5
     at_context_tokens: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +46,7 @@ class Precision(Component):
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
         at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
             called `NAME@1000t`.
+        name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
     _name: ClassVar[str] = "precision"
@@ -51,6 +54,7 @@ class Precision(Component):
     k: int | None = None
     min_overlap: float = 0.5
     at_context_tokens: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +69,7 @@ class Mrr(Component):
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
         at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
             called `NAME@1000t`.
+        name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
     _name: ClassVar[str] = "mrr"
@@ -72,6 +77,7 @@ class Mrr(Component):
     k: int | None = None
     min_overlap: float = 0.5
     at_context_tokens: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +91,7 @@ class Ndcg(Component):
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
         at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
             called `NAME@1000t`.
+        name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
     _name: ClassVar[str] = "ndcg"
@@ -92,6 +99,7 @@ class Ndcg(Component):
     k: int | None = None
     min_overlap: float = 0.5
     at_context_tokens: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +114,7 @@ class HitRate(Component):
         min_overlap: The share of an evidence item's bytes that must be retrieved, above 0 and at most 1.
         at_context_tokens: Only the first so many tokens of the passages count; all if left out. The metric is then
             called `NAME@1000t`.
+        name: What it is called, such as `recall_20`. Needed where a metric is listed twice, with one `k` and another.
     """
 
     _name: ClassVar[str] = "hit_rate"
@@ -113,6 +122,7 @@ class HitRate(Component):
     k: int | None = None
     min_overlap: float = 0.5
     at_context_tokens: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
