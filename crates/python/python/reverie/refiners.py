@@ -217,6 +217,121 @@ class LongContext(Component):
     tokens: int = 100000
 
 
+@dataclass(frozen=True, kw_only=True)
+class SelfRoute(Component):
+    """`self_route`: a chat model says whether the passages answer the question; only where they do not, it is given the
+    whole document, or the whole corpus.
+
+    Most questions then cost what retrieval costs, and the hard ones get the long context. It pays for corpora whose
+    documents fit the window of a model that reads them well, where some questions need much of a document. It does not
+    pay with a model of half a billion parameters, which says "answerable" of nearly everything. It makes one short call
+    for each question. The paper takes the answer from the same call; here any generator follows, so that a question
+    that the passages answer costs that call more. Which questions were sent on is told with them. A model that fails
+    leaves the passages as they are.
+
+    Args:
+        model: The name of the chat model.
+        scope: What is read where the passages do not answer: `document` (the default), that of the best hit, or
+            `corpus`, all documents.
+        tokens: The most tokens of what is read then, counted as `cl100k_base` does; at least 16. Default 100,000.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
+        max_tokens: The longest reply, in tokens; a longer one is not used. Default 16.
+    """
+
+    _name: ClassVar[str] = "self_route"
+
+    model: str
+    scope: Literal["document", "corpus"] = "document"
+    tokens: int = 100000
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Corrective(Component):
+    """`corrective`: a chat model grades what was found; where it is not enough, the model writes another query and the
+    trial's retriever searches again.
+
+    Every passage gets a grade: 2 if it holds the answer or a part of it, 1 if it is about the same matter, 0 if not.
+    Where no passage reaches `enough`, the model writes a query with other words, and what that finds is graded too, in
+    at most `rounds` rounds. The best grades come first, of equals what was found first, as many as there were before; a
+    passage below `least` goes, but one stays. A passage's score is its grade.
+
+    Args:
+        model: The name of the chat model.
+        rounds: How often it searches again, at most; 1 to 3. Default 3.
+        enough: The grade that the best passage must have for the search to end; 1 or 2. Default 2.
+        least: The least grade of a passage that stays, 0 to 2. Default 1.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
+        max_tokens: The longest reply, in tokens; a longer one is not used. Default 256.
+    """
+
+    _name: ClassVar[str] = "corrective"
+
+    model: str
+    rounds: int = 3
+    enough: int = 2
+    least: int = 1
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agentic(Component):
+    """`agentic`: a chat model looks at what was found, asks what is still missing as questions of their own, and each
+    of them is searched, and searched once more in other words where that does not answer it.
+
+    First the model says whether the passages are `enough`, whether `nothing` that could be searched would help, or what
+    `more` is needed: at most `tasks` questions. These are searched side by side; for each the model says whether what
+    was found answers it, and writes one other query where it does not. At the end the first passages and those of each
+    question take turns, the best of each first, as many as there were before (`top_n` says otherwise). A passage's
+    score is its place as a share: 1 for the first. The answer is then written by the generator, as for any other step.
+
+    Args:
+        model: The name of the chat model.
+        tasks: How many questions the model may ask, 1 to 8. Default 3.
+        top_n: The most passages to keep. Default: as many as were found before.
+        temperature: 0 (the default) always takes the likeliest word.
+        seed: Makes replies with a temperature repeatable where the model offers it. Default 0.
+        max_tokens: The longest reply, in tokens; a longer one is not used. Default 256.
+    """
+
+    _name: ClassVar[str] = "agentic"
+
+    model: str
+    tasks: int = 3
+    top_n: int | None = None
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recency(Component):
+    """`recency`: newer passages come before older ones of about the same relevance.
+
+    A passage's new score is `(1 - weight) x relevance + weight x freshness`. Relevance is its score as a share between
+    the lowest and the highest of the question's passages (1 if all are equal). Freshness halves with every
+    `half_life_days` that it is older than the newest of them, so that no clock is read, and the same question gives the
+    same order next year. A passage without a date has no freshness.
+
+    Args:
+        field: The field with the date. Default `date`.
+        half_life_days: After so many days a passage is half as fresh. Default 365.
+        weight: How much freshness counts, 0 to 1; relevance counts the rest. Default 0.3.
+    """
+
+    _name: ClassVar[str] = "recency"
+
+    field: str = "date"
+    half_life_days: float = 365.0
+    weight: float = 0.3
+
+
 class Refiners:
     """The refiners by their names: `reverie.refine` has them."""
 
@@ -231,3 +346,7 @@ class Refiners:
     Budget = Budget
     LongContextReorder = LongContextReorder
     LongContext = LongContext
+    SelfRoute = SelfRoute
+    Corrective = Corrective
+    Agentic = Agentic
+    Recency = Recency
