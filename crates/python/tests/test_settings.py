@@ -117,6 +117,17 @@ def test_every_stage_has_a_keyword_and_a_step_or_a_list_of_steps_is_one_value():
         reverie.Experiment(tables(), refine=[["dedupes"]])
 
 
+def test_prompts_are_an_axis_and_files_are_read_beside_the_experiment(tmp_path):
+    (tmp_path / "short.toml").write_text('system = "Be short."\nuser = "{sources} {question}"\n')
+    gpt = {"chat": {"openai": {"model": "gpt", "base_url": "http://127.0.0.1:1/v1"}}}
+    told = {"base": tmp_path, "models": {"gpt": gpt}, "generator": reverie.generator.Compact(model="gpt")}
+    experiment = reverie.Experiment(tables(), prompt=["brief", "short.toml"], **told)
+    assert set(experiment.trials()["prompt"]) == {"brief", "short.toml"}
+    (tmp_path / "wrong.toml").write_text('system = "Be short."\nuser = "{sources} {qestion} {question}"\n')
+    with pytest.raises(ValueError, match=r"wrong.toml: line 2: \{qestion\} stands for nothing"):
+        reverie.Experiment(tables(), prompt=["wrong.toml"], **told)
+
+
 def test_keywords_take_the_place_of_what_a_dictionary_says():
     experiment = reverie.Experiment(tables(), chunker=["token", "markdown"], name="other")
     assert experiment.name == "other" and experiment.trials()["chunker"] == ["token", "markdown"]

@@ -115,6 +115,8 @@ mod tests {
     /// Three trials: with retrieval, without, and with whole documents.
     fn results(scores: &[Vec<Option<f64>>]) -> Results {
         let mut results = fixture::results(3);
+        results.questions = results.questions.repeat(4);
+        results.trials.iter_mut().for_each(|trial| trial.questions = trial.questions.repeat(4));
         let compact = serde_json::json!({ "compact": { "model": "m" } });
         let generators = [compact.clone(), serde_json::json!({ "no_retrieval": { "model": "m" } }), compact];
         for (trial, generator) in results.trials.iter_mut().zip(generators) {
@@ -129,34 +131,25 @@ mod tests {
 
     #[test]
     fn it_says_whether_retrieval_pays_with_interval_and_price() {
-        let same = |value| vec![Some(value); 5];
-        let said =
-            results(&[same(0.9), same(0.2), vec![Some(0.8), Some(1.0), Some(0.9), Some(0.8), Some(1.0)]]).baselines();
+        let same = |value| vec![Some(value); 20];
+        let mixed = [Some(0.8), Some(1.0), Some(0.9), Some(0.8), Some(1.0)].repeat(4);
+        let said = results(&[same(0.9), same(0.2), mixed]).baselines();
         assert_eq!(said.len(), 2);
-        assert!(
-            said[0].starts_with(
-                "do these questions need the documents at all? yes: t01 answers better than the model alone (t02), +0.700"
-            ),
-            "{}",
-            said[0]
-        );
-        assert!(
-            said[0].ends_with("in token_f1 over 5 questions, with 100 against 100 tokens for an answer"),
-            "{}",
-            said[0]
-        );
+        let yes =
+            "do these questions need the documents at all? yes: t01 answers better than the model alone (t02), +0.700";
+        assert!(said[0].starts_with(yes), "{}", said[0]);
+        let price = "in token_f1 over 20 questions, with 100 against 100 tokens for an answer";
+        assert!(said[0].ends_with(price), "{}", said[0]);
         assert!(said[1].contains("not shown: t01 and whole documents (t03) cannot be told apart"), "{}", said[1]);
-        let said = results(&[same(0.2), same(0.9), vec![None; 5]]).baselines();
-        assert!(
-            said.len() == 1 && said[0].contains("no: the model alone (t02) answers better than t01, -0.700"),
-            "{said:?}"
-        );
+        let said = results(&[same(0.2), same(0.9), vec![None; 20]]).baselines();
+        assert_eq!(said.len(), 1);
+        assert!(said[0].contains("no: the model alone (t02) answers better than t01, -0.700"), "{said:?}");
     }
 
     #[test]
     fn without_a_baseline_or_answers_nothing_is_said() {
         assert!(fixture::results(3).baselines().is_empty());
-        let mut all = results(&[vec![Some(0.5); 5], vec![Some(0.5); 5], vec![Some(0.5); 5]]);
+        let mut all = results(&[vec![Some(0.5); 20], vec![Some(0.5); 20], vec![Some(0.5); 20]]);
         all.trials.truncate(1);
         assert!(all.baselines().is_empty());
     }

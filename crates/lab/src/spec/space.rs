@@ -145,6 +145,10 @@ fn read_table<'a>(
 /// Instructions stand in one place: on their axis or in the generators.
 fn check_prompt(reader: &mut Reader<'_>, read: &Space, place: &str, table: &DeTable<'_>) {
     let Some(listed) = table.get(Axis::Prompt.name()) else { return };
+    if !read.generator.iter().any(|generator| generator.is_told()) {
+        let reason = "no generator is told it: list one that takes a prompt, such as `compact`, under `generator`";
+        reader.error(listed.span().start, format!("{place}.prompt: {reason}"));
+    }
     for generator in &read.generator {
         let (name, value) = (generator.name(), generator.value());
         let default = rag::generate::Settings::default().prompt;
@@ -217,6 +221,23 @@ mod tests {
 
     const TWO: &str = "[[space]]\nchunker = [\"sentence\", \"token\"]\nretriever = [\"bm25\", { bm25 = { top_k = 9 } }]\n\
         [[space]]\nchunker = [\"markdown\", \"token\"]\nembedder = \"tiny\"\nretriever = [\"bm25\", \"dense\"]\n";
+
+    #[test]
+    fn instructions_stand_in_one_place_and_are_told_to_a_generator() {
+        let with = |generator: &str| {
+            parse(&format!(
+                "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"http://127.0.0.1:1/v1\" }}\n[space]\n\
+                 chunker = [\"sentence\"]\nretriever = [\"bm25\"]\nprompt = [\"grounded\", \"brief\"]\n{generator}"
+            ))
+        };
+        let trials = trial::grid(&with("generator = [{ compact = { model = \"gpt\" } }]").unwrap());
+        let told: Vec<&str> = trials.iter().map(|trial| trial.label(Axis::Prompt)).collect();
+        assert_eq!(told, ["grounded", "brief"]);
+        let none = with("").unwrap_err().concat();
+        assert!(none.contains("no generator is told it"), "{none}");
+        let twice = with("generator = [{ compact = { model = \"gpt\", prompt = \"brief\" } }]").unwrap_err().concat();
+        assert!(twice.contains("`compact` has `prompt = \"brief\"` of its own"), "{twice}");
+    }
 
     #[test]
     fn the_trials_are_the_combinations_of_each_table_and_no_trial_is_there_twice() {

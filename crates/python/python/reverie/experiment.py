@@ -57,6 +57,7 @@ class Experiment:
         retriever: Any = None,
         reranker: Any = None,
         refine: Any = None,
+        prompt: Any = None,
         generator: Any = None,
         **tables: Any,
     ) -> None:
@@ -75,6 +76,7 @@ class Experiment:
             reranker: The rerankers to compare.
             refine: What becomes of passages before the answer: `reverie.refine`. A value is a step, or a list of
                 steps.
+            prompt: What the model is told to do with passages: `grounded`, `brief`, or the path of a TOML file.
             generator: The generators to compare.
             tables: What else a dictionary would hold: `name`, `corpus`, `dataset`, `models`, `evaluate` and so on. In
                 `metrics` and `objective` of `evaluate`, functions may stand, decorated or plain.
@@ -86,7 +88,7 @@ class Experiment:
         if unknown:
             raise ValueError("\n".join(unknown))
         axes = {"chunker": chunker, "enrich": enrich, "embedder": embedder, "query": query, "retriever": retriever}
-        axes.update({"reranker": reranker, "refine": refine, "generator": generator})
+        axes.update({"reranker": reranker, "refine": refine, "prompt": prompt, "generator": generator})
         space = {axis: value for axis, value in axes.items() if value is not None}
         if experiment is None or isinstance(experiment, Mapping):
             told = {**(experiment or {}), **tables}

@@ -32,7 +32,7 @@ impl Listed for GeneratorConfig {}
 
 impl GeneratorConfig {
     /// Whether it follows instructions that can be chosen.
-    pub(crate) fn is_told(&self) -> bool {
+    pub fn is_told(&self) -> bool {
         crate::Choice::value(self)[self.name()].get("prompt").is_some()
     }
 

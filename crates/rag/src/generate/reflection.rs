@@ -157,6 +157,7 @@ impl Reflection {
         let (reply, cost) = match self.asker.ask_for(messages, schema).await {
             Ok(asked) => asked,
             Err(Error::Model(models::Error::SchemaMismatch { .. } | models::Error::ContentFiltered { .. })) => {
+                *tally += Tally::of_a_call();
                 return Ok(self.enough);
             }
             Err(error) => return Err(error),

@@ -266,6 +266,11 @@ impl Asker {
 }
 
 impl Tally {
+    /// A call whose reply could not be used, so that its tokens are not known here.
+    pub(super) fn of_a_call() -> Self {
+        Self { calls: 1, ..Self::default() }
+    }
+
     /// What an answer has cost.
     pub(super) fn of(answer: &Answer) -> Self {
         Self { calls: answer.calls, usage: answer.usage, seconds: answer.seconds }

@@ -85,7 +85,7 @@ impl Component for PromptConfig {
     fn read_files(&mut self, read: Read<'_>) -> Result<(), String> {
         match self {
             Self::File { path, template } if template.is_empty() => {
-                *template = Template::read(path, &read(path)?)?;
+                *template = Template::read(&read(path)?)?;
                 Ok(())
             }
             _ => Ok(()),

@@ -78,13 +78,13 @@ impl Template {
     /// The text of a file, checked.
     ///
     /// # Errors
-    /// What is wrong with it, with the file and the line.
-    pub(crate) fn read(path: &str, text: &str) -> Result<Self, String> {
+    /// What is wrong with it, with the line.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
         let template = Self { template: text.to_owned() };
         if text.trim().is_empty() {
-            return Err(format!("the file {path} is empty"));
+            return Err("the file is empty".to_owned());
         }
-        template.parsed().map(|_| template).map_err(|reason| format!("{path}: {reason}"))
+        template.parsed().map(|_| template)
     }
 
     /// What it says.
@@ -190,11 +190,11 @@ mod tests {
     const GOOD: &str = "system = \"Say {no_answer} or {{this}}.\"\nuser = \"\"\"\n{sources}\nQ: {question}\"\"\"\n";
 
     fn wrong(text: &str) -> String {
-        Template::read("p.toml", text).unwrap_err()
+        Template::read(text).unwrap_err()
     }
 
     fn parsed(text: &str) -> Parsed {
-        Template::read("p.toml", text).unwrap().parsed().unwrap()
+        Template::read(text).unwrap().parsed().unwrap()
     }
 
     #[test]
@@ -215,15 +215,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_file_and_line() {
+    fn what_is_wrong_is_told_with_its_line() {
         let unknown = wrong("system = \"a\"\nuser = \"\"\"\n{sources}\n{contxt} {question}\"\"\"\n");
-        assert!(unknown.starts_with("p.toml: line 4: {contxt} stands for nothing in `user`"), "{unknown}");
+        assert!(unknown.starts_with("line 4: {contxt} stands for nothing in `user`"), "{unknown}");
         assert!(unknown.contains("{{contxt}}"), "{unknown}");
         assert!(wrong("system = \"{sources}\"\nuser = \"{sources}{question}\"").contains("line 1: {sources}"));
         assert!(wrong("system = \"a\"\nuser = \"{sources}\"").contains("`user` lacks {question}"));
         assert!(wrong("system = \"a\"\nuser = \"{sources}{sources}{question}\"").contains("{sources} 2 times"));
         let other_key = wrong("system = \"a\"\nuser = \"{sources}{question}\"\nstyle = 1\n");
-        assert!(other_key.contains("p.toml: line 3") && other_key.contains("style"), "{other_key}");
+        assert!(other_key.contains("line 3") && other_key.contains("style"), "{other_key}");
         assert!(wrong("system = ").contains("line 1"));
         assert!(wrong(" \n").contains("is empty"));
         assert!(wrong(&format!("answer_after = \" \"\n{GOOD}")).contains("answer_after"));
