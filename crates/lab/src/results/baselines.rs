@@ -115,8 +115,8 @@ mod tests {
     /// Three trials: with retrieval, without, and with whole documents.
     fn results(scores: &[Vec<Option<f64>>]) -> Results {
         let mut results = fixture::results(3);
-        results.questions = results.questions.repeat(4);
-        results.trials.iter_mut().for_each(|trial| trial.questions = trial.questions.repeat(4));
+        let more = |trial: &mut TrialResult| trial.questions = vec![trial.questions.clone(); 4].concat();
+        results.trials.iter_mut().for_each(more);
         let compact = serde_json::json!({ "compact": { "model": "m" } });
         let generators = [compact.clone(), serde_json::json!({ "no_retrieval": { "model": "m" } }), compact];
         for (trial, generator) in results.trials.iter_mut().zip(generators) {

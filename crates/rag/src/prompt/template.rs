@@ -157,8 +157,10 @@ impl Parsed {
         let system = filled(&self.system, |_| NO_ANSWER.to_owned());
         let mut messages = vec![Message::system(system)];
         for Example { sources, question, answer } in &self.examples {
-            let sources: String =
-                (1..).zip(sources).map(|(i, text)| format!("<source id=\"{i}\">\n{}\n</source>\n", text.trim())).collect();
+            let sources: String = (1..)
+                .zip(sources)
+                .map(|(i, text)| format!("<source id=\"{i}\">\n{}\n</source>\n", text.trim()))
+                .collect();
             messages.push(Message::user(user(&sources, question)));
             messages.push(Message::assistant(answer.trim()));
         }
@@ -207,7 +209,8 @@ mod tests {
 
     #[test]
     fn examples_are_earlier_turns_in_the_same_form() {
-        let text = format!("{GOOD}[[examples]]\nsources = [\"Old.\"]\nquestion = \"How old?\"\nanswer = \"Old [1].\"\n");
+        let text =
+            format!("{GOOD}[[examples]]\nsources = [\"Old.\"]\nquestion = \"How old?\"\nanswer = \"Old [1].\"\n");
         let messages = parsed(&text).messages("S\n", "Q?");
         let roles: Vec<Role> = messages.iter().map(|message| message.role).collect();
         assert_eq!(roles, [Role::System, Role::User, Role::Assistant, Role::User]);

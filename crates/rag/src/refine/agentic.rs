@@ -285,10 +285,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_missing_is_searched_and_takes_turns_with_what_was_found() {
-        let replies = [
-            r#"{"verdict": "more", "questions": ["Is it quick?", "fox"]}"#,
-            r#"{"answered": true, "query": ""}"#,
-        ];
+        let replies =
+            [r#"{"verdict": "more", "questions": ["Is it quick?", "fox"]}"#, r#"{"answered": true, "query": ""}"#];
         let made = again(config(), "fox", &replies).await.unwrap();
         assert_eq!(texts(&made.refined)[..3], [made.given[0].as_str(), "a quick brown fox", made.given[1].as_str()]);
         assert_eq!(made.refined.passages[0].score, 1.0);
@@ -297,10 +295,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_that_is_not_answered_is_searched_once_more_in_other_words() {
-        let replies = [
-            r#"{"verdict": "more", "questions": ["Which animal?"]}"#,
-            r#"{"answered": false, "query": "brown fox"}"#,
-        ];
+        let replies =
+            [r#"{"verdict": "more", "questions": ["Which animal?"]}"#, r#"{"answered": false, "query": "brown fox"}"#];
         let made = again(config(), "fur", &replies).await.unwrap();
         assert_eq!(made.refined.remarks, ["agentic searched for: Which animal?, then for: brown fox"]);
         assert!(texts(&made.refined).contains(&"a quick brown fox"));

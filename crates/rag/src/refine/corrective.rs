@@ -255,7 +255,10 @@ mod tests {
     async fn a_good_passage_ends_the_search_and_what_is_graded_low_goes() {
         let made = again(config(), "fox", &[r#"{"grades": [0, 2]}"#]).await.unwrap();
         assert_eq!(made.refined.passages.len(), 1);
-        assert_eq!((made.refined.passages[0].text.as_str(), made.refined.passages[0].score), (made.given[1].as_str(), 2.0));
+        assert_eq!(
+            (made.refined.passages[0].text.as_str(), made.refined.passages[0].score),
+            (made.given[1].as_str(), 2.0)
+        );
         assert_eq!((made.prompts.len(), made.refined.remarks.len(), made.refined.failed), (1, 0, false));
     }
 

@@ -79,9 +79,8 @@ impl PassageStep for Recency {
             return Ok(passages);
         };
         let scores = || passages.iter().map(|passage| f64::from(passage.score));
-        let (low, high) = scores().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| {
-            (low.min(score), high.max(score))
-        });
+        let (low, high) =
+            scores().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), score| (low.min(score), high.max(score)));
         let weight = self.0.weight;
         for (passage, day) in passages.iter_mut().zip(days) {
             let relevance = if high > low { (f64::from(passage.score) - low) / (high - low) } else { 1.0 };
@@ -189,7 +188,9 @@ mod tests {
 
     #[test]
     fn dates_are_read_as_documents_write_them() {
-        for (text, month, day_of_month) in [("2024", 1, 1), ("2024-05", 5, 1), ("2024-05-07 11:00", 5, 7), ("2024/5/7", 5, 7)] {
+        for (text, month, day_of_month) in
+            [("2024", 1, 1), ("2024-05", 5, 1), ("2024-05-07 11:00", 5, 7), ("2024/5/7", 5, 7)]
+        {
             let expected = NaiveDate::from_ymd_opt(2024, month, day_of_month).unwrap().num_days_from_ce();
             assert_eq!(day(&json!(text)), Some(expected), "{text}");
         }
