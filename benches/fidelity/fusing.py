@@ -143,8 +143,8 @@ def distributions(table, process, texts):
 
 
 def file_of_autorag(name):
-    """One file of AutoRAG as it was published. The package as a whole asks for two hundred others, for whose sake it
-    would not start here; of what this file imports, the formulas need nothing."""
+    """One file of AutoRAG as it was published. The package as a whole asks for some fifty others and a newer LangChain,
+    beside which Ragas does not start; of what this file imports, the formulas need nothing."""
     for parent, contents in [("autorag", {}), ("autorag.strategy", {"select_best": None}), ("autorag.nodes", {}),
                              ("autorag.nodes.hybridretrieval", {}),
                              ("autorag.nodes.hybridretrieval.base", {"HybridRetrieval": object}),

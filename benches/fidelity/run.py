@@ -43,11 +43,11 @@ def install():
     if marker.exists() and marker.read_text() == wanted:
         return
     say(
-        f"installing LlamaIndex, LangChain, Ragas and trec_eval into {ENVIRONMENT}: about 200 MB to download, 0.9 GB on disk"
+        f"installing LlamaIndex, LangChain, Ragas and trec_eval into {ENVIRONMENT}: about 210 MB to download, 0.9 GB on disk"
     )
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-    # Every package is listed, and AutoRAG alone would bring two hundred others that its formulas do not need.
+    # Every package is listed, and AutoRAG alone would bring some fifty more, and another LangChain, which its formulas do not need.
     options = ["-q", "--progress-bar", "on", "--no-deps"]
     command = [PYTHON, "-m", "pip", "install", *options, "-r", HERE / "requirements.txt"]
     subprocess.run(command, check=True)
