@@ -148,7 +148,7 @@ format:
 bench: build
 	benches/run
 
-## The same outcome as LlamaIndex, Ragas and trec_eval? (200 MB)
+## The same outcome as LlamaIndex, LangChain, Ragas and trec_eval? (210 MB)
 fidelity: $(TOOLS)
 	benches/run fidelity
 

@@ -2,10 +2,10 @@
 """Our code beside the real packages, in one run: is the outcome the same?
 
     benches/run fidelity
-    benches/fidelity/run.py [--only llama|ragas|trec] [--corpus FOLDER]... [--no-build] [--dry]
+    benches/fidelity/run.py [--only llama|langchain|fusion|ragas|trec] [--corpus FOLDER]... [--no-build] [--dry]
 
 Installs the pinned packages of `requirements.txt` into `.tools/fidelity`, builds
-our examples `pipeline` and `score`, compares, prints three tables, and writes
+our examples `pipeline` and `score`, compares, prints a table for each peer, and writes
 them into `benches/README.md` and `benches/results/fidelity.json`, which also
 lists every case that differs. `--dry` writes neither, nor does a part of it, nor
 a run with `--corpus`, which adds a folder of your own documents. Every
@@ -42,10 +42,14 @@ def install():
     marker = ENVIRONMENT / "installed"
     if marker.exists() and marker.read_text() == wanted:
         return
-    say(f"installing LlamaIndex, Ragas and trec_eval into {ENVIRONMENT}: about 200 MB to download, 0.9 GB on disk")
+    say(
+        f"installing LlamaIndex, LangChain, Ragas and trec_eval into {ENVIRONMENT}: about 210 MB to download, 0.9 GB on disk"
+    )
     if not PYTHON.exists():
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-    command = [PYTHON, "-m", "pip", "install", "-q", "--progress-bar", "on", "-r", HERE / "requirements.txt"]
+    # Every package is listed, and AutoRAG alone would bring some fifty more, and another LangChain, which its formulas do not need.
+    options = ["-q", "--progress-bar", "on", "--no-deps"]
+    command = [PYTHON, "-m", "pip", "install", *options, "-r", HERE / "requirements.txt"]
     subprocess.run(command, check=True)
     marker.write_text(wanted)
 
@@ -71,13 +75,15 @@ def tables(options):
     # Ragas reports to its makers what is scored.
     os.environ["RAGAS_DO_NOT_TRACK"] = "true"
     # These need the packages, so they come after the installation.
+    import chains
     import corpus
+    import fusing
     import judged
     import llama
     import ranking
     from process import Process
 
-    if options.only in (None, "llama"):
+    if options.only not in ("ragas", "trec"):
         manuals = HOME / "demo" / "corpus"
         folders = [*options.corpus, *([manuals] if manuals.is_dir() else [])]
         texts = corpus.documents(folders)
@@ -86,7 +92,14 @@ def tables(options):
             f"{len(texts)} documents, {n_real} of them real, {sum(map(len, texts.values())) / 1e6:.1f} million characters"
         )
         with Process(example("pipeline")) as process:
-            yield llama.run(process, texts, say)
+            if options.only in (None, "llama"):
+                yield llama.run(process, texts, say)
+            if options.only in (None, "langchain"):
+                yield chains.run(process, texts, say)
+            if options.only in (None, "fusion"):
+                say("AutoRAG and Qdrant")
+                yield fusing.autorag(process, texts)
+                yield fusing.qdrant(process, texts)
     if options.only in (None, "ragas"):
         say("Ragas")
         with Process(example("score")) as process:
@@ -112,7 +125,9 @@ def publish(found, text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["llama", "ragas", "trec"], help="one of the three tables; the results stay")
+    parser.add_argument(
+        "--only", choices=["llama", "langchain", "fusion", "ragas", "trec"], help="only these tables; the results stay"
+    )
     parser.add_argument("--corpus", action="append", default=[], metavar="FOLDER", help="documents of your own")
     parser.add_argument("--no-build", action="store_true", help="take the examples as they are")
     parser.add_argument("--dry", action="store_true", help="write no results")

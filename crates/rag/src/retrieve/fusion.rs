@@ -4,7 +4,8 @@
 //! relative score is LlamaIndex's (min-max per list, then a weighted sum); the
 //! other scales are compared in Bruch, Gai and Ingber, An Analysis of Fusion
 //! Functions for Hybrid Retrieval, 2022; three sigma are Mazzeschi's
-//! Distribution-Based Score Fusion, 2023, as in Qdrant.
+//! Distribution-Based Score Fusion, 2023 (Qdrant's divides by n − 1 and cuts
+//! nothing off).
 
 use crate::Hit;
 use std::collections::BTreeMap;
