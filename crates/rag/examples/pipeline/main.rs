@@ -132,7 +132,7 @@ struct Pipeline {
 
 impl Pipeline {
     fn context(&self) -> Context<'_> {
-        Context { models: Some(&self.models), embedder: Some(EMBEDDER), judges: &[] }
+        Context { models: Some(&self.models), embedder: Some(EMBEDDER), ..Context::default() }
     }
 
     fn corpus(&self) -> Corpus<'_> {
