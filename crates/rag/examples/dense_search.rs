@@ -3,7 +3,8 @@
 //! `cargo run --release -p rag --example dense_search [ROWS] [DIMENSIONS]`
 //! writes random vectors of length 1 to a temporary file, maps it, and prints
 //! the time of a single query and of a batch of 64, next to the time that it
-//! takes the same threads to read the same memory and do nothing with it.
+//! takes the same threads to read the same memory and do nothing with it, and
+//! the time of a query with a filter next to the share of rows that pass it.
 
 #![expect(clippy::print_stdout, clippy::expect_used, reason = "a measurement for people, not part of the product")]
 
@@ -70,6 +71,28 @@ fn main() {
         batch * 1e3
     );
     println!("a query of the batch costs {:.3} of one alone", batch / BATCH as f64 / single);
+    let all: Vec<u32> = (0..rows as u32).collect();
+    let among = |entries: &[u32]| {
+        best(|| {
+            black_box(index.search_among(queries[0], 10, entries).expect("the query fits"));
+        })
+    };
+    let whole = among(&all);
+    println!("a filter that all pass      {:>8.2} ms  {:.2} of one query", whole * 1e3, whole / single);
+    for step in [2usize, 10, 100] {
+        let beside: Vec<u32> = all.iter().copied().take(rows / step).collect();
+        let spread: Vec<u32> = all.iter().copied().step_by(step).collect();
+        for (entries, words) in [(beside, "side by side"), (spread, "spread")] {
+            let seconds = among(&entries);
+            let share = entries.len() as f64 / rows as f64;
+            println!(
+                "  {share:>5.2} pass, {words:<13} {:>7.2} ms  {:.2} of their share of that, {:.2} of one query",
+                seconds * 1e3,
+                seconds / whole / share,
+                seconds / single / share
+            );
+        }
+    }
 }
 
 /// The shortest of several runs, in seconds: what else the machine does can
