@@ -159,6 +159,9 @@ impl Pipeline {
         let (mut found, vectors) = found.await.map_err(failed)??;
         let mut passages = found.pop().unwrap_or_default();
         let mut remarks = Vec::new();
+        if alone != question {
+            remarks.push(format!("the question is searched as: {alone}"));
+        }
         for step in &self.steps {
             let query = Query { filter: filter.as_ref(), ..query(&alone, &vectors, at) };
             let refined = step.run_told(query, self.corpus.corpus(), passages).await?;

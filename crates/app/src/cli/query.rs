@@ -132,6 +132,10 @@ async fn chat(
             Err(failure) => return Err(failure),
         };
         tell_fallback(cx, &answered);
+        if !at_terminal && !cx.json {
+            // Else what comes from a pipe would be answers to unknown questions.
+            cx.print(format_args!("> {}", question.trim()));
+        }
         show(cx, &answered, live.is_some());
         history.push(Message::user(question.trim()));
         history.extend(answered.answer.iter().map(|answer| Message::assistant(&*answer.text)));
