@@ -11,6 +11,7 @@ mod notes;
 mod standing;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 pub use columns::{Cell, Column, ColumnKind, Scores};
 pub use notes::{About, Note, count, size};

@@ -1,7 +1,7 @@
 //! A leaderboard's remarks beside its table and its verdict: groups of trials,
 //! what is missing or left out and why, what the run did and what it cost.
 
-use super::Standing;
+use super::{Standing, turns::turns};
 use crate::{
     budget::BudgetResult,
     qualification::JudgeResult,
@@ -35,6 +35,8 @@ pub enum About {
     Groups,
     /// Trials that no other beats on quality, cost and latency together.
     Front,
+    /// How trials do at one turn of conversations.
+    Turns,
     /// What a search asked for, and how trials were stopped.
     Search,
     /// How a judge did on labelled cases.
@@ -109,6 +111,7 @@ pub(super) fn work(results: &Results) -> String {
 pub(super) fn notes(results: &Results, groups: &[Vec<String>], front: &[String]) -> Vec<Note> {
     let mut notes = Vec::new();
     choice(&mut notes, results, groups, front);
+    notes.extend(turns(results));
     if results.metrics.iter().any(|metric| metric.judged) {
         notes.extend(results.judges.iter().map(judge));
     }
