@@ -188,6 +188,7 @@ fn a_conversation_is_read_line_by_line_and_each_answer_names_its_sources() {
     assert_eq!(outcome.out.matches("sources (trial ").count(), 2, "{}", outcome.out);
     assert!(outcome.err.contains("has no `query` component"), "{}", outcome.err);
     let alone = workspace.run(&["query", QUESTION]).succeeds().out;
-    assert!(outcome.out.starts_with(alone.trim_end()), "{alone} in {}", outcome.out);
+    let told = format!("> {QUESTION}\n{}", alone.trim_end());
+    assert!(outcome.out.starts_with(&told), "{told} in {}", outcome.out);
     assert_eq!(workspace.run(&["query"]).code, Some(2), "a question or --chat is needed");
 }

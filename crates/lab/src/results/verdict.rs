@@ -2,7 +2,7 @@
 //! worse, and what more questions would tell. The terminal, the page, Python
 //! and trackers show these sentences.
 
-use super::{Results, TrialResult, Winner};
+use super::{Results, TrialResult, Winner, winner::unproven};
 use eval::statistics::MOST_QUESTIONS;
 
 /// What the verdict begins with where the first trial leads and nothing else is known.
@@ -35,6 +35,11 @@ impl Results {
         let mut said = Vec::new();
         if others == 1 {
             said.push(format!("{id} is the only trial that was asked everything, {by}"));
+        } else if let (true, open @ 1..) = (tied.is_empty(), unproven(&self.trials)) {
+            said.push(format!(
+                "{NO_CLEAR_WINNER}{id} leads, {by}; all other trials{wholes} are worse (95 % confidence set), but {open} that \
+                 were only behind when the calls ran out, or were never tried, may be as good"
+            ));
         } else if tied.is_empty() {
             said.push(format!("winner: {id}, {by}; all other trials{wholes} are worse (95 % confidence set)"));
         } else if tied.len() + 1 == others {
@@ -102,5 +107,43 @@ fn names(trials: &[&TrialResult]) -> String {
     match ids.split_last() {
         Some((last, first)) if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         _ => ids.concat(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Winner, fixture};
+    use crate::search::{SearchResult, Stop, StopKind};
+    use std::collections::BTreeMap;
+
+    /// The winner of a search whose third trial was stopped so.
+    fn found(kind: StopKind) -> (Winner, Vec<String>) {
+        let mut results = fixture::results(3);
+        results.questions = vec![results.questions.clone(); 4].concat();
+        results.trials.iter_mut().for_each(|trial| trial.questions = vec![trial.questions.clone(); 4].concat());
+        let same = |value| vec![Some(value); 20];
+        fixture::score(&mut results, "recall", &[same(0.9), same(0.2), same(0.5)]);
+        results.metrics[0].objective = true;
+        results.objective = vec!["recall".to_owned()];
+        let stop = Stop { kind, questions: 2, reason: "late".to_owned() };
+        results.searched(SearchResult {
+            strategy: "race".to_owned(),
+            answers: 1,
+            all_answers: 2,
+            stops: BTreeMap::from([("t03".to_owned(), stop)]),
+        });
+        (results.winner, results.verdict)
+    }
+
+    #[test]
+    fn a_search_names_a_winner_only_where_all_others_were_beaten() {
+        let (winner, verdict) = found(StopKind::Eliminated);
+        assert!(matches!(winner, Winner::Trial(_)) && verdict[0].starts_with("winner: t01"), "{verdict:?}");
+        let (winner, verdict) = found(StopKind::OutOfCalls);
+        assert!(matches!(winner, Winner::Leads(_)), "{verdict:?}");
+        assert!(
+            verdict[0].starts_with("no clear winner: t01 leads") && verdict[0].contains("but 1 that"),
+            "{verdict:?}"
+        );
     }
 }

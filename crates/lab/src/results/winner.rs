@@ -5,6 +5,7 @@ use super::{
     MetricResult, TrialResult, Winner, front,
     objective::{Part, scores, summary},
 };
+use crate::search::StopKind;
 use eval::{
     Missing, Question, Score,
     statistics::{self, Scores, Standing, confidence_sets},
@@ -49,6 +50,7 @@ pub(super) fn choose(
     if choosing.is_empty() {
         return Winner::Refused(nothing_chooses(metrics));
     }
+    let is_open = unproven(trials) > 0;
     let finalists = trials.iter().filter(|trial| trial.stopped.is_none()).count();
     let trials = &mut trials[..finalists];
     if trials.first().is_none_or(|trial| trial.objective.is_none()) {
@@ -72,9 +74,17 @@ pub(super) fn choose(
             "scores are missing, and with them `{other}` could be better than `{}`: run again to ask for them, or see `show {other}`",
             trials[0].trial.id
         )),
-        None if ranked > 1 && !trials.iter().any(|trial| trial.tied) => Winner::Trial(trials[0].trial.id.clone()),
+        None if ranked > 1 && !is_open && !trials.iter().any(|trial| trial.tied) => {
+            Winner::Trial(trials[0].trial.id.clone())
+        }
         None => Winner::Leads(trials[0].trial.id.clone()),
     }
+}
+
+/// How many trials a search stopped without having shown that another is better.
+pub(super) fn unproven(trials: &[TrialResult]) -> usize {
+    let is_open = |trial: &&TrialResult| trial.stopped.as_ref().is_some_and(|stop| stop.kind != StopKind::Eliminated);
+    trials.iter().filter(is_open).count()
 }
 
 /// The trial that is best on the questions that trials share, if it is not the
