@@ -50,3 +50,18 @@ fn named<'a>(all: &'a [ComponentDocs], name: &str) -> Result<Vec<&'a ComponentDo
     }
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_component_is_found_by_its_name_and_by_kind_and_name() {
+        let all = render::components();
+        for one in &all {
+            let both = format!("{}.{}", one.kind, one.name);
+            assert!(named(&all, one.name).is_ok(), "{}", one.name);
+            assert_eq!(named(&all, &both).map(|found| found.len()).unwrap_or_default(), 1, "{both}");
+        }
+    }
+}

@@ -115,7 +115,7 @@ impl Choice for PromptConfig {
         vec![
             ("grounded", built_in("one or two sentences from the sources alone, with citations. The default.")),
             ("brief", built_in("the shortest possible answer: a name, a number, a phrase.")),
-            ("file.toml", docs(include_str!("template.rs"))),
+            ("file", docs(include_str!("template.rs"))),
         ]
     }
     fn check(&self) -> Result<(), Error> {
