@@ -388,7 +388,8 @@ def test_a_telephone_shows_the_objective_beside_each_trial(browser, pages):
     assert cell["x"] + cell["width"] <= 400, "it is seen without scrolling"
     assert page.locator("#board").bounding_box()["y"] < page.locator("#plot").bounding_box()["y"]
     page.set_viewport_size({"width": 1200, "height": 800})
-    assert page.locator("#board thead th").all_inner_texts()[1] == "standing"
+    # The page hears of its new width a moment later.
+    page.wait_for_function("document.querySelectorAll('#board thead th')[1].innerText === 'standing'")
     context.close()
 
 
