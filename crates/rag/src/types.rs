@@ -174,6 +174,11 @@ impl Passage {
     pub fn spans(&self) -> &[Span] {
         if self.parts.is_empty() { std::slice::from_ref(&self.span) } else { &self.parts }
     }
+
+    /// Whether both hold the same stretches of the same document.
+    pub(crate) fn is_same_text(&self, other: &Self) -> bool {
+        self.document == other.document && self.spans() == other.spans()
+    }
 }
 
 /// The answer of a generator.

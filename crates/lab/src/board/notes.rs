@@ -255,12 +255,17 @@ fn not_enriched(results: &Results) -> Vec<Note> {
         let Some(NotEnriched { chunks, total, reason }) = &found.not_enriched else { continue };
         let (n, all, name) = (count(*chunks), count(*total), found.trial.pipeline.enrich.name());
         let text = format!("{name} wrote nothing usable for {n} of {all} chunks, most often because: {reason}");
-        match told.iter_mut().find(|(other, _)| *other == text) {
-            Some((_, trials)) => trials.push(&found.trial.id),
-            None => told.push((text, vec![&found.trial.id])),
-        }
+        tell(&mut told, text, &found.trial.id);
     }
     told.into_iter().map(of_trials).collect()
+}
+
+/// Adds a trial to those that the same is told of.
+fn tell<'a>(told: &mut Vec<(String, Vec<&'a str>)>, text: String, trial: &'a str) {
+    match told.iter_mut().find(|(other, _)| *other == text) {
+        Some((_, trials)) => trials.push(trial),
+        None => told.push((text, vec![trial])),
+    }
 }
 
 /// A note about queries or chunks of some trials.
@@ -286,10 +291,7 @@ fn fallbacks(results: &Results) -> Vec<Note> {
         let why = if often == reasons.len() { (*most).to_owned() } else { format!("{most} ({} times)", count(often)) };
         let name = found.trial.pipeline.query.name();
         let text = format!("{name} fell back for {n} of {all} questions, most often because: {why}");
-        match told.iter_mut().find(|(other, _)| *other == text) {
-            Some((_, trials)) => trials.push(&found.trial.id),
-            None => told.push((text, vec![&found.trial.id])),
-        }
+        tell(&mut told, text, &found.trial.id);
     }
     told.into_iter().map(of_trials).collect()
 }

@@ -3,7 +3,7 @@
 use super::{Keys, Kind, Made, MadeOf, Making, component};
 use crate::{
     Error,
-    artifact::{self, DocumentRow, encode_vectors},
+    artifact::{self, encode_vectors},
     estimate::{Load, Sizes},
     operator::Operator,
     plan::TaskId,
@@ -12,10 +12,7 @@ use crate::{
 use async_trait::async_trait;
 use rag::{Choice, Document, enrich::EnrichConfig};
 use serde::{Deserialize, Serialize};
-use std::{
-    collections::HashMap,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use store::Key;
 
 /// Embeds one shard of chunks with the named model, as the enricher does it.
@@ -53,14 +50,7 @@ impl Kind for EmbedInContext {
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
-        let rows: Vec<DocumentRow> = artifact::decode(making.read(self.documents).await?)?;
-        let documents: HashMap<String, Document> = rows
-            .into_iter()
-            .filter_map(|row| match row {
-                DocumentRow::Document(document) => Some((document.path.clone(), document)),
-                DocumentRow::Rejected(_) => None,
-            })
-            .collect();
+        let documents = making.documents(self.documents).await?;
         let chunks: Vec<rag::Chunk> = artifact::decode(making.read(self.chunks).await?)?;
         let searchable: Vec<&rag::Chunk> = chunks.iter().filter(|chunk| chunk.searchable).collect();
         let mut shard: Vec<(&Document, &[&rag::Chunk])> = Vec::new();

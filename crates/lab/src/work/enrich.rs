@@ -3,7 +3,7 @@
 use super::{Keys, Kind, Made, MadeOf, Making, component};
 use crate::{
     Error,
-    artifact::{self, DocumentRow, EnrichedRow},
+    artifact::{self, EnrichedRow},
     estimate::{Load, Sizes},
     operator::Operator,
     plan::TaskId,
@@ -11,11 +11,10 @@ use crate::{
 use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use rag::{
-    Axis, Component, Document, Item,
+    Axis, Component, Item,
     enrich::{EnrichConfig, Enriched},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::HashMap;
 use store::Key;
 
 /// Writes what is searched in place of the texts of one shard of chunks.
@@ -58,14 +57,7 @@ impl Kind for Enrich {
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {
-        let rows: Vec<DocumentRow> = artifact::decode(making.read(self.documents).await?)?;
-        let documents: HashMap<String, Document> = rows
-            .into_iter()
-            .filter_map(|row| match row {
-                DocumentRow::Document(document) => Some((document.path.clone(), document)),
-                DocumentRow::Rejected(_) => None,
-            })
-            .collect();
+        let documents = making.documents(self.documents).await?;
         let chunks: Vec<rag::Chunk> = artifact::decode(making.read(self.chunks).await?)?;
         let searchable: Vec<&rag::Chunk> = chunks.iter().filter(|chunk| chunk.searchable).collect();
         making.expect(searchable.len());

@@ -45,9 +45,10 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use models::Identity;
-use rag::{Choice, Refined, index::IndexKind, load::Unread};
+use rag::{Choice, Document, Refined, index::IndexKind, load::Unread};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::HashMap;
 use store::{Key, KeyBuilder};
 
 /// A kind of work; each kind is a type that implements this.
@@ -189,6 +190,16 @@ impl Making<'_> {
 
     async fn read(&self, id: TaskId) -> Result<Bytes, Error> {
         self.cx.read(self.inputs, id).await
+    }
+
+    /// The documents of a shard, by path.
+    async fn documents(&self, id: TaskId) -> Result<HashMap<String, Document>, Error> {
+        let rows: Vec<artifact::DocumentRow> = artifact::decode(self.read(id).await?)?;
+        let by_path = |row| match row {
+            artifact::DocumentRow::Document(document) => Some((document.path.clone(), document)),
+            artifact::DocumentRow::Rejected(_) => None,
+        };
+        Ok(rows.into_iter().filter_map(by_path).collect())
     }
 
     /// The key under which parts may be stored; none if an input is partial,

@@ -7,11 +7,15 @@ use crate::{
     estimate::{Load, Sizes},
     operator::Operator,
     plan::{CorpusInputs, Inputs, TaskId},
-    task::{filter_of, of_questions, open_corpus, passages_by_question, queries_in_order, standalone_questions},
+    task::{filter_of, of_questions, open_corpus, passages_by_question, queries_in_order},
 };
 use async_trait::async_trait;
+use eval::Question;
 use futures::{StreamExt, stream};
-use rag::{Axis, Context, Filter, PassageStage, PipelineConfig, Refined, index::IndexKind, retrieve::Query};
+use rag::{
+    Axis, Component, Context, Filter, PassageStage, PipelineConfig, Refined, index::IndexKind, query::standalone,
+    retrieve::Query,
+};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -86,14 +90,20 @@ impl Kind for Reorder {
         let cx = making.cx;
         let (corpus, vectors) = open_corpus(cx, making.inputs, &self.corpus).await?;
         let passages = passages_by_question(cx, making.inputs, self.passages).await?;
-        let alone = standalone_questions(cx, making.inputs, self.queries).await?;
-        let filters: Vec<Option<Filter>> = match self.queries {
-            Some(queries) => {
-                let searched = queries_in_order(cx, making.inputs, queries).await?;
-                cx.questions.iter().zip(&searched).map(|(one, searched)| filter_of(one, searched.first())).collect()
-            }
-            None => cx.questions.iter().map(|one| filter_of(one, None)).collect(),
+        let searched = match self.queries {
+            Some(queries) => queries_in_order(cx, making.inputs, queries).await?,
+            None => Vec::new(),
         };
+        let rewrites = self.pipeline.query.rewrites_question();
+        let asked = |(i, question): (usize, &Question)| {
+            let queries = searched.get(i).map_or(&[][..], Vec::as_slice);
+            let text = match rewrites {
+                true => standalone(&question.question, &question.turns, queries),
+                false => &question.question,
+            };
+            (text.to_owned(), filter_of(question, queries.first()))
+        };
+        let asked: Vec<(String, Option<Filter>)> = cx.questions.iter().enumerate().map(asked).collect();
         let stage = self.stage().ok_or_else(|| Error::table(format!("{} has nothing to do", making.task.label)))?;
         let models = making.models();
         let step = stage.step(&Context { pipeline: Some(&self.pipeline), ..models.context(self.embedder()) })?;
@@ -102,8 +112,7 @@ impl Kind for Reorder {
             Some(embedder) => Some(of_questions(cx, embedder).await?),
             None => None,
         };
-        let (step, corpus, vectors, tokens) = (&step, corpus.corpus(), &vectors, &tokens);
-        let (alone, filters) = (&alone, &filters);
+        let (step, corpus, vectors, tokens, asked) = (&step, corpus.corpus(), &vectors, &tokens, &asked);
         let calls: Vec<_> = cx
             .questions
             .iter()
@@ -112,10 +121,10 @@ impl Kind for Reorder {
                 let found = passages.get(&question.id).cloned().unwrap_or_default();
                 async move {
                     let query = Query {
-                        text: &alone[i],
+                        text: &asked[i].0,
                         embedding: vectors.as_ref().map(|matrix| matrix.row(i)),
                         tokens: tokens.as_ref().and_then(|tokens| tokens.get(i)),
-                        filter: filters[i].as_ref(),
+                        filter: asked[i].1.as_ref(),
                     };
                     let before = found.clone();
                     let made = match step.run_told(query, corpus, found.passages).await {

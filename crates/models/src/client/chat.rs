@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity};
 use std::sync::Arc;
+use tokio::sync::OwnedSemaphorePermit;
 
 /// A handle to a chat model.
 #[derive(Clone)]
@@ -70,6 +71,14 @@ impl Chat {
     pub fn with_repeat(mut self, repeat: u32) -> Self {
         self.caller.repeat = repeat;
         self
+    }
+
+    /// Waits until no other caller makes calls that share a long beginning,
+    /// where this matters: a model in this process has room for few prompts,
+    /// and two such callers would each push out what the other one needs.
+    /// The turn ends when the guard is dropped.
+    pub async fn turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.model.turns()?.clone().acquire_owned().await.ok()
     }
 
     /// How many tokens a text is; an estimate for remote models.

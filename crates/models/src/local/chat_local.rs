@@ -33,6 +33,7 @@ use std::{
     path::PathBuf,
     sync::{Arc, OnceLock},
 };
+use tokio::sync::Semaphore;
 
 pub(crate) const VERSION: u32 = 1;
 
@@ -124,6 +125,7 @@ struct LocalChat {
     identity: Identity,
     text: Arc<TextSide>,
     concurrency: usize,
+    turns: Arc<Semaphore>,
     engine: Engine,
 }
 
@@ -144,7 +146,7 @@ impl LocalChat {
             context_length: settings.context_length,
             vocabulary: OnceLock::new(),
         });
-        Ok(Self { identity, text, concurrency: settings.sequences, engine: Engine::start(settings)? })
+        Ok(Self { identity, text, concurrency: settings.sequences, turns: Arc::new(Semaphore::new(1)), engine: Engine::start(settings)? })
     }
 }
 
@@ -233,6 +235,10 @@ impl ChatModel for LocalChat {
         // If the file cannot be read, the first call fails with the reason;
         // until then four characters per token are close enough.
         self.text.vocabulary().map_or(text.chars().count().div_ceil(4), |vocabulary| vocabulary.count(text))
+    }
+
+    fn turns(&self) -> Option<&Arc<Semaphore>> {
+        Some(&self.turns)
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {

@@ -4,6 +4,7 @@ use super::{Error, FunctionFailed, Model, Usage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
+use tokio::sync::Semaphore;
 
 /// Who says a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +136,12 @@ pub trait ChatModel: Model {
     /// The function of the program's own that stands for the model, without a
     /// failure; none for every other model.
     fn function(&self) -> Option<FunctionFailed> {
+        None
+    }
+    /// For a model that keeps the prompts that it has computed, and has room
+    /// for few: the turn of a caller whose calls share a long beginning.
+    /// None where this is a provider's affair.
+    fn turns(&self) -> Option<&Arc<Semaphore>> {
         None
     }
     /// Answers one request, and hands the text out while it is written. The

@@ -5,10 +5,19 @@ use crate::{
     Ask, Chunk, Context, Document, Error, Item,
     generate::{check_sampling, fence},
 };
-use futures::future::join_all;
+use futures::{FutureExt, future::join_all};
 use models::{Chat, ChatRequest, Kind};
 use regex::{Captures, Regex};
-use std::{borrow::Cow, future::Future, ops::Range, sync::LazyLock};
+use std::{
+    borrow::Cow,
+    future::Future,
+    ops::Range,
+    sync::{
+        LazyLock, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+use tokio::sync::OwnedSemaphorePermit;
 
 /// Tokens of a chunk, for estimates: what a chunker makes is known only later.
 const CHUNK_TOKENS: u64 = 256;
@@ -48,11 +57,23 @@ pub(super) fn asks(model: &str, item: Item, more: u64, completion: u32) -> Vec<A
 
 /// Does the first of these, and then the others side by side: what their
 /// prompts share is computed, or cached by a provider, before they need it.
-pub(super) async fn first_then_all<T, F: Future<Output = T>>(work: Vec<F>) -> Vec<T> {
+/// A turn ends when one call is left, which runs beside the next caller's first.
+pub(super) async fn first_then_all<T, F: Future<Output = T>>(
+    turn: Option<OwnedSemaphorePermit>,
+    work: Vec<F>,
+) -> Vec<T> {
     let mut work = work.into_iter();
     let Some(first) = work.next() else { return Vec::new() };
     let mut done = vec![first.await];
-    done.extend(join_all(work).await);
+    let (left, turn) = (AtomicUsize::new(work.len()), Mutex::new(turn));
+    let counted = work.map(|call| {
+        call.inspect(|_| {
+            if left.fetch_sub(1, Relaxed) <= 2 {
+                turn.lock().unwrap_or_else(PoisonError::into_inner).take();
+            }
+        })
+    });
+    done.extend(join_all(counted).await);
     done
 }
 
@@ -187,7 +208,7 @@ mod tests {
             order.lock().unwrap().push(i);
             i
         };
-        assert_eq!(first_then_all((0..3).map(one).collect()).await, [0, 1, 2]);
+        assert_eq!(first_then_all(None, (0..3).map(one).collect()).await, [0, 1, 2]);
         let order = order.into_inner().unwrap();
         assert_eq!(order[..2], [0, 0]);
         assert_eq!(order[2..4], [1, 2], "side by side");

@@ -93,7 +93,7 @@ impl Enricher for Contextual {
         for block in blocks(document, chunks, room, &count) {
             let chunks = chunks[block.chunks].iter();
             let calls = chunks.map(|chunk| self.one(&block.shown, chunk).inspect(|_| done())).collect();
-            for one in first_then_all(calls).await {
+            for one in first_then_all(self.chat.turn().await, calls).await {
                 enriched.push(one?);
             }
         }

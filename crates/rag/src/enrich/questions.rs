@@ -89,7 +89,7 @@ impl Enricher for Questions {
         done: &(dyn Fn() + Send + Sync),
     ) -> Result<Vec<Enriched>, Error> {
         let calls = chunks.iter().map(|chunk| self.one(chunk).inspect(|_| done())).collect();
-        first_then_all(calls).await.into_iter().collect()
+        first_then_all(None, calls).await.into_iter().collect()
     }
 }
 

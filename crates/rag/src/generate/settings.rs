@@ -214,9 +214,9 @@ impl Asker {
                     }
                     let so_far = match &self.instructions {
                         Instructions::File(template) => template.answer_so_far(&reply),
-                        Instructions::Named(_) => reply.as_str().into(),
+                        Instructions::Named(_) => &reply,
                     };
-                    (watch.onlooker)(&settled(&so_far, watch.n_sources));
+                    (watch.onlooker)(&settled(so_far, watch.n_sources));
                 }
                 answering.finish().await?
             }

@@ -121,8 +121,9 @@ impl Coarse {
         Ok(Self { columns, groups, bits, rows, longest, spare: Mutex::default() })
     }
 
-    /// Bounds for all entries, and the `k` that look best.
-    pub(super) fn bounds(&self, query: &[f32], k: usize) -> Bounds {
+    /// Bounds for all entries, or for some in ascending order, and the `k` of
+    /// them that look best.
+    pub(super) fn bounds(&self, query: &[f32], k: usize, among: Option<&[u32]>) -> Bounds {
         let query = Query::new(query, self.groups * GROUP);
         // What rounding adds: the exact score is a sum of `columns` products in
         // `f32`, the coarse one a product of three numbers.
@@ -130,7 +131,7 @@ impl Coarse {
         let slack = self.longest * (query.residual + 2.0 * rounding * (query.length + query.residual));
         let (slack, length, half) = (round_up(slack), round_up(query.length), 0.5 * query.scale);
         let mut upper = std::mem::take(&mut *self.spare.lock().unwrap_or_else(PoisonError::into_inner));
-        upper.resize(self.rows.len(), 0.0);
+        upper.resize(among.map_or(self.rows.len(), <[u32]>::len), 0.0);
         let likely = upper
             .par_chunks_mut(TASK_ROWS)
             .enumerate()
@@ -138,17 +139,28 @@ impl Coarse {
                 || Top::new(k),
                 |mut top, (task, upper)| {
                     let first = task * TASK_ROWS;
-                    let bits = &self.bits[first * self.groups * GROUP_BYTES..];
                     let mut products = [0; TASK_ROWS];
                     let products = &mut products[..upper.len()];
-                    self.products(bits, &query.values, products);
-                    let rows = self.rows[first..].iter().zip(products);
-                    for (i, (upper, (row, product))) in upper.iter_mut().zip(rows).enumerate() {
+                    let mut bound = |entry: usize, product: i32, upper: &mut f32| {
+                        let row = &self.rows[entry];
                         // Doubled, so that the middle is whole.
-                        let score = (2 * *product - 31 * query.sum) as f32 * (row.scale * half);
+                        let score = (2 * product - 31 * query.sum) as f32 * (row.scale * half);
                         *upper = score + row.residual * length + slack;
                         if score >= top.threshold() {
-                            top.push((first + i) as u32, score);
+                            top.push(entry as u32, score);
+                        }
+                    };
+                    match among {
+                        None => {
+                            self.products(&self.bits[first * self.groups * GROUP_BYTES..], &query.values, products);
+                            let bounds = upper.iter_mut().zip(products).enumerate();
+                            bounds.for_each(|(i, (upper, product))| bound(first + i, *product, upper));
+                        }
+                        Some(entries) => {
+                            let entries = &entries[first..];
+                            self.products_of(entries, &query.values, products);
+                            let bounds = upper.iter_mut().zip(products).zip(entries);
+                            bounds.for_each(|((upper, product), entry)| bound(*entry as usize, *product, upper));
                         }
                     }
                     top
@@ -173,6 +185,20 @@ impl Coarse {
         }
         for (product, bits) in products.iter_mut().zip(bits.chunks_exact((self.groups * GROUP_BYTES).max(1))) {
             *product = plain_product(bits, query);
+        }
+    }
+
+    /// The sums of `v · q'` of as many of these entries as there is room for.
+    fn products_of(&self, entries: &[u32], query: &[i8], products: &mut [i32]) {
+        #[cfg(target_arch = "x86_64")]
+        if Self::is_fast_here() {
+            // SAFETY: the instructions were just seen.
+            unsafe { avx512::products_of(&self.bits, self.groups, entries, query, products) };
+            return;
+        }
+        let bytes = self.groups * GROUP_BYTES;
+        for (product, entry) in products.iter_mut().zip(entries) {
+            *product = plain_product(&self.bits[*entry as usize * bytes..][..bytes], query);
         }
     }
 }
@@ -246,27 +272,50 @@ mod avx512 {
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
     pub(super) fn products(bits: &[u8], groups: usize, query: &[i8], products: &mut [i32]) {
-        let (one, mask) = (_mm512_set1_epi8(1), _mm512_set1_epi8(0b1_1110));
         let query = &query.as_chunks::<GROUP>().0[..groups];
         let rows = bits.as_chunks::<GROUP_BYTES>().0.chunks_exact(groups.max(1));
         for (product, row) in products.iter_mut().zip(rows) {
-            // Two sums, so that no product waits for the one before it.
             for line in (0..row.len() * GROUP_BYTES).step_by(64) {
                 _mm_prefetch::<_MM_HINT_T0>(row.as_ptr().cast::<i8>().wrapping_add(AHEAD + line));
             }
-            let (mut left, mut right) = (_mm512_setzero_si512(), _mm512_setzero_si512());
-            for (bits, query) in row.iter().zip(query) {
-                let high = load(bits[..HIGH_BYTES].as_ptr().cast());
-                let low = |at: usize| bits[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
-                let first = _mm512_and_si512(_mm512_slli_epi16::<1>(high), mask);
-                let second = _mm512_and_si512(_mm512_srli_epi16::<3>(high), mask);
-                let first = _mm512_mask_add_epi8(first, low(HIGH_BYTES), first, one);
-                let second = _mm512_mask_add_epi8(second, low(HIGH_BYTES + 8), second, one);
-                left = _mm512_dpbusd_epi32(left, first, load(query.as_ptr()));
-                right = _mm512_dpbusd_epi32(right, second, load(query[GROUP / 2..].as_ptr()));
-            }
-            *product = _mm512_reduce_add_epi32(_mm512_add_epi32(left, right));
+            *product = one_product(row, query);
         }
+    }
+
+    /// The same for rows that lie anywhere.
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    pub(super) fn products_of(bits: &[u8], groups: usize, entries: &[u32], query: &[i8], products: &mut [i32]) {
+        let query = &query.as_chunks::<GROUP>().0[..groups];
+        let bits = bits.as_chunks::<GROUP_BYTES>().0;
+        let ahead = (AHEAD / (groups * GROUP_BYTES).max(1)).max(1);
+        for (i, (product, entry)) in products.iter_mut().zip(entries).enumerate() {
+            if let Some(next) = entries.get(i + ahead) {
+                let next = bits.as_ptr().wrapping_add(*next as usize * groups).cast::<i8>();
+                for line in (0..groups * GROUP_BYTES + 63).step_by(64) {
+                    _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line));
+                }
+            }
+            *product = one_product(&bits[*entry as usize * groups..][..groups], query);
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+    fn one_product(row: &[[u8; GROUP_BYTES]], query: &[[i8; GROUP]]) -> i32 {
+        let (one, mask) = (_mm512_set1_epi8(1), _mm512_set1_epi8(0b1_1110));
+        // Two sums, so that no product waits for the one before it.
+        let (mut left, mut right) = (_mm512_setzero_si512(), _mm512_setzero_si512());
+        for (bits, query) in row.iter().zip(query) {
+            let high = load(bits[..HIGH_BYTES].as_ptr().cast());
+            let low = |at: usize| bits[at..].first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            let first = _mm512_and_si512(_mm512_slli_epi16::<1>(high), mask);
+            let second = _mm512_and_si512(_mm512_srli_epi16::<3>(high), mask);
+            let first = _mm512_mask_add_epi8(first, low(HIGH_BYTES), first, one);
+            let second = _mm512_mask_add_epi8(second, low(HIGH_BYTES + 8), second, one);
+            left = _mm512_dpbusd_epi32(left, first, load(query.as_ptr()));
+            right = _mm512_dpbusd_epi32(right, second, load(query[GROUP / 2..].as_ptr()));
+        }
+        _mm512_reduce_add_epi32(_mm512_add_epi32(left, right))
     }
 
     /// Loads 64 bytes.
@@ -289,7 +338,7 @@ mod tests {
             let rows = matrix(3000, columns, 11);
             let coarse = Coarse::new(&rows.data, columns).unwrap();
             for query in matrix(5, columns, 12).iter() {
-                let bounds = coarse.bounds(query, 10);
+                let bounds = coarse.bounds(query, 10, None);
                 for (row, upper) in rows.iter().zip(&bounds.upper) {
                     let score: f64 = row.iter().zip(query).map(|(&a, &b)| f64::from(a) * f64::from(b)).sum();
                     assert!(f64::from(*upper) >= score, "{columns}: {score} is above {upper}");
@@ -304,7 +353,7 @@ mod tests {
         let rows = [[0.0f32; 16], [1e30; 16], [1e-42; 16], [-3.0; 16]].concat();
         let coarse = Coarse::new(&rows, 16).unwrap();
         for query in [[1.0f32; 16], [-1.0; 16], [0.0; 16], [1e-40; 16]] {
-            let bounds = coarse.bounds(&query, 2);
+            let bounds = coarse.bounds(&query, 2, None);
             for (row, upper) in rows.chunks(16).zip(bounds.upper) {
                 let score: f32 = row.iter().zip(&query).map(|(a, b)| a * b).sum();
                 assert!(upper >= score, "{score} is above {upper}");
@@ -322,5 +371,8 @@ mod tests {
         for (product, bits) in products.iter().zip(coarse.bits.chunks(2 * GROUP_BYTES)) {
             assert_eq!(*product, plain_product(bits, &query.values));
         }
+        let mut some = [0; 4];
+        coarse.products_of(&[2, 3, 17, 49], &query.values, &mut some);
+        assert_eq!(some, [products[2], products[3], products[17], products[49]]);
     }
 }

@@ -202,7 +202,7 @@ impl DenseIndex {
         }
         if let [query] = queries[..]
             && let Some(coarse) = self.coarse()
-            && let Some(found) = self.search_coarse(coarse, query, k)
+            && let Some(found) = self.search_coarse(coarse, query, k, None)
         {
             return Ok(vec![found]);
         }
@@ -222,8 +222,8 @@ impl DenseIndex {
         Ok(tops.into_iter().map(Top::into_sorted).collect())
     }
 
-    /// The best `k` of some entries with their inner products, best first, equal
-    /// ones by entry.
+    /// The best `k` of some entries, in ascending order, with their inner
+    /// products, best first, equal ones by entry.
     ///
     /// # Errors
     /// If the query's length is not that of the vectors.
@@ -232,12 +232,12 @@ impl DenseIndex {
     /// If there is no such entry.
     pub fn search_among(&self, query: &[f32], k: usize, entries: &[u32]) -> Result<Vec<(u32, f32)>, Error> {
         let query = self.padded(query)?;
-        let push = |mut top: Top, &entry: &u32| {
-            top.push(entry, self.score(entry, &query));
-            top
-        };
-        let best = entries.par_iter().with_min_len(1024).fold(|| Top::new(k), push);
-        Ok(best.reduce(|| Top::new(k), Top::merge).into_sorted())
+        if let Some(coarse) = self.coarse()
+            && let Some(found) = self.search_coarse(coarse, &query, k, Some(entries))
+        {
+            return Ok(found);
+        }
+        Ok(self.best_of(entries, &query, k, 1024))
     }
 
     /// The inner products of one query with some entries.
@@ -269,27 +269,46 @@ impl DenseIndex {
         self.coarse.get()
     }
 
-    /// The same result as the plain scan; none if the copy does not help,
-    /// because too many rows could be among the best.
-    fn search_coarse(&self, coarse: &Coarse, query: &[f32], k: usize) -> Option<Vec<(u32, f32)>> {
-        let bounds = coarse.bounds(query, k);
+    /// The same result as the plain scan of all entries, or of some; none if
+    /// the copy does not help, because too many rows could be among the best.
+    fn search_coarse(
+        &self,
+        coarse: &Coarse,
+        query: &[f32],
+        k: usize,
+        among: Option<&[u32]>,
+    ) -> Option<Vec<(u32, f32)>> {
+        let bounds = coarse.bounds(query, k, among);
         // The k-th best score is at least the worst of any k exact scores.
         let known = bounds.likely.iter().map(|&entry| self.score(entry, query));
         let least = if bounds.likely.len() < k { f32::NEG_INFINITY } else { known.fold(f32::INFINITY, f32::min) };
         // A bound that is not a number, from numbers too large to add, excludes nothing.
         let possible = |upper: f32| upper >= least || upper.is_nan();
+        let upper = (0u32..).zip(&bounds.upper).filter(|(_, upper)| possible(**upper));
         let candidates: Vec<u32> =
-            (0u32..).zip(&bounds.upper).filter(|(_, upper)| possible(**upper)).map(|(entry, _)| entry).collect();
+            upper.map(|(at, _)| among.map_or(at, |entries| entries[at as usize])).collect();
+        let looked_at = bounds.upper.len();
         coarse.recycle(bounds);
-        if candidates.len() > self.len() / CANDIDATES {
+        if candidates.len() > looked_at / CANDIDATES {
             return None;
         }
-        let push = |mut top: Top, &entry: &u32| {
-            top.push(entry, self.score(entry, query));
+        Some(self.best_of(&candidates, query, k, 256))
+    }
+
+    /// The best of some entries by their exact rows. `task` is the least number
+    /// of entries that are worth a task of their own.
+    fn best_of(&self, entries: &[u32], query: &[f32], k: usize, task: usize) -> Vec<(u32, f32)> {
+        let columns = self.header.columns();
+        let ahead = (kernel::AHEAD / (columns * size_of::<f32>()).max(1)).max(1);
+        let push = |mut top: Top, at: usize| {
+            if let Some(next) = entries.get(at + ahead) {
+                kernel::prefetch(&self.data()[*next as usize * columns..][..columns]);
+            }
+            top.push(entries[at], self.score(entries[at], query));
             top
         };
-        let best = candidates.par_iter().with_min_len(256).fold(|| Top::new(k), push);
-        Some(best.reduce(|| Top::new(k), Top::merge).into_sorted())
+        let best = (0..entries.len()).into_par_iter().with_min_len(task).fold(|| Top::new(k), push);
+        best.reduce(|| Top::new(k), Top::merge).into_sorted()
     }
 
     /// The inner product with a padded query.
@@ -408,9 +427,18 @@ pub(crate) mod tests {
             let mut used = 0;
             for query in others.iter().chain([matrix.row(3)]) {
                 let expected = index.search(&[query], 5).unwrap().remove(0);
-                if let Some(found) = index.search_coarse(&coarse, &index.padded(query).unwrap(), 5) {
+                if let Some(found) = index.search_coarse(&coarse, &index.padded(query).unwrap(), 5, None) {
                     assert_eq!(found, expected, "{rows}×{columns}");
                     used += 1;
+                }
+                for step in [1, 3, 50] {
+                    let some: Vec<u32> = (0..rows as u32).step_by(step).collect();
+                    let expected = index.search_among(query, 5, &some).unwrap();
+                    if let Some(found) =
+                        index.search_coarse(&coarse, &index.padded(query).unwrap(), 5, Some(&some))
+                    {
+                        assert_eq!(found, expected, "{rows}×{columns}, one in {step}");
+                    }
                 }
             }
             assert!(used > 0 || rows < 100, "{rows}×{columns}: the copy was never of use");

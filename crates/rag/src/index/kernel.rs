@@ -41,6 +41,10 @@ pub(super) enum Kernel {
     Portable,
 }
 
+/// How far ahead of the scan memory is asked for, in bytes. The processor's own
+/// prefetching stops at every 4 KiB page, which costs a quarter of the bandwidth.
+pub(super) const AHEAD: usize = 2048;
+
 impl Kernel {
     /// The fastest that this processor has.
     pub(super) fn detect() -> Self {
@@ -230,16 +234,11 @@ fn tree(mut lanes: Lanes) -> f32 {
 /// The AVX-512 form of the body above; equal to it bit by bit.
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::{LANES, Lanes, QUERIES, ROWS};
+    use super::{AHEAD, LANES, Lanes, QUERIES, ROWS};
     use std::arch::x86_64::{
         __m512, _MM_HINT_T0, _mm_prefetch, _mm512_add_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_permutexvar_ps,
         _mm512_setr_epi32, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_shuffle_ps, _mm512_storeu_ps,
     };
-
-    /// How far ahead of the scan memory is asked for. The processor's own
-    /// prefetching stops at every 4 KiB page, which costs a quarter of the
-    /// bandwidth.
-    const AHEAD: usize = 2048;
 
     #[target_feature(enable = "avx512f")]
     pub(super) fn scores(rows: &[f32], columns: usize, queries: &[&[f32]], scores: &mut [[f32; ROWS]; QUERIES]) {
@@ -333,6 +332,16 @@ mod avx512 {
         let high = _mm512_shuffle_ps::<0b11_01_11_01>(d[0], d[1]);
         let order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);
         _mm512_permutexvar_ps(order, _mm512_add_ps(low, high))
+    }
+}
+
+/// Asks for rows that are read soon and lie anywhere.
+pub(super) fn prefetch(row: &[f32]) {
+    #[cfg(target_arch = "x86_64")]
+    for line in row.chunks(64 / size_of::<f32>()) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: every x86-64 processor has this instruction, and it reads nothing that the program could see.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
     }
 }
 

@@ -31,7 +31,7 @@ use crate::generate::{NO_ANSWER, fence};
 use models::Message;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
-use std::{borrow::Cow, sync::LazyLock};
+use std::sync::LazyLock;
 
 const SOURCES: &str = "sources";
 const QUESTION: &str = "question";
@@ -175,11 +175,11 @@ impl Parsed {
     }
 
     /// The answer in a reply that is not complete: nothing before the mark.
-    pub(crate) fn answer_so_far<'a>(&self, reply: &'a str) -> Cow<'a, str> {
+    pub(crate) fn answer_so_far<'a>(&self, reply: &'a str) -> &'a str {
         match self.answer_after.as_deref().map(str::trim) {
             // A later mark would take the text back, so nothing is shown before the end.
-            Some(_) => Cow::Borrowed(""),
-            None => Cow::Borrowed(reply),
+            Some(_) => "",
+            None => reply,
         }
     }
 }

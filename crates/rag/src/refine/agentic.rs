@@ -248,8 +248,7 @@ fn in_turns(lists: Vec<Vec<Passage>>, most: usize) -> Vec<Passage> {
     let mut joined: Vec<Passage> = Vec::new();
     for place in 0..longest {
         for passage in lists.iter().filter_map(|list| list.get(place)) {
-            let is_same = |known: &Passage| known.document == passage.document && known.spans() == passage.spans();
-            if !joined.iter().any(is_same) {
+            if !joined.iter().any(|known| known.is_same_text(passage)) {
                 joined.push(passage.clone());
             }
         }

@@ -188,7 +188,7 @@ impl Corrective {
             let next = self.rewritten(query.text, &graded.tried).await?;
             let search = self.searcher.search(std::slice::from_ref(&next), corpus, query.filter).await;
             graded.tried.push(next);
-            let known = |passage: &Passage| graded.passages.iter().any(|(_, known)| is_same(known, passage));
+            let known = |passage: &Passage| graded.passages.iter().any(|(_, known)| known.is_same_text(passage));
             let all = match search {
                 Ok(found) => found.into_iter().flatten(),
                 Err(Error::Model(error)) => return Err(Ended::Model(error.into())),
@@ -235,11 +235,6 @@ impl Corrective {
         }
         Ok(query)
     }
-}
-
-/// Whether two passages stand for the same text.
-fn is_same(one: &Passage, other: &Passage) -> bool {
-    one.document == other.document && one.spans() == other.spans()
 }
 
 #[cfg(test)]

@@ -15,7 +15,12 @@
 //! in steps of many tokens, an answer always in steps of one, and only what
 //! was computed as a prompt is reused for a prompt.
 
-use super::{Sampler, Vocabulary, Writer, backend, load::Load, queue::Queue, worker::Worker};
+use super::{
+    Sampler, Vocabulary, Writer, backend,
+    load::Load,
+    queue::Queue,
+    worker::{Computed, Worker},
+};
 use crate::{CpuBudget, Error, Finish, OnPiece};
 use llama_cpp_2::{
     model::{LlamaModel, params::LlamaModelParams},
@@ -138,7 +143,7 @@ pub(super) type Reply = oneshot::Sender<Result<Outcome, Error>>;
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) settings: Settings,
-    queue: Queue<(Job, Reply)>,
+    pub(super) queue: Queue<(Job, Reply), Computed>,
     load: Load,
     /// Also held while a context is made, which llama.cpp cannot do twice at
     /// a time for one model.
@@ -158,7 +163,7 @@ impl Engine {
             let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(failed)?;
             let shared = shared.clone();
             let work = move || {
-                let _leaves = Leaves(&shared);
+                let _leaves = Leaves(&shared, thread);
                 shared.work(thread, &runtime);
             };
             std::thread::Builder::new().name("llama".into()).spawn(work).map_err(failed)?;
@@ -183,11 +188,11 @@ impl Drop for Engine {
 
 /// Reports that a thread has ended, even after a panic, so that no caller waits
 /// for an answer that cannot come.
-struct Leaves<'a>(&'a Shared);
+struct Leaves<'a>(&'a Shared, usize);
 
 impl Drop for Leaves<'_> {
     fn drop(&mut self) {
-        self.0.queue.leave();
+        self.0.queue.leave(self.1);
     }
 }
 
@@ -199,7 +204,7 @@ impl Shared {
     /// What one thread does.
     fn work(&self, thread: usize, runtime: &Runtime) {
         // If loading fails, the job gets the error, and the next job tries again.
-        while let Some((job, reply)) = self.queue.next(thread, Vec::new(), || ()) {
+        while let Some((job, reply)) = self.queue.next(thread, Vec::new(), || (), |_| None) {
             if reply.is_closed() {
                 continue;
             }
@@ -213,15 +218,16 @@ impl Shared {
 
     fn work_with(&self, model: &LlamaModel, thread: usize, runtime: &Runtime, first: (Job, Reply)) {
         let mut next = Some(first);
-        let mut worker = None;
+        let mut worker: Option<Worker<'_>> = None;
         while let Some((job, reply)) = next {
             let made = match worker.take() {
                 Some(worker) => Ok(worker),
-                None => Worker::new(self, model, runtime),
+                None => Worker::new(self, model, runtime, thread),
             };
             let outcome = made.and_then(|made| worker.insert(made).answer(job, &reply));
             let prompts = worker.as_ref().map(Worker::prompts).unwrap_or_default();
-            next = self.queue.next(thread, prompts, || drop(reply.send(outcome)));
+            let copy = |prompt: &[i32]| worker.as_ref()?.copy_of(prompt);
+            next = self.queue.next(thread, prompts, || drop(reply.send(outcome)), copy);
         }
     }
 

@@ -41,11 +41,10 @@ impl Slots {
     /// The place for a request whose prompt may reuse at most these tokens.
     pub(super) fn place(&self, wanted: &[i32]) -> Place {
         let shared = |slot: usize| shared_prefix(&self.slots[slot].tokens, wanted);
-        let all = 0..self.slots.len();
-        let source = all.clone().max_by_key(|&slot| shared(slot)).unwrap_or(0);
+        let source = self.nearest(wanted);
         let reuse = shared(source);
         let lost = self.slots[source].tokens.len() - reuse;
-        let oldest = all.filter(|&slot| slot != source).min_by_key(|&slot| self.slots[slot].used);
+        let oldest = (0..self.slots.len()).filter(|&slot| slot != source).min_by_key(|&slot| self.slots[slot].used);
         match oldest {
             // The rest of the source is worth keeping only if another slot,
             // used longer ago, can make room.
@@ -55,6 +54,27 @@ impl Slots {
             }
             _ => Place::Continue { slot: source, reuse },
         }
+    }
+
+    /// The slot that shares most with a prompt.
+    pub(super) fn nearest(&self, prompt: &[i32]) -> usize {
+        let shared = |slot: &usize| shared_prefix(&self.slots[*slot].tokens, prompt);
+        (0..self.slots.len()).max_by_key(shared).unwrap_or(0)
+    }
+
+    /// How much of a prompt the slots hold.
+    pub(super) fn longest_shared(&self, prompt: &[i32]) -> usize {
+        shared_prefix(&self.slots[self.nearest(prompt)].tokens, prompt)
+    }
+
+    /// The slot that was not used for the longest time.
+    pub(super) fn oldest(&self) -> usize {
+        (0..self.slots.len()).min_by_key(|&slot| self.slots[slot].used).unwrap_or(0)
+    }
+
+    /// What a slot holds.
+    pub(super) fn prompt(&self, slot: usize) -> &[i32] {
+        &self.slots[slot].tokens
     }
 
     /// Notes that a slot holds a prompt.

@@ -5,11 +5,15 @@ use super::{
     contention::Contention,
     engine::{Outcome, Reply, Settings, Shared, ids},
     sampler::group_probabilities,
-    slots::{Place, Slots},
+    slots::{Place, Slots, shared_prefix},
 };
 use crate::{Error, Finish};
 use llama_cpp_2::{
-    context::{LlamaContext, params::LlamaContextParams, session::LlamaStateSeqFlags},
+    context::{
+        LlamaContext,
+        params::LlamaContextParams,
+        session::{LlamaStateSeqFlags, SeqState},
+    },
     llama_batch::LlamaBatch,
     model::LlamaModel,
     token::LlamaToken,
@@ -27,11 +31,19 @@ const MOST: usize = 128;
 /// so it makes no difference to a token where a reused prefix ended.
 const GRAIN: usize = 16;
 
+/// A prompt with what a context computed for it.
+#[derive(Debug)]
+pub(super) struct Computed {
+    tokens: Vec<i32>,
+    state: SeqState,
+}
+
 /// Everything a thread owns.
 pub(super) struct Worker<'a> {
     shared: &'a Shared,
     model: &'a LlamaModel,
     runtime: &'a Runtime,
+    thread: usize,
     context: LlamaContext<'a>,
     batch: LlamaBatch<'static>,
     slots: Slots,
@@ -42,12 +54,18 @@ pub(super) struct Worker<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(shared: &'a Shared, model: &'a LlamaModel, runtime: &'a Runtime) -> Result<Self, Error> {
+    pub(super) fn new(
+        shared: &'a Shared,
+        model: &'a LlamaModel,
+        runtime: &'a Runtime,
+        thread: usize,
+    ) -> Result<Self, Error> {
         let threads = shared.threads_for_a_call();
         Ok(Self {
             shared,
             model,
             runtime,
+            thread,
             context: context(shared, model, threads)?,
             batch: LlamaBatch::new(MOST, 1),
             slots: Slots::new(shared.settings.slots_each()),
@@ -68,6 +86,7 @@ impl<'a> Worker<'a> {
         let started = Instant::now();
         let prompt = ids(&job.prompt);
         let wanted = &prompt[..prompt.len().saturating_sub(GRAIN)];
+        self.borrow(wanted);
         let (slot, cached) = match self.slots.place(wanted) {
             Place::Continue { slot, reuse } => (slot, self.keep(slot, whole_grains(reuse))),
             Place::Copy { slot, source, reuse } => (slot, self.copy(source, slot, whole_grains(reuse))),
@@ -169,6 +188,9 @@ impl<'a> Worker<'a> {
         }
         // Before the step, since its logits live in the context.
         self.adapt(slot);
+        if !self.copying {
+            self.shared.queue.lend(self.thread, |prompt| self.copy_of(prompt));
+        }
         let cores = self.shared.settings.cpu.acquire(self.threads);
         let _cores = self.runtime.block_on(cores);
         self.context.decode(&mut self.batch).map_err(|error| self.shared.failure(error))?;
@@ -199,6 +221,34 @@ impl<'a> Worker<'a> {
             }
             Err(_) => 0,
         }
+    }
+
+    /// Takes over what another thread has computed of a prompt, if it is more
+    /// than what this one holds.
+    fn borrow(&mut self, wanted: &[i32]) {
+        let own = self.slots.longest_shared(wanted);
+        let Some(lent) = self.shared.queue.borrow(self.thread, wanted, own) else { return };
+        // What the other one held may have changed since it last told.
+        if shared_prefix(&lent.tokens, wanted) <= own {
+            return;
+        }
+        let slot = self.slots.oldest();
+        self.forget(slot);
+        match self.context.state_seq_set(&lent.state, slot as i32) {
+            Ok(()) => self.slots.hold(slot, lent.tokens),
+            Err(_) => self.forget(slot),
+        }
+    }
+
+    /// A copy, for another thread, of the slot that holds most of a prompt.
+    pub(super) fn copy_of(&self, prompt: &[i32]) -> Option<Computed> {
+        // A model with a running state could not go back to where the prompts part.
+        if self.copying || self.model.is_recurrent() || self.model.is_hybrid() {
+            return None;
+        }
+        let slot = self.slots.nearest(prompt);
+        let state = self.context.state_seq_get(slot as i32, LlamaStateSeqFlags::empty()).ok()?;
+        Some(Computed { tokens: self.slots.prompt(slot).to_vec(), state })
     }
 
     fn forget(&mut self, slot: usize) {
