@@ -146,7 +146,13 @@ impl LocalChat {
             context_length: settings.context_length,
             vocabulary: OnceLock::new(),
         });
-        Ok(Self { identity, text, concurrency: settings.sequences, turns: Arc::new(Semaphore::new(1)), engine: Engine::start(settings)? })
+        Ok(Self {
+            identity,
+            text,
+            concurrency: settings.sequences,
+            turns: Arc::new(Semaphore::new(1)),
+            engine: Engine::start(settings)?,
+        })
     }
 }
 

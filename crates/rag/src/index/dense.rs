@@ -285,8 +285,7 @@ impl DenseIndex {
         // A bound that is not a number, from numbers too large to add, excludes nothing.
         let possible = |upper: f32| upper >= least || upper.is_nan();
         let upper = (0u32..).zip(&bounds.upper).filter(|(_, upper)| possible(**upper));
-        let candidates: Vec<u32> =
-            upper.map(|(at, _)| among.map_or(at, |entries| entries[at as usize])).collect();
+        let candidates: Vec<u32> = upper.map(|(at, _)| among.map_or(at, |entries| entries[at as usize])).collect();
         let looked_at = bounds.upper.len();
         coarse.recycle(bounds);
         if candidates.len() > looked_at / CANDIDATES {
@@ -434,9 +433,7 @@ pub(crate) mod tests {
                 for step in [1, 3, 50] {
                     let some: Vec<u32> = (0..rows as u32).step_by(step).collect();
                     let expected = index.search_among(query, 5, &some).unwrap();
-                    if let Some(found) =
-                        index.search_coarse(&coarse, &index.padded(query).unwrap(), 5, Some(&some))
-                    {
+                    if let Some(found) = index.search_coarse(&coarse, &index.padded(query).unwrap(), 5, Some(&some)) {
                         assert_eq!(found, expected, "{rows}×{columns}, one in {step}");
                     }
                 }
