@@ -22,7 +22,10 @@ use eval::Question;
 use models::Identity;
 use rag::index::IndexKind;
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 use store::Key;
 use summary::Summary;
 
@@ -74,6 +77,16 @@ pub struct FrozenDocument {
 struct FrozenTrial {
     trial: Trial,
     inputs: CorpusInputs,
+}
+
+/// The record of a run that had one trial.
+pub(crate) struct OneTrial {
+    /// The content of [`RunFile::Frozen`].
+    pub(crate) frozen: Vec<u8>,
+    /// The content of [`RunFile::Summary`].
+    pub(crate) summary: Vec<u8>,
+    /// The names of the models that the trial asks, and of its embedder.
+    pub(crate) models: BTreeSet<String>,
 }
 
 /// A finished run: what its leaderboard says, and what it was made from. The
@@ -268,6 +281,23 @@ impl RunRecord {
     /// If there is no such trial, or none at all.
     pub fn answering(&self, asked: Option<&str>) -> Result<Answering, Error> {
         self.summary.answering(asked)
+    }
+
+    /// The files of a run that had this trial alone, and the names of the
+    /// artifacts that it searches.
+    pub(crate) fn of_one_trial(&self, id: &str) -> Result<(OneTrial, Vec<String>), Error> {
+        let (trial, inputs, artifacts) = self.searched(id)?;
+        let frozen = self.frozen()?;
+        let artifacts: BTreeMap<TaskId, String> =
+            inputs.all().into_iter().filter_map(|id| Some((id, artifacts.get(&id)?.clone()))).collect();
+        let names = artifacts.values().cloned().collect();
+        let pipeline = &trial.pipeline;
+        let models = pipeline.embedder.as_deref().into_iter().chain(pipeline.models());
+        let models = models.map(str::to_owned).collect();
+        let alone = FrozenTrial { trial: trial.clone(), inputs: inputs.clone() };
+        let frozen = Frozen { trials: vec![alone], artifacts, ..frozen.clone() };
+        let summary = serde_json::to_vec(&self.summary.of_one_trial(id)).map_err(Error::table)?;
+        Ok((OneTrial { frozen: frozen.to_json()?, summary, models }, names))
     }
 
     /// A trial, the artifacts that it searches, and their names.

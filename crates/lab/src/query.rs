@@ -10,11 +10,12 @@ use crate::{
     trial::Trial,
 };
 use futures::StreamExt;
-use models::Message;
+use models::{Embedder, InputKind, Message};
 use rag::{
-    Answer, Component, Passage, Pipeline,
+    Answer, Chunk, Component, Models, Passage, Pipeline, Span,
     load::Source,
     pipeline::{Event, Whole},
+    retrieve::Query,
 };
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
@@ -162,13 +163,123 @@ impl RunPipeline {
         rag::python::on_behalf_of(caller, self.answered(question, history, on_event)).await
     }
 
+    /// Makes its stages ready, so that the first question need not wait for the
+    /// index and the model that embeds it.
+    ///
+    /// # Errors
+    /// As [`RunPipeline::query`].
+    pub async fn warm(&self) -> Result<(), Error> {
+        self.stage().await?.retrieve_whole("ready", &[], 1).await?;
+        Ok(())
+    }
+
+    /// At most so many passages for a question, without an answer.
+    ///
+    /// # Errors
+    /// As [`RunPipeline::query`].
+    pub async fn retrieve(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
+        let caller = Some(self.trial.id.as_str().into());
+        let found = async { Ok(self.stage().await?.retrieve_whole(question, history, at_most).await?) };
+        rag::python::on_behalf_of(caller, found).await
+    }
+
+    /// Answers a question from at most so many passages; all that happens is
+    /// told, the answer too.
+    ///
+    /// # Errors
+    /// As [`RunPipeline::query`].
+    pub async fn ask(
+        &self,
+        question: &str,
+        history: &[Message],
+        at_most: usize,
+        on_event: impl Fn(Event) + Send,
+    ) -> Result<(), Error> {
+        let caller = Some(self.trial.id.as_str().into());
+        let told = async {
+            let mut events = pin!(self.stage().await?.answer_from(question, history, at_most));
+            while let Some(event) = events.next().await {
+                on_event(event?);
+            }
+            Ok(())
+        };
+        rag::python::on_behalf_of(caller, told).await
+    }
+
+    /// Whether it writes answers, besides finding passages.
+    pub fn answers(&self) -> bool {
+        self.trial.pipeline.answering().is_some()
+    }
+
+    /// The text of a stretch of a document; none if it searches no such document.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn excerpt(&self, document: &str, span: Span) -> Result<Option<String>, Error> {
+        Ok(self.stage().await?.corpus().table.excerpt(document, span))
+    }
+
+    /// The chunk of a document that begins at this byte, or the first that holds it.
+    ///
+    /// # Errors
+    /// If the store fails.
+    pub async fn chunk_at(&self, document: &str, byte: usize) -> Result<Option<Chunk>, Error> {
+        let table = &self.stage().await?.corpus().table;
+        let mut holding = table.chunks().iter().filter(|chunk| {
+            chunk.document == document && chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end
+        });
+        Ok(holding.next().cloned())
+    }
+
+    /// The embedder of its questions, by its name in the experiment; none where
+    /// the trial compares no vectors.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn embedder(&self) -> Result<Option<(&str, Embedder)>, Error> {
+        let models = self.execution.models().in_turn(Turn::default());
+        let named = self.trial.pipeline.embedder.as_deref();
+        Ok(named.map(|name| Ok::<_, rag::Error>((name, models.embedder(name)?))).transpose()?)
+    }
+
+    /// Puts texts into the order of the trial's reranker, or, where it has none,
+    /// of their similarity to the question: positions with scores, best first.
+    /// None where the trial has neither reranker nor embedder.
+    ///
+    /// # Errors
+    /// If a model fails.
+    pub async fn rerank(&self, question: &str, texts: &[String]) -> Result<Option<Vec<(usize, f32)>>, Error> {
+        let pipeline = &self.trial.pipeline;
+        let models = self.execution.models().in_turn(Turn::default());
+        let Some(reranker) = pipeline.reranker.keeping(texts.len()) else {
+            let Some((_, embedder)) = self.embedder()? else { return Ok(None) };
+            let query = embedder.embed(&[question.to_owned()], InputKind::Query).await?;
+            let rows = embedder.embed(texts, InputKind::Document).await?;
+            let similarity = |row: &[f32]| row.iter().zip(query.row(0)).map(|(a, b)| a * b).sum::<f32>();
+            let mut scored: Vec<(usize, f32)> = rows.iter().map(similarity).enumerate().collect();
+            scored.sort_by(|a, b| b.1.total_cmp(&a.1));
+            return Ok(Some(scored));
+        };
+        let cx =
+            rag::Context { models: Some(&models), embedder: pipeline.embedder.as_deref(), ..rag::Context::default() };
+        let passages = texts.iter().enumerate().map(|(at, text)| Passage::of_text(at.to_string(), text.clone()));
+        let query = Query { text: question, embedding: None, tokens: None, filter: None };
+        let corpus = self.stage().await?.corpus();
+        let ranked = reranker.build(&cx)?.rerank(query, corpus.corpus(), passages.collect()).await?;
+        Ok(Some(ranked.iter().filter_map(|passage| Some((passage.document.parse().ok()?, passage.score))).collect()))
+    }
+
+    async fn stage(&self) -> Result<&Pipeline, Error> {
+        self.pipeline.get_or_try_init(|| self.stages()).await
+    }
+
     async fn answered(
         &self,
         question: &str,
         history: &[Message],
         on_event: Option<OnEvent<'_>>,
     ) -> Result<Answered, Error> {
-        let pipeline = self.pipeline.get_or_try_init(|| self.stages()).await?;
+        let pipeline = self.stage().await?;
         let Whole { passages, answer, fallback, remarks } = match on_event {
             Some(on_event) => watched(pipeline, question, history, on_event).await?,
             None => pipeline.answer_whole(question, history).await?,

@@ -121,12 +121,27 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve(&self, question: &str, history: &[Message]) -> Result<Vec<Passage>, Error> {
-        Ok(self.found(question, history).await?.passages)
+        Ok(self.found(question, history, usize::MAX).await?.passages)
+    }
+
+    /// At most so many passages for a question, with what there is to tell about
+    /// them, and no answer.
+    ///
+    /// # Errors
+    /// If a model fails, or an index is missing.
+    pub async fn retrieve_whole(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
+        let Found { passages, fallback, remarks, .. } = self.found(question, history, at_most).await?;
+        Ok(Whole { passages, answer: None, fallback, remarks })
+    }
+
+    /// What is searched.
+    pub fn corpus(&self) -> &OpenCorpus {
+        &self.corpus
     }
 
     /// The passages for a question, and the question as it stands alone: what
     /// later stages are asked.
-    async fn found(&self, question: &str, history: &[Message]) -> Result<Found, Error> {
+    async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
         let Written { mut queries, fallback } = self.query.write(question, history).await?;
         let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
         let n_queries = queries.len();
@@ -168,6 +183,7 @@ impl Pipeline {
             passages = refined.passages;
             remarks.extend(refined.remarks);
         }
+        passages.truncate(at_most);
         Ok(Found { passages, alone, fallback: fallback.map(|fallback| fallback.reason), remarks })
     }
 
@@ -177,7 +193,7 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn answer_whole(&self, question: &str, history: &[Message]) -> Result<Whole, Error> {
-        let Found { passages, alone, fallback, remarks } = self.found(question, history).await?;
+        let Found { passages, alone, fallback, remarks } = self.found(question, history, usize::MAX).await?;
         let answer = match &self.generator {
             Some(generator) => Some(generator.generate(&alone, &passages).await?),
             None => None,
@@ -192,11 +208,21 @@ impl Pipeline {
         question: &'a str,
         history: &'a [Message],
     ) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
+        self.answer_from(question, history, usize::MAX)
+    }
+
+    /// [`Pipeline::answer`] from at most so many passages.
+    pub fn answer_from<'a>(
+        &'a self,
+        question: &'a str,
+        history: &'a [Message],
+        at_most: usize,
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + 'a {
         let (sender, events) = mpsc::unbounded();
         let work = async move {
             // If nobody listens any more, the event is dropped.
             let tell = |event: Result<Event, Error>| drop(sender.unbounded_send(event));
-            if let Err(error) = self.run(question, history, &|event| tell(Ok(event))).await {
+            if let Err(error) = self.run(question, history, at_most, &|event| tell(Ok(event))).await {
                 tell(Err(error));
             }
         };
@@ -207,9 +233,10 @@ impl Pipeline {
         &self,
         question: &str,
         history: &[Message],
+        at_most: usize,
         tell: &(dyn Fn(Event) + Send + Sync),
     ) -> Result<(), Error> {
-        let Found { passages, alone, fallback, remarks } = self.found(question, history).await?;
+        let Found { passages, alone, fallback, remarks } = self.found(question, history, at_most).await?;
         fallback.into_iter().for_each(|reason| tell(Event::Fallback(reason)));
         remarks.into_iter().for_each(|remark| tell(Event::Remark(remark)));
         tell(Event::Found(passages.clone()));

@@ -116,6 +116,34 @@ impl ChunkTable {
         }
     }
 
+    /// The text of a stretch of a document, as far as chunks hold it: the bytes
+    /// outside of it are cut at whole characters. None if there is no such
+    /// document.
+    pub fn excerpt(&self, document: &str, span: Span) -> Option<String> {
+        let mut chunks: Vec<&Chunk> = self.chunks.iter().filter(|chunk| chunk.document == document).collect();
+        if chunks.is_empty() {
+            return None;
+        }
+        chunks.retain(|chunk| chunk.span.end > span.start && chunk.span.start < span.end);
+        chunks.sort_by_key(|chunk| (chunk.span.start, std::cmp::Reverse(chunk.span.end)));
+        let (mut text, mut at) = (String::new(), span.start);
+        for Chunk { span: of, text: whole, .. } in chunks {
+            if of.end <= at {
+                continue;
+            }
+            let from = of.start.max(at);
+            if from > at && !text.is_empty() {
+                // White space, which no chunk holds.
+                text.push('\n');
+            }
+            let cut = |at: usize| whole.floor_char_boundary(at - of.start);
+            let to = of.end.min(span.end);
+            text += &whole[cut(from)..cut(to)];
+            at = to;
+        }
+        Some(text)
+    }
+
     /// The text of consecutive chunks `from..=to` (rows of one document) that
     /// tile their document, and its span.
     pub fn join(&self, from: u32, to: u32) -> (String, Span) {

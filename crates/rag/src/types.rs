@@ -170,6 +170,13 @@ pub struct Passage {
 }
 
 impl Passage {
+    /// A text that was not retrieved, as a passage of its own.
+    pub fn of_text(name: String, text: String) -> Self {
+        let span = Span { start: 0, end: text.len() };
+        let (page, book, heading, rows, parts) = (None, None, None, Vec::new(), Vec::new());
+        Self { document: name, span, text, score: 0.0, page, book, heading, rows, parts }
+    }
+
     /// Where the text lies in the document's text, stretch by stretch.
     pub fn spans(&self) -> &[Span] {
         if self.parts.is_empty() { std::slice::from_ref(&self.span) } else { &self.parts }

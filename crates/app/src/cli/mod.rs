@@ -16,16 +16,19 @@ mod groups;
 mod init;
 mod journal;
 mod judge;
+mod keys;
 mod leaderboard;
 mod models;
 mod noise;
 mod options;
 mod plan;
+mod promote;
 mod query;
 mod refusal;
 pub(crate) mod run;
 mod runs;
 mod score;
+mod serve;
 mod show;
 mod since;
 mod store;
@@ -119,6 +122,9 @@ enum Verb {
     Noise(noise::Arguments),
     Golden(golden::Arguments),
     Query(query::Arguments),
+    Promote(promote::Arguments),
+    Serve(Box<serve::Arguments>),
+    Keys(keys::Arguments),
     Document(document::Arguments),
     Score(score::Arguments),
     Components(components::Arguments),
@@ -269,7 +275,10 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             let _ = writeln!(std::io::stderr(), "{}", render::visible(&printed.to_string()));
         }
     }));
-    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+    // A service answers on all cores; other verbs wait for models and disks.
+    let all = || std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let threads = if matches!(arguments.verb, Verb::Serve(_)) { all() } else { 2 };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
             tell(&Failure::work(error), cx.json);
@@ -308,6 +317,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Golden(arguments) => golden::run(&cx, arguments).await,
             Verb::Document(arguments) => document::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
+            Verb::Promote(arguments) => promote::run(&cx, arguments).await,
+            Verb::Serve(arguments) => serve::run(&cx, *arguments).await,
+            Verb::Keys(arguments) => keys::run(&cx, arguments),
             Verb::Score(arguments) => score::run(&cx, arguments).await,
             Verb::Components(arguments) => components::run(&cx, &arguments),
             Verb::Models(arguments) => models::run(&cx, arguments).await,

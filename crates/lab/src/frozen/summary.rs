@@ -51,6 +51,13 @@ impl Summary {
         (kept.version == VERSION && kept.results_bytes == results_bytes(folder)).then_some(kept)
     }
 
+    /// That of a run whose only trial with scores is this one, and which has no results.
+    pub(super) fn of_one_trial(&self, id: &str) -> Self {
+        let answering = Some(Answering { trial: id.to_owned(), note: None });
+        let board = Board { answering, ..self.board.clone() };
+        Self { results_bytes: 0, board, scores: self.scores.of_one_trial(id), ..self.clone() }
+    }
+
     pub(super) fn title(&self) -> String {
         super::title(&self.board.run, self.time_ms)
     }

@@ -57,6 +57,15 @@ impl Kept {
 }
 
 impl ScoreTable {
+    /// The scores of one of the trials.
+    pub(crate) fn of_one_trial(&self, id: &str) -> Self {
+        let trials = self.trials.iter().filter(|(trial, _)| *trial == id);
+        Self {
+            metrics: self.metrics.clone(),
+            trials: trials.map(|(id, scores)| (id.clone(), scores.clone())).collect(),
+        }
+    }
+
     /// The scores of these trials.
     pub(crate) fn of<'a>(metrics: &[MetricResult], trials: impl IntoIterator<Item = &'a TrialResult>) -> Self {
         let metrics: Vec<_> = metrics.iter().map(|metric| (metric.name.clone(), metric.range)).collect();

@@ -1,7 +1,7 @@
 //! `rerank`: passages are put into a better order.
 
 use crate::{
-    Context, Error, Listed, Passage, PassageStage, PassageStep,
+    Component, Context, Error, Listed, Passage, PassageStage, PassageStep,
     component::components,
     retrieve::{Corpus, Query},
 };
@@ -17,6 +17,24 @@ components! {
         Listwise => listwise,
         Pointwise => pointwise,
         Python => python,
+    }
+}
+
+impl RerankerConfig {
+    /// This reranker, with settings to order and keep so many texts; none if it is `none`.
+    pub fn keeping(&self, texts: usize) -> Option<Self> {
+        if self.is_nothing() {
+            return None;
+        }
+        let mut settings = serde_json::to_value(self).ok()?;
+        for settings in settings.as_object_mut()?.values_mut() {
+            for name in ["top_n", "candidates"] {
+                if let Some(number) = settings.get_mut(name) {
+                    *number = texts.into();
+                }
+            }
+        }
+        serde_json::from_value(settings).ok()
     }
 }
 

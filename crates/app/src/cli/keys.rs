@@ -1,0 +1,103 @@
+//! `reverie keys`: who may ask a service.
+
+use super::{Context, Failure};
+use ::serve::{KeyEntry, KeyFile, Scope};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// Make API keys for `reverie serve`, and list them.
+///
+/// A key is shown once. The file holds only digests, so whoever reads it cannot ask.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Make a key, add its digest to the file, and print it.
+    New(New),
+    /// List the keys of the file: names, scopes, limits.
+    List(File),
+}
+
+#[derive(clap::Args)]
+struct File {
+    /// The file of keys.
+    #[arg(long, value_name = "FILE", default_value = "keys.toml", value_hint = clap::ValueHint::FilePath)]
+    file: PathBuf,
+}
+
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie keys new alice
+  reverie keys new prometheus --scope metrics
+  reverie keys new deploy --scope admin --scope metrics
+  reverie keys new ci --requests-per-minute 60")]
+struct New {
+    /// Whose key it is, for logs.
+    name: String,
+    /// What it allows: ask, metrics, admin; may be given more than once. Default ask.
+    #[arg(long, value_parser = scope)]
+    scope: Vec<Scope>,
+    /// The most requests in a minute.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    requests_per_minute: Option<u32>,
+    #[command(flatten)]
+    file: File,
+}
+
+fn scope(text: &str) -> Result<Scope, String> {
+    serde_json::from_value(json!(text)).map_err(|_| "write one of ask, metrics, admin".to_owned())
+}
+
+pub fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    match arguments.verb {
+        Verb::New(new) => make(cx, new),
+        Verb::List(file) => list(cx, &read(&file.file)?),
+    }
+}
+
+fn make(cx: &Context, new: New) -> Result<u8, Failure> {
+    let path = &new.file.file;
+    let mut file = if path.exists() { read(path)? } else { KeyFile::default() };
+    if file.key.iter().any(|key| key.name == new.name) {
+        let reason = format!("{} has a key `{}` already: choose another name, or remove it", path.display(), new.name);
+        return Err(Failure::usage(reason));
+    }
+    let scopes = if new.scope.is_empty() { vec![Scope::Ask] } else { new.scope };
+    let mut random = [0; 32];
+    getrandom::fill(&mut random).map_err(Failure::work)?;
+    let (key, entry) = ::serve::new_key(&new.name, scopes, new.requests_per_minute, random);
+    file.key.push(entry);
+    lab::write_whole(path, toml::to_string(&file).map_err(Failure::work)?.as_bytes())?;
+    match cx.json {
+        true => cx.print_json(&json!({ "name": new.name, "key": key, "file": path }))?,
+        false => {
+            cx.note(format_args!("this key is shown once; {} holds its digest:", path.display()));
+            cx.print(key);
+        }
+    }
+    Ok(0)
+}
+
+fn list(cx: &Context, file: &KeyFile) -> Result<u8, Failure> {
+    if cx.json {
+        cx.print_json(&file.key)?;
+        return Ok(0);
+    }
+    for KeyEntry { name, scopes, requests_per_minute, .. } in &file.key {
+        let scopes: Vec<String> =
+            scopes.iter().map(|scope| json!(scope).as_str().unwrap_or_default().to_owned()).collect();
+        let limit = requests_per_minute.map(|limit| format!(", {limit} requests a minute")).unwrap_or_default();
+        cx.print(format_args!("{name}: {}{limit}", scopes.join(", ")));
+    }
+    Ok(0)
+}
+
+fn read(path: &Path) -> Result<KeyFile, Failure> {
+    let told = |reason: &dyn std::fmt::Display| Failure::usage(format!("{}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
+    toml::from_str(&text).map_err(|error| told(&error))
+}

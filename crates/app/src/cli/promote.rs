@@ -1,0 +1,53 @@
+//! `reverie promote`: a trial as a bundle that can be served anywhere.
+
+use super::{
+    Context, Failure,
+    options::{ExperimentFile, RunChoice},
+};
+use crate::environment;
+
+/// Make a bundle of a trial: all that is needed to serve it, apart from the store.
+///
+/// A bundle holds the resolved pipeline, its chunks and indexes, the identities of
+/// its models, its scores with their intervals, and the digest of every file. It is
+/// never changed. The models themselves are not in it.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie promote --output bundles/manuals-1
+  reverie promote t05 --output s3://bucket/manuals-2
+  reverie serve bundles/manuals-1")]
+pub struct Arguments {
+    /// The trial; the one that answers for the run if none is named.
+    trial: Option<String>,
+    /// Where the bundle is made: a new folder, or a URL such as s3://bucket/manuals-1.
+    #[arg(long, value_name = "PLACE", value_hint = clap::ValueHint::AnyPath)]
+    output: String,
+    #[command(flatten)]
+    file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
+    let record = arguments.run.record(cx, &session).await?;
+    let answering = record.answering(arguments.trial.as_deref())?;
+    if let Some(note) = &answering.note {
+        cx.note(note);
+    }
+    let manifest = lab::Bundle::make(&session, &record, &answering.trial, &arguments.output).await?;
+    if cx.json {
+        cx.print_json(&manifest)?;
+    } else {
+        cx.print(format_args!(
+            "{}: trial {} of run {}, {:.1} MB, digest {}",
+            arguments.output,
+            manifest.trial,
+            manifest.run,
+            manifest.bytes() as f64 / 1e6,
+            &manifest.digest()[..12]
+        ));
+        cx.print(format_args!("serve it with: reverie serve {}", arguments.output));
+    }
+    Ok(0)
+}

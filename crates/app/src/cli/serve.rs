@@ -1,0 +1,233 @@
+//! `reverie serve`: a pipeline behind HTTP.
+
+use super::{
+    Context, Failure,
+    options::{ExperimentFile, RunChoice},
+};
+use crate::environment;
+use ::serve::{Drained, KeyFile, Keys, LineLog, Served, Service, Settings};
+use futures::FutureExt;
+use serde_json::json;
+use std::{
+    any::Any,
+    net::SocketAddr,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Answer questions over HTTP, with sources, in OpenAI's API and in Reverie's own.
+///
+/// Serves a bundle, or a trial of the last run: the winner if none is named. Stops on
+/// Ctrl-C or SIGTERM, after the requests that were begun have ended. Without keys it
+/// answers only to this machine.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie serve                                    # the winner of the last run, at http://127.0.0.1:8080
+  reverie serve bundles/manuals-1 --listen 0.0.0.0:8080 --keys keys.toml
+  reverie serve s3://bucket/manuals-1 --fallback s3://bucket/manuals-small
+  curl 'http://127.0.0.1:8080/rag/answer?query=What+is+a+virtual+package'
+
+GET /docs lists all routes. `reverie keys new NAME` makes a key.")]
+pub struct Arguments {
+    /// A bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
+    #[arg(value_hint = clap::ValueHint::AnyPath, conflicts_with_all = ["trial", "run"])]
+    bundle: Option<String>,
+    /// A trial of the run, instead of the one that answers for it.
+    #[arg(long)]
+    trial: Option<String>,
+    /// Where to listen.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    listen: SocketAddr,
+    /// Who may ask: a file that `reverie keys new` wrote.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    keys: Option<PathBuf>,
+    /// Let everybody ask who reaches the address, without a key.
+    #[arg(long, conflicts_with = "keys")]
+    open_to_all: bool,
+    /// The address that people use, for links to sources, such as https://manuals.example.com.
+    #[arg(long, value_name = "URL")]
+    public_url: Option<String>,
+    /// The origin of another web page that may ask; may be given more than once.
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+    /// What answers while the chat model fails: a trial of the same run, or another bundle.
+    #[arg(long, value_name = "TRIAL_OR_BUNDLE")]
+    fallback: Option<String>,
+    /// Keep what people think of answers in this file.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    feedback: Option<PathBuf>,
+    /// Certificates for TLS (PEM), the server's own first.
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = clap::ValueHint::FilePath)]
+    tls_certificate: Option<PathBuf>,
+    /// The key of the certificate (PEM).
+    #[arg(long, value_name = "FILE", requires = "tls_certificate", value_hint = clap::ValueHint::FilePath)]
+    tls_key: Option<PathBuf>,
+    /// How many answers are written at once.
+    #[arg(long, value_name = "N", default_value = "64")]
+    answers_at_once: NonZeroUsize,
+    /// How many questions may wait; more are refused with 503.
+    #[arg(long, value_name = "N", default_value = "256")]
+    queue: usize,
+    /// The longest time for an answer.
+    #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
+    deadline: Duration,
+    /// The longest time until the chat model writes its first word.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    first_token: Duration,
+    /// How long requests may take to end after the service was told to stop.
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+    drain: Duration,
+    #[command(flatten)]
+    file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "write a number of seconds above 0".to_owned())
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let keys = arguments.keys.as_deref().map(read_keys).transpose()?;
+    if keys.is_none() && !arguments.open_to_all && !arguments.listen.ip().is_loopback() {
+        return Err(Failure::usage(format!(
+            "--listen {}: others than this machine could ask, and there are no keys; add --keys FILE (`reverie keys new` \
+             makes one), or --open-to-all if everybody may ask",
+            arguments.listen
+        )));
+    }
+    let tls = match (&arguments.tls_certificate, &arguments.tls_key) {
+        (Some(certificate), Some(key)) => Some(::serve::acceptor(certificate, key).map_err(Failure::usage)?),
+        _ => None,
+    };
+    let feedback = arguments.feedback.as_deref().map(|path| {
+        LineLog::open(path).map_err(|error| Failure::usage(format!("--feedback {}: {error}", path.display())))
+    });
+    let feedback = feedback.transpose()?;
+    // Ctrl-C is to end the service in peace, so it must not end the calls of models.
+    let setup = || lab::Setup { cluster: cx.setup().cluster, ..environment::setup(CancellationToken::new()) };
+    let cache = environment::home().join("bundles");
+    let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
+    let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
+    for note in served.notes() {
+        cx.note(format_args!("note: {note}"));
+    }
+    let listener = TcpListener::bind(arguments.listen)
+        .await
+        .map_err(|error| Failure::work(format!("--listen {}: {error}", arguments.listen)))?;
+    let address = listener.local_addr().map_err(Failure::work)?;
+    let url = format!("{}://{address}", if tls.is_some() { "https" } else { "http" });
+    let settings = Settings {
+        keys,
+        public_url: arguments.public_url.clone(),
+        any_host: arguments.open_to_all,
+        origins: arguments.allow_origin.clone(),
+        answers_at_once: arguments.answers_at_once.get(),
+        queue: arguments.queue,
+        deadline: arguments.deadline,
+        first_token: arguments.first_token,
+        drain: arguments.drain,
+        ..Settings::default()
+    };
+    let (name, version) = (served.name.clone(), served.version.clone());
+    let opener = {
+        let (setup, cache, scratch) = (setup(), cache.clone(), scratch.clone());
+        Arc::new(move |address: String| {
+            let (setup, cache, scratch) = (setup.clone(), cache.clone(), scratch.clone());
+            async move { Served::of_bundle(&address, setup, &cache, &scratch).await }.boxed()
+        })
+    };
+    let audit = Arc::new(|action: &serde_json::Value| {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "{}", crate::render::visible(&action.to_string()));
+    });
+    let service =
+        Service::new(served, settings).with_fallback(fallback).with_swaps(opener, audit).with_feedback(feedback);
+    cx.may_take_to_end(arguments.drain + Duration::from_secs(5));
+    let (json, shown) = (cx.json, url.clone());
+    let on_ready = move || {
+        use std::io::Write;
+        let line = match json {
+            true => json!({ "url": shown, "name": name, "version": version }).to_string(),
+            false => format!("serving {name} ({version}) at {shown}"),
+        };
+        let mut out = std::io::stdout();
+        let _ = writeln!(out, "{}", crate::render::visible(&line)).and_then(|()| out.flush());
+    };
+    cx.note(format_args!("{url} is getting ready"));
+    let drained = service.run(listener, tls, on_ready, stop(&cx.cancel)).await;
+    let _ = std::fs::remove_dir_all(&scratch);
+    match drained.map_err(Failure::work)? {
+        Drained::Whole => Ok(0),
+        Drained::CutOff => Err(Failure::work(format!(
+            "requests that took longer than --drain {} s were cut off",
+            arguments.drain.as_secs_f64()
+        ))),
+    }
+}
+
+/// Cancelled by Ctrl-C and by SIGTERM.
+fn stop(ctrl_c: &CancellationToken) -> CancellationToken {
+    let stop = ctrl_c.child_token();
+    #[cfg(unix)]
+    if let Ok(mut terminate) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            terminate.recv().await;
+            stop.cancel();
+        });
+    }
+    stop
+}
+
+/// What answers, and what answers instead of it.
+async fn open(
+    cx: &Context,
+    arguments: &Arguments,
+    setup: &dyn Fn() -> lab::Setup,
+    cache: &Path,
+    scratch: &Path,
+) -> Result<(Served, Option<Served>), Failure> {
+    let bundle = async |address: &str| Served::of_bundle(address, setup(), cache, scratch).await;
+    if let Some(address) = &arguments.bundle {
+        let served = bundle(address).await?;
+        let fallback = match &arguments.fallback {
+            Some(address) => Some(bundle(address).await?),
+            None => None,
+        };
+        return Ok((served, fallback));
+    }
+    let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, setup())?;
+    let record = arguments.run.record(cx, &session).await?;
+    let answering = record.answering(arguments.trial.as_deref())?;
+    if let Some(note) = &answering.note {
+        cx.note(note);
+    }
+    let session = Arc::new(session);
+    let keep: Arc<dyn Any + Send + Sync> = session.clone();
+    let served = Served::of_run(&session, &record, &answering.trial, keep.clone()).await?;
+    let fallback = match &arguments.fallback {
+        Some(address) if address.contains("://") || lab::Bundle::is_at(Path::new(address)) => {
+            Some(bundle(address).await?)
+        }
+        Some(trial) => Some(Served::of_run(&session, &record, trial, keep).await?),
+        None => None,
+    };
+    Ok((served, fallback))
+}
+
+fn read_keys(path: &Path) -> Result<Keys, Failure> {
+    let told = |reason: &dyn std::fmt::Display| Failure::usage(format!("--keys {}: {reason}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| told(&error))?;
+    let file: KeyFile = toml::from_str(&text).map_err(|error| told(&error))?;
+    if file.key.is_empty() {
+        return Err(told(&"there is no key in it, so nobody could ask; `reverie keys new NAME` adds one"));
+    }
+    Keys::new(file).map_err(|reason| told(&reason))
+}

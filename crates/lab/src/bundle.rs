@@ -1,0 +1,417 @@
+//! A bundle: one trial of a finished run with all that is needed to ask it,
+//! apart from the run's store. It is a folder, or a prefix of an object store,
+//! that is never changed:
+//!
+//! ```text
+//! manifest.json      what it is, and the digest of every other file
+//! experiment.toml    the resolved experiment, without what may be secret
+//! store/             the chunks and indexes that the trial searches, and its run's
+//!                    record and scores, laid out as in any store
+//! ```
+//!
+//! The models are not in it: their identities are, and what is not the same is
+//! refused or told when the bundle is opened.
+
+use crate::{
+    Error, Session, Setup,
+    board::{Cell, ColumnKind, Row},
+    frozen::RunRecord,
+    layout::{self, LAYOUT, RunFile},
+    spec::Experiment,
+    write_whole,
+};
+use models::Identity;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+use store::{ArtifactStore, Key};
+
+/// Raise when a bundle of before can no longer be read.
+const FORMAT: u32 = 1;
+const MANIFEST: &str = "manifest.json";
+const EXPERIMENT: &str = "experiment.toml";
+const STORE: &str = "store";
+
+/// What a bundle is: `manifest.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// The format of bundles.
+    format: u32,
+    /// The version of Reverie that made it.
+    pub reverie: String,
+    /// The experiment's name, by which clients ask for it.
+    pub name: String,
+    /// The run, and when it finished, in milliseconds since 1970.
+    pub run: String,
+    /// As above.
+    pub run_time_ms: i64,
+    /// The trial's id in that run.
+    pub trial: String,
+    /// Its value on each axis, with all settings.
+    pub settings: BTreeMap<String, serde_json::Value>,
+    /// What the run found: its place in a sentence, and its mean scores.
+    pub place: String,
+    /// As above, by metric, with intervals.
+    pub scores: BTreeMap<String, serde_json::Value>,
+    /// The digest of the golden questions.
+    pub golden: String,
+    /// The identities of the models by their names in the experiment.
+    pub models: BTreeMap<String, Identity>,
+    /// When it was made, in milliseconds since 1970.
+    pub made_ms: i64,
+    /// Every other file of the bundle.
+    files: Vec<File>,
+    /// The digest of all of the above.
+    digest: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct File {
+    name: String,
+    bytes: u64,
+    blake3: String,
+}
+
+impl Manifest {
+    /// The digest of the whole bundle.
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// How many bytes its files have.
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().map(|file| file.bytes).sum()
+    }
+
+    fn digest_of(&self) -> Result<String, Error> {
+        let bare = Self { digest: String::new(), ..self.clone() };
+        Ok(Key::of_bytes(&serde_json::to_vec(&bare).map_err(Error::table)?).hex())
+    }
+
+    fn read(bytes: &[u8], origin: &str) -> Result<Self, Error> {
+        #[derive(Deserialize)]
+        struct Format {
+            format: u32,
+        }
+        let refuse = |reason: String| Error::Unusable(format!("{origin} is no bundle that can be served: {reason}"));
+        let again = "make it again with `reverie promote`";
+        let damaged = |error: &dyn std::fmt::Display| refuse(format!("{MANIFEST} is damaged ({error}); {again}"));
+        let Format { format } = serde_json::from_slice(bytes).map_err(|error| damaged(&error))?;
+        if format > FORMAT {
+            return Err(refuse(format!(
+                "it has format {format}, and this version of reverie knows formats up to {FORMAT}; use a newer version \
+                 of reverie, or {again} by this one"
+            )));
+        }
+        let manifest: Self = serde_json::from_slice(bytes).map_err(|error| damaged(&error))?;
+        if manifest.digest_of()? != manifest.digest {
+            return Err(damaged(&"it is not what was written"));
+        }
+        Ok(manifest)
+    }
+}
+
+/// An opened bundle whose files were checked.
+#[derive(Debug)]
+pub struct Bundle {
+    folder: PathBuf,
+    /// What it is.
+    pub manifest: Manifest,
+}
+
+impl Bundle {
+    /// Makes the bundle of a trial at `output`: a folder that is not there yet or
+    /// is empty, or a URL such as `s3://bucket/manuals-1`.
+    ///
+    /// # Errors
+    /// If the trial cannot be asked, or the place is taken or cannot be written.
+    pub async fn make(session: &Session, record: &RunRecord, trial: &str, output: &str) -> Result<Manifest, Error> {
+        let taken = || {
+            Error::Unusable(format!("{output} is there already; a bundle is never changed, so choose another place"))
+        };
+        if !is_url(output) {
+            let folder = Path::new(output);
+            if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
+                return Err(taken());
+            }
+            // The folder appears under its name only when it is whole.
+            let draft = store::staged_path(folder);
+            let made = fill(session, record, trial, &draft).await;
+            let made = made.and_then(|manifest| {
+                let _ = std::fs::remove_dir(folder);
+                std::fs::rename(&draft, folder).map_err(|source| Error::file("write", folder, source))?;
+                Ok(manifest)
+            });
+            if made.is_err() {
+                let _ = std::fs::remove_dir_all(&draft);
+            }
+            return made;
+        }
+        let remote = ArtifactStore::open(output, &session.setup().store_options, LAYOUT)?;
+        if remote.exists(MANIFEST).await? {
+            return Err(taken());
+        }
+        let draft = session.workspace().scratch_folder().join(store::unique_token());
+        let sent = async {
+            let manifest = fill(session, record, trial, &draft).await?;
+            for file in &manifest.files {
+                remote.replace(&file.name, read(&draft.join(&file.name))?).await?;
+            }
+            // It comes last: whoever finds it finds all the others.
+            remote.replace(MANIFEST, read(&draft.join(MANIFEST))?).await?;
+            Ok(manifest)
+        }
+        .await;
+        let _ = std::fs::remove_dir_all(&draft);
+        sent
+    }
+
+    /// Opens a bundle and checks all its files. One on an object store is fetched
+    /// into a folder of `cache`, once for this machine.
+    ///
+    /// # Errors
+    /// A place without a bundle, a file that is missing or is not what was
+    /// written, or a bundle of a newer format.
+    pub async fn open(address: &str, setup: &Setup, cache: &Path) -> Result<Self, Error> {
+        let (folder, manifest) = if is_url(address) {
+            fetched(address, setup, cache).await?
+        } else {
+            let folder = PathBuf::from(address);
+            let path = folder.join(MANIFEST);
+            let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
+            (folder, Manifest::read(&bytes, address)?)
+        };
+        let bundle = Self { folder, manifest };
+        let (folder, files, address) = (bundle.folder.clone(), bundle.manifest.files.clone(), address.to_owned());
+        let checked =
+            tokio::task::spawn_blocking(move || files.iter().try_for_each(|file| check(&folder, file, &address)));
+        checked.await.map_err(Error::table)??;
+        Ok(bundle)
+    }
+
+    /// Whether a folder holds a bundle.
+    pub fn is_at(folder: &Path) -> bool {
+        folder.join(MANIFEST).is_file()
+    }
+
+    /// The experiment of the bundle, opened to be asked and not to be written;
+    /// answers of models are kept in `scratch`.
+    ///
+    /// # Errors
+    /// If this version of Reverie does not understand the experiment.
+    pub async fn session(&self, setup: Setup, scratch: &Path) -> Result<(Session, RunRecord), Error> {
+        let path = self.folder.join(EXPERIMENT);
+        let text = String::from_utf8(read(&path)?).map_err(Error::table)?;
+        let mut experiment = Experiment::parse(&text, self.folder.clone()).map_err(|errors| {
+            let reasons: Vec<String> = errors.into_iter().map(|error| error.message).collect();
+            Error::Unusable(format!(
+                "this version of reverie does not understand {}: {}; make the bundle again with `reverie promote`",
+                path.display(),
+                reasons.join("; ")
+            ))
+        })?;
+        STORE.clone_into(&mut experiment.store);
+        let session = Session::open_to_read(experiment, setup, scratch)?;
+        let record = crate::frozen::record_of(&session, &self.manifest.run).await?;
+        Ok((session, record))
+    }
+}
+
+fn is_url(address: &str) -> bool {
+    address.contains("://")
+}
+
+/// Writes the files of a bundle into a new folder.
+async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path) -> Result<Manifest, Error> {
+    let (kept, artifacts) = record.of_one_trial(trial)?;
+    let frozen = record.frozen()?;
+    let place = folder.join(STORE);
+    std::fs::create_dir_all(&place).map_err(|source| Error::file("create", &place, source))?;
+    let store = ArtifactStore::open(&place.to_string_lossy(), &[], LAYOUT)?;
+    for name in artifacts {
+        let bytes = session.workspace().store().get(&name).await?.ok_or_else(|| {
+            Error::Unusable(format!(
+                "{name}, which trial `{trial}` searches, is not in the store: `reverie run` makes it"
+            ))
+        })?;
+        store.put(&name, bytes).await?;
+    }
+    for (file, bytes) in [(RunFile::Frozen, kept.frozen), (RunFile::Summary, kept.summary)] {
+        store.replace(&layout::run_file(record.id(), file), bytes).await?;
+    }
+    write_whole(&folder.join(EXPERIMENT), frozen.experiment.as_bytes())?;
+
+    let row = record.board().row(trial);
+    let mut manifest = Manifest {
+        format: FORMAT,
+        reverie: env!("CARGO_PKG_VERSION").to_owned(),
+        name: record.board().experiment.clone(),
+        run: record.id().to_owned(),
+        run_time_ms: record.time_ms(),
+        trial: trial.to_owned(),
+        settings: row.map(|row| row.settings.clone().into_iter().collect()).unwrap_or_default(),
+        place: row.map(|row| row.place.clone()).unwrap_or_default(),
+        scores: row.map(|row| scores(record, row)).unwrap_or_default(),
+        golden: Key::of_bytes(&serde_json::to_vec(record.questions()).map_err(Error::table)?).hex(),
+        models: kept
+            .models
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), frozen.identities.get(&name)?.clone())))
+            .collect(),
+        made_ms: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_millis() as i64),
+        files: files_below(folder)?,
+        digest: String::new(),
+    };
+    manifest.digest = manifest.digest_of()?;
+    write_whole(&folder.join(MANIFEST), &serde_json::to_vec_pretty(&manifest).map_err(Error::table)?)?;
+    Ok(manifest)
+}
+
+/// A trial's mean scores by metric, as the leaderboard has them.
+fn scores(record: &RunRecord, row: &Row) -> BTreeMap<String, serde_json::Value> {
+    let columns = record.board().columns.iter().zip(&row.cells);
+    let scored = columns.filter_map(|(column, cell)| match (column.kind, cell) {
+        (ColumnKind::Metric, Cell::Scores(scores)) => Some((column.name.clone(), serde_json::to_value(scores).ok()?)),
+        _ => None,
+    });
+    scored.collect()
+}
+
+/// All files below a folder with their digests, in the order of their names.
+fn files_below(folder: &Path) -> Result<Vec<File>, Error> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        let failed = |source| Error::file("read", &next, source);
+        for entry in std::fs::read_dir(&next).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let bytes = read(&path)?;
+            let parts = path.strip_prefix(folder).unwrap_or(&path).components();
+            let parts: Vec<_> = parts.map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+            files.push(File { name: parts.join("/"), bytes: bytes.len() as u64, blake3: Key::of_bytes(&bytes).hex() });
+        }
+    }
+    files.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    std::fs::read(path).map_err(|source| Error::file("read", path, source))
+}
+
+/// Whether a file of a bundle is what was written.
+fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
+    let again = "fetch the bundle again, or make it again with `reverie promote`";
+    let refuse = |what: &str| Error::Unusable(format!("{origin}: {} {what}: {again}", file.name));
+    // A name that leaves the folder is nobody's bundle.
+    if Path::new(&file.name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+        return Err(refuse("is no name of a file in a bundle"));
+    }
+    let path = folder.join(&file.name);
+    let bytes = match std::fs::read(&path) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(refuse("is missing")),
+        Err(source) => return Err(Error::file("read", &path, source)),
+    };
+    if bytes.len() as u64 != file.bytes || Key::of_bytes(&bytes).hex() != file.blake3 {
+        return Err(refuse("is not what was written"));
+    }
+    Ok(())
+}
+
+/// The folder on this machine of a bundle of an object store.
+async fn fetched(address: &str, setup: &Setup, cache: &Path) -> Result<(PathBuf, Manifest), Error> {
+    let remote = ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT)?;
+    let bytes = remote.get(MANIFEST).await?;
+    let bytes = bytes.ok_or_else(|| Error::Unusable(format!("{address} holds no bundle: {MANIFEST} is not there")))?;
+    let manifest = Manifest::read(&bytes, address)?;
+    let folder = cache.join(&manifest.digest);
+    if !Bundle::is_at(&folder) {
+        let draft = store::staged_path(&folder);
+        for file in &manifest.files {
+            let bytes = remote.get(&file.name).await?.unwrap_or_default();
+            let path = draft.join(&file.name);
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(|source| Error::file("create", parent, source))?;
+            }
+            std::fs::write(&path, &bytes).map_err(|source| Error::file("write", &path, source))?;
+            check(&draft, file, address)?;
+        }
+        write_whole(&draft.join(MANIFEST), &bytes)?;
+        // Another process may have fetched it meanwhile; then its folder is as good.
+        if std::fs::rename(&draft, &folder).is_err() {
+            let _ = std::fs::remove_dir_all(&draft);
+        }
+    }
+    Ok((folder, manifest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let mut manifest = Manifest {
+            format: FORMAT,
+            reverie: "0".into(),
+            name: "books".into(),
+            run: "r".into(),
+            run_time_ms: 0,
+            trial: "t01".into(),
+            settings: BTreeMap::new(),
+            place: String::new(),
+            scores: BTreeMap::new(),
+            golden: String::new(),
+            models: BTreeMap::new(),
+            made_ms: 0,
+            files: Vec::new(),
+            digest: String::new(),
+        };
+        manifest.digest = manifest.digest_of().unwrap();
+        manifest
+    }
+
+    fn reason(manifest: &serde_json::Value) -> String {
+        Manifest::read(manifest.to_string().as_bytes(), "here").unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_manifest_that_was_changed_or_is_of_a_newer_format_is_refused() {
+        let good = serde_json::to_value(manifest()).unwrap();
+        assert_eq!(Manifest::read(good.to_string().as_bytes(), "here").unwrap(), manifest());
+        let mut other = good.clone();
+        other["trial"] = "t02".into();
+        assert!(reason(&other).contains("is not what was written"), "{}", reason(&other));
+        let mut newer = good;
+        newer["format"] = (FORMAT + 1).into();
+        newer["unknown"] = 1.into();
+        assert!(reason(&newer).contains("newer version"), "{}", reason(&newer));
+        assert!(reason(&serde_json::json!([1])).contains("damaged"));
+    }
+
+    #[test]
+    fn a_file_that_was_changed_is_missing_or_lies_elsewhere_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("store")).unwrap();
+        std::fs::write(folder.path().join("store/a"), "abc").unwrap();
+        let [file] = &files_below(folder.path()).unwrap()[..] else { panic!("one file") };
+        assert_eq!(file.name, "store/a");
+        check(folder.path(), file, "here").unwrap();
+        std::fs::write(folder.path().join("store/a"), "abd").unwrap();
+        assert!(
+            check(folder.path(), file, "here").unwrap_err().to_string().contains("store/a is not what was written")
+        );
+        std::fs::remove_file(folder.path().join("store/a")).unwrap();
+        assert!(check(folder.path(), file, "here").unwrap_err().to_string().contains("store/a is missing"));
+        let outside = File { name: "../a".into(), ..file.clone() };
+        assert!(check(folder.path(), &outside, "here").unwrap_err().to_string().contains("no name of a file"));
+    }
+}

@@ -1,0 +1,137 @@
+//! How many requests are worked on at once, and how many may wait. A service
+//! that takes more than it can do answers nobody in time.
+
+use crate::error::ApiError;
+use std::{
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// A door with a queue in front of it.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    places: Arc<Semaphore>,
+    at_once: usize,
+    waiting: AtomicUsize,
+    queue: usize,
+    /// How long a request takes of late, in seconds: tells those who are sent away when to come again.
+    lasts: Mutex<f64>,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    admission: &'a Admission,
+    since: Instant,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The weight of the last request in the average.
+const LATEST: f64 = 0.1;
+
+impl Admission {
+    pub(crate) fn new(at_once: usize, queue: usize) -> Self {
+        let at_once = at_once.max(1);
+        Self {
+            places: Arc::new(Semaphore::new(at_once)),
+            at_once,
+            waiting: AtomicUsize::new(0),
+            queue,
+            lasts: Mutex::new(1.0),
+        }
+    }
+
+    /// Waits for a place, at most so long.
+    pub(crate) async fn enter(&self, at_most: Duration) -> Result<Place<'_>, ApiError> {
+        let place = |permit| Place { admission: self, since: Instant::now(), _permit: permit };
+        if let Ok(permit) = self.places.clone().try_acquire_owned() {
+            return Ok(place(permit));
+        }
+        let _waits = Waits::begin(self)?;
+        match tokio::time::timeout(at_most, self.places.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(place(permit)),
+            _ => Err(self.full("the request waited for its turn for as long as a request may take")),
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    pub(crate) fn busy(&self) -> usize {
+        self.at_once.saturating_sub(self.places.available_permits())
+    }
+
+    fn full(&self, reason: &str) -> ApiError {
+        let lasts = *self.lasts.lock().unwrap_or_else(PoisonError::into_inner);
+        let until_free = lasts * (self.waiting() + 1) as f64 / self.at_once as f64;
+        ApiError::overloaded(
+            format!("{reason}: {} requests are worked on and {} wait; try again later", self.busy(), self.waiting()),
+            Duration::from_secs_f64(until_free.clamp(1.0, 60.0)),
+        )
+    }
+}
+
+struct Waits<'a>(&'a Admission);
+
+impl<'a> Waits<'a> {
+    fn begin(admission: &'a Admission) -> Result<Self, ApiError> {
+        let entered = admission
+            .waiting
+            .fetch_update(Relaxed, Relaxed, |waiting| (waiting < admission.queue).then_some(waiting + 1));
+        entered.map_err(|_| admission.full("the service is full"))?;
+        Ok(Self(admission))
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut lasts = self.admission.lasts.lock().unwrap_or_else(PoisonError::into_inner);
+        *lasts += LATEST * (self.since.elapsed().as_secs_f64() - *lasts);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_neither_has_a_place_nor_may_wait_is_sent_away_at_once() {
+        let admission = Admission::new(1, 1);
+        let first = admission.enter(Duration::from_secs(5)).await.unwrap();
+        let second = admission.enter(Duration::from_secs(5));
+        let third = async {
+            while admission.waiting() == 0 {
+                tokio::task::yield_now().await;
+            }
+            let refused = admission.enter(Duration::from_secs(5)).await.unwrap_err();
+            assert_eq!(refused.status.as_u16(), 503);
+            drop(first);
+        };
+        let (second, ()) = tokio::join!(second, third);
+        assert!(second.is_ok());
+        assert_eq!((admission.busy(), admission.waiting()), (1, 0));
+        drop(second);
+        assert_eq!(admission.busy(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_longer_than_they_may_and_who_leaves_no_longer_waits() {
+        let admission = Admission::new(1, 5);
+        let _first = admission.enter(Duration::from_secs(1)).await.unwrap();
+        assert_eq!(admission.enter(Duration::from_secs(1)).await.unwrap_err().status.as_u16(), 503);
+        let left = tokio::time::timeout(Duration::from_millis(5), admission.enter(Duration::from_secs(9))).await;
+        assert!(left.is_err());
+        assert_eq!(admission.waiting(), 0);
+    }
+}

@@ -1,0 +1,140 @@
+//! Errors as clients read them: OpenAI's shape, with the status that fits.
+
+use axum::{
+    Json,
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::time::Duration;
+
+/// What went wrong with a request.
+#[derive(Debug, Clone)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    kind: &'static str,
+    code: &'static str,
+    parameter: Option<&'static str>,
+    pub(crate) message: String,
+    retry_after: Option<Duration>,
+}
+
+/// The body of an error.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ErrorBody {
+    error: ErrorDetail,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ErrorDetail {
+    /// What happened, and what to do.
+    message: String,
+    /// The kind of error, such as `invalid_request_error`.
+    r#type: &'static str,
+    /// The field that is wrong, if it is one.
+    param: Option<&'static str>,
+    /// The error in a word, such as `model_not_found`.
+    code: &'static str,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, kind: &'static str, code: &'static str, message: impl Into<String>) -> Self {
+        Self { status, kind, code, parameter: None, message: message.into(), retry_after: None }
+    }
+
+    /// A request that cannot be answered as it is.
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", "invalid_request", message)
+    }
+
+    pub(crate) fn of_parameter(self, name: &'static str) -> Self {
+        Self { parameter: Some(name), ..self }
+    }
+
+    pub(crate) fn with_status(self, status: StatusCode, code: &'static str) -> Self {
+        Self { status, code, ..self }
+    }
+
+    pub(crate) fn not_found(code: &'static str, message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "invalid_request_error", code, message)
+    }
+
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "invalid_api_key", message)
+    }
+
+    pub(crate) fn forbidden(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", "forbidden", message)
+    }
+
+    pub(crate) fn overloaded(message: impl Into<String>, retry_after: Duration) -> Self {
+        let retry_after = Some(retry_after);
+        Self { retry_after, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "server_error", "overloaded", message) }
+    }
+
+    pub(crate) fn too_many(message: impl Into<String>, retry_after: Duration) -> Self {
+        let limited = Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "rate_limit_exceeded", message);
+        Self { retry_after: Some(retry_after), ..limited }
+    }
+
+    pub(crate) fn timeout(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GATEWAY_TIMEOUT, "server_error", "timeout", message)
+    }
+
+    pub(crate) fn upstream(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_GATEWAY, "server_error", "upstream_error", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "server_error", "internal_error", message)
+    }
+
+    pub(crate) fn body(&self) -> ErrorBody {
+        let (message, param) = (self.message.clone(), self.parameter);
+        ErrorBody { error: ErrorDetail { message, r#type: self.kind, param, code: self.code } }
+    }
+
+    /// Whether a model or its endpoint failed, so that another might do better.
+    pub(crate) fn is_upstream(&self) -> bool {
+        matches!(self.code, "upstream_error" | "timeout")
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body())).into_response();
+        if let Some(after) = self.retry_after {
+            let seconds = after.as_secs_f64().ceil().max(1.0) as u64;
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<lab::Error> for ApiError {
+    fn from(error: lab::Error) -> Self {
+        let told = lab::error_chain(&error);
+        let model = match &error {
+            lab::Error::Model(model) | lab::Error::Stage(rag::Error::Model(model)) => model,
+            _ => return Self::internal(told),
+        };
+        match model {
+            models::Error::ContextTooLong { .. } => {
+                Self::invalid(told).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded")
+            }
+            models::Error::ContentFiltered { .. } => {
+                Self::invalid(told).with_status(StatusCode::BAD_REQUEST, "content_filter")
+            }
+            models::Error::Timeout { .. } => Self::timeout(told),
+            models::Error::BudgetExhausted { .. } => {
+                Self::new(StatusCode::TOO_MANY_REQUESTS, "insufficient_quota", "insufficient_quota", told)
+            }
+            models::Error::Cancelled => Self::overloaded("the service is ending", Duration::from_secs(5)),
+            _ => Self::upstream(told),
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The HTTP service: questions in, answers with sources out, from one pipeline,
+//! in OpenAI's API and in its own. This crate knows nothing of terminals and
+//! reads no environment; `reverie serve` and the Python package start it.
+//!
+//! A request passes, in this order: connection limits ([`connection`]), request
+//! id and metrics, the key ([`keys`]), the body's limits ([`request`]), its turn
+//! ([`admission`]), the breaker and deadlines ([`answer`]), the pipeline.
+
+mod admin;
+mod admission;
+mod answer;
+mod breaker;
+mod chat;
+mod connection;
+mod embeddings;
+mod error;
+mod keys;
+mod log;
+mod mcp;
+mod metrics;
+mod models_routes;
+mod openapi;
+mod page;
+mod rag_routes;
+mod request;
+mod rerank;
+mod responses;
+mod served;
+mod settings;
+mod sources;
+mod stream;
+mod tls;
+
+pub use connection::Drained;
+pub use keys::{KeyEntry, KeyFile, Keys, Scope, new_key};
+pub use log::LineLog;
+pub use served::Served;
+pub use settings::Settings;
+pub use tls::{TlsError, acceptor};
+
+use admission::Admission;
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, MatchedPath, Request, State},
+    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use breaker::Breaker;
+use error::ApiError;
+use futures::future::BoxFuture;
+use metrics::{Metrics, Route, RouteName};
+use serde_json::{Value, json};
+use std::{
+    io,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tower_http::{catch_panic::CatchPanicLayer, cors::CorsLayer};
+
+/// Opens another bundle by its address.
+pub type Open = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Served, lab::Error>> + Send + Sync>;
+/// Is told of each change by an administrator.
+pub type Audit = Arc<dyn Fn(&Value) + Send + Sync>;
+
+/// A service that is ready to be started.
+pub struct Service {
+    settings: Settings,
+    current: RwLock<Arc<Served>>,
+    fallback: Option<Arc<Served>>,
+    open: Option<Open>,
+    audit: Audit,
+    feedback: Option<LineLog>,
+    breaker: Breaker,
+    answers: Admission,
+    searches: Admission,
+    metrics: Metrics,
+    is_ready: AtomicBool,
+    is_tls: bool,
+    swapping: tokio::sync::Mutex<()>,
+}
+
+/// The id of a request, in its response's `x-request-id`.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestId(pub(crate) Arc<str>);
+
+/// Whose key came with a request; empty where none is asked for.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(pub(crate) Arc<str>);
+
+impl Service {
+    /// A service of this pipeline.
+    pub fn new(served: Served, settings: Settings) -> Self {
+        Self {
+            breaker: Breaker::new(settings.failures_to_break, settings.break_for),
+            answers: Admission::new(settings.answers_at_once, settings.queue),
+            searches: Admission::new(settings.searches_at_once, settings.searches_at_once),
+            current: RwLock::new(Arc::new(served)),
+            fallback: None,
+            open: None,
+            audit: Arc::new(|_| {}),
+            feedback: None,
+            metrics: Metrics::new(env!("CARGO_PKG_VERSION")),
+            is_ready: AtomicBool::new(false),
+            is_tls: false,
+            swapping: tokio::sync::Mutex::new(()),
+            settings,
+        }
+    }
+
+    /// With a pipeline that answers where the chat model of the first one fails.
+    #[must_use]
+    pub fn with_fallback(self, fallback: Option<Served>) -> Self {
+        Self { fallback: fallback.map(Arc::new), ..self }
+    }
+
+    /// With a way to open other bundles, for `/admin/swap`; each change is told.
+    #[must_use]
+    pub fn with_swaps(self, open: Open, audit: Audit) -> Self {
+        Self { open: Some(open), audit, ..self }
+    }
+
+    /// With a file for what people think of answers.
+    #[must_use]
+    pub fn with_feedback(self, feedback: Option<LineLog>) -> Self {
+        Self { feedback, ..self }
+    }
+
+    /// Serves until `stop`, and then until the requests that were begun have
+    /// ended, at most for the time that the settings give them. It is ready when
+    /// the pipeline is warm; until then questions are refused with 503.
+    ///
+    /// # Errors
+    /// If the listener fails, or the pipeline cannot be made ready.
+    pub async fn run(
+        mut self,
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        on_ready: impl FnOnce() + Send + 'static,
+        stop: CancellationToken,
+    ) -> io::Result<Drained> {
+        self.is_tls = tls.is_some();
+        let limits = connection::Limits {
+            connections: self.settings.connections,
+            reading: self.settings.reading,
+            drain: self.settings.drain,
+        };
+        let service = Arc::new(self);
+        let warm = service.clone();
+        let failed = CancellationToken::new();
+        let ends = failed.clone();
+        let warming = tokio::spawn(async move {
+            let outcome = async {
+                warm.served().warm().await?;
+                if let Some(fallback) = &warm.fallback {
+                    fallback.warm().await?;
+                }
+                Ok::<_, lab::Error>(())
+            };
+            let outcome = outcome.await;
+            match &outcome {
+                Ok(()) => {
+                    warm.is_ready.store(true, Relaxed);
+                    on_ready();
+                }
+                Err(_) => ends.cancel(),
+            }
+            outcome
+        });
+        let (over, draining) = (CancellationToken::new(), service.clone());
+        let ended = over.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = failed.cancelled() => {}
+            }
+            // A balancer sees this before connections are refused.
+            draining.is_ready.store(false, Relaxed);
+            ended.cancel();
+        });
+        let drained = connection::serve(listener, tls, routes(&service), limits, over).await;
+        match warming.await {
+            Ok(Err(error)) => Err(io::Error::other(lab::error_chain(&error))),
+            _ => drained,
+        }
+    }
+
+    pub(crate) fn served(&self) -> Arc<Served> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Serves another pipeline from now on; gives the one of before.
+    pub(crate) fn swap(&self, next: Served) -> Arc<Served> {
+        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
+        self.breaker.succeeded();
+        std::mem::replace(&mut current, Arc::new(next))
+    }
+
+    pub(crate) fn note_load(&self) {
+        self.metrics.in_flight.set(self.answers.busy() as i64);
+        self.metrics.waiting.set(self.answers.waiting() as i64);
+    }
+}
+
+fn routes(service: &Arc<Service>) -> Router {
+    let ask = Router::new()
+        .route("/v1/chat/completions", post(chat::post))
+        .route("/v1/responses", post(responses::post))
+        .route("/v1/embeddings", post(embeddings::post))
+        .route("/v1/rerank", post(rerank::post))
+        .route("/v1/models", get(models_routes::list))
+        .route("/v1/models/{*id}", get(models_routes::one))
+        .route("/rag/answer", get(rag_routes::answer))
+        .route("/rag/retrieve", get(rag_routes::retrieve))
+        .route("/rag/sources/{id}", get(rag_routes::source))
+        .route("/rag/feedback", post(rag_routes::feedback))
+        .route_service("/mcp", mcp::http(service))
+        .layer(middleware::from_fn_with_state(service.clone(), admit::<{ Scope::Ask as u8 }>));
+    let operate = Router::new()
+        .route("/metrics", get(metrics_text))
+        .layer(middleware::from_fn_with_state(service.clone(), admit::<{ Scope::Metrics as u8 }>));
+    let change = Router::new()
+        .route("/admin/status", get(admin::status))
+        .route("/admin/swap", post(admin::swap))
+        .layer(middleware::from_fn_with_state(service.clone(), admit::<{ Scope::Admin as u8 }>));
+    let origins: Vec<HeaderValue> = service.settings.origins.iter().filter_map(|origin| origin.parse().ok()).collect();
+    let cors = CorsLayer::new()
+        .allow_origin(origins)
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers([header::AUTHORIZATION, header::CONTENT_TYPE])
+        .expose_headers([HeaderName::from_static("x-request-id"), header::RETRY_AFTER]);
+    Router::new()
+        .route("/", get(page::index))
+        .route("/page.js", get(page::script))
+        .route("/page.css", get(page::style))
+        .route("/docs", get(page::docs))
+        .route("/docs.js", get(page::docs_script))
+        .route("/favicon.ico", get(async || StatusCode::NO_CONTENT))
+        .route("/openapi.json", get(openapi::get))
+        .route("/health/live", get(async || Json(json!({ "status": "live" }))))
+        .route("/health/ready", get(ready))
+        .merge(ask)
+        .merge(operate)
+        .merge(change)
+        .fallback(async || ApiError::not_found("not_found", "there is no such route; GET /docs lists them"))
+        .method_not_allowed_fallback(async || {
+            ApiError::invalid("this route does not take this method; GET /docs lists them")
+                .with_status(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed")
+        })
+        .layer(DefaultBodyLimit::max(service.settings.body_bytes))
+        .layer(cors)
+        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+            ApiError::internal("the service has a mistake that this request showed; it goes on").into_response()
+        }))
+        .layer(middleware::from_fn_with_state(service.clone(), outermost))
+        .with_state(service.clone())
+}
+
+async fn ready(State(service): State<Arc<Service>>) -> Response {
+    if service.is_ready.load(Relaxed) {
+        return Json(json!({ "status": "ready", "version": service.served().version })).into_response();
+    }
+    ApiError::overloaded("the service is not ready yet, or is ending", Duration::from_secs(1)).into_response()
+}
+
+async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
+    service.note_load();
+    service.metrics.breaker_open.set(i64::from(service.breaker.is_open()));
+    let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], service.metrics.text()).into_response()
+}
+
+/// Whether the caller may do what routes of a scope do.
+async fn admit<const SCOPE: u8>(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
+    let scope = match SCOPE {
+        scope if scope == Scope::Admin as u8 => Scope::Admin,
+        scope if scope == Scope::Metrics as u8 => Scope::Metrics,
+        _ => Scope::Ask,
+    };
+    let caller = match &service.settings.keys {
+        Some(keys) => {
+            let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+            match keys.admit(sent, scope) {
+                Ok(caller) => caller,
+                Err(refused) => return refused.into_response(),
+            }
+        }
+        None => Arc::from(""),
+    };
+    if scope == Scope::Ask && !service.is_ready.load(Relaxed) {
+        let reason = "the service is not ready yet, or is ending";
+        return ApiError::overloaded(reason, Duration::from_secs(1)).into_response();
+    }
+    request.extensions_mut().insert(Caller(caller));
+    next.run(request).await
+}
+
+/// Gives each request its id, refuses foreign names of this host, and counts.
+async fn outermost(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id: Arc<str> = format!("req-{}", store::unique_token()).into();
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let mut response = match check_host(&service, &request) {
+        Ok(()) => next.run(request).await,
+        Err(refused) => refused.into_response(),
+    };
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert("x-request-id", value);
+    }
+    page::protect(&mut response);
+    let status = response.status().as_u16();
+    service.metrics.requests.get_or_create(&Route { route: route.clone(), status }).inc();
+    service.metrics.seconds.get_or_create(&RouteName { route }).observe(started.elapsed().as_secs_f64());
+    response
+}
+
+/// Without keys, only this machine may ask. A web page whose name was made to
+/// lead here (DNS rebinding) sends that name as `Host`, and is refused.
+fn check_host(service: &Service, request: &Request) -> Result<(), ApiError> {
+    if service.settings.keys.is_some() || service.settings.any_host {
+        return Ok(());
+    }
+    let sent = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    let sent = request.uri().authority().map(|authority| authority.as_str()).or(sent).unwrap_or_default();
+    let name = sent
+        .rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()))
+        .map_or(sent, |(name, _)| name);
+    let public = service.settings.public_url.as_deref().and_then(|url| url.split_once("://")).map(|(_, rest)| rest);
+    let public = public.map(|rest| rest.split(['/', ':']).next().unwrap_or_default());
+    if matches!(name, "localhost" | "127.0.0.1" | "[::1]") || public == Some(name) {
+        return Ok(());
+    }
+    Err(ApiError::forbidden(format!(
+        "this service has no keys and answers only to this machine, not to `{name}`; start it with --keys or --public-url"
+    )))
+}

@@ -1,0 +1,240 @@
+//! `/rag/…`: the pipeline in its own words, without what other programs expect.
+
+use crate::{
+    RequestId, Service,
+    answer::{self, Asked},
+    chat::usage,
+    error::ApiError,
+    metrics::Label,
+    request::{Base, Body, Parameters, at_most, flag, question},
+    sources::{self, Opened, Source},
+};
+use axum::{
+    Extension, Json,
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode, header},
+    response::{Html, IntoResponse, Response},
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The most characters of a comment on an answer.
+const COMMENT: usize = 4000;
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct AnswerQuery {
+    /// The question.
+    query: String,
+    /// The most passages that the answer is written from, 1 to 100; by default
+    /// as many as the pipeline finds, and never more than these.
+    #[serde(default)]
+    top_k: Option<usize>,
+    /// Whether the sources are told. Default true.
+    #[serde(default, deserialize_with = "flag")]
+    #[schemars(with = "Option<bool>")]
+    include_sources: Option<bool>,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct RetrieveQuery {
+    /// The question.
+    query: String,
+    /// The most passages, 1 to 100.
+    #[serde(default)]
+    top_k: Option<usize>,
+}
+
+/// An answer with its sources.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Answered {
+    /// The request's id, for feedback.
+    id: String,
+    /// The answer, with markers such as `[1]`.
+    answer: String,
+    /// What answered, as `/v1/models` lists it.
+    model: String,
+    /// The numbers of the sources that it cites, in the order of the answer.
+    cited: Vec<u32>,
+    /// What the model was shown, best first; empty if it was not wanted.
+    sources: Vec<Source>,
+    /// What there is to tell about the search, in sentences.
+    remarks: Vec<String>,
+    /// The chat model's tokens.
+    usage: Value,
+}
+
+/// What was found.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Retrieved {
+    /// The request's id.
+    id: String,
+    /// What searched, as `/v1/models` lists it.
+    model: String,
+    /// The passages, best first, with all of their text.
+    passages: Vec<WholeSource>,
+    /// What there is to tell about the search, in sentences.
+    remarks: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct WholeSource {
+    #[serde(flatten)]
+    source: Source,
+    /// All of its text.
+    text: String,
+}
+
+pub(crate) async fn answer(
+    State(service): State<Arc<Service>>,
+    Extension(id): Extension<RequestId>,
+    Base(base): Base,
+    Parameters(query): Parameters<AnswerQuery>,
+) -> Result<Json<Answered>, ApiError> {
+    let question = question(&service, &query.query, "query")?;
+    let asked = Asked { question, history: Vec::new(), at_most: at_most(query.top_k)? };
+    let answer::Whole { found, answer } = answer::whole(service, asked).await?;
+    let mut sources = sources::of(&found.passages, Some(&answer.citations), &base);
+    if query.include_sources == Some(false) {
+        sources.clear();
+    }
+    Ok(Json(Answered {
+        id: id.0.to_string(),
+        model: found.served.name.clone(),
+        cited: answer.citations,
+        sources,
+        remarks: found.remarks,
+        usage: usage(answer.usage),
+        answer: answer.text,
+    }))
+}
+
+pub(crate) async fn retrieve(
+    State(service): State<Arc<Service>>,
+    Extension(id): Extension<RequestId>,
+    Base(base): Base,
+    Parameters(query): Parameters<RetrieveQuery>,
+) -> Result<Json<Retrieved>, ApiError> {
+    let question = question(&service, &query.query, "query")?;
+    let at_most = at_most(query.top_k)?;
+    let found = search(&service, &question, at_most).await?;
+    let sources = sources::of(&found.passages, None, &base);
+    let passages = sources.into_iter().zip(found.passages);
+    Ok(Json(Retrieved {
+        id: id.0.to_string(),
+        model: service.served().name.clone(),
+        passages: passages.map(|(source, passage)| WholeSource { source, text: passage.text }).collect(),
+        remarks: found.fallback.into_iter().chain(found.remarks).collect(),
+    }))
+}
+
+/// The passages for a question, in its turn and within the deadline.
+pub(crate) async fn search(
+    service: &Service,
+    question: &str,
+    at_most: usize,
+) -> Result<rag::pipeline::Whole, ApiError> {
+    let deadline = service.settings.deadline;
+    let _place = service.searches.enter(deadline).await?;
+    let served = service.served();
+    let found = tokio::time::timeout(deadline, served.pipeline.retrieve(question, &[], at_most)).await;
+    found
+        .map_err(|_| ApiError::timeout(format!("the search was not done within {deadline:?}")))?
+        .map_err(ApiError::from)
+}
+
+pub(crate) async fn source(
+    State(service): State<Arc<Service>>,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let _place = service.searches.enter(service.settings.deadline).await?;
+    let opened = sources::open(&service.served(), &id).await?;
+    let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    // A person who follows a link sees a page.
+    Ok(if accepts.contains("text/html") { Html(page(&opened)).into_response() } else { Json(opened).into_response() })
+}
+
+/// The passage as a page: no script, and all text escaped.
+fn page(opened: &Opened) -> String {
+    let name = opened.book.as_deref().unwrap_or(&opened.file);
+    let page = opened.page.map(|page| format!(", page {page}")).unwrap_or_default();
+    let heading = opened.heading.as_deref().map(|heading| format!("<p>{}</p>", escaped(heading))).unwrap_or_default();
+    format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>{title}</title><link rel=\"stylesheet\" href=\"/page.css\"><main class=\"passage\"><h1>{title}</h1>{heading}\
+         <p><small>{file}</small></p><p class=\"text\">{before}<mark id=\"quote\">{text}</mark>{after}</p></main></html>",
+        title = escaped(&format!("{name}{page}")),
+        file = escaped(&opened.file),
+        before = escaped(&opened.before),
+        text = escaped(&opened.text),
+        after = escaped(&opened.after),
+    )
+}
+
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\'' => escaped += "&#39;",
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// What a person thinks of an answer.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Feedback {
+    /// The id of the answer's request.
+    request_id: String,
+    verdict: Verdict,
+    /// Why, of at most 4,000 characters.
+    #[serde(default)]
+    comment: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Verdict {
+    Up,
+    Down,
+}
+
+pub(crate) async fn feedback(
+    State(service): State<Arc<Service>>,
+    Body(feedback): Body<Feedback>,
+) -> Result<StatusCode, ApiError> {
+    let Some(log) = &service.feedback else {
+        let reason = "this service keeps no feedback; `reverie serve --feedback FILE` does";
+        return Err(ApiError::not_found("no_feedback", reason));
+    };
+    if feedback.comment.as_ref().is_some_and(|comment| comment.chars().count() > COMMENT) {
+        return Err(ApiError::invalid(format!("a comment has at most {COMMENT} characters")).of_parameter("comment"));
+    }
+    if feedback.request_id.len() > 200 {
+        return Err(ApiError::invalid("that is no id of a request").of_parameter("request_id"));
+    }
+    let kind = match feedback.verdict {
+        Verdict::Up => "up",
+        Verdict::Down => "down",
+    };
+    service.metrics.feedback.get_or_create(&Label { kind }).inc();
+    let line = serde_json::json!({
+        "time": crate::stream::seconds(), "request_id": feedback.request_id, "verdict": feedback.verdict,
+        "comment": feedback.comment, "version": service.served().version,
+    });
+    let log = log.clone();
+    let written = tokio::task::spawn_blocking(move || log.append(&line.to_string())).await;
+    match written {
+        Ok(Ok(())) => Ok(StatusCode::NO_CONTENT),
+        Ok(Err(error)) => Err(ApiError::internal(format!("the feedback could not be written: {error}"))),
+        Err(_) => Err(ApiError::internal("the feedback could not be written")),
+    }
+}

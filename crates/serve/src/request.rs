@@ -1,0 +1,205 @@
+//! Reading requests, with errors in OpenAI's shape.
+
+use crate::{Service, error::ApiError};
+use axum::{
+    body::Bytes,
+    extract::{FromRequest, FromRequestParts, Query, Request},
+    http::{StatusCode, header, request::Parts},
+};
+use models::{Message, Role};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de::DeserializeOwned};
+use std::sync::Arc;
+
+/// A body of JSON.
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, ApiError> {
+        let kind =
+            request.headers().get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+        if kind != "application/json" && !kind.ends_with("+json") {
+            // Else any web page could make a visitor's browser ask.
+            return Err(ApiError::invalid("the body must be JSON: send `Content-Type: application/json`")
+                .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"));
+        }
+        let reading = tokio::time::timeout(service.settings.reading, Bytes::from_request(request, service));
+        let bytes = match reading.await {
+            Err(_) => {
+                return Err(ApiError::invalid(format!("the body did not come within {:?}", service.settings.reading))
+                    .with_status(StatusCode::REQUEST_TIMEOUT, "request_timeout"));
+            }
+            Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
+                let most = service.settings.body_bytes;
+                return Err(ApiError::invalid(format!("the body is larger than {most} bytes"))
+                    .with_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"));
+            }
+            Ok(Err(rejection)) => return Err(ApiError::invalid(rejection.body_text())),
+            Ok(Ok(bytes)) => bytes,
+        };
+        let parsed = serde_json::from_slice(&bytes);
+        parsed.map(Self).map_err(|error| ApiError::invalid(format!("the body is not what is expected: {error}")))
+    }
+}
+
+/// The query of a URL.
+pub(crate) struct Parameters<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Parameters<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let parsed = Query::<T>::from_request_parts(parts, state).await;
+        parsed.map(|Query(query)| Self(query)).map_err(|rejection| ApiError::invalid(rejection.body_text()))
+    }
+}
+
+/// The address that links begin with.
+pub(crate) struct Base(pub(crate) String);
+
+impl FromRequestParts<Arc<Service>> for Base {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, ApiError> {
+        if let Some(url) = &service.settings.public_url {
+            return Ok(Self(url.trim_end_matches('/').to_owned()));
+        }
+        let host = parts.uri.authority().map(ToString::to_string);
+        let host = host.or_else(|| Some(parts.headers.get(header::HOST)?.to_str().ok()?.to_owned()));
+        let scheme = if service.is_tls { "https" } else { "http" };
+        Ok(Self(host.map(|host| format!("{scheme}://{host}")).unwrap_or_default()))
+    }
+}
+
+/// `true`, `false`, `1` or `0`.
+pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
+    let text = Option::<String>::deserialize(deserializer)?;
+    match text.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        None | Some("") => Ok(None),
+        Some("true" | "1") => Ok(Some(true)),
+        Some("false" | "0") => Ok(Some(false)),
+        Some(other) => Err(serde::de::Error::custom(format!("`{other}` is neither true nor false"))),
+    }
+}
+
+/// A question that can be asked.
+pub(crate) fn question(service: &Service, text: &str, parameter: &'static str) -> Result<String, ApiError> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err(ApiError::invalid("the question is empty").of_parameter(parameter));
+    }
+    let (length, most) = (text.chars().count(), service.settings.question_characters);
+    if length > most {
+        let reason = format!("the question has {length} characters; at most {most} are taken");
+        return Err(ApiError::invalid(reason).of_parameter(parameter));
+    }
+    Ok(text.to_owned())
+}
+
+/// How many passages are wanted.
+pub(crate) fn at_most(top_k: Option<usize>) -> Result<usize, ApiError> {
+    match top_k {
+        None => Ok(usize::MAX),
+        Some(1..=100) => Ok(top_k.unwrap_or_default()),
+        Some(_) => Err(ApiError::invalid("top_k must be 1 to 100").of_parameter("top_k")),
+    }
+}
+
+/// A message of a conversation.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct ChatMessage {
+    role: ChatRole,
+    /// Its text, or parts of it.
+    #[serde(default)]
+    content: Option<Content>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum ChatRole {
+    System,
+    Developer,
+    User,
+    Assistant,
+    Tool,
+    Function,
+}
+
+/// The text of a message, whole or in parts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct Part {
+    /// `text`, `input_text` or `output_text`.
+    r#type: String,
+    #[serde(default)]
+    text: Option<String>,
+}
+
+impl Content {
+    fn text(&self) -> Result<String, ApiError> {
+        match self {
+            Self::Text(text) => Ok(text.clone()),
+            Self::Parts(parts) => {
+                let part = |part: &Part| match (part.r#type.as_str(), &part.text) {
+                    ("text" | "input_text" | "output_text", Some(text)) => Ok(text.clone()),
+                    (kind, _) => {
+                        Err(ApiError::invalid(format!("a message has a part of type `{kind}`; only text can be asked"))
+                            .of_parameter("messages"))
+                    }
+                };
+                Ok(parts.iter().map(part).collect::<Result<Vec<_>, _>>()?.join("\n"))
+            }
+        }
+    }
+}
+
+/// The question of a conversation, and what was said before it. What a system
+/// said is left out: the pipeline has instructions of its own.
+pub(crate) fn conversation(
+    service: &Service,
+    messages: &[ChatMessage],
+    parameter: &'static str,
+) -> Result<(String, Vec<Message>), ApiError> {
+    let last = messages.iter().rposition(|message| message.role == ChatRole::User);
+    let last =
+        last.ok_or_else(|| ApiError::invalid("there is no message of `user`, so no question").of_parameter(parameter))?;
+    let text = |message: &ChatMessage| message.content.as_ref().map_or(Ok(String::new()), Content::text);
+    let asked = question(service, &text(&messages[last])?, parameter)?;
+    let mut history = Vec::new();
+    for message in &messages[..last] {
+        let role = match message.role {
+            ChatRole::User => Role::User,
+            ChatRole::Assistant => Role::Assistant,
+            ChatRole::System | ChatRole::Developer | ChatRole::Tool | ChatRole::Function => continue,
+        };
+        history.push(Message { role, content: text(message)? });
+    }
+    Ok((asked, history))
+}
+
+/// A conversation of one message of `user`.
+pub(crate) fn of_user(text: String) -> ChatMessage {
+    ChatMessage { role: ChatRole::User, content: Some(Content::Text(text)) }
+}
+
+/// Whether a client asks for what is served.
+pub(crate) fn check_model(service: &Service, asked: &str) -> Result<(), ApiError> {
+    let served = service.served();
+    if asked == served.name {
+        return Ok(());
+    }
+    Err(ApiError::not_found(
+        "model_not_found",
+        format!("there is no model `{asked}`; this service has `{}`", served.name),
+    )
+    .of_parameter("model"))
+}

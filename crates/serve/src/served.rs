@@ -1,0 +1,109 @@
+//! What answers: a pipeline with a name, opened and ready.
+
+use lab::{Bundle, Error, RunPipeline, RunRecord, Session, Setup};
+use std::{
+    any::Any,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+/// A pipeline that is served.
+pub struct Served {
+    /// By which clients ask for it, in `model`.
+    pub name: String,
+    /// What exactly it is: a bundle's digest, or a run and its trial.
+    pub version: String,
+    /// When its run finished, in seconds since 1970.
+    pub created: i64,
+    pub(crate) pipeline: RunPipeline,
+    /// What must live as long: the store, the journal.
+    _keep: Arc<dyn Any + Send + Sync>,
+    /// Removed at the end, if there is one.
+    scratch: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Served").field("name", &self.name).field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+impl Served {
+    /// A trial of a finished run. `keep` is kept as long as this: what the session
+    /// needs.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    pub async fn of_run(
+        session: &Session,
+        record: &RunRecord,
+        trial: &str,
+        keep: Arc<dyn Any + Send + Sync>,
+    ) -> Result<Self, Error> {
+        let pipeline = RunPipeline::open(session, record, trial).await?;
+        Ok(Self {
+            name: record.board().experiment.clone(),
+            version: format!("{}/{trial}", record.id()),
+            created: record.time_ms().div_euclid(1000),
+            pipeline,
+            _keep: keep,
+            scratch: None,
+        })
+    }
+
+    /// The trial of a bundle. Answers of models are kept in a folder of `scratch`
+    /// that is removed when the bundle is no longer served.
+    ///
+    /// # Errors
+    /// If the bundle is damaged, or a model is missing.
+    pub async fn of_bundle(address: &str, setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
+        let bundle = Bundle::open(address, &setup, cache).await?;
+        let scratch = scratch.join(store::unique_token());
+        std::fs::create_dir_all(&scratch).map_err(|source| Error::File {
+            operation: "create",
+            path: scratch.display().to_string(),
+            source,
+        })?;
+        let opened = async {
+            let (session, record) = bundle.session(setup, &scratch).await?;
+            let pipeline = RunPipeline::open(&session, &record, &bundle.manifest.trial).await?;
+            Ok::<_, Error>((session, pipeline))
+        };
+        match opened.await {
+            Ok((session, pipeline)) => Ok(Self {
+                name: bundle.manifest.name.clone(),
+                version: bundle.manifest.digest().to_owned(),
+                created: bundle.manifest.run_time_ms.div_euclid(1000),
+                pipeline,
+                _keep: Arc::new(session),
+                scratch: Some(scratch),
+            }),
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&scratch);
+                Err(error)
+            }
+        }
+    }
+
+    /// What differs from the run although the answers come from its trial.
+    pub fn notes(&self) -> &[String] {
+        self.pipeline.notes()
+    }
+
+    /// Opens what is searched and loads what embeds, so that the first question
+    /// need not wait.
+    ///
+    /// # Errors
+    /// If the store or a model fails.
+    pub async fn warm(&self) -> Result<(), Error> {
+        self.pipeline.warm().await
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Some(scratch) = &self.scratch {
+            let _ = std::fs::remove_dir_all(scratch);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! How a service behaves, apart from what it answers.
+
+use crate::keys::Keys;
+use std::time::Duration;
+
+/// The settings of a service.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Who may ask; anybody if there are none.
+    pub keys: Option<Keys>,
+    /// The address that people and programs reach it by, such as
+    /// `https://manuals.example.com`, for links to sources. Taken from the
+    /// request's `Host` if it is not set.
+    pub public_url: Option<String>,
+    /// Whether a service without keys answers whatever name it is reached by.
+    /// Only for a network in which everybody may ask.
+    pub any_host: bool,
+    /// Origins of other web pages that may ask, such as
+    /// `https://intranet.example.com`. None by default.
+    pub origins: Vec<String>,
+    /// How many answers are written at once. Default 64.
+    pub answers_at_once: usize,
+    /// How many more may wait; what comes then is refused with 503. Default 256.
+    pub queue: usize,
+    /// How many searches, embeddings and rankings run at once; as many wait.
+    /// Default 256.
+    pub searches_at_once: usize,
+    /// The longest time for a whole answer. Default 2 minutes.
+    pub deadline: Duration,
+    /// The longest time from the passages to the first piece of the answer.
+    /// Default 1 minute.
+    pub first_token: Duration,
+    /// The longest time for the headers of a request, and for its body. Default
+    /// 10 s each.
+    pub reading: Duration,
+    /// The most bytes of a body. Default 2 MiB.
+    pub body_bytes: usize,
+    /// The most characters of a question. Default 16,000.
+    pub question_characters: usize,
+    /// The most connections. Default 4,096.
+    pub connections: usize,
+    /// How long requests may take to end once the service is told to. Default
+    /// 30 s.
+    pub drain: Duration,
+    /// So many failures of the model in a row open the breaker. Default 5.
+    pub failures_to_break: u32,
+    /// How long it stays open before one question is tried. Default 15 s.
+    pub break_for: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            keys: None,
+            public_url: None,
+            any_host: false,
+            origins: Vec::new(),
+            answers_at_once: 64,
+            queue: 256,
+            searches_at_once: 256,
+            deadline: Duration::from_secs(120),
+            first_token: Duration::from_secs(60),
+            reading: Duration::from_secs(10),
+            body_bytes: 2 << 20,
+            question_characters: 16_000,
+            connections: 4096,
+            drain: Duration::from_secs(30),
+            failures_to_break: 5,
+            break_for: Duration::from_secs(15),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Sources as clients read them, and their ids.
+//!
+//! An id holds the document's path and the stretch of its text, so that it means
+//! the same after a restart and on every replica.
+
+use crate::{error::ApiError, served::Served};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use rag::{Passage, Span};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The most characters of a quote.
+const QUOTE: usize = 300;
+/// How many bytes of a document are shown before and after a passage.
+const AROUND: usize = 2000;
+
+/// A passage that an answer was written from.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub(crate) struct Source {
+    /// What `[1]` in the answer means.
+    pub(crate) number: usize,
+    /// Its id, for `/rag/sources/{id}`.
+    pub(crate) id: String,
+    /// The document's path below the corpus' root.
+    pub(crate) file: String,
+    /// The page on which it starts, from 1, where the file has pages.
+    pub(crate) page: Option<u32>,
+    /// The document's title.
+    pub(crate) book: Option<String>,
+    /// The headings above it, outermost first, joined by ` > `.
+    pub(crate) heading: Option<String>,
+    /// Higher is better; the scale is that of the last stage that ranked.
+    pub(crate) score: f32,
+    /// Its beginning, of at most 300 characters.
+    pub(crate) quote: String,
+    /// Where it begins in the document's text, in bytes.
+    pub(crate) start: usize,
+    /// Where it ends.
+    pub(crate) end: usize,
+    /// Where it can be looked at.
+    pub(crate) url: String,
+    /// Whether the answer cites it; null where there is no answer.
+    pub(crate) cited: Option<bool>,
+}
+
+/// A passage with the text around it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Opened {
+    pub(crate) id: String,
+    pub(crate) file: String,
+    pub(crate) page: Option<u32>,
+    pub(crate) book: Option<String>,
+    pub(crate) heading: Option<String>,
+    /// Up to 2,000 bytes before it.
+    pub(crate) before: String,
+    /// The passage.
+    pub(crate) text: String,
+    /// Up to 2,000 bytes after it.
+    pub(crate) after: String,
+}
+
+pub(crate) fn id(document: &str, span: Span) -> String {
+    format!("{}.{}-{}", URL_SAFE_NO_PAD.encode(document), span.start, span.end)
+}
+
+fn place(id: &str) -> Option<(String, Span)> {
+    let (path, span) = id.split_once('.')?;
+    let (start, end) = span.split_once('-')?;
+    let span = Span { start: start.parse().ok()?, end: end.parse().ok()? };
+    let path = String::from_utf8(URL_SAFE_NO_PAD.decode(path).ok()?).ok()?;
+    (span.start < span.end).then_some((path, span))
+}
+
+/// The sources of these passages. `base` is the service's address.
+pub(crate) fn of(passages: &[Passage], cited: Option<&[u32]>, base: &str) -> Vec<Source> {
+    let source = |(at, passage): (usize, &Passage)| {
+        let id = id(&passage.document, passage.span);
+        Source {
+            number: at + 1,
+            url: format!("{base}/rag/sources/{id}"),
+            id,
+            file: passage.document.clone(),
+            page: passage.page,
+            book: passage.book.clone(),
+            heading: passage.heading.clone(),
+            score: passage.score,
+            quote: quote(&passage.text),
+            start: passage.span.start,
+            end: passage.span.end,
+            cited: cited.map(|cited| cited.contains(&(at as u32 + 1))),
+        }
+    };
+    passages.iter().enumerate().map(source).collect()
+}
+
+fn quote(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    match text.char_indices().nth(QUOTE) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}
+
+/// A source in a few words: title or file, and page.
+pub(crate) fn title(source: &Source) -> String {
+    let name = source.book.as_deref().unwrap_or(&source.file);
+    source.page.map_or_else(|| name.to_owned(), |page| format!("{name}, page {page}"))
+}
+
+/// The form that Open WebUI reads: one item for each source.
+pub(crate) fn open_webui(sources: &[Source], passages: &[Passage]) -> Vec<Value> {
+    let item = |(source, passage): (&Source, &Passage)| {
+        json!({
+            "source": { "id": source.id, "name": title(source), "url": source.url },
+            "document": [passage.text],
+            "metadata": [{
+                "source": title(source), "number": source.number, "id": source.id, "file": source.file,
+                "page": source.page, "book": source.book, "heading": source.heading, "score": source.score,
+                "cited": source.cited,
+            }],
+            "distances": [source.score],
+        })
+    };
+    sources.iter().zip(passages).map(item).collect()
+}
+
+/// A marker such as `[1]` in an answer, in characters.
+pub(crate) struct Marker {
+    pub(crate) number: usize,
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+/// The markers of a text that cite one of so many sources, in order.
+pub(crate) fn markers(text: &str, sources: usize) -> Vec<Marker> {
+    let mut markers = Vec::new();
+    let mut open: Option<(usize, String)> = None;
+    for (at, c) in text.chars().enumerate() {
+        open = match (open, c) {
+            (_, '[') => Some((at, String::new())),
+            (Some((start, mut digits)), c) if c.is_ascii_digit() && digits.len() < 4 => {
+                digits.push(c);
+                Some((start, digits))
+            }
+            (Some((start, digits)), ']') => {
+                let number = digits.parse().unwrap_or(0);
+                if (1..=sources).contains(&number) {
+                    markers.push(Marker { number, start, end: at + 1 });
+                }
+                None
+            }
+            _ => None,
+        };
+    }
+    markers
+}
+
+/// A passage with the text around it.
+pub(crate) async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
+    let unknown = || ApiError::not_found("source_not_found", "there is no source with this id in what is served now");
+    let (file, span) = place(id).ok_or_else(unknown)?;
+    let part = async |start: usize, end: usize| match start < end {
+        true => served.pipeline.excerpt(&file, Span { start, end }).await,
+        false => Ok(Some(String::new())),
+    };
+    let text = part(span.start, span.end).await?.filter(|text| !text.is_empty()).ok_or_else(unknown)?;
+    let before = part(span.start.saturating_sub(AROUND), span.start).await?.unwrap_or_default();
+    let after = part(span.end, span.end.saturating_add(AROUND)).await?.unwrap_or_default();
+    let chunk = served.pipeline.chunk_at(&file, span.start).await?;
+    let (page, book, heading) = chunk.map_or((None, None, None), |chunk| (chunk.page, chunk.book, chunk.heading));
+    Ok(Opened { id: id.to_owned(), file, page, book, heading, before, text, after })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_gives_its_place_again_and_nonsense_gives_none() {
+        let span = Span { start: 3, end: 90 };
+        assert_eq!(place(&id("a folder/ä [1].pdf", span)), Some(("a folder/ä [1].pdf".into(), span)));
+        for nonsense in
+            ["", ".", "abc", "YQ.1-", "YQ.5-5", "YQ.9-5", "YQ.-1-5", "!!.1-5", "YQ.1-99999999999999999999999"]
+        {
+            assert_eq!(place(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[test]
+    fn markers_are_those_of_sources_and_are_counted_in_characters() {
+        let found = markers("Süß [1], not [7] or [x] or [[2]] [1", 3);
+        let found: Vec<_> = found.iter().map(|marker| (marker.number, marker.start, marker.end)).collect();
+        assert_eq!(found, [(1, 4, 7), (2, 28, 31)]);
+    }
+
+    #[test]
+    fn a_quote_is_cut_at_a_character() {
+        assert_eq!(quote("a\n b"), "a b");
+        assert_eq!(quote(&"ä".repeat(400)).chars().count(), QUOTE + 1);
+    }
+}
