@@ -33,6 +33,7 @@ mod resume;
 mod run;
 mod score;
 mod secrets;
+mod serve;
 mod services;
 mod snapshots;
 mod stores;

@@ -118,10 +118,19 @@ impl Outcome {
 
     #[track_caller]
     pub fn refused_with(self, parts: &[&str]) {
-        assert_eq!(self.code, Some(2), "{self:#?}");
+        self.ends_with(2).says(parts);
+    }
+
+    #[track_caller]
+    fn says(&self, parts: &[&str]) {
         for part in parts {
             assert!(self.err.contains(part), "`{part}` is not in:\n{}", self.err);
         }
+    }
+
+    #[track_caller]
+    pub fn fails_with(self, parts: &[&str]) {
+        self.ends_with(1).says(parts);
     }
 
     pub fn json(&self) -> serde_json::Value {

@@ -1,0 +1,370 @@
+//! `reverie promote` and `reverie serve`, over real connections.
+
+use crate::{endpoint, workspace::Workspace};
+use reqwest::{Client, Response, StatusCode};
+use serde_json::{Value, json};
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+use wiremock::MockServer;
+
+const QUESTION: &str = "What do barn owls swallow?";
+const DATASET: &str = "[dataset]\npath = \"golden.jsonl\"\n";
+
+/// A service that ends with its test.
+struct Service {
+    process: Child,
+    url: String,
+    client: Client,
+}
+
+impl Service {
+    /// Starts `serve` with these arguments, and waits until it is ready.
+    fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+        store::choose_cryptography();
+        let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
+        let mut process = workspace.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let Ok(told) = serde_json::from_str::<Value>(&line) else {
+            let output = process.wait_with_output().unwrap();
+            panic!("it did not start: {}", String::from_utf8_lossy(&output.stderr));
+        };
+        Self { process, url: told["url"].as_str().unwrap().to_owned(), client: Client::new() }
+    }
+
+    async fn get(&self, path: &str) -> Response {
+        self.client.get(format!("{}{path}", self.url)).send().await.unwrap()
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Response {
+        self.client.post(format!("{}{path}", self.url)).json(body).send().await.unwrap()
+    }
+
+    async fn json(&self, path: &str) -> Value {
+        self.get(path).await.error_for_status().unwrap().json().await.unwrap()
+    }
+
+    fn terminate(&self) {
+        Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A workspace with a finished run whose one trial answers through an endpoint.
+async fn finished(delay: Duration) -> (Workspace, MockServer) {
+    let server = endpoint::start(delay).await;
+    let workspace = Workspace::new();
+    let space = "chunker = [{ sentence = { chunk_size = 32, chunk_overlap = 0 } }]\nembedder = [\"tiny\"]\n\
+                 retriever = [{ hybrid = { top_k = 2 } }]\ngenerator = [{ compact = { model = \"gpt\" } }]";
+    workspace.experiment(space, &format!("{DATASET}{}", endpoint::model(&server)));
+    workspace.run(&["run", "--quiet"]).succeeds();
+    (workspace, server)
+}
+
+/// The same, promoted into the folder `bundle`.
+async fn promoted(delay: Duration) -> (Workspace, MockServer) {
+    let (workspace, server) = finished(delay).await;
+    workspace.run(&["promote", "--output", "bundle"]).succeeds();
+    (workspace, server)
+}
+
+fn chat(question: &str) -> Value {
+    json!({ "model": "animals", "messages": [{ "role": "user", "content": question }] })
+}
+
+/// The chunks of a stream, and whether it ended as it should.
+async fn chunks(response: Response) -> (Vec<Value>, bool) {
+    assert_eq!(response.headers()["content-type"], "text/event-stream");
+    let text = response.text().await.unwrap();
+    let data: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+    let is_done = data.last() == Some(&"[DONE]");
+    (data.iter().filter(|line| **line != "[DONE]").map(|line| serde_json::from_str(line).unwrap()).collect(), is_done)
+}
+
+#[tokio::test]
+async fn a_bundle_answers_as_its_run_did_without_store_and_documents() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let queried = workspace.run(&["query", QUESTION, "--json"]).succeeds().json();
+    for gone in ["store", "documents", "golden.jsonl", "experiment.toml"] {
+        let path = workspace.file(gone);
+        if path.is_dir() { std::fs::remove_dir_all(path).unwrap() } else { std::fs::remove_file(path).unwrap() }
+    }
+    let service = Service::start(&workspace, &["bundle"]);
+    let answered = service.json(&format!("/rag/answer?query={QUESTION}")).await;
+    assert_eq!(answered["answer"], queried["answer"]["text"]);
+    let (sources, passages) = (answered["sources"].as_array().unwrap(), queried["passages"].as_array().unwrap());
+    assert_eq!(sources.len(), passages.len());
+    for (source, passage) in sources.iter().zip(passages) {
+        assert_eq!((&source["file"], &source["start"]), (&passage["document"], &passage["span"]["start"]));
+        assert_eq!(source["cited"], source["number"] == 1, "the endpoint cites [1]");
+        let opened = service.json(&format!("/rag/sources/{}", source["id"].as_str().unwrap())).await;
+        assert_eq!(opened["text"], passage["text"]);
+        assert_eq!(opened["file"], passage["document"]);
+    }
+    let found = service.json(&format!("/rag/retrieve?query={QUESTION}&top_k=1")).await;
+    assert_eq!(found["passages"].as_array().unwrap().len(), 1);
+    assert_eq!(found["passages"][0]["text"], passages[0]["text"]);
+}
+
+#[tokio::test]
+async fn a_streamed_answer_is_the_whole_one_in_pieces_with_sources_before_its_end() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle"]);
+    let whole: Value = service.post("/v1/chat/completions", &chat(QUESTION)).await.json().await.unwrap();
+    let message = &whole["choices"][0]["message"];
+    let text = message["content"].as_str().unwrap();
+    let annotation = &message["annotations"][0]["url_citation"];
+    let marker: String = {
+        let (start, end) = (annotation["start_index"].as_u64().unwrap(), annotation["end_index"].as_u64().unwrap());
+        text.chars().skip(start as usize).take((end - start) as usize).collect()
+    };
+    assert_eq!(marker, "[1]");
+    let page =
+        service.client.get(annotation["url"].as_str().unwrap()).header("accept", "text/html").send().await.unwrap();
+    assert!(page.text().await.unwrap().contains("<mark"), "the link of a citation leads to a page");
+
+    let mut request = chat(QUESTION);
+    (request["stream"], request["stream_options"]) = (true.into(), json!({ "include_usage": true }));
+    let (chunks, is_done) = chunks(service.post("/v1/chat/completions", &request).await).await;
+    assert!(is_done);
+    let deltas = chunks.iter().filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str());
+    assert_eq!(deltas.collect::<String>(), text);
+    let cited: Vec<&Value> = chunks.iter().filter(|chunk| chunk["citations"].is_array()).collect();
+    assert_eq!(cited.len(), 1);
+    assert_eq!(cited[0]["sources"], whole["sources"]);
+    let last = chunks.last().unwrap();
+    assert_eq!((&last["choices"], &last["usage"]), (&json!([]), &whole["usage"]));
+    let finish: Vec<&Value> = chunks.iter().map(|chunk| &chunk["choices"][0]["finish_reason"]).collect();
+    assert_eq!(finish.iter().filter(|reason| **reason == "stop").count(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_is_refused_in_openais_shape() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle"]);
+    let long = "x".repeat(20_000);
+    let cases = [
+        (
+            "/v1/chat/completions",
+            json!({ "model": "other", "messages": [{ "role": "user", "content": "a" }] }),
+            404,
+            "model_not_found",
+        ),
+        ("/v1/chat/completions", chat("  "), 400, "invalid_request"),
+        ("/v1/chat/completions", chat(&long), 400, "invalid_request"),
+        ("/v1/chat/completions", json!({ "model": "animals", "messages": [] }), 400, "invalid_request"),
+        ("/v1/chat/completions", json!({ "model": "animals", "messages": "a" }), 400, "invalid_request"),
+        ("/v1/chat/completions", json!([]), 400, "invalid_request"),
+        (
+            "/v1/responses",
+            json!({ "model": "animals", "input": "a", "previous_response_id": "x" }),
+            400,
+            "invalid_request",
+        ),
+        ("/v1/embeddings", json!({ "model": "tiny", "input": [] }), 400, "invalid_request"),
+        ("/v1/embeddings", json!({ "model": "tiny", "input": [1, 2] }), 400, "invalid_request"),
+        ("/v1/embeddings", json!({ "model": "tiny", "input": "a", "dimensions": 3 }), 400, "invalid_request"),
+        ("/v1/rerank", json!({ "model": "animals", "query": "a", "documents": [] }), 400, "invalid_request"),
+        ("/rag/feedback", json!({ "request_id": "a", "verdict": "up" }), 404, "no_feedback"),
+        ("/nothing", json!({}), 404, "not_found"),
+    ];
+    for (path, body, status, code) in cases {
+        let response = service.post(path, &body).await;
+        assert!(response.headers().contains_key("x-request-id"));
+        let told = (response.status().as_u16(), response.json::<Value>().await.unwrap());
+        assert_eq!((told.0, told.1["error"]["code"].as_str()), (status, Some(code)), "{path} {}", told.1);
+        assert!(told.1["error"]["message"].as_str().is_some_and(|message| !message.is_empty()));
+    }
+    let plain = service.client.post(format!("{}/v1/chat/completions", service.url)).body("{}").send().await.unwrap();
+    assert_eq!(plain.status(), StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    let large = service.post("/v1/chat/completions", &chat(&"x".repeat(3 << 20))).await;
+    assert_eq!(large.status(), StatusCode::PAYLOAD_TOO_LARGE);
+    for path in [
+        "/rag/answer",
+        "/rag/answer?query=",
+        "/rag/answer?query=a&top_k=0",
+        "/rag/answer?query=a&include_sources=maybe",
+    ] {
+        assert_eq!(service.get(path).await.status(), StatusCode::BAD_REQUEST, "{path}");
+    }
+    for id in ["nonsense", "YQ.0-5", "..%2F..%2Fetc%2Fpasswd"] {
+        assert_eq!(service.get(&format!("/rag/sources/{id}")).await.status(), StatusCode::NOT_FOUND, "{id}");
+    }
+    let foreign = service.client.get(format!("{}/rag/retrieve?query=a", service.url)).header("host", "evil.example");
+    assert_eq!(foreign.send().await.unwrap().status(), StatusCode::FORBIDDEN);
+    assert_eq!(service.get("/health/ready").await.status(), StatusCode::OK, "the service is unharmed");
+}
+
+#[tokio::test]
+async fn vectors_texts_in_order_and_tools_come_from_the_same_pipeline() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle"]);
+    let input = json!({ "model": "tiny", "input": ["owls swallow mice", "thunder"] });
+    let floats: Value = service.post("/v1/embeddings", &input).await.json().await.unwrap();
+    let mut wanted = input.clone();
+    wanted["encoding_format"] = "base64".into();
+    let packed: Value = service.post("/v1/embeddings", &wanted).await.json().await.unwrap();
+    for (float, packed) in floats["data"].as_array().unwrap().iter().zip(packed["data"].as_array().unwrap()) {
+        use base64::Engine;
+        let bytes = base64::engine::general_purpose::STANDARD.decode(packed["embedding"].as_str().unwrap()).unwrap();
+        let numbers: Vec<f32> = bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
+        assert_eq!(json!(numbers), float["embedding"]);
+    }
+    let asked =
+        json!({ "model": "animals", "query": "owls", "documents": ["thunder", { "text": "owls" }], "top_n": 1 });
+    let ranked: Value = service.post("/v1/rerank", &asked).await.json().await.unwrap();
+    assert_eq!((ranked["results"].as_array().unwrap().len(), &ranked["results"][0]["index"]), (1, &json!(1)));
+
+    let call = async |method: &str, params: Value| -> Value {
+        let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        let request = service.client.post(format!("{}/mcp", service.url)).json(&body);
+        request.header("accept", "application/json, text/event-stream").send().await.unwrap().json().await.unwrap()
+    };
+    let hello =
+        json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    assert_eq!(call("initialize", hello).await["result"]["serverInfo"]["name"], "reverie");
+    let tools = call("tools/list", json!({})).await;
+    let names: Vec<&str> =
+        tools["result"]["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["search", "fetch"]);
+    let found = call("tools/call", json!({ "name": "search", "arguments": { "query": QUESTION } })).await;
+    let first = &found["result"]["structuredContent"]["results"][0];
+    let fetched = call("tools/call", json!({ "name": "fetch", "arguments": { "id": first["id"] } })).await;
+    assert_eq!(fetched["result"]["structuredContent"]["id"], first["id"]);
+    assert!(fetched["result"]["structuredContent"]["text"].as_str().unwrap().contains("owl"), "{fetched}");
+    let unknown = call("tools/call", json!({ "name": "fetch", "arguments": { "id": "nothing" } })).await;
+    assert_eq!(unknown["result"]["isError"], true, "nothing found is told as a failure: {unknown}");
+}
+
+#[tokio::test]
+async fn only_who_has_a_key_with_the_scope_may_ask() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let key = |name: &str, more: &[&str]| {
+        let made = workspace.run(&[&["keys", "new", name], more].concat()).succeeds();
+        made.out.trim().to_owned()
+    };
+    let (ask, admin) = (key("alice", &["--requests-per-minute", "2"]), key("root", &["--scope", "admin"]));
+    let file = std::fs::read_to_string(workspace.file("keys.toml")).unwrap();
+    assert!(!file.contains(&ask) && !file.contains(&admin), "the file holds digests only");
+    workspace.run(&["serve", "bundle", "--listen", "0.0.0.0:0"]).refused_with(&["--keys"]);
+
+    let service = Service::start(&workspace, &["bundle", "--keys", "keys.toml"]);
+    let status = async |path: &str, key: Option<&str>| {
+        let request = service.client.get(format!("{}{path}", service.url));
+        let request = key.iter().fold(request, |request, key| request.bearer_auth(key));
+        request.send().await.unwrap().status().as_u16()
+    };
+    assert_eq!(status("/v1/models", None).await, 401);
+    assert_eq!(status("/v1/models", Some("rv-wrong")).await, 401);
+    assert_eq!(status("/v1/models", Some(&admin)).await, 403);
+    assert_eq!(status("/metrics", None).await, 401);
+    assert_eq!(status("/admin/status", Some(&ask)).await, 403);
+    assert_eq!(status("/admin/status", Some(&admin)).await, 200);
+    assert_eq!(status("/v1/models", Some(&ask)).await, 200);
+    assert_eq!(status("/v1/models", Some(&ask)).await, 200);
+    assert_eq!(status("/v1/models", Some(&ask)).await, 429);
+    assert_eq!(status("/health/ready", None).await, 200, "a balancer needs no key");
+}
+
+#[tokio::test]
+async fn a_bundle_that_is_not_what_was_written_is_refused_at_start_by_its_file() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    workspace.run(&["promote", "--output", "bundle"]).fails_with(&["there already"]);
+    let bundle = workspace.file("bundle");
+    let manifest: Value = serde_json::from_slice(&std::fs::read(bundle.join("manifest.json")).unwrap()).unwrap();
+    for file in manifest["files"].as_array().unwrap() {
+        let name = file["name"].as_str().unwrap();
+        let path = bundle.join(name);
+        let good = std::fs::read(&path).unwrap();
+        if good.is_empty() {
+            continue;
+        }
+        let mut bad = good.clone();
+        let middle = bad.len() / 2;
+        bad[middle] ^= 1;
+        std::fs::write(&path, &bad).unwrap();
+        workspace.run(&["serve", "bundle", "--listen", "127.0.0.1:0"]).fails_with(&[name, "not what was written"]);
+        std::fs::write(&path, good).unwrap();
+    }
+    std::fs::remove_dir_all(workspace.file("tiny")).unwrap();
+    workspace.run(&["serve", "bundle", "--listen", "127.0.0.1:0"]).fails_with(&["tiny"]);
+}
+
+#[tokio::test]
+async fn another_bundle_takes_over_without_a_dropped_request_and_a_broken_one_does_not() {
+    let (workspace, _server) = promoted(Duration::from_millis(300)).await;
+    workspace.run(&["promote", "--output", "second"]).succeeds();
+    let service = Service::start(&workspace, &["bundle"]);
+    let before = service.json("/admin/status").await["serving"]["version"].clone();
+    let (body, second) = (chat(QUESTION), workspace.file("second").display().to_string());
+    let asked = futures::future::join_all((0..6).map(|_| service.post("/v1/chat/completions", &body)));
+    let swapped = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let broken = service.post("/admin/swap", &json!({ "bundle": "/nowhere" })).await;
+        assert_eq!(broken.status(), StatusCode::BAD_REQUEST);
+        service.post("/admin/swap", &json!({ "bundle": second })).await
+    };
+    let (asked, swapped) = futures::future::join(asked, swapped).await;
+    assert!(asked.iter().all(|response| response.status() == StatusCode::OK), "{asked:?}");
+    let swapped: Value = swapped.json().await.unwrap();
+    assert_eq!(swapped["before"]["version"], before);
+    assert_ne!(service.json("/admin/status").await["serving"]["version"], before);
+    assert_eq!(service.post("/v1/chat/completions", &body).await.status(), StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_request_that_was_begun_ends_before_the_service_does() {
+    let (workspace, _server) = promoted(Duration::from_millis(1500)).await;
+    let mut service = Service::start(&workspace, &["bundle"]);
+    let body = chat(QUESTION);
+    let asked = service.post("/v1/chat/completions", &body);
+    let ended = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        service.terminate();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Client::new().get(format!("{}/health/live", service.url)).send().await
+    };
+    let (asked, refused) = futures::future::join(asked, ended).await;
+    assert_eq!(asked.status(), StatusCode::OK);
+    assert!(refused.is_err(), "nothing new is taken");
+    let text: Value = asked.json().await.unwrap();
+    assert!(text["choices"][0]["message"]["content"].is_string());
+    assert_eq!(service.process.wait().unwrap().code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_chat_model_that_is_gone_is_not_waited_for_and_the_fallback_answers() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    let good = endpoint::start(Duration::ZERO).await;
+    let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
+    workspace.write("experiment.toml", text.replace(&server.uri(), &good.uri()).replace("\"animals\"", "\"spare\""));
+    workspace.run(&["run", "--quiet"]).succeeds();
+    workspace.run(&["promote", "--output", "spare"]).succeeds();
+    let alone = Service::start(&workspace, &["bundle", "--deadline", "2"]);
+    let safe = Service::start(&workspace, &["bundle", "--deadline", "2", "--fallback", "spare"]);
+    server.reset().await;
+    let ask = async |service: &Service, number: usize| {
+        service.post("/v1/chat/completions", &chat(&format!("{QUESTION} ({number})"))).await
+    };
+    // A question of its own each, so that the journal knows no answer.
+    for number in 0..5 {
+        let failed = ask(&alone, number).await;
+        assert!([502, 504].contains(&failed.status().as_u16()), "{failed:?}");
+    }
+    let begun = Instant::now();
+    let refused = ask(&alone, 5).await;
+    assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.headers().contains_key("retry-after") && begun.elapsed() < Duration::from_secs(1));
+    assert_eq!(alone.get("/rag/retrieve?query=owls").await.status(), StatusCode::OK, "searching needs no chat model");
+    let answered: Value = ask(&safe, 6).await.json().await.unwrap();
+    assert!(answered["choices"][0]["message"]["content"].is_string(), "{answered}");
+}
