@@ -50,6 +50,10 @@ pub struct Answered {
 /// works, so it must be quick.
 pub type OnEvent<'a> = &'a (dyn Fn(&Event) + Send + Sync);
 
+/// A dense index makes the copy that speeds it up after some searches; so many
+/// are enough.
+const PROBES: usize = 6;
+
 /// A trial of a finished run that can be asked. It has the settings that it had
 /// in the run, and searches the documents that were read then.
 pub struct RunPipeline {
@@ -169,7 +173,10 @@ impl RunPipeline {
     /// # Errors
     /// As [`RunPipeline::query`].
     pub async fn warm(&self) -> Result<(), Error> {
-        self.stage().await?.retrieve_whole("ready", &[], 1).await?;
+        let pipeline = self.stage().await?;
+        for _ in 0..PROBES {
+            pipeline.retrieve_whole("ready", &[], 1).await?;
+        }
         Ok(())
     }
 

@@ -84,7 +84,14 @@ async fn one(client: &Client, url: &str, body: Option<String>, key: Option<&str>
         request = request.bearer_auth(key);
     }
     let kind = |error: reqwest::Error| {
-        if error.is_timeout() { "timeout" } else if error.is_connect() { "not connected" } else { "broken off" }.to_owned()
+        if error.is_timeout() {
+            "timeout"
+        } else if error.is_connect() {
+            "not connected"
+        } else {
+            "broken off"
+        }
+        .to_owned()
     };
     let mut response = request.send().await.map_err(kind)?;
     let first = Instant::now();

@@ -38,6 +38,9 @@ pub struct Arguments {
     /// Another trial than the winner.
     #[arg(long)]
     trial: Option<String>,
+    /// Ask a running `reverie serve` instead, such as http://127.0.0.1:8080; REVERIE_KEY holds its key, if it wants one.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["chat", "trial", "run"])]
+    url: Option<String>,
     #[command(flatten)]
     file: ExperimentFile,
     #[command(flatten)]
@@ -55,6 +58,9 @@ struct Told {
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if arguments.question.as_ref().is_some_and(|question| question.trim().is_empty()) {
         return Err(Failure::usage("the question is empty"));
+    }
+    if let Some(url) = &arguments.url {
+        return ask_service(cx, url, &arguments.question.unwrap_or_default()).await;
     }
     let session = environment::open_or_read(environment::read(&arguments.file.experiment)?, cx.setup())?;
     if session.workspace().is_reading() {
@@ -74,6 +80,55 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if cx.json {
         cx.print_json(&Told { answered, changed_since })?;
     }
+    Ok(0)
+}
+
+/// Asks a service, and shows its answer as that of a run.
+async fn ask_service(cx: &Context, url: &str, question: &str) -> Result<u8, Failure> {
+    #[derive(serde::Deserialize, Serialize)]
+    struct Source {
+        file: String,
+        page: Option<u32>,
+        book: Option<String>,
+        heading: Option<String>,
+        score: f32,
+        quote: String,
+    }
+    #[derive(serde::Deserialize)]
+    struct Told {
+        answer: String,
+        model: String,
+        sources: Vec<Source>,
+        remarks: Vec<String>,
+    }
+    let failed = |reason: &dyn std::fmt::Display| Failure::work(format!("--url {url}: {reason}"));
+    let client = store::http_client().build().map_err(|error| failed(&error))?;
+    let route = format!("{}/rag/answer", url.trim_end_matches('/'));
+    let route = reqwest::Url::parse_with_params(&route, [("query", question)]).map_err(|error| failed(&error))?;
+    let mut request = client.get(route);
+    if let Some(key) = environment::variable("REVERIE_KEY") {
+        request = request.bearer_auth(key);
+    }
+    let response = request.send().await.map_err(|error| failed(&lab::error_chain(&error)))?;
+    let status = response.status();
+    let body: serde_json::Value = response.json().await.map_err(|error| failed(&lab::error_chain(&error)))?;
+    if !status.is_success() {
+        let reason = body["error"]["message"].as_str().map_or_else(|| body.to_string(), str::to_owned);
+        return Err(failed(&format!("{status}: {reason}")));
+    }
+    if cx.json {
+        cx.print_json(&body)?;
+        return Ok(0);
+    }
+    let told: Told = serde_json::from_value(body).map_err(|error| failed(&error))?;
+    told.remarks.iter().for_each(|remark| cx.note(format_args!("note: {remark}")));
+    let passage = |source: Source| {
+        let Source { file, page, book, heading, score, quote } = source;
+        rag::Passage { page, book, heading, score, ..rag::Passage::of_text(file, quote) }
+    };
+    let passages: Vec<rag::Passage> = told.sources.into_iter().map(passage).collect();
+    cx.print(format_args!("{}\n", told.answer));
+    cx.print(render::sources_of(&format!("{} at {url}", told.model), &passages, question));
     Ok(0)
 }
 

@@ -37,7 +37,7 @@ pub use live_answer::LiveAnswer;
 pub use noise::noise;
 pub use plan::{estimate, inputs, plan};
 pub use pull::PullBars;
-pub use question::{answered, means, question, sources, turns};
+pub use question::{answered, means, question, sources, sources_of, turns};
 pub use report::{Form, Report, plot, report};
 pub use runs::{Listed, runs};
 pub use scores::{scores, scoring};

@@ -164,11 +164,17 @@ pub fn answered(answered: &Answered) -> String {
 
 /// The sources of an answer.
 pub fn sources(answered: &Answered) -> String {
-    let mut text =
-        format!("sources (trial {} of run {} of {}):", answered.trial.id, answered.run, lab::utc(answered.run_time_ms));
-    for (i, passage) in answered.passages.iter().enumerate() {
+    let time = lab::utc(answered.run_time_ms);
+    let origin = format!("trial {} of run {} of {time}", answered.trial.id, answered.run);
+    sources_of(&origin, &answered.passages, &answered.question)
+}
+
+/// The sources of an answer that comes from there.
+pub fn sources_of(origin: &str, passages: &[Passage], question: &str) -> String {
+    let mut text = format!("sources ({origin}):");
+    for (i, passage) in passages.iter().enumerate() {
         let _ = write!(text, "\n  [{}] {} (score {:.3})", i + 1, source(passage), passage.score);
-        let _ = write!(text, "\n      {}", matching(&passage.text, &answered.question, EXCERPT));
+        let _ = write!(text, "\n      {}", matching(&passage.text, question, EXCERPT));
     }
     text
 }

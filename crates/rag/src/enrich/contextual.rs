@@ -6,7 +6,7 @@
 //! vectors, and half with words as well. It does not pay where chunks carry
 //! their names, and it is the dearest way to write an index: a call for each
 //! chunk. The document stands first in the prompt, so that providers cache it,
-//! and each worker of a local model computes it once for its chunks.
+//! and a local model computes it once for all of its chunks.
 //! Source: Anthropic, Introducing Contextual Retrieval, 2024.
 
 use super::{
