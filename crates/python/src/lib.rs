@@ -17,6 +17,7 @@
 //!   from wrong.
 //! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
 //!   nobody waits for.
+//! - `service` (feature `python`): the HTTP service inside a server of Python.
 //! - `settings` (feature `python`): dictionaries and objects of classes as settings.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop calls
@@ -59,6 +60,8 @@ mod run;
 #[cfg(feature = "python")]
 mod scoring;
 #[cfg(feature = "python")]
+mod service;
+#[cfg(feature = "python")]
 mod settings;
 #[cfg(feature = "python")]
 mod stages;
@@ -94,6 +97,7 @@ mod _core {
         results::{Results, runs},
         run::Scheduler,
         scoring::score,
+        service::{PyService, Reply},
         settings::settings,
         stages::{Chunker, Embedding, Folder, IndexWriter, Parser},
         stop::Stop,

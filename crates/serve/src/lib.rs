@@ -41,8 +41,9 @@ pub use tls::{TlsError, acceptor};
 use admission::Admission;
 use axum::{
     Json, Router,
+    body::Body,
     extract::{DefaultBodyLimit, MatchedPath, Request, State},
-    http::{HeaderName, HeaderValue, Method, StatusCode, header},
+    http::{self, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{get, post},
@@ -63,6 +64,7 @@ use std::{
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt;
 use tower_http::{catch_panic::CatchPanicLayer, cors::CorsLayer};
 
 /// Opens another bundle by its address.
@@ -192,6 +194,21 @@ impl Service {
         }
     }
 
+    /// The service inside another HTTP server, which cares for connections, ready
+    /// to be asked.
+    ///
+    /// # Errors
+    /// If the store or a model fails.
+    pub async fn mount(self) -> Result<Mounted, lab::Error> {
+        let service = Arc::new(self);
+        service.served().warm().await?;
+        if let Some(fallback) = &service.fallback {
+            fallback.warm().await?;
+        }
+        service.is_ready.store(true, Relaxed);
+        Ok(Mounted { routes: routes(&service), service })
+    }
+
     pub(crate) fn served(&self) -> Arc<Served> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -206,6 +223,28 @@ impl Service {
     pub(crate) fn note_load(&self) {
         self.metrics.in_flight.set(self.answers.busy() as i64);
         self.metrics.waiting.set(self.answers.waiting() as i64);
+    }
+}
+
+/// A service inside another HTTP server.
+#[derive(Clone)]
+pub struct Mounted {
+    service: Arc<Service>,
+    routes: Router,
+}
+
+impl Mounted {
+    /// Answers a request. The work ends when the response's body is dropped.
+    pub async fn answer(&self, request: http::Request<Body>) -> Response {
+        match self.routes.clone().oneshot(request).await {
+            Ok(response) => response,
+            Err(never) => match never {},
+        }
+    }
+
+    /// What is served now.
+    pub fn served(&self) -> Arc<Served> {
+        self.service.served()
     }
 }
 

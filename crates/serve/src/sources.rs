@@ -78,7 +78,7 @@ pub(crate) fn of(passages: &[Passage], cited: Option<&[u32]>, base: &str) -> Vec
         let id = id(&passage.document, passage.span);
         Source {
             number: at + 1,
-            url: format!("{base}/rag/sources/{id}"),
+            url: format!("{base}/rag/sources/{id}#quote"),
             id,
             file: passage.document.clone(),
             page: passage.page,
@@ -166,8 +166,15 @@ pub(crate) async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> 
         false => Ok(Some(String::new())),
     };
     let text = part(span.start, span.end).await?.filter(|text| !text.is_empty()).ok_or_else(unknown)?;
-    let before = part(span.start.saturating_sub(AROUND), span.start).await?.unwrap_or_default();
-    let after = part(span.end, span.end.saturating_add(AROUND)).await?.unwrap_or_default();
+    let mut before = part(span.start.saturating_sub(AROUND), span.start).await?.unwrap_or_default();
+    if span.start > AROUND {
+        // It may begin within a word.
+        before = before.split_once(char::is_whitespace).map(|(_, rest)| rest.to_owned()).unwrap_or(before);
+    }
+    let mut after = part(span.end, span.end.saturating_add(AROUND)).await?.unwrap_or_default();
+    if after.len() + 3 > AROUND {
+        after = after.rsplit_once(char::is_whitespace).map(|(rest, _)| rest.to_owned()).unwrap_or(after);
+    }
     let chunk = served.pipeline.chunk_at(&file, span.start).await?;
     let (page, book, heading) = chunk.map_or((None, None, None), |chunk| (chunk.page, chunk.book, chunk.heading));
     Ok(Opened { id: id.to_owned(), file, page, book, heading, before, text, after })

@@ -13,6 +13,7 @@
   function as a metric or a stage.
 - `reverie.parse`, `reverie.chunk`, `reverie.index`: stages by themselves.
 - `reverie.Parser`, `reverie.Chunker`, `reverie.Embedding`: the same on Arrow batches, for Ray Data and the like.
+- `reverie.Service`: a bundle behind HTTP, as an ASGI application; `reverie.ray.serve` runs it on Ray Serve.
 - `reverie.executors`: many calls at once, with retries and adaptive concurrency; takes the place of
   `phoenix.evals.executors`.
 - `reverie.exceptions`: what a call raises to say whether another attempt is worthwhile.
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from reverie.judges import Judgement, Noise, Qualification, aexplain, ajudge, anoise, explain, judge, noise
     from reverie.results import Calibration, Comparison, Results, Trial
     from reverie.scores import Scores, aevaluate, evaluate
+    from reverie.serving import Service
     from reverie.stages import Chunks, Documents, Index, chunk, index, parse
     from reverie.tables import Table
 
@@ -59,6 +61,7 @@ _HOME = {
     "Qualification": "judges",
     "Results": "results",
     "Scores": "scores",
+    "Service": "serving",
     "Table": "tables",
     "Trial": "results",
     "aevaluate": "scores",
@@ -115,6 +118,7 @@ __all__ = [
     "Qualification",
     "Results",
     "Scores",
+    "Service",
     "Table",
     "Trial",
     "aevaluate",

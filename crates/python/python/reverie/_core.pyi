@@ -221,6 +221,41 @@ class Events:
         """Ends the work, unless it has ended."""
 
 @final
+class Service:
+    """A bundle that is served; `reverie.Service` is the ASGI application over it."""
+
+    def __new__(
+        cls,
+        bundle: str,
+        fallback: str | None = None,
+        keys: str | None = None,
+        public_url: str | None = None,
+        answers_at_once: int = 64,
+        queue: int = 256,
+        deadline: float = 120.0,
+        first_token: float = 60.0,
+    ) -> Service:
+        """Opens a bundle and makes it ready. `keys` is the text of a file of keys."""
+    @property
+    def name(self) -> str:
+        """By which clients ask for it."""
+    @property
+    def version(self) -> str:
+        """The digest of the bundle."""
+    def answer(self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes) -> Reply:
+        """Begins to answer a request; `target` is its path with its query."""
+
+@final
+class Reply:
+    """A response, part by part. The work ends when this is closed or dropped."""
+
+    def anext(self, done: Callable[[tuple[int, list[tuple[bytes, bytes]]] | bytes | None, None], Any]) -> None:
+        """The next part, at once: `done(part, None)` is called from another thread, first with the status and the headers, then
+        with bytes, at last with None."""
+    def close(self) -> None:
+        """Ends the work, unless it has ended."""
+
+@final
 class Questions:
     """Golden questions; `reverie.golden` makes tables of them. What changes them gives new ones."""
 

@@ -5,6 +5,13 @@ const element = (name, text) => {
   return made;
 };
 
+// Text in which `words` stand between backticks.
+const prose = (name, text) => {
+  const made = element(name);
+  (text ?? "").split("`").forEach((part, at) => made.append(at % 2 ? element("code", part) : part));
+  return made;
+};
+
 const resolved = (schema, all) => {
   const name = schema?.$ref?.split("/").pop();
   return name ? { name, ...all[name] } : schema ?? {};
@@ -27,7 +34,7 @@ const table = (rows) => {
     const row = element("tr");
     const code = element("td");
     code.append(element("code", name));
-    row.append(code, element("td", type), element("td", text ?? ""));
+    row.append(code, element("td", type), prose("td", text));
     made.append(row);
   }
   return made;
@@ -50,7 +57,7 @@ const routes = document.getElementById("routes");
 for (const [path, methods] of Object.entries(spec.paths)) {
   for (const [method, route] of Object.entries(methods)) {
     const section = element("section");
-    section.append(element("h2", `${method.toUpperCase()} ${path}`), element("p", route.summary));
+    section.append(element("h2", `${method.toUpperCase()} ${path}`), prose("p", route.summary));
     if (route.parameters?.length) {
       section.append(
         element("h3", "Parameters"),
@@ -71,6 +78,6 @@ for (const [name, schema] of Object.entries(all)) {
   const rows = fields(schema, all);
   if (!rows.length) continue;
   const section = element("section");
-  section.append(element("h2", name), element("p", schema.description ?? ""), table(rows));
+  section.append(element("h2", name), prose("p", schema.description), table(rows));
   routes.append(section);
 }

@@ -1,0 +1,171 @@
+"""The HTTP service as an ASGI application: for uvicorn, FastAPI, Ray Serve and notebooks.
+
+    uvicorn.run(reverie.Service("bundles/manuals-1"), port=8080)
+
+Every route is that of `reverie serve` (docs/http.md); Rust does the work, and Python only passes bytes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from reverie import _core
+
+_Scope = MutableMapping[str, Any]
+_Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+_Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+# One byte more than the service takes: it refuses such a body itself.
+_MOST_BYTES = (2 << 20) + 1
+
+
+class Service:
+    """A bundle behind HTTP, as an ASGI application.
+
+    It is ready when it is made. Clients reach it through the server around it, which decides who may.
+
+    Args:
+        bundle: What `reverie promote` made: a folder, or a URL such as `s3://bucket/manuals-1`.
+        fallback: The bundle that answers while the chat model of the first one fails.
+        keys: The path of a file that `reverie keys new` wrote. Without it, everybody may ask who reaches the server.
+        public_url: The address that people use, for links to sources.
+        answers_at_once: How many answers are written at once.
+        queue: How many questions may wait; more are refused with 503.
+        deadline: The longest time for an answer, in seconds.
+        first_token: The longest time until the chat model writes its first word, in seconds.
+
+    Raises:
+        RuntimeError: If the bundle is damaged or of a newer format, or a model is missing.
+        ValueError: If a setting is no number of seconds, or the keys cannot be read.
+    """
+
+    def __init__(
+        self,
+        bundle: str | os.PathLike[str],
+        *,
+        fallback: str | os.PathLike[str] | None = None,
+        keys: str | os.PathLike[str] | None = None,
+        public_url: str | None = None,
+        answers_at_once: int = 64,
+        queue: int = 256,
+        deadline: float = 120.0,
+        first_token: float = 60.0,
+    ) -> None:
+        text = None
+        if keys is not None:
+            with open(keys, encoding="utf-8") as file:
+                text = file.read()
+        self._core = _core.Service(
+            os.fspath(bundle),
+            None if fallback is None else os.fspath(fallback),
+            text,
+            public_url,
+            answers_at_once,
+            queue,
+            deadline,
+            first_token,
+        )
+
+    @property
+    def name(self) -> str:
+        """By which clients ask for it, in `model`."""
+        return self._core.name
+
+    @property
+    def version(self) -> str:
+        """The digest of the bundle."""
+        return self._core.version
+
+    def __repr__(self) -> str:
+        return f"<service {self.name} {self.version[:12]}>"
+
+    async def __call__(self, scope: _Scope, receive: _Receive, send: _Send) -> None:
+        """Answers one request, as ASGI 3 asks for it."""
+        if scope["type"] == "lifespan":
+            await lifespan(receive, send)
+            return
+        if scope["type"] != "http":
+            raise ValueError(f"the service speaks HTTP, not {scope['type']}")
+        body = await _body(receive)
+        if body is None:
+            return
+        path = scope.get("raw_path") or scope["path"].encode()
+        root = scope.get("root_path", "").encode()
+        target = path.removeprefix(root) or b"/"
+        if scope.get("query_string"):
+            target += b"?" + scope["query_string"]
+        reply = self._core.answer(scope["method"], target.decode("latin-1"), list(scope["headers"]), body)
+        left = asyncio.ensure_future(_left(receive))
+        try:
+            await self._pass_on(reply, send, left)
+        finally:
+            left.cancel()
+            reply.close()
+
+    async def _pass_on(self, reply: _core.Reply, send: _Send, left: asyncio.Future[None]) -> None:
+        while True:
+            part = asyncio.ensure_future(_next(reply))
+            await asyncio.wait({part, left}, return_when=asyncio.FIRST_COMPLETED)
+            if not part.done():
+                # Nobody reads it any more, so the call of the model ends too.
+                part.cancel()
+                return
+            told = part.result()
+            if told is None:
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+                return
+            if isinstance(told, tuple):
+                status, headers = told
+                await send({"type": "http.response.start", "status": status, "headers": headers})
+            else:
+                await send({"type": "http.response.body", "body": told, "more_body": True})
+
+
+async def _body(receive: _Receive) -> bytes | None:
+    """The request's body, up to what the service takes; None if the client left."""
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        if len(body) < _MOST_BYTES:
+            body += message.get("body", b"")
+        if not message.get("more_body", False):
+            return bytes(body[:_MOST_BYTES])
+
+
+async def _left(receive: _Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def lifespan(receive: _Receive, send: _Send) -> None:
+    """Says yes to a server that starts and ends: a service is ready when it is made."""
+    while True:
+        message = await receive()
+        await send({"type": f"{message['type']}.complete"})
+        if message["type"] == "lifespan.shutdown":
+            return
+
+
+async def _next(reply: _core.Reply) -> tuple[int, list[tuple[bytes, bytes]]] | bytes | None:
+    """The next part of a response, which comes from another thread."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+
+    def end(told: Any, _: None) -> None:
+        if not future.done():
+            future.set_result(told)
+
+    def done(told: Any, _: None) -> None:
+        try:
+            loop.call_soon_threadsafe(end, told, None)
+        except RuntimeError:
+            # The loop was closed: nobody waits any more.
+            pass
+
+    reply.anext(done)
+    return await future

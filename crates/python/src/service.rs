@@ -1,0 +1,167 @@
+//! The HTTP service inside a server of Python: requests come as bytes and
+//! answers go as bytes, so that every route behaves as in `reverie serve`.
+
+use crate::{
+    experiment::wait,
+    remote::runtime,
+};
+use axum::{
+    body::Body,
+    http::{HeaderName, HeaderValue, Method, Request, Uri},
+};
+use futures::StreamExt;
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
+use serve::{KeyFile, Keys, Mounted, Served, Settings};
+use std::{path::Path, sync::Arc, time::Duration};
+use tokio::sync::{Mutex, mpsc};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+
+/// Headers as ASGI has them.
+type Headers = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// A bundle that is served.
+#[pyclass(frozen, module = "reverie._core", name = "Service")]
+pub(crate) struct PyService {
+    mounted: Mounted,
+}
+
+/// A part of a response.
+enum Part {
+    Head(u16, Headers),
+    Bytes(Vec<u8>),
+}
+
+#[pymethods]
+impl PyService {
+    /// Opens a bundle and makes it ready. `keys` is the text of a file of keys.
+    #[new]
+    #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, deadline=120.0, first_token=60.0))]
+    #[expect(clippy::too_many_arguments, reason = "each is a parameter of the Python class, by name")]
+    fn new(
+        py: Python<'_>,
+        bundle: String,
+        fallback: Option<String>,
+        keys: Option<&str>,
+        public_url: Option<String>,
+        answers_at_once: usize,
+        queue: usize,
+        deadline: f64,
+        first_token: f64,
+    ) -> PyResult<Self> {
+        let duration = |name: &str, seconds: f64| {
+            let duration = Some(seconds).filter(|seconds| *seconds > 0.0);
+            let duration = duration.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+            duration.ok_or_else(|| PyValueError::new_err(format!("{name}: {seconds} is no number of seconds above 0")))
+        };
+        let keys = keys.map(|text| {
+            let file: KeyFile = toml::from_str(text).map_err(|error| PyValueError::new_err(format!("keys: {error}")))?;
+            Keys::new(file).map_err(|reason| PyValueError::new_err(format!("keys: {reason}")))
+        });
+        let settings = Settings {
+            keys: keys.transpose()?,
+            public_url,
+            // The server around it decides who reaches it.
+            any_host: true,
+            answers_at_once,
+            queue,
+            deadline: duration("deadline", deadline)?,
+            first_token: duration("first_token", first_token)?,
+            ..Settings::default()
+        };
+        let (cancel, cache) = (CancellationToken::new(), app::home().join("bundles"));
+        let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
+        let work = || async move {
+            let open = async |address: &str| {
+                Served::of_bundle(address, app::setup(CancellationToken::new()), &cache, Path::new(&scratch)).await
+            };
+            let served = open(&bundle).await?;
+            let fallback = match &fallback {
+                Some(address) => Some(open(address).await?),
+                None => None,
+            };
+            serve::Service::new(served, settings).with_fallback(fallback).mount().await
+        };
+        Ok(Self { mounted: wait(py, &cancel, work, |_| Ok(()))? })
+    }
+
+    /// By which clients ask for it.
+    #[getter]
+    fn name(&self) -> String {
+        self.mounted.served().name.clone()
+    }
+
+    /// The digest of the bundle.
+    #[getter]
+    fn version(&self) -> String {
+        self.mounted.served().version.clone()
+    }
+
+    /// Begins to answer a request; `target` is its path with its query.
+    fn answer(&self, method: &str, target: &str, headers: Headers, body: Vec<u8>) -> PyResult<Reply> {
+        let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(format!("that is no HTTP request: {error}"));
+        let mut request = Request::new(Body::from(body));
+        *request.method_mut() = Method::from_bytes(method.as_bytes()).map_err(|error| wrong(&error))?;
+        *request.uri_mut() = target.parse::<Uri>().map_err(|error| wrong(&error))?;
+        for (name, value) in headers {
+            let name = HeaderName::from_bytes(&name).map_err(|error| wrong(&error))?;
+            request.headers_mut().append(name, HeaderValue::from_bytes(&value).map_err(|error| wrong(&error))?);
+        }
+        // A slow client slows its own answer, and fills no memory.
+        let (tell, parts) = mpsc::channel(16);
+        let mounted = self.mounted.clone();
+        let work = runtime()?.spawn(async move {
+            let response = mounted.answer(request).await;
+            let (head, body) = response.into_parts();
+            let headers = head.headers.iter().map(|(name, value)| (name.as_str().into(), value.as_bytes().to_vec()));
+            if tell.send(Part::Head(head.status.as_u16(), headers.collect())).await.is_err() {
+                return;
+            }
+            let mut chunks = body.into_data_stream();
+            while let Some(Ok(chunk)) = chunks.next().await {
+                if tell.send(Part::Bytes(chunk.to_vec())).await.is_err() {
+                    return;
+                }
+            }
+        });
+        let work = std::sync::Mutex::new(Some(AbortOnDropHandle::new(work)));
+        Ok(Reply { parts: Arc::new(Mutex::new(parts)), work })
+    }
+}
+
+/// A response, part by part. The work ends when this is closed or dropped.
+#[pyclass(frozen, module = "reverie._core")]
+pub(crate) struct Reply {
+    parts: Arc<Mutex<mpsc::Receiver<Part>>>,
+    work: std::sync::Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+#[pymethods]
+impl Reply {
+    /// The next part, at once: `done` is called from another thread, first with
+    /// the status and the headers, then with bytes, at last with None.
+    fn anext(&self, done: Py<PyAny>) -> PyResult<()> {
+        let parts = self.parts.clone();
+        runtime()?.spawn(async move {
+            let part = parts.lock().await.recv().await;
+            let call = tokio::task::spawn_blocking(move || {
+                Python::attach(|py| match part {
+                    Some(Part::Head(status, headers)) => {
+                        let pair = |(name, value): &(Vec<u8>, Vec<u8>)| (PyBytes::new(py, name), PyBytes::new(py, value));
+                        let headers: Vec<_> = headers.iter().map(pair).collect();
+                        done.call1(py, ((status, headers), py.None())).map(drop)
+                    }
+                    Some(Part::Bytes(bytes)) => done.call1(py, (PyBytes::new(py, &bytes), py.None())).map(drop),
+                    None => done.call1(py, (py.None(), py.None())).map(drop),
+                })
+            });
+            _ = call.await;
+        });
+        Ok(())
+    }
+
+    /// Ends the work, unless it has ended.
+    fn close(&self) {
+        let work = self.work.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        drop(work);
+    }
+}
