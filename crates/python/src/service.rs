@@ -1,10 +1,7 @@
 //! The HTTP service inside a server of Python: requests come as bytes and
 //! answers go as bytes, so that every route behaves as in `reverie serve`.
 
-use crate::{
-    experiment::wait,
-    remote::runtime,
-};
+use crate::{experiment::wait, remote::runtime};
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Method, Request, Uri},
@@ -54,7 +51,8 @@ impl PyService {
             duration.ok_or_else(|| PyValueError::new_err(format!("{name}: {seconds} is no number of seconds above 0")))
         };
         let keys = keys.map(|text| {
-            let file: KeyFile = toml::from_str(text).map_err(|error| PyValueError::new_err(format!("keys: {error}")))?;
+            let file: KeyFile =
+                toml::from_str(text).map_err(|error| PyValueError::new_err(format!("keys: {error}")))?;
             Keys::new(file).map_err(|reason| PyValueError::new_err(format!("keys: {reason}")))
         });
         let settings = Settings {
@@ -146,7 +144,8 @@ impl Reply {
             let call = tokio::task::spawn_blocking(move || {
                 Python::attach(|py| match part {
                     Some(Part::Head(status, headers)) => {
-                        let pair = |(name, value): &(Vec<u8>, Vec<u8>)| (PyBytes::new(py, name), PyBytes::new(py, value));
+                        let pair =
+                            |(name, value): &(Vec<u8>, Vec<u8>)| (PyBytes::new(py, name), PyBytes::new(py, value));
                         let headers: Vec<_> = headers.iter().map(pair).collect();
                         done.call1(py, ((status, headers), py.None())).map(drop)
                     }

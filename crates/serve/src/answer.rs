@@ -103,10 +103,10 @@ async fn in_turn(service: &Service, asked: &Asked, tell: &(dyn Fn(Told) + Send +
     }
     let fallback = service.fallback.clone();
     match (service.breaker.allows(Instant::now()), fallback) {
-        (Err(_), Some(fallback)) => return attempt(service, &fallback, asked, &Spoken::default(), tell).await,
+        (Err(_), Some(fallback)) => attempt(service, &fallback, asked, &Spoken::default(), tell).await,
         (Err(rest), None) => {
             let reason = "the chat model failed several times in a row and is not asked for a while; try again later";
-            return Err(ApiError::overloaded(reason, rest));
+            Err(ApiError::overloaded(reason, rest))
         }
         (Ok(()), fallback) => {
             let spoken = Spoken::default();

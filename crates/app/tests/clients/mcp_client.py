@@ -16,9 +16,18 @@ if len(sys.argv) != 3:
 base, model = sys.argv[1].rstrip("/"), sys.argv[2]
 
 
+class Wrong(Exception):
+    pass
+
+
 def check(holds, sentence, *seen):
     if not holds:
-        sys.exit(f"wrong: {sentence}" + "".join(f"\n  seen: {value!r}" for value in seen))
+        raise Wrong(f"wrong: {sentence}" + "".join(f"\n  seen: {value!r}" for value in seen))
+
+
+def first(error):
+    """The error that a group of tasks was ended by."""
+    return first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 async def refused(call, sentence, word):
@@ -67,5 +76,9 @@ async def use(mode):
 
 # The handshake of protocols until 2025, and without it.
 for mode in ("legacy", "auto"):
-    asyncio.run(asyncio.wait_for(use(mode), 60))
+    try:
+        asyncio.run(asyncio.wait_for(use(mode), 60))
+    except Exception as error:
+        cause = first(error)
+        sys.exit(f"{mode}: {cause if isinstance(cause, Wrong) else repr(cause)}")
 print("ok")

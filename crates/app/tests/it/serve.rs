@@ -4,7 +4,7 @@ use crate::{endpoint, workspace::Workspace};
 use reqwest::{Client, Response, StatusCode};
 use serde_json::{Value, json};
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -28,10 +28,13 @@ impl Service {
         let mut process = workspace.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let Ok(told) = serde_json::from_str::<Value>(&line) else {
-            let output = process.wait_with_output().unwrap();
-            panic!("it did not start: {}", String::from_utf8_lossy(&output.stderr));
-        };
+        let told: Value = serde_json::from_str(&line).unwrap_or_default();
+        let said = told["url"].is_null().then(|| {
+            let mut said = String::new();
+            process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            said
+        });
+        assert_eq!(said, None, "it did not start");
         Self { process, url: told["url"].as_str().unwrap().to_owned(), client: Client::new() }
     }
 
