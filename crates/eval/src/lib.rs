@@ -18,5 +18,5 @@ pub use generate::{
     GenerateEstimate, GenerateOptions, GenerateProgress, Generated, Kind, Length, Persona, Rejected, Rejection, Style,
     generate,
 };
-pub use metric::{Metric, MetricConfig, Sample};
+pub use metric::{Metric, MetricConfig, Sample, redacted};
 pub use score::{Missing, Score, Scored};

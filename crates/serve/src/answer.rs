@@ -148,12 +148,18 @@ async fn attempt(
     let (found, begun) = (Notify::new(), AtomicBool::new(false));
     let remarks = Mutex::new(Vec::new());
     let broken = AtomicBool::new(false);
+    let sampled = service.settings.traffic.as_ref().filter(|traffic| traffic.takes());
+    let contexts = Mutex::new(Vec::new());
     let on_event = |event: Event| match event {
         Event::Fallback(reason) | Event::Remark(reason) => {
             remarks.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
         }
         Event::Found(passages) => {
             found.notify_one();
+            if sampled.is_some() {
+                let texts = passages.iter().map(|passage| passage.text.clone()).collect();
+                *contexts.lock().unwrap_or_else(PoisonError::into_inner) = texts;
+            }
             let remarks = std::mem::take(&mut *remarks.lock().unwrap_or_else(PoisonError::into_inner));
             // After an attempt that failed before its first word, those of the next one count.
             spoken.find(|| tell(Told::Found(Box::new(Found { served: served.clone(), passages, remarks }))));
@@ -172,6 +178,10 @@ async fn attempt(
             // A pipeline may answer without a word before.
             begun.store(true, Relaxed);
             count(service, &answer, started.elapsed());
+            if let Some(traffic) = sampled {
+                let contexts = std::mem::take(&mut *contexts.lock().unwrap_or_else(PoisonError::into_inner));
+                traffic.keep(&served.version, asked, &contexts, &answer);
+            }
             match spoken.rest(&answer.text) {
                 Ok(rest) => {
                     rest.into_iter().for_each(|text| tell(Told::Text(text)));

@@ -30,6 +30,7 @@ mod settings;
 mod sources;
 mod stream;
 mod tls;
+mod traffic;
 
 pub use connection::Drained;
 pub use keys::{KeyEntry, KeyFile, Keys, Scope, new_key};
@@ -37,6 +38,7 @@ pub use log::LineLog;
 pub use served::Served;
 pub use settings::Settings;
 pub use tls::{TlsError, acceptor};
+pub use traffic::Traffic;
 
 use admission::Admission;
 use axum::{

@@ -1,6 +1,6 @@
 //! How a service behaves, apart from what it answers.
 
-use crate::keys::Keys;
+use crate::{keys::Keys, traffic::Traffic};
 use std::time::Duration;
 
 /// The settings of a service.
@@ -18,6 +18,8 @@ pub struct Settings {
     /// Origins of other web pages that may ask, such as
     /// `https://intranet.example.com`. None by default.
     pub origins: Vec<String>,
+    /// Where some of the answers are kept; nowhere by default.
+    pub traffic: Option<Traffic>,
     /// How many answers are written at once. Default 64.
     pub answers_at_once: usize,
     /// How many more may wait; what comes then is refused with 503. Default 256.
@@ -55,6 +57,7 @@ impl Default for Settings {
             public_url: None,
             any_host: false,
             origins: Vec::new(),
+            traffic: None,
             answers_at_once: 64,
             queue: 256,
             searches_at_once: 256,

@@ -5,7 +5,7 @@ use super::{
     options::{ExperimentFile, RunChoice},
 };
 use crate::environment;
-use ::serve::{Drained, KeyFile, Keys, LineLog, Served, Service, Settings};
+use ::serve::{Drained, KeyFile, Keys, LineLog, Served, Service, Settings, Traffic};
 use futures::FutureExt;
 use serde_json::json;
 use std::{
@@ -60,6 +60,13 @@ pub struct Arguments {
     /// Keep what people think of answers in this file.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     feedback: Option<PathBuf>,
+    /// Keep some questions with their answers in this file, one JSON object in a line, without addresses and numbers of
+    /// people: `reverie score FILE` scores them.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    traffic: Option<PathBuf>,
+    /// The share of questions that --traffic keeps.
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share, requires = "traffic")]
+    traffic_share: f64,
     /// Certificates for TLS (PEM), the server's own first.
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = clap::ValueHint::FilePath)]
     tls_certificate: Option<PathBuf>,
@@ -93,6 +100,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "write a number of seconds above 0".to_owned())
 }
 
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "write a number from 0 to 1".to_owned())
+}
+
 pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let keys = arguments.keys.as_deref().map(read_keys).transpose()?;
     if keys.is_none() && !arguments.open_to_all && !arguments.listen.ip().is_loopback() {
@@ -106,10 +118,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         (Some(certificate), Some(key)) => Some(::serve::acceptor(certificate, key).map_err(Failure::usage)?),
         _ => None,
     };
-    let feedback = arguments.feedback.as_deref().map(|path| {
-        LineLog::open(path).map_err(|error| Failure::usage(format!("--feedback {}: {error}", path.display())))
-    });
-    let feedback = feedback.transpose()?;
+    let log = |flag: &str, path: Option<&Path>| {
+        let open = |path: &Path| {
+            LineLog::open(path).map_err(|error| Failure::usage(format!("{flag} {}: {error}", path.display())))
+        };
+        path.map(open).transpose()
+    };
+    let feedback = log("--feedback", arguments.feedback.as_deref())?;
+    let traffic = log("--traffic", arguments.traffic.as_deref())?;
     // Ctrl-C is to end the service in peace, so it must not end the calls of models.
     let setup = || lab::Setup { cluster: cx.setup().cluster, ..environment::setup(CancellationToken::new()) };
     let cache = environment::home().join("bundles");
@@ -128,6 +144,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         public_url: arguments.public_url.clone(),
         any_host: arguments.open_to_all,
         origins: arguments.allow_origin.clone(),
+        traffic: traffic.map(|log| Traffic::new(log, arguments.traffic_share)),
         answers_at_once: arguments.answers_at_once.get(),
         queue: arguments.queue,
         deadline: arguments.deadline,

@@ -19,6 +19,7 @@ mod two_ratings;
 pub(crate) mod words;
 
 pub use judge::JudgeCalls;
+pub use personal_data::redacted;
 
 use crate::verdict::VerdictKind;
 use crate::{Missing, Question, Score, Scored};

@@ -20,9 +20,9 @@
 
 use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Score, Scored};
-use regex::Regex;
+use regex::{Match, Regex};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeSet, sync::LazyLock};
+use std::{cmp::Reverse, collections::BTreeSet, ops::Range, sync::LazyLock};
 
 pub(super) const VERSION: u32 = 1;
 
@@ -79,9 +79,32 @@ type Datum = (&'static str, String);
 
 /// The personal data of a text.
 fn personal_data(text: &str) -> BTreeSet<Datum> {
+    places(text).into_iter().map(|(_, datum)| datum).collect()
+}
+
+/// A text with its personal data replaced by what kind of data it was, such as
+/// `[e-mail]`: for texts that are kept.
+pub fn redacted(text: &str) -> String {
+    let mut found = places(text);
+    found.sort_by_key(|(place, _)| (place.start, Reverse(place.end)));
+    let (mut redacted, mut at) = (String::with_capacity(text.len()), 0);
+    for (place, (kind, _)) in found {
+        if place.start < at {
+            continue;
+        }
+        redacted += &text[at..place.start];
+        redacted += &format!("[{kind}]");
+        at = place.end;
+    }
+    redacted + &text[at..]
+}
+
+/// The personal data of a text, and where each datum stands.
+fn places(text: &str) -> Vec<(Range<usize>, Datum)> {
     let found = |pattern: &'static Pattern| pattern.as_ref().into_iter().flat_map(|pattern| pattern.find_iter(text));
-    let mut data: BTreeSet<Datum> = found(&EMAIL).map(|email| ("e-mail", email.as_str().to_lowercase())).collect();
-    data.extend(found(&IBAN).filter_map(|text| Some(("IBAN", iban(text.as_str())?))));
+    let email = |email: Match<'_>| (email.range(), ("e-mail", email.as_str().to_lowercase()));
+    let mut data: Vec<(Range<usize>, Datum)> = found(&EMAIL).map(email).collect();
+    data.extend(found(&IBAN).filter_map(|text| Some((text.range(), ("IBAN", iban(text.as_str())?)))));
     for number in found(&NUMBER) {
         // Digits within a longer word are a part of something else.
         let before = text[..number.start()].chars().next_back();
@@ -92,9 +115,9 @@ fn personal_data(text: &str) -> BTreeSet<Datum> {
         let digits: String = written.chars().filter(char::is_ascii_digit).collect();
         let is_grouped = written.starts_with(['+', '(']) || written.len() > digits.len();
         if (13..=19).contains(&digits.len()) && has_check_digit(&digits) && !is_book(&digits) {
-            data.insert(("card number", digits));
+            data.push((number.range(), ("card number", digits)));
         } else if is_grouped && (8..=15).contains(&digits.len()) && !is_date(written) && !is_book(&digits) {
-            data.insert(("telephone number", digits));
+            data.push((number.range(), ("telephone number", digits)));
         }
     }
     data
@@ -152,6 +175,14 @@ fn is_book(digits: &str) -> bool {
 mod tests {
     use super::super::testing::{answer, passage, question, sample};
     use super::*;
+
+    #[test]
+    fn a_text_that_is_kept_says_what_kind_of_data_stood_where() {
+        let text = "Ask ada@example.org or +44 20 7946 0958, not DE89 3704 0044 0532 0130 00; see 7.8 and 2026.";
+        assert_eq!(redacted(text), "Ask [e-mail] or [telephone number], not [IBAN]; see 7.8 and 2026.");
+        assert_eq!(redacted("Nothing of the kind: ä 12."), "Nothing of the kind: ä 12.");
+    }
+
     use rag::Passage;
 
     const PASSAGE: &str = "Write to Jan.Tesch@mill.example or call +49 (351) 555-01 23. Card 4111 1111 1111 1111, \

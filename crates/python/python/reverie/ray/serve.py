@@ -41,6 +41,7 @@ def app(
     *,
     replicas: tuple[int, int] = (1, 4),
     ongoing: float = 4.0,
+    down_after: float = 120.0,
     cpus: float = 1.0,
     gpus: float = 0.0,
     environment: dict[str, str] | None = None,
@@ -52,6 +53,7 @@ def app(
         bundle: What `reverie promote` made, where every node can read it: `s3://bucket/manuals-1`.
         replicas: The fewest and the most replicas.
         ongoing: How many requests at a time a replica should have; more replicas start above it.
+        down_after: For how many seconds fewer replicas must be enough before one ends.
         cpus: Cores of a replica.
         gpus: GPUs of a replica.
         environment: Variables of the replicas, such as keys for S3 and for models.
@@ -59,7 +61,10 @@ def app(
     """
     least, most = replicas
     return Service.options(
-        autoscaling_config={"min_replicas": least, "max_replicas": most, "target_ongoing_requests": ongoing},
+        autoscaling_config={
+            "min_replicas": least, "max_replicas": most, "target_ongoing_requests": ongoing,
+            "upscale_delay_s": 5, "downscale_delay_s": down_after,
+        },
         max_ongoing_requests=max(int(ongoing * 4), 16),
         ray_actor_options={"num_cpus": cpus, "num_gpus": gpus, "runtime_env": {"env_vars": environment or {}}},
         graceful_shutdown_timeout_s=30,
@@ -71,7 +76,7 @@ def build(arguments: dict[str, str]) -> serve.Application:
     given = dict(arguments)
     if "bundle" not in given:
         raise ValueError("name the bundle: serve run reverie.ray.serve:build bundle=s3://bucket/manuals-1")
-    numbers = {name: float(given.pop(name)) for name in ("ongoing", "cpus", "gpus", "deadline", "first_token") if name in given}
+    numbers = {name: float(given.pop(name)) for name in ("ongoing", "down_after", "cpus", "gpus", "deadline", "first_token") if name in given}
     least, most = int(given.pop("min_replicas", 1)), int(given.pop("max_replicas", 4))
     whole = {name: int(given.pop(name)) for name in ("answers_at_once", "queue") if name in given}
     return app(given.pop("bundle"), replicas=(least, most), **numbers, **whole, **given)
