@@ -108,7 +108,8 @@ class Service:
     async def _pass_on(self, reply: _core.Reply, send: _Send, left: asyncio.Future[None]) -> None:
         while True:
             part = asyncio.ensure_future(_next(reply))
-            await asyncio.wait({part, left}, return_when=asyncio.FIRST_COMPLETED)
+            either: set[asyncio.Future[Any]] = {part, left}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not part.done():
                 # Nobody reads it any more, so the call of the model ends too.
                 part.cancel()

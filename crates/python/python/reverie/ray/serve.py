@@ -73,10 +73,14 @@ def app(
 
 def build(arguments: dict[str, str]) -> serve.Application:
     """The same for `serve run reverie.ray.serve:build bundle=… min_replicas=1 max_replicas=4` and for a RayService."""
-    given = dict(arguments)
+    given: dict[str, Any] = dict(arguments)
     if "bundle" not in given:
         raise ValueError("name the bundle: serve run reverie.ray.serve:build bundle=s3://bucket/manuals-1")
-    numbers = {name: float(given.pop(name)) for name in ("ongoing", "down_after", "cpus", "gpus", "deadline", "first_token") if name in given}
-    least, most = int(given.pop("min_replicas", 1)), int(given.pop("max_replicas", 4))
-    whole = {name: int(given.pop(name)) for name in ("answers_at_once", "queue") if name in given}
-    return app(given.pop("bundle"), replicas=(least, most), **numbers, **whole, **given)
+    for name in ("ongoing", "down_after", "cpus", "gpus", "deadline", "first_token"):
+        if name in given:
+            given[name] = float(given[name])
+    for name in ("answers_at_once", "queue"):
+        if name in given:
+            given[name] = int(given[name])
+    replicas = int(given.pop("min_replicas", 1)), int(given.pop("max_replicas", 4))
+    return app(given.pop("bundle"), replicas=replicas, **given)
