@@ -182,7 +182,15 @@ impl Bundle {
         } else {
             let folder = PathBuf::from(address);
             let path = folder.join(MANIFEST);
-            let bytes = std::fs::read(&path).map_err(|source| Error::file("read", &path, source))?;
+            let bytes = match std::fs::read(&path) {
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let reason =
+                        format!("{address} holds no bundle: {MANIFEST} is not there; `reverie promote` makes one");
+                    return Err(Error::Unusable(reason));
+                }
+                Err(source) => return Err(Error::file("read", &path, source)),
+            };
             (folder, Manifest::read(&bytes, address)?)
         };
         let bundle = Self { folder, manifest };

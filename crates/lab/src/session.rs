@@ -136,6 +136,10 @@ impl Session {
             .with_budget(self.budget.clone())
             .with_cancellation(self.setup.control.cancel.clone())
             .with_listener(self.setup.control.listener.clone());
+        let client = match &self.setup.control.retry {
+            Some(retry) => client.with_retry(retry.clone()),
+            None => client,
+        };
         let client = match &self.setup.cluster.lessor {
             Some(lessor) => client.with_lessor(lessor.clone()),
             None => client,

@@ -26,6 +26,7 @@ pub use client::{
     Embedder, Exchange, Exhausted, LeaseRequest, Lessor, Listener, Meter, ModelLimit, Piece, Pieces, Reranker,
     Spending, Spent,
 };
+pub use executor::RetryPolicy;
 pub use fetch::{
     Catalogue, CatalogueEntry, CatalogueFile, HubFile, Kind, Library, Licence, ModelDirectory, ModelFiles, PullEvent,
     PullListener, PullOptions, Source, Wheel,

@@ -70,7 +70,9 @@ impl PyService {
         let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
         let work = || async move {
             let open = async |address: &str| {
-                Served::of_bundle(address, app::setup(CancellationToken::new()), &cache, Path::new(&scratch)).await
+                let mut setup = app::setup(CancellationToken::new());
+                setup.control.retry = Some(serve::impatience());
+                Served::of_bundle(address, setup, &cache, Path::new(&scratch)).await
             };
             let served = open(&bundle).await?;
             let fallback = match &fallback {

@@ -121,9 +121,9 @@ impl ChunkTable {
     /// document.
     pub fn excerpt(&self, document: &str, span: Span) -> Option<String> {
         let mut chunks: Vec<&Chunk> = self.chunks.iter().filter(|chunk| chunk.document == document).collect();
-        if chunks.is_empty() {
-            return None;
-        }
+        // Of a stretch that ends behind the document nobody was told.
+        let end = chunks.iter().map(|chunk| chunk.span.end).max()?;
+        let span = Span { end: span.end.min(end), ..span };
         chunks.retain(|chunk| chunk.span.end > span.start && chunk.span.start < span.end);
         chunks.sort_by_key(|chunk| (chunk.span.start, std::cmp::Reverse(chunk.span.end)));
         let (mut text, mut at) = (String::new(), span.start);

@@ -6,7 +6,10 @@ use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+/// The longest time to fetch and open a bundle.
+const OPENING: Duration = Duration::from_secs(600);
 
 /// What is to be served from now on.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,13 +40,15 @@ pub(crate) async fn swap(
     let open = service.open.as_ref().ok_or_else(|| ApiError::invalid("this service cannot open other bundles"))?;
     // One at a time: each holds an index in memory.
     let _turn = service.swapping.lock().await;
-    let opened = open(swap.bundle.clone()).await;
-    let next = async {
-        let next = opened?;
+    let opening = async {
+        let next = open(swap.bundle.clone()).await?;
         next.warm().await?;
         Ok::<_, lab::Error>(next)
     };
-    let outcome = next.await;
+    let outcome = match tokio::time::timeout(OPENING, opening).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(lab::Error::Unusable(format!("{} was not open after {OPENING:?}", swap.bundle))),
+    };
     let said = |outcome: &str| {
         (service.audit)(&json!({
             "time": crate::stream::seconds(), "action": "swap", "bundle": swap.bundle, "by": &*caller.0,

@@ -1,10 +1,11 @@
 //! One question, from the door to the last word: its turn, its deadlines, the
 //! breaker and the fallback, and what is told on the way.
 
-use crate::{Service, error::ApiError, metrics::Label, served::Served};
-use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
+use crate::{Service, error::ApiError, metrics::Label, served::Served, stream::seconds};
+use futures::{Stream, StreamExt, channel::mpsc, future};
 use models::{Message, Piece};
 use rag::{Answer, Passage, pipeline::Event};
+use serde_json::json;
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
@@ -13,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 use tokio::sync::Notify;
+use tokio_util::task::AbortOnDropHandle;
 
 /// A question that was checked.
 #[derive(Debug, Clone)]
@@ -50,13 +52,15 @@ pub(crate) struct Whole {
     pub(crate) answer: Answer,
 }
 
-/// Answers a question. The work ends when the stream is dropped.
+/// Answers a question. The work goes on whether the stream is read or not, so
+/// that deadlines hold for a client that does not read; it ends when the stream
+/// is dropped.
 pub(crate) fn answer(
     service: Arc<Service>,
     asked: Asked,
 ) -> impl Stream<Item = Result<Told, ApiError>> + Send + 'static {
     let (sender, told) = mpsc::unbounded();
-    let work = async move {
+    let work = AbortOnDropHandle::new(tokio::spawn(async move {
         // If nobody listens any more, it is dropped.
         let tell = |told: Result<Told, ApiError>| drop(sender.unbounded_send(told));
         if let Err(error) = in_turn(&service, &asked, &|told| tell(Ok(told))).await {
@@ -67,10 +71,17 @@ pub(crate) fn answer(
                 _ => "other",
             };
             service.metrics.failures.get_or_create(&Label { kind }).inc();
+            if let Some(detail) = error.detail() {
+                (service.audit)(&json!({ "time": seconds(), "failed": kind, "detail": detail }));
+            }
             tell(Err(error));
         }
-    };
-    stream::select(told, work.into_stream().filter_map(|()| future::ready(None)))
+    }));
+    // The handle lives as long as the stream.
+    told.map(move |told| {
+        let _ = &work;
+        told
+    })
 }
 
 /// The same as a whole.
@@ -165,6 +176,7 @@ async fn attempt(
             spoken.find(|| tell(Told::Found(Box::new(Found { served: served.clone(), passages, remarks }))));
         }
         Event::Piece(piece) => {
+            service.spoke();
             if !begun.swap(true, Relaxed) {
                 service.metrics.first_token.observe(started.elapsed().as_secs_f64());
             }
@@ -207,6 +219,11 @@ async fn attempt(
         },
         () = silent => {
             let waited = service.settings.first_token;
+            if service.spoke_within(waited) {
+                // It is not the model that failed: it had no time for this question.
+                let reason = "the chat model answers others and had no time for this question; try again later";
+                return Err(ApiError::overloaded(reason, Duration::from_secs(5)));
+            }
             return Err(ApiError::timeout(format!("the chat model wrote nothing for {waited:?}")));
         }
     }

@@ -1,6 +1,7 @@
 //! Connections: accepted up to a number, with time limits for what a client
 //! must send, and ended in peace when the service stops.
 
+use crate::patient::Patient;
 use axum::{Router, body::Body, http::Request};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -79,6 +80,7 @@ pub(crate) async fn serve(
             (builder.clone(), routes.clone(), tls.clone(), graceful.watcher(), limits.reading);
         tokio::spawn(async move {
             let _place = place;
+            let stream = Patient::new(stream, reading);
             let routes =
                 TowerToHyperService::new(routes.map_request(|request: Request<Incoming>| request.map(Body::new)));
             match tls {

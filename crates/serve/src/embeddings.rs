@@ -89,11 +89,20 @@ pub(crate) async fn post(
         Some(Kind::Query) => InputKind::Query,
         Some(Kind::Document) | None => InputKind::Document,
     };
-    let matrix = embedder.embed(&texts, kind).await.map_err(lab::Error::from)?;
-    if request.dimensions.is_some_and(|wanted| wanted != matrix.columns) {
-        let reason = format!("dimensions must be {}: `{name}` has vectors of no other length", matrix.columns);
-        return Err(ApiError::invalid(reason).of_parameter("dimensions"));
+    let check = |columns: usize| match request.dimensions {
+        Some(wanted) if wanted != columns => {
+            let reason = format!("dimensions must be {columns}: `{name}` has vectors of no other length");
+            Err(ApiError::invalid(reason).of_parameter("dimensions"))
+        }
+        _ => Ok(()),
+    };
+    // A remote embedder tells its length with the first vector.
+    if embedder.dimensions() > 0 {
+        check(embedder.dimensions())?;
     }
+    let work = async { embedder.embed(&texts, kind).await.map_err(lab::Error::from) };
+    let matrix = service.in_time(work).await?;
+    check(matrix.columns)?;
     let vector = |row: &[f32]| match request.encoding_format {
         Some(Encoding::Base64) => {
             Value::from(STANDARD.encode(row.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>()))

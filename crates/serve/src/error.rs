@@ -18,6 +18,8 @@ pub(crate) struct ApiError {
     parameter: Option<&'static str>,
     pub(crate) message: String,
     retry_after: Option<Duration>,
+    /// What is told to who operates the service.
+    detail: Option<String>,
 }
 
 /// The body of an error.
@@ -40,7 +42,7 @@ struct ErrorDetail {
 
 impl ApiError {
     fn new(status: StatusCode, kind: &'static str, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, code, parameter: None, message: message.into(), retry_after: None }
+        Self { status, kind, code, parameter: None, message: message.into(), retry_after: None, detail: None }
     }
 
     /// A request that cannot be answered as it is.
@@ -95,6 +97,10 @@ impl ApiError {
         ErrorBody { error: ErrorDetail { message, r#type: self.kind, param, code: self.code } }
     }
 
+    pub(crate) fn detail(&self) -> Option<&str> {
+        self.detail.as_deref()
+    }
+
     /// Whether a model or its endpoint failed, so that another might do better.
     pub(crate) fn is_upstream(&self) -> bool {
         matches!(self.code, "upstream_error" | "timeout")
@@ -117,24 +123,44 @@ impl IntoResponse for ApiError {
 
 impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
-        let told = lab::error_chain(&error);
+        let detail = lab::error_chain(&error);
         let model = match &error {
             lab::Error::Model(model) | lab::Error::Stage(rag::Error::Model(model)) => model,
-            _ => return Self::internal(told),
+            _ => return Self::internal(detail),
         };
-        match model {
+        // Addresses and settings of endpoints are for who operates the service, not for who asks.
+        let told = match model {
             models::Error::ContextTooLong { .. } => {
-                Self::invalid(told).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded")
+                return Self::invalid(detail).with_status(StatusCode::BAD_REQUEST, "context_length_exceeded");
             }
             models::Error::ContentFiltered { .. } => {
-                Self::invalid(told).with_status(StatusCode::BAD_REQUEST, "content_filter")
+                let told = Self::invalid("the chat model withheld its answer");
+                return Self { detail: Some(detail), ..told.with_status(StatusCode::BAD_REQUEST, "content_filter") };
             }
-            models::Error::Timeout { .. } => Self::timeout(told),
+            models::Error::Timeout { .. } => {
+                return Self { detail: Some(detail), ..Self::timeout("a model did not answer in time") };
+            }
             models::Error::BudgetExhausted { .. } => {
-                Self::new(StatusCode::TOO_MANY_REQUESTS, "insufficient_quota", "insufficient_quota", told)
+                let (status, kind) = (StatusCode::TOO_MANY_REQUESTS, "insufficient_quota");
+                return Self {
+                    detail: Some(detail),
+                    ..Self::new(status, kind, kind, "the budget of the service is spent")
+                };
             }
-            models::Error::Cancelled => Self::overloaded("the service is ending", Duration::from_secs(5)),
-            _ => Self::upstream(told),
-        }
+            models::Error::Cancelled => return Self::overloaded("the service is ending", Duration::from_secs(5)),
+            // What is wrong with one question says nothing about the model.
+            models::Error::Refused { status: 400 | 413 | 422, .. } => {
+                let told = Self::upstream("the model refused the request");
+                return Self { detail: Some(detail), code: "upstream_refused", ..told };
+            }
+            models::Error::Connection { .. } => "a model cannot be reached",
+            models::Error::RateLimited { .. } | models::Error::Stalled { .. } => "a model takes no more calls now",
+            models::Error::Authentication { .. } | models::Error::MissingKey { .. } => {
+                "a model refuses the service's key"
+            }
+            models::Error::Server { .. } => "a model's endpoint failed",
+            _ => "a model failed",
+        };
+        Self { detail: Some(detail), ..Self::upstream(format!("{told}; try again later")) }
     }
 }

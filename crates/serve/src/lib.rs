@@ -21,6 +21,7 @@ mod metrics;
 mod models_routes;
 mod openapi;
 mod page;
+mod patient;
 mod rag_routes;
 mod request;
 mod rerank;
@@ -36,7 +37,7 @@ pub use connection::Drained;
 pub use keys::{KeyEntry, KeyFile, Keys, Scope, new_key};
 pub use log::LineLog;
 pub use served::Served;
-pub use settings::Settings;
+pub use settings::{Settings, impatience};
 pub use tls::{TlsError, acceptor};
 pub use traffic::Traffic;
 
@@ -59,7 +60,7 @@ use std::{
     io,
     sync::{
         Arc, PoisonError, RwLock,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
@@ -88,6 +89,9 @@ pub struct Service {
     metrics: Metrics,
     is_ready: AtomicBool,
     is_tls: bool,
+    started: Instant,
+    /// When a chat model last wrote something, in milliseconds since the start.
+    spoke_ms: AtomicU64,
     swapping: tokio::sync::Mutex<()>,
 }
 
@@ -114,6 +118,8 @@ impl Service {
             metrics: Metrics::new(env!("CARGO_PKG_VERSION")),
             is_ready: AtomicBool::new(false),
             is_tls: false,
+            started: Instant::now(),
+            spoke_ms: AtomicU64::new(0),
             swapping: tokio::sync::Mutex::new(()),
             settings,
         }
@@ -222,6 +228,24 @@ impl Service {
         std::mem::replace(&mut current, Arc::new(next))
     }
 
+    /// What work gives, unless it takes longer than an answer may.
+    pub(crate) async fn in_time<T>(&self, work: impl Future<Output = Result<T, lab::Error>>) -> Result<T, ApiError> {
+        let deadline = self.settings.deadline;
+        let done = tokio::time::timeout(deadline, work).await;
+        Ok(done.map_err(|_| ApiError::timeout(format!("it was not done within {deadline:?}")))??)
+    }
+
+    /// Notes that a chat model writes.
+    pub(crate) fn spoke(&self) {
+        self.spoke_ms.store(self.started.elapsed().as_millis() as u64 + 1, Relaxed);
+    }
+
+    /// Whether a chat model wrote something in so long a time.
+    pub(crate) fn spoke_within(&self, time: Duration) -> bool {
+        let last = self.spoke_ms.load(Relaxed);
+        last > 0 && self.started.elapsed().saturating_sub(Duration::from_millis(last)) < time
+    }
+
     pub(crate) fn note_load(&self) {
         self.metrics.in_flight.set(self.answers.busy() as i64);
         self.metrics.waiting.set(self.answers.waiting() as i64);
@@ -262,7 +286,7 @@ fn routes(service: &Arc<Service>) -> Router {
         .route("/rag/retrieve", get(rag_routes::retrieve))
         .route("/rag/sources/{id}", get(rag_routes::source))
         .route("/rag/feedback", post(rag_routes::feedback))
-        .route_service("/mcp", mcp::http(service))
+        .merge(mcp::routes(service))
         .layer(middleware::from_fn_with_state(service.clone(), admit::<{ Scope::Ask as u8 }>));
     let operate = Router::new()
         .route("/metrics", get(metrics_text))

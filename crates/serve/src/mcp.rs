@@ -4,6 +4,14 @@
 //! Every request stands alone; there are no sessions.
 
 use crate::{Service, error::ApiError, rag_routes::search, request, sources};
+use axum::{
+    Router,
+    body::Body,
+    extract::{Request, State},
+    http::Method,
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -24,8 +32,24 @@ pub(crate) struct Tools {
     service: Arc<Service>,
 }
 
-/// The HTTP side.
-pub(crate) fn http(service: &Arc<Service>) -> StreamableHttpService<Tools, NeverSessionManager> {
+/// The route. Bodies have the limits of all others.
+pub(crate) fn routes(service: &Arc<Service>) -> Router<Arc<Service>> {
+    let limits = middleware::from_fn_with_state(service.clone(), whole_body);
+    Router::new().route_service("/mcp", http(service)).layer(limits)
+}
+
+async fn whole_body(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    match request::bytes(&service, Request::from_parts(parts.clone(), body)).await {
+        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Err(refused) => refused.into_response(),
+    }
+}
+
+fn http(service: &Arc<Service>) -> StreamableHttpService<Tools, NeverSessionManager> {
     let tools = Tools { service: service.clone() };
     let mut config = StreamableHttpServerConfig::default();
     (config.legacy_session_mode, config.json_response) = (false, true);

@@ -1,10 +1,7 @@
 //! `GET /v1/models`: what clients may ask for.
 
-use crate::{Service, error::ApiError};
-use axum::{
-    Json,
-    extract::{Path, State},
-};
+use crate::{Service, error::ApiError, request::Id};
+use axum::{Json, extract::State};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -19,7 +16,7 @@ pub(crate) async fn list(State(service): State<Arc<Service>>) -> Result<Json<Val
     Ok(Json(json!({ "object": "list", "data": all(&service)? })))
 }
 
-pub(crate) async fn one(State(service): State<Arc<Service>>, Path(id): Path<String>) -> Result<Json<Value>, ApiError> {
+pub(crate) async fn one(State(service): State<Arc<Service>>, Id(id): Id) -> Result<Json<Value>, ApiError> {
     let found = all(&service)?.into_iter().find(|model| model["id"] == id.as_str());
     found.map(Json).ok_or_else(|| {
         ApiError::not_found("model_not_found", format!("there is no model `{id}`")).of_parameter("model")

@@ -6,12 +6,12 @@ use crate::{
     chat::usage,
     error::ApiError,
     metrics::Label,
-    request::{Base, Body, Parameters, at_most, flag, question},
+    request::{Base, Body, Id, Parameters, at_most, flag, question},
     sources::{self, Opened, Source},
 };
 use axum::{
     Extension, Json,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
@@ -135,18 +135,13 @@ pub(crate) async fn search(
     question: &str,
     at_most: usize,
 ) -> Result<rag::pipeline::Whole, ApiError> {
-    let deadline = service.settings.deadline;
-    let _place = service.searches.enter(deadline).await?;
-    let served = service.served();
-    let found = tokio::time::timeout(deadline, served.pipeline.retrieve(question, &[], at_most)).await;
-    found
-        .map_err(|_| ApiError::timeout(format!("the search was not done within {deadline:?}")))?
-        .map_err(ApiError::from)
+    let _place = service.searches.enter(service.settings.deadline).await?;
+    service.in_time(service.served().pipeline.retrieve(question, &[], at_most)).await
 }
 
 pub(crate) async fn source(
     State(service): State<Arc<Service>>,
-    Path(id): Path<String>,
+    Id(id): Id,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let _place = service.searches.enter(service.settings.deadline).await?;

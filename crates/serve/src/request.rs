@@ -3,9 +3,10 @@
 use crate::{Service, error::ApiError};
 use axum::{
     body::Bytes,
-    extract::{FromRequest, FromRequestParts, Query, Request},
+    extract::{FromRequest, FromRequestParts, Path, Query, Request},
     http::{StatusCode, header, request::Parts},
 };
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use models::{Message, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
@@ -26,22 +27,38 @@ impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
             return Err(ApiError::invalid("the body must be JSON: send `Content-Type: application/json`")
                 .with_status(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type"));
         }
-        let reading = tokio::time::timeout(service.settings.reading, Bytes::from_request(request, service));
-        let bytes = match reading.await {
-            Err(_) => {
-                return Err(ApiError::invalid(format!("the body did not come within {:?}", service.settings.reading))
-                    .with_status(StatusCode::REQUEST_TIMEOUT, "request_timeout"));
-            }
-            Ok(Err(rejection)) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-                let most = service.settings.body_bytes;
-                return Err(ApiError::invalid(format!("the body is larger than {most} bytes"))
-                    .with_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large"));
-            }
-            Ok(Err(rejection)) => return Err(ApiError::invalid(rejection.body_text())),
-            Ok(Ok(bytes)) => bytes,
-        };
+        let bytes = bytes(service, request).await?;
         let parsed = serde_json::from_slice(&bytes);
         parsed.map(Self).map_err(|error| ApiError::invalid(format!("the body is not what is expected: {error}")))
+    }
+}
+
+/// The bytes of a body, within the limits of size and time.
+pub(crate) async fn bytes(service: &Arc<Service>, request: Request) -> Result<Bytes, ApiError> {
+    let (most, reading) = (service.settings.body_bytes, service.settings.reading);
+    let too_large = || {
+        ApiError::invalid(format!("the body is larger than {most} bytes"))
+            .with_status(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large")
+    };
+    let body = Limited::new(request.into_body(), most);
+    match tokio::time::timeout(reading, body.collect()).await {
+        Err(_) => Err(ApiError::invalid(format!("the body did not come within {reading:?}"))
+            .with_status(StatusCode::REQUEST_TIMEOUT, "request_timeout")),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(error)) => Err(ApiError::invalid(format!("the body cannot be read: {error}"))),
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+    }
+}
+
+/// The id at the end of a path.
+pub(crate) struct Id(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let found = Path::<String>::from_request_parts(parts, state).await;
+        found.map(|Path(id)| Self(id)).map_err(|rejection| ApiError::invalid(rejection.body_text()))
     }
 }
 

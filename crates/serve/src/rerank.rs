@@ -58,7 +58,7 @@ pub(crate) async fn post(
         .collect();
     let _place = service.searches.enter(service.settings.deadline).await?;
     let served = service.served();
-    let ranked = served.pipeline.rerank(&question, &texts).await?;
+    let ranked = service.in_time(served.pipeline.rerank(&question, &texts)).await?;
     let ranked = ranked.ok_or_else(|| {
         ApiError::invalid("the pipeline that is served has neither a reranker nor an embedder").of_parameter("model")
     })?;

@@ -1,6 +1,7 @@
 //! How a service behaves, apart from what it answers.
 
 use crate::{keys::Keys, traffic::Traffic};
+use models::RetryPolicy;
 use std::time::Duration;
 
 /// The settings of a service.
@@ -48,6 +49,19 @@ pub struct Settings {
     pub failures_to_break: u32,
     /// How long it stays open before one question is tried. Default 15 s.
     pub break_for: Duration,
+}
+
+/// How failed calls of models are tried again while somebody waits for an
+/// answer: twice, soon, and only before the first word.
+pub fn impatience() -> RetryPolicy {
+    RetryPolicy {
+        max_attempts: 3,
+        base_delay: Duration::from_millis(100),
+        max_delay: Duration::from_secs(1),
+        max_retry_after: Duration::from_secs(2),
+        max_refused: Duration::from_secs(5),
+        ..RetryPolicy::default()
+    }
 }
 
 impl Default for Settings {

@@ -160,12 +160,17 @@ pub(crate) fn markers(text: &str, sources: usize) -> Vec<Marker> {
 /// A passage with the text around it.
 pub(crate) async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
     let unknown = || ApiError::not_found("source_not_found", "there is no source with this id in what is served now");
-    let (file, span) = place(id).ok_or_else(unknown)?;
+    // One source has one id: `+0` is no number here.
+    let (file, span) = place(id).filter(|(file, span)| self::id(file, *span) == id).ok_or_else(unknown)?;
     let part = async |start: usize, end: usize| match start < end {
         true => served.pipeline.excerpt(&file, Span { start, end }).await,
         false => Ok(Some(String::new())),
     };
     let text = part(span.start, span.end).await?.filter(|text| !text.is_empty()).ok_or_else(unknown)?;
+    // Parts that no chunk holds are white space, but a passage ends where text does.
+    if span.end - span.start > 2 * text.len() + AROUND {
+        return Err(unknown());
+    }
     let mut before = part(span.start.saturating_sub(AROUND), span.start).await?.unwrap_or_default();
     if span.start > AROUND {
         // It may begin within a word.

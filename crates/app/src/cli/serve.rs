@@ -127,9 +127,14 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let feedback = log("--feedback", arguments.feedback.as_deref())?;
     let traffic = log("--traffic", arguments.traffic.as_deref())?;
     // Ctrl-C is to end the service in peace, so it must not end the calls of models.
-    let setup = || lab::Setup { cluster: cx.setup().cluster, ..environment::setup(CancellationToken::new()) };
+    let setup = || {
+        let mut setup = environment::setup(CancellationToken::new());
+        setup.control.retry = Some(::serve::impatience());
+        setup
+    };
     let cache = environment::home().join("bundles");
     let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
+    let _removed = Removed(scratch.clone());
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
     for note in served.notes() {
         cx.note(format_args!("note: {note}"));
@@ -179,13 +184,21 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     };
     cx.note(format_args!("{url} is getting ready"));
     let drained = service.run(listener, tls, on_ready, stop(&cx.cancel)).await;
-    let _ = std::fs::remove_dir_all(&scratch);
     match drained.map_err(Failure::work)? {
         Drained::Whole => Ok(0),
         Drained::CutOff => Err(Failure::work(format!(
             "requests that took longer than --drain {} s were cut off",
             arguments.drain.as_secs_f64()
         ))),
+    }
+}
+
+/// A folder that goes with the command, however that ends.
+struct Removed(PathBuf);
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

@@ -371,3 +371,46 @@ async fn a_chat_model_that_is_gone_is_not_waited_for_and_the_fallback_answers() 
     let answered: Value = ask(&safe, 6).await.json().await.unwrap();
     assert!(answered["choices"][0]["message"]["content"].is_string(), "{answered}");
 }
+
+#[tokio::test]
+async fn a_chat_model_that_fails_is_told_soon_and_without_its_address() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle"]);
+    let fails = async |status: u16| {
+        server.reset().await;
+        let refusal = wiremock::ResponseTemplate::new(status).set_body_json(json!({ "error": { "message": "no" } }));
+        wiremock::Mock::given(wiremock::matchers::any()).respond_with(refusal).mount(&server).await;
+    };
+    // What is wrong with questions does not close the service to others.
+    fails(400).await;
+    for number in 0..7 {
+        let refused = service.post("/v1/chat/completions", &chat(&format!("{QUESTION} ({number})"))).await;
+        assert_eq!(refused.status(), StatusCode::BAD_GATEWAY);
+    }
+    fails(500).await;
+    let begun = Instant::now();
+    let failed = service.post("/v1/chat/completions", &chat(&format!("{QUESTION} (7)"))).await;
+    assert_eq!(failed.status(), StatusCode::BAD_GATEWAY);
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    let told: Value = failed.json().await.unwrap();
+    assert!(!told.to_string().contains("127.0.0.1"), "{told}");
+}
+
+#[tokio::test]
+async fn nonsense_in_paths_and_bodies_of_any_route_has_openais_shape() {
+    let (workspace, _server) = promoted(Duration::ZERO).await;
+    let service = Service::start(&workspace, &["bundle"]);
+    let found = service.json(&format!("/rag/retrieve?query={QUESTION}")).await;
+    let id = found["passages"][0]["id"].as_str().unwrap();
+    let (path, _) = id.split_once('.').unwrap();
+    for wrong in [format!("{path}.+0-+9"), format!("{path}.00-009"), format!("{path}.0-18446744073709551615")] {
+        assert_eq!(service.get(&format!("/rag/sources/{wrong}")).await.status(), StatusCode::NOT_FOUND, "{wrong}");
+    }
+    for path in ["/rag/sources/%ff", "/v1/models/%ff"] {
+        let told = service.get(path).await;
+        assert_eq!(told.status(), StatusCode::BAD_REQUEST);
+        assert_eq!(told.json::<Value>().await.unwrap()["error"]["type"], "invalid_request_error");
+    }
+    let large = service.post("/mcp", &json!({ "x": "y".repeat(3 << 20) })).await;
+    assert_eq!(large.status(), StatusCode::PAYLOAD_TOO_LARGE);
+}

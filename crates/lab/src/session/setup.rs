@@ -2,7 +2,7 @@
 //! environment.
 
 use crate::{engine::Cluster, progress::Progress, spec::RayEngineSpec};
-use models::{Caps, CpuBudget, Lessor, Listener, ModelDirectory, PullOptions, provider};
+use models::{Caps, CpuBudget, Lessor, Listener, ModelDirectory, PullOptions, RetryPolicy, provider};
 use std::{path::PathBuf, sync::Arc};
 use tokio_util::sync::CancellationToken;
 
@@ -38,6 +38,9 @@ pub struct Control {
     pub cancel: CancellationToken,
     /// Is told what chat models are asked, and what they answer.
     pub listener: Option<Listener>,
+    /// How failed calls are tried again, where it is not as in a run: a run is
+    /// patient, and somebody who waits for an answer is not.
+    pub retry: Option<RetryPolicy>,
 }
 
 /// What a driver or a worker of a cluster is given beside; nothing on a

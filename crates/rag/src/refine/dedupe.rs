@@ -15,6 +15,7 @@ use crate::{
     retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
+use memchr::memmem::Finder;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 
@@ -22,8 +23,6 @@ pub(super) const VERSION: u32 = 1;
 const NAME: &str = "refine dedupe";
 /// Words in a row that are compared.
 const WORDS: usize = 5;
-/// A short search is much faster than a long one and rules out most texts.
-const PROBE: usize = 16;
 
 /// Settings of `dedupe`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -60,7 +59,8 @@ impl PassageStep for Dedupe {
         let mut sequences: Vec<HashSet<String>> = Vec::new();
         let is_new = |passage: &Passage| {
             let text = folded(&passage.text);
-            if texts.iter().any(|better| holds(better, &text)) {
+            let finder = Finder::new(&text);
+            if texts.iter().any(|better| holds(better, &finder)) {
                 return false;
             }
             if let Some(similarity) = self.similarity {
@@ -91,13 +91,9 @@ fn folded(text: &str) -> String {
     folded
 }
 
-fn holds(better: &str, text: &str) -> bool {
-    if text.len() >= better.len() {
-        return text == better;
-    }
-    let middle = (text.len() / 2..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    let end = ((middle + PROBE).min(text.len())..=text.len()).find(|&at| text.is_char_boundary(at));
-    better.contains(&text[middle..end.unwrap_or(text.len())]) && better.contains(text)
+/// Whether a better passage holds all of a text.
+fn holds(better: &str, text: &Finder<'_>) -> bool {
+    better.len() >= text.needle().len() && text.find(better.as_bytes()).is_some()
 }
 
 /// All sequences of five words; of a shorter text, its words as one.
