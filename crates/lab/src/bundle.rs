@@ -201,6 +201,40 @@ impl Bundle {
         Ok(bundle)
     }
 
+    /// What a bundle says of its trial: the run's record and scores, without the
+    /// chunks and indexes, which may be large and need not be there.
+    ///
+    /// # Errors
+    /// A place without a bundle, a file that is missing or is not what was
+    /// written, or a bundle of another format.
+    pub async fn record(address: &str, setup: &Setup) -> Result<(Manifest, RunRecord), Error> {
+        let remote =
+            is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT)).transpose()?;
+        let bytes = async |name: &str| -> Result<Option<Vec<u8>>, Error> {
+            match &remote {
+                Some(remote) => Ok(remote.get(name).await?.map(|bytes| bytes.to_vec())),
+                None => read_if_there(&Path::new(address).join(name)),
+            }
+        };
+        let nothing = || {
+            Error::Unusable(format!(
+                "{address} holds no bundle: {MANIFEST} is not there; `reverie promote --output {address}` makes one"
+            ))
+        };
+        let manifest = Manifest::read(&bytes(MANIFEST).await?.ok_or_else(nothing)?, address)?;
+        let mut found = Vec::new();
+        for file in [RunFile::Summary, RunFile::Frozen] {
+            let name = format!("{STORE}/{}", layout::run_file(&manifest.run, file));
+            let Some(file) = manifest.files.iter().find(|file| file.name == name) else {
+                return Err(Error::Unusable(format!("{address} has no {name}: make it again with `reverie promote`")));
+            };
+            found.push(file.checked(bytes(&name).await?, address)?);
+        }
+        let record = RunRecord::of_files(&found[0], &found[1])
+            .map_err(|error| Error::Unusable(format!("{address}: {error}; make it again with `reverie promote`")))?;
+        Ok((manifest, record))
+    }
+
     /// Whether a folder holds a bundle.
     pub fn is_at(folder: &Path) -> bool {
         folder.join(MANIFEST).is_file()
@@ -315,24 +349,38 @@ fn read(path: &Path) -> Result<Vec<u8>, Error> {
     std::fs::read(path).map_err(|source| Error::file("read", path, source))
 }
 
+/// The bytes of a file; none if there is none.
+fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(Error::file("read", path, source)),
+    }
+}
+
+impl File {
+    fn refused(&self, what: &str, origin: &str) -> Error {
+        let again = "fetch the bundle again, or make it again with `reverie promote`";
+        Error::Unusable(format!("{origin}: {} {what}: {again}", self.name))
+    }
+
+    /// What was found of the file, if it is what was written.
+    fn checked(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
+        let bytes = bytes.ok_or_else(|| self.refused("is missing", origin))?;
+        if bytes.len() as u64 != self.bytes || Key::of_bytes(&bytes).hex() != self.blake3 {
+            return Err(self.refused("is not what was written", origin));
+        }
+        Ok(bytes)
+    }
+}
+
 /// Whether a file of a bundle is what was written.
 fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
-    let again = "fetch the bundle again, or make it again with `reverie promote`";
-    let refuse = |what: &str| Error::Unusable(format!("{origin}: {} {what}: {again}", file.name));
     // A name that leaves the folder is nobody's bundle.
     if Path::new(&file.name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
-        return Err(refuse("is no name of a file in a bundle"));
+        return Err(file.refused("is no name of a file in a bundle", origin));
     }
-    let path = folder.join(&file.name);
-    let bytes = match std::fs::read(&path) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(refuse("is missing")),
-        Err(source) => return Err(Error::file("read", &path, source)),
-    };
-    if bytes.len() as u64 != file.bytes || Key::of_bytes(&bytes).hex() != file.blake3 {
-        return Err(refuse("is not what was written"));
-    }
-    Ok(())
+    file.checked(read_if_there(&folder.join(&file.name))?, origin).map(drop)
 }
 
 /// The folder on this machine of a bundle of an object store.

@@ -7,6 +7,7 @@ mod changes;
 mod summary;
 
 pub use changes::changed_since;
+pub(crate) use changes::what_differs;
 pub(crate) use summary::summary_json;
 
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
     engine::Outcome,
     layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
-    results::{Answering, MetricComparison, Results},
+    results::{Answering, MetricComparison, Results, ScoreTable},
     spec::Experiment,
     trial::Trial,
 };
@@ -177,6 +178,34 @@ fn searched(tasks: &TrialTasks) -> CorpusInputs {
 }
 
 impl RunRecord {
+    /// The record that these two files of a run hold.
+    ///
+    /// # Errors
+    /// If another version of this program wrote them in another format.
+    pub(crate) fn of_files(summary: &[u8], frozen: &[u8]) -> Result<Self, Error> {
+        let of_other = || Error::Unusable("another version of reverie wrote its scores in another format".to_owned());
+        let summary = Summary::read(summary).ok_or_else(of_other)?;
+        Ok(Self { summary, frozen: Some(serde_json::from_slice(frozen).map_err(Error::table)?) })
+    }
+
+    /// A record of these results, by an experiment of this text.
+    #[cfg(test)]
+    pub(crate) fn of_results(results: &Results, experiment: &str) -> Self {
+        let frozen = Frozen {
+            version: VERSION,
+            formats: formats(),
+            experiment: experiment.to_owned(),
+            identities: BTreeMap::new(),
+            documents: Vec::new(),
+            read_ms: 0,
+            trials: Vec::new(),
+            artifacts: BTreeMap::new(),
+            overrides: Vec::new(),
+            file: None,
+        };
+        Self { summary: Summary::of(results, 0), frozen: Some(frozen) }
+    }
+
     /// The results, with every passage.
     ///
     /// # Errors
@@ -222,6 +251,12 @@ impl RunRecord {
         Ok(frozen)
     }
 
+    /// The same, for what needs nothing that was computed: whatever the format
+    /// of the artifacts.
+    pub(crate) fn kept(&self) -> Option<&Frozen> {
+        self.frozen.as_ref()
+    }
+
     /// What the command line replaced in the experiment file for this run, as it
     /// was typed; empty for a run of what the file says.
     pub fn overrides(&self) -> &[String] {
@@ -260,6 +295,11 @@ impl RunRecord {
     /// If there is no such trial.
     pub fn compare(&self, first: &str, second: &str) -> Result<Vec<MetricComparison>, Error> {
         self.summary.scores.compare(first, second)
+    }
+
+    /// The scores of all trials.
+    pub(crate) fn scores(&self) -> &ScoreTable {
+        &self.summary.scores
     }
 
     /// The golden questions that were asked.

@@ -9,7 +9,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["demo", "init", "plan", "run", "query", "score", "track"]),
     ("Look", &["leaderboard", "runs", "show", "compare", "finalists", "document", "components"]),
     ("Golden questions", &["golden"]),
-    ("Serve", &["promote", "serve", "keys"]),
+    ("Serve", &["promote", "check", "serve", "keys"]),
     ("Judges", &["judge", "calibrate", "noise"]),
     ("Models", &["models", "doctor"]),
     ("Store", &["store", "journal"]),

@@ -3,6 +3,7 @@
 //! Results go to standard output, progress and errors to standard error.
 
 mod calibrate;
+mod check;
 pub(crate) mod compare;
 mod completions;
 mod components;
@@ -59,6 +60,8 @@ use tokio_util::sync::CancellationToken;
 pub const BUDGET_REACHED: u8 = 4;
 /// The exit code if a user's function failed.
 pub const FUNCTION_FAILED: u8 = 5;
+/// The exit code of a check that found a loss.
+pub const WORSE: u8 = 6;
 
 const EXIT_CODES: &str = "Exit codes:
   0    done
@@ -67,6 +70,7 @@ const EXIT_CODES: &str = "Exit codes:
   3    done, but something is missing because a model failed or a file could not be read: run again to get it
   4    the budget was reached: the results are partial, and a run with a larger one goes on
   5    done, but some results are missing because a function of your own failed: mend it, and run again
+  6    `check` found that the run is worse than the bundle
   130  interrupted; the next `run` goes on
 
 Environment:
@@ -123,6 +127,7 @@ enum Verb {
     Golden(golden::Arguments),
     Query(query::Arguments),
     Promote(promote::Arguments),
+    Check(check::Arguments),
     Serve(Box<serve::Arguments>),
     Keys(keys::Arguments),
     Document(document::Arguments),
@@ -318,6 +323,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Document(arguments) => document::run(&cx, arguments).await,
             Verb::Query(arguments) => query::run(&cx, arguments).await,
             Verb::Promote(arguments) => promote::run(&cx, arguments).await,
+            Verb::Check(arguments) => check::run(&cx, arguments).await,
             Verb::Serve(arguments) => serve::run(&cx, *arguments).await,
             Verb::Keys(arguments) => keys::run(&cx, arguments),
             Verb::Score(arguments) => score::run(&cx, arguments).await,

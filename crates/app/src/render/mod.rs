@@ -1,6 +1,7 @@
 //! How results look: in the terminal and as a page.
 
 mod catalogue;
+mod check;
 mod comparison;
 mod components;
 mod document;
@@ -24,6 +25,7 @@ mod store;
 mod visible;
 
 pub use catalogue::{catalogue, catalogue_entry};
+pub use check::{check, check_junit, check_markdown};
 pub use comparison::comparison;
 pub use components::{ComponentDocs, component, component_list, components};
 pub use document::document;

@@ -6,6 +6,7 @@
 
 mod at_once;
 mod budget;
+mod check;
 mod command_line;
 mod corpus;
 mod damage;

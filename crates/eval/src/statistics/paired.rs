@@ -4,10 +4,11 @@
 //! answered the same questions, so each question is compared with itself,
 //! which removes how hard the questions are from the noise.
 //!
-//! - p-value: paired randomisation (sign-flip) test, two-sided. If the trials
-//!   were equal, each difference could as well have the other sign. All 2ⁿ
-//!   signs are tried up to 16 questions, else 10,000 random ones, and then
-//!   p = (as extreme + 1) / (tried + 1), so that p is never 0.
+//! - p-value: paired randomisation (sign-flip) test, two-sided, or one-sided
+//!   where only a loss is of interest. If the trials were equal, each difference
+//!   could as well have the other sign. All 2ⁿ signs are tried up to 16
+//!   questions, else 10,000 random ones, and then p = (as extreme + 1) /
+//!   (tried + 1), so that p is never 0.
 //! - many comparisons: Holm's step-down correction.
 //!
 //! Sources: E. W. Noreen, "Computer-Intensive Methods for Testing Hypotheses",
@@ -80,21 +81,33 @@ impl Comparison {
 
 /// The two-sided p-value of the sign-flip test: 1 for no differences at all.
 pub fn sign_flip_p_value(differences: &[f64], seed: u64) -> f64 {
+    share_as_extreme(differences, seed, f64::abs)
+}
+
+/// The one-sided p-value of the sign-flip test: how likely a sum as low as this
+/// one is if neither is better. 1 for no differences at all.
+pub fn sign_flip_p_value_of_loss(differences: &[f64], seed: u64) -> f64 {
+    share_as_extreme(differences, seed, |sum| -sum)
+}
+
+/// The share of the assignments of signs whose sum is as extreme as the observed
+/// one; `extreme` makes of a sum how extreme it is.
+fn share_as_extreme(differences: &[f64], seed: u64, extreme: fn(f64) -> f64) -> f64 {
     // A difference of 0 is the same with either sign.
     let differences: Vec<f64> = differences.iter().copied().filter(|x| *x != 0.0).collect();
-    let observed = differences.iter().sum::<f64>().abs();
+    let observed = extreme(differences.iter().sum::<f64>());
     // Sums in another order round differently; equal ones must count as equal.
     let observed = observed - differences.iter().map(|x| x.abs()).sum::<f64>() * 1e-12;
     let flipped_sum = |signs: &mut dyn FnMut(usize) -> bool| {
-        differences.iter().enumerate().map(|(i, x)| if signs(i) { -x } else { *x }).sum::<f64>().abs()
+        extreme(differences.iter().enumerate().map(|(i, x)| if signs(i) { -x } else { *x }).sum::<f64>())
     };
     if differences.len() <= EXACT_UP_TO {
         let n_all = 1u32 << differences.len();
-        let extreme = (0..n_all).filter(|bits| flipped_sum(&mut |i| bits >> i & 1 == 1) >= observed).count();
-        return extreme as f64 / f64::from(n_all);
+        let n_extreme = (0..n_all).filter(|bits| flipped_sum(&mut |i| bits >> i & 1 == 1) >= observed).count();
+        return n_extreme as f64 / f64::from(n_all);
     }
     let mut random = Random::new(seed);
-    let mut extreme = 0usize;
+    let mut n_extreme = 0usize;
     for _ in 0..RANDOM_FLIPS {
         let mut bits = 0;
         let sum = flipped_sum(&mut |i| {
@@ -103,9 +116,9 @@ pub fn sign_flip_p_value(differences: &[f64], seed: u64) -> f64 {
             }
             bits >> (i % 64) & 1 == 1
         });
-        extreme += usize::from(sum >= observed);
+        n_extreme += usize::from(sum >= observed);
     }
-    (extreme + 1) as f64 / (RANDOM_FLIPS + 1) as f64
+    (n_extreme + 1) as f64 / (RANDOM_FLIPS + 1) as f64
 }
 
 /// Holm's corrected p-values, in the order given. Rejecting those below α
@@ -162,6 +175,20 @@ mod tests {
         let differences: Vec<f64> = (0..20).map(|i| if i < 15 { 1.0 } else { -1.0 }).collect();
         let p = sign_flip_p_value(&differences, 4);
         assert!((p - 0.041_389).abs() < 0.008, "{p}");
+    }
+
+    #[test]
+    fn the_one_sided_test_counts_losses_alone() {
+        assert_eq!(sign_flip_p_value_of_loss(&[-1.0; 5], 0), 1.0 / 32.0);
+        assert_eq!(sign_flip_p_value_of_loss(&[1.0; 5], 0), 1.0);
+        assert_eq!(sign_flip_p_value_of_loss(&[], 0), 1.0);
+        assert_eq!(sign_flip_p_value_of_loss(&[0.0; 40], 0), 1.0);
+        // 20 differences of ±1 with 15 losses: P(losses ≥ 15) = 0.020695.
+        let losses: Vec<f64> = (0..20).map(|i| if i < 15 { -1.0 } else { 1.0 }).collect();
+        let p = sign_flip_p_value_of_loss(&losses, 4);
+        assert!((p - 0.020_695).abs() < 0.006, "{p}");
+        let gains: Vec<f64> = losses.iter().map(|x| -x).collect();
+        assert!(sign_flip_p_value_of_loss(&gains, 4) > 0.97);
     }
 
     #[test]

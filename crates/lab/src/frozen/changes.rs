@@ -10,7 +10,7 @@ use crate::{
     spec::{Experiment, Spaces},
     trial,
 };
-use eval::Question;
+use eval::{Evidence, Question};
 use futures::{StreamExt, stream};
 use rag::{Axis, Choice};
 use serde_json::Value;
@@ -176,35 +176,38 @@ fn axis(lines: &mut Vec<String>, axis: &str, then: &[Value], now: &[Value]) {
 
 /// The changes of the questions.
 fn of_dataset(then: &[Question], now: &[Question]) -> Option<String> {
-    type Said<'a> = (&'a str, Option<&'a str>, Vec<(&'a str, &'a str)>, bool);
-    // Left out: the span, which is found anew, and the first document, which
-    // may have been filled in.
-    fn said(question: &Question) -> Said<'_> {
-        let evidence = question.evidence.iter().map(|evidence| (evidence.document.as_str(), evidence.quote.as_str()));
-        (&question.question, question.reference.as_deref(), evidence.collect(), question.answerable)
-    }
     let by_id = |questions: &'_ [Question]| -> BTreeMap<String, Question> {
         questions.iter().map(|question| (question.id.clone(), question.clone())).collect()
     };
     let (was, is) = (by_id(then), by_id(now));
-    let same = |one: &Question, other: &Question| {
-        if one.turns != other.turns || one.filter != other.filter {
-            return false;
-        }
-        let (one, other) = (said(one), said(other));
-        let evidence =
-            one.2.len() == other.2.len()
-                && one.2.iter().zip(&other.2).all(|(one, other)| {
-                    one.1 == other.1 && (one.0 == other.0 || one.0.is_empty() || other.0.is_empty())
-                });
-        (one.0, one.1, one.3) == (other.0, other.1, other.3) && evidence
-    };
+    let same = |one: &Question, other: &Question| what_differs(one, other).is_none();
     let added = is.keys().filter(|id| !was.contains_key(*id)).count();
     let removed = was.keys().filter(|id| !is.contains_key(*id)).count();
     let changed = was.iter().filter(|(id, question)| is.get(*id).is_some_and(|now| !same(question, now))).count();
     let counts = [(added, "added"), (removed, "removed"), (changed, "changed")];
     let told: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
     (!told.is_empty()).then(|| format!("the dataset was changed: questions {}", told.join(", ")))
+}
+
+/// What of two questions of one id is not the same, in words; none if they ask
+/// and expect the same. Left out: the span, which is found anew, and the first
+/// document, which may have been filled in.
+pub(crate) fn what_differs(one: &Question, other: &Question) -> Option<&'static str> {
+    let same_place = |(one, other): (&Evidence, &Evidence)| {
+        let same_document = one.document == other.document || one.document.is_empty() || other.document.is_empty();
+        one.quote == other.quote && same_document
+    };
+    let same_evidence =
+        one.evidence.len() == other.evidence.len() && one.evidence.iter().zip(&other.evidence).all(same_place);
+    let parts = [
+        (one.question == other.question, "its text"),
+        (one.turns == other.turns, "what was said before it"),
+        (one.reference == other.reference, "its reference answer"),
+        (same_evidence, "its evidence"),
+        (one.answerable == other.answerable, "whether it can be answered"),
+        (one.filter == other.filter, "its filter"),
+    ];
+    parts.into_iter().find(|(same, _)| !same).map(|(_, what)| what)
 }
 
 #[cfg(test)]

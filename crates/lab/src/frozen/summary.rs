@@ -47,8 +47,12 @@ impl Summary {
     /// The summary of a run's folder, if it is there and is that of the results there.
     pub(super) fn kept(folder: &Path) -> Option<Self> {
         let kept = std::fs::read(RunFile::Summary.within(folder)).ok()?;
-        let kept: Self = serde_json::from_slice(&kept).ok()?;
-        (kept.version == VERSION && kept.results_bytes == results_bytes(folder)).then_some(kept)
+        Self::read(&kept).filter(|kept| kept.results_bytes == results_bytes(folder))
+    }
+
+    /// What the file holds; none if another version of this program wrote it.
+    pub(super) fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok().filter(|kept: &Self| kept.version == VERSION)
     }
 
     /// That of a run whose only trial with scores is this one, and which has no results.

@@ -66,6 +66,19 @@ impl ScoreTable {
         }
     }
 
+    /// The names of the metrics.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &str> {
+        self.metrics.iter().map(|(metric, _)| metric.as_str())
+    }
+
+    /// A trial's scores by metric, in the order of the dataset, with the
+    /// metric's range.
+    pub(crate) fn by_metric(&self, id: &str) -> Option<BTreeMap<&str, ((f64, f64), Vec<Score>)>> {
+        let columns = self.metrics.iter().zip(self.trials.get(id)?);
+        let scores = |kept: &[Kept]| kept.iter().map(|kept| kept.score()).collect();
+        Some(columns.map(|((metric, range), kept)| (metric.as_str(), (*range, scores(kept)))).collect())
+    }
+
     /// The scores of these trials.
     pub(crate) fn of<'a>(metrics: &[MetricResult], trials: impl IntoIterator<Item = &'a TrialResult>) -> Self {
         let metrics: Vec<_> = metrics.iter().map(|metric| (metric.name.clone(), metric.range)).collect();

@@ -1,0 +1,102 @@
+//! `reverie check`: is the last run worse than what was promoted?
+
+use super::{
+    Context, Failure, WORSE,
+    options::{ExperimentFile, RunChoice},
+    since,
+};
+use crate::{environment, render};
+use lab::check::{Check, Verdict};
+use std::path::PathBuf;
+
+/// Check that the last run is not worse than a bundle: a gate for pull requests.
+///
+/// Compares the trial that answers for the run with the bundle's, question by
+/// question, on the golden questions that both were asked.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  reverie run && reverie check --against bundles/manuals-1
+  reverie check --against s3://bucket/manuals-1 --margin 0.02
+  reverie check --against bundles/manuals-1 --junit check.xml --markdown check.md
+
+FAIL (exit code 6) if the trial is worse by a metric of the objective: a one-sided
+sign-flip test at 5 %, corrected by Holm for the number of metrics, and a mean loss
+beyond the margin. INCONCLUSIVE (exit code 3) if fewer than 90 % of the questions have
+both scores. PASS (exit code 0) otherwise; what loss would have been found with so many
+questions is told, since a pass on few is no proof.
+
+The objective is that of the bundle: an experiment file that was changed cannot take a
+metric out. A question whose text or evidence was changed, and a metric that is
+measured otherwise, are refused (exit code 2): promote a trial of today. Of the bundle
+only manifest.json and store/runs/ are read.")]
+pub struct Arguments {
+    /// The bundle that `reverie promote` made: a folder, or a URL such as s3://bucket/manuals-1.
+    #[arg(long, value_name = "BUNDLE", value_hint = clap::ValueHint::AnyPath)]
+    against: String,
+    /// The trial of the run; the one that answers for it if none is named.
+    #[arg(long, value_name = "ID")]
+    trial: Option<String>,
+    /// The mean loss that does not count, as a share of the metric's range.
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
+    margin: f64,
+    /// Write the result as JUnit's XML, a case for each metric of the objective.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    junit: Option<PathBuf>,
+    /// Write the result as Markdown, for a comment.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    markdown: Option<PathBuf>,
+    #[command(flatten)]
+    file: ExperimentFile,
+    #[command(flatten)]
+    run: RunChoice,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share: &f64| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "write a number from 0 to below 1, such as 0.02".to_owned())
+}
+
+pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
+    let session = environment::open_to_read(&arguments.file.experiment, cx.setup())?;
+    let record = arguments.run.record(cx, &session).await?;
+    let answering = record.answering(arguments.trial.as_deref())?;
+    let (manifest, bundle) = lab::Bundle::record(&arguments.against, &cx.setup()).await?;
+    let mut check = Check::of((&manifest, &bundle), (&record, &answering.trial), arguments.margin)?;
+    let trials = record.board().rows.len();
+    if arguments.trial.is_none() && trials > 1 {
+        check.notes.push(format!(
+            "{} was chosen from {trials} trials by these questions, which flatters it; --trial names one beforehand",
+            answering.trial
+        ));
+    }
+    // A gate that looks at an old run lets everything pass, so that this stands in every report.
+    let changed = since::tell(cx, &session, &record).await;
+    check.notes.extend(changed.into_iter().map(|line| format!("since that run: {line}")));
+    if let Some(path) = &arguments.markdown {
+        lab::write_whole(path, render::check_markdown(&check).as_bytes())?;
+    }
+    if let Some(path) = &arguments.junit {
+        lab::write_whole(path, &render::check_junit(&check).map_err(Failure::work)?)?;
+    }
+    if cx.json {
+        cx.print_json(&check)?;
+    } else {
+        cx.print(render::check(&check));
+    }
+    Ok(match check.verdict {
+        Verdict::Pass => 0,
+        Verdict::Fail => WORSE,
+        Verdict::Inconclusive => 3,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::share;
+
+    #[test]
+    fn a_margin_is_a_share() {
+        assert_eq!((share("0"), share("0.02")), (Ok(0.0), Ok(0.02)));
+        assert!(["-0.1", "1", "2 %", "NaN", ""].into_iter().all(|text| share(text).is_err()));
+    }
+}

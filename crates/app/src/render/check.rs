@@ -1,0 +1,325 @@
+//! A check against a bundle: for the terminal, as Markdown for a pull request,
+//! and as JUnit's XML for whatever shows tests.
+
+use super::{aligned, combination, difference_of, table, visible_line};
+use lab::check::{Check, CheckedMetric, Outcome, Side, Verdict};
+use quick_xml::{
+    Writer,
+    events::{BytesDecl, BytesText, Event},
+};
+use std::{fmt::Write, io};
+
+const HEADER: [&str; 6] = ["metric", "bundle", "this run", "difference [95 %]", "p", "questions"];
+
+/// The verdict in a word.
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "PASS",
+        Verdict::Fail => "FAIL",
+        Verdict::Inconclusive => "INCONCLUSIVE",
+    }
+}
+
+/// What a metric says, in a word; nothing of one that judges nothing.
+fn outcome(metric: &CheckedMetric) -> &'static str {
+    match metric.outcome {
+        Outcome::Passed => "pass",
+        Outcome::Worse => "worse",
+        Outcome::Inconclusive => "inconclusive",
+        Outcome::Shown => "",
+    }
+}
+
+fn side(side: &Side) -> String {
+    format!("{} of run {}: {}", side.trial, side.run, combination(&side.labels))
+}
+
+/// A metric's cells, under [`HEADER`].
+fn cells(metric: &CheckedMetric) -> [String; 6] {
+    let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| super::number(value, 3));
+    let mut difference = metric.difference.map_or_else(|| "–".to_owned(), |mean| difference_of(mean, 3));
+    if let Some(interval) = metric.interval {
+        let _ = write!(difference, " [{}, {}]", difference_of(interval.low, 3), difference_of(interval.high, 3));
+    }
+    let less = if metric.higher_is_better { "" } else { " (less is better)" };
+    let p = match metric.corrected {
+        Some(p) if p < 0.001 => "< 0.001".to_owned(),
+        p => number(p),
+    };
+    [
+        format!("{}{less}", metric.metric),
+        number(metric.bundle),
+        number(metric.run),
+        difference,
+        p,
+        format!("{} of {}", metric.scored, metric.asked),
+    ]
+}
+
+/// What is said below the table: of each metric that judges, of the questions,
+/// and what a person should know.
+fn remarks(check: &Check) -> Vec<String> {
+    let judged = check.metrics.iter().filter(|metric| metric.outcome != Outcome::Shown);
+    let mut remarks: Vec<String> = judged.map(|metric| metric.sentence.clone()).collect();
+    if check.metrics.iter().any(|metric| metric.outcome == Outcome::Shown) {
+        remarks.push("what has no p is not in the objective, and judges nothing".to_owned());
+    }
+    if check.only_in_bundle + check.only_in_run > 0 {
+        remarks.push(format!(
+            "{} questions are compared; {} are only in the bundle, {} only in this run, and left out",
+            check.questions, check.only_in_bundle, check.only_in_run
+        ));
+    }
+    remarks.extend(check.notes.iter().map(|note| format!("note: {note}")));
+    remarks
+}
+
+/// The check in a terminal.
+pub fn check(check: &Check) -> String {
+    let mut text = format!(
+        "{}: {}\n  bundle    {}\n  this run  {}\n",
+        word(check.verdict),
+        check.sentence,
+        side(&check.bundle),
+        side(&check.run)
+    );
+    let mut lines = table(&[HEADER.as_slice(), &[""]].concat(), 1);
+    for metric in &check.metrics {
+        let cells = cells(metric).into_iter().enumerate().map(|(i, cell)| aligned(cell, i > 0));
+        lines.add_row(cells.chain([aligned(outcome(metric), false)]).collect::<Vec<_>>());
+    }
+    let _ = writeln!(text, "{lines}");
+    for remark in remarks(check) {
+        let _ = writeln!(text, "- {remark}");
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// The check as Markdown, with a mark by which the comment is found again.
+pub fn check_markdown(check: &Check) -> String {
+    let mut text = format!(
+        "<!-- reverie check {} -->\n### reverie check: {}\n\n{}\n\n",
+        // Nothing in a name ends the mark.
+        check.experiment.replace("--", "-").replace('>', ""),
+        word(check.verdict),
+        plain(&check.sentence)
+    );
+    let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    text += &row(&[HEADER.map(str::to_owned).as_slice(), &[String::new()]].concat());
+    text += "|:--|--:|--:|--:|--:|--:|:--|\n";
+    for metric in &check.metrics {
+        let cells = cells(metric).map(|cell| plain(&cell));
+        text += &row(&[cells.as_slice(), &[outcome(metric).to_owned()]].concat());
+    }
+    text.push('\n');
+    for remark in remarks(check) {
+        let _ = writeln!(text, "- {}", plain(&remark));
+    }
+    let _ = write!(text, "\nbundle: {}  \nthis run: {}\n", plain(&side(&check.bundle)), plain(&side(&check.run)));
+    text
+}
+
+/// A text that means nothing else in Markdown: no layout, no HTML, no mention of
+/// anybody.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len() + 16);
+    for character in visible_line(text).chars() {
+        match character {
+            '@' => plain.push_str("&#64;"),
+            '#' => plain.push_str("&#35;"),
+            '&' => plain.push_str("&amp;"),
+            '<' => plain.push_str("&lt;"),
+            '>' => plain.push_str("&gt;"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' => {
+                plain.push('\\');
+                plain.push(character);
+            }
+            character => plain.push(character),
+        }
+    }
+    plain
+}
+
+/// The check as a test suite of JUnit: a case for each metric of the objective.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn check_junit(check: &Check) -> io::Result<Vec<u8>> {
+    let judged: Vec<&CheckedMetric> = check.metrics.iter().filter(|metric| metric.outcome != Outcome::Shown).collect();
+    let count = |outcome| judged.iter().filter(|metric| metric.outcome == outcome).count().to_string();
+    let counts = [
+        ("tests", judged.len().to_string()),
+        ("failures", count(Outcome::Worse)),
+        ("errors", "0".to_owned()),
+        ("skipped", count(Outcome::Inconclusive)),
+        ("time", "0".to_owned()),
+    ];
+    let attributes = || counts.iter().map(|(name, value)| (*name, value.as_str()));
+    let name = legal(&format!("reverie check {}", check.experiment));
+    let about = legal(&format!("{}\nbundle: {}\nthis run: {}", check.sentence, side(&check.bundle), side(&check.run)));
+    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+    writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    let suites = writer.create_element("testsuites").with_attribute(("name", "reverie check"));
+    suites.with_attributes(attributes()).write_inner_content(|writer| {
+        let suite = writer.create_element("testsuite").with_attribute(("name", name.as_str()));
+        suite.with_attributes(attributes()).write_inner_content(|writer| {
+            for metric in &judged {
+                let (title, sentence) = (legal(&metric.metric), legal(&metric.sentence));
+                let case = writer.create_element("testcase").with_attribute(("classname", name.as_str()));
+                let case = case.with_attribute(("name", title.as_str())).with_attribute(("time", "0"));
+                case.write_inner_content(|writer| {
+                    let message = ("message", sentence.as_str());
+                    match metric.outcome {
+                        Outcome::Worse => {
+                            let failure = writer.create_element("failure").with_attribute(message);
+                            failure.with_attribute(("type", "worse")).write_text_content(BytesText::new(&sentence))?;
+                        }
+                        Outcome::Inconclusive => {
+                            writer.create_element("skipped").with_attribute(message).write_empty()?;
+                        }
+                        Outcome::Passed | Outcome::Shown => {
+                            writer.create_element("system-out").write_text_content(BytesText::new(&sentence))?;
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+            writer.create_element("system-out").write_text_content(BytesText::new(&about))?;
+            Ok(())
+        })?;
+        Ok(())
+    })?;
+    let mut xml = writer.into_inner();
+    xml.push(b'\n');
+    Ok(xml)
+}
+
+/// A text without what no XML may hold, however it is escaped.
+fn legal(text: &str) -> String {
+    super::visible(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use quick_xml::{Reader, events::attributes::Attribute};
+    use std::collections::BTreeMap;
+
+    /// A metric whose name and sentence hold what each format gives a meaning.
+    const NASTY: &str = "a<b>&\"'|`*_ ]]> @all #1 -->\u{1}\u{ffff}\u{202e}";
+
+    fn metric(name: &str, outcome: Outcome) -> CheckedMetric {
+        CheckedMetric {
+            metric: name.to_owned(),
+            outcome,
+            sentence: format!("{name} is told"),
+            higher_is_better: name != "tokens",
+            bundle: Some(0.75),
+            run: Some(0.5),
+            difference: Some(-0.25),
+            interval: Some(eval::statistics::Interval { low: -0.4, high: -0.1 }),
+            p_value: Some(0.0001),
+            corrected: (outcome != Outcome::Shown).then_some(0.0002),
+            scored: 70,
+            asked: 75,
+            detectable_loss: Some(0.06),
+            fewest_losses: 6,
+        }
+    }
+
+    fn example() -> Check {
+        let side = |run: &str| Side {
+            run: run.to_owned(),
+            run_time_ms: 0,
+            trial: "t01".to_owned(),
+            labels: BTreeMap::from([("chunker".to_owned(), "sentence".to_owned())]),
+        };
+        Check {
+            experiment: "books".to_owned(),
+            verdict: Verdict::Fail,
+            sentence: "t01 is worse".to_owned(),
+            bundle: side("r1"),
+            run: side("r2"),
+            margin: 0.0,
+            questions: 75,
+            only_in_bundle: 2,
+            only_in_run: 0,
+            metrics: vec![
+                metric(NASTY, Outcome::Worse),
+                metric("recall", Outcome::Inconclusive),
+                metric("mrr", Outcome::Passed),
+                metric("tokens", Outcome::Shown),
+            ],
+            notes: vec!["other documents".to_owned()],
+        }
+    }
+
+    #[test]
+    fn the_xml_holds_a_case_for_each_metric_that_judges_and_every_text_as_it_is() {
+        let xml = String::from_utf8(check_junit(&example()).unwrap()).unwrap();
+        let mut reader = Reader::from_str(&xml);
+        let (mut names, mut found) = (Vec::new(), Vec::new());
+        loop {
+            let event = reader.read_event().unwrap();
+            let (Event::Start(element) | Event::Empty(element)) = &event else {
+                if event == Event::Eof {
+                    break;
+                }
+                continue;
+            };
+            let name = element.name().as_ref().to_owned();
+            let attributes: Vec<Attribute<'_>> = element.attributes().map(|attribute| attribute.unwrap()).collect();
+            let value = |key: &str| {
+                let attribute = attributes.iter().find(|attribute| attribute.key.as_ref() == key)?;
+                Some(quick_xml::escape::unescape(&attribute.value).unwrap().into_owned())
+            };
+            if name == "testsuite" {
+                let counts = ["tests", "failures", "errors", "skipped"].map(|key| value(key).unwrap());
+                assert_eq!(counts, ["3", "1", "0", "1"]);
+            }
+            if name == "testcase" {
+                found.push(value("name").unwrap());
+            }
+            names.push(name);
+        }
+        assert_eq!(found[1..], ["recall", "mrr"]);
+        assert_eq!(
+            found[0],
+            NASTY.replace('\u{1}', "\\x01").replace('\u{ffff}', "\u{fffd}").replace('\u{202e}', "\\u{202e}")
+        );
+        let inside: Vec<&str> = names.iter().map(String::as_str).collect();
+        let expected = [
+            "testsuites",
+            "testsuite",
+            "testcase",
+            "failure",
+            "testcase",
+            "skipped",
+            "testcase",
+            "system-out",
+            "system-out",
+        ];
+        assert_eq!(inside, expected);
+    }
+
+    #[test]
+    fn markdown_has_one_row_for_each_metric_and_names_mean_nothing_else() {
+        let text = check_markdown(&example());
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('|')).collect();
+        assert_eq!(rows.len(), 2 + 4, "{text}");
+        let bars = |row: &str| row.replace("\\|", "").matches('|').count();
+        assert!(rows.iter().all(|row| bars(row) == 8), "{text}");
+        assert!(text.contains("a&lt;b&gt;&amp;\"'\\|\\`\\*\\_ \\]\\]&gt; &#64;all &#35;1 --&gt;"), "{text}");
+        assert!(text.contains("### reverie check: FAIL") && text.contains("- note: other documents"), "{text}");
+    }
+
+    #[test]
+    fn the_terminal_shows_the_verdict_first_and_what_was_left_out() {
+        let text = check(&example());
+        assert!(text.starts_with("FAIL: t01 is worse\n"), "{text}");
+        assert!(text.contains("-0.250 [-0.400, -0.100]") && text.contains("< 0.001"), "{text}");
+        assert!(text.contains("75 questions are compared; 2 are only in the bundle, 0 only in this run"), "{text}");
+        assert!(text.contains("tokens (less is better)"), "{text}");
+    }
+}

@@ -1,0 +1,95 @@
+//! What loss a paired test could have found, had it been there.
+//!
+//! When to use it: beside a test that found nothing. "Not worse" on ten
+//! questions says little, and this says how little.
+//!
+//! - detectable loss: the mean loss that the one-sided sign-flip test at α finds
+//!   in four of five cases, (t(1 − α) + t(0.8)) · s / √n, from the spread s of
+//!   the differences at hand. Where losses smaller than a margin do not count,
+//!   the margin takes the place of t(1 − α) · s / √n if it is larger.
+//! - fewest losses: so many questions at least must be worse, and none better,
+//!   before any p-value of that test is below α, since p is then 2⁻ᵏ. So no
+//!   smaller mean loss is detectable, however small the spread.
+//!
+//! Source: J. Cohen, "Statistical Power Analysis for the Behavioral Sciences",
+//! 1988, chapter 2, with Student's t for samples of any size.
+
+use super::{mean, variance};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// In what share of cases the loss is found.
+const POWER: f64 = 0.8;
+
+/// The fewest questions that must be worse, with none better, for a p-value
+/// below α.
+pub fn fewest_losses(alpha: f64) -> usize {
+    (1.0 / alpha).log2().floor() as usize + 1
+}
+
+/// The smallest mean loss that is found in four of five cases, as a positive
+/// number. None where these differences cannot tell: fewer of them than
+/// [`fewest_losses`], or fewer that are not 0, which say too little of the spread.
+pub fn detectable_loss(differences: &[f64], alpha: f64, margin: f64) -> Option<f64> {
+    let fewest = fewest_losses(alpha);
+    let changed: Vec<f64> = differences.iter().filter(|x| **x != 0.0).map(|x| x.abs()).collect();
+    if changed.len() < fewest.max(2) {
+        return None;
+    }
+    let n = differences.len() as f64;
+    let error = (variance(differences) / n).sqrt();
+    let student = StudentsT::new(0.0, 1.0, n - 1.0).ok()?;
+    let critical = student.inverse_cdf(1.0 - alpha) * error;
+    let by_spread = critical.max(margin) + student.inverse_cdf(POWER) * error;
+    let by_signs = fewest as f64 * mean(&changed)? / n;
+    Some(by_spread.max(by_signs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Random, sign_flip_p_value_of_loss};
+    use super::*;
+
+    #[test]
+    fn five_losses_prove_it_at_five_percent_and_six_at_half_of_that() {
+        for (alpha, fewest) in [(0.05, 5), (0.025, 6), (0.05 / 3.0, 6), (0.5, 2)] {
+            assert_eq!(fewest_losses(alpha), fewest, "{alpha}");
+            assert!(sign_flip_p_value_of_loss(&vec![-1.0; fewest], 0) < alpha);
+            assert!(sign_flip_p_value_of_loss(&vec![-1.0; fewest - 1], 0) >= alpha);
+        }
+    }
+
+    #[test]
+    fn what_cannot_tell_has_no_detectable_loss() {
+        assert_eq!(detectable_loss(&[], 0.05, 0.0), None);
+        assert_eq!(detectable_loss(&[-0.5; 4], 0.05, 0.0), None, "too few questions");
+        assert_eq!(detectable_loss(&[0.0; 75], 0.05, 0.0), None, "no spread is known");
+        let four: Vec<f64> = (0..75).map(|i| if i < 4 { 0.5 } else { 0.0 }).collect();
+        assert_eq!(detectable_loss(&four, 0.05, 0.0), None, "four of 75 differ");
+        // Without any spread, five questions of 20 must still be lost.
+        assert_eq!(detectable_loss(&[-0.5; 20], 0.05, 0.0), Some(0.125));
+        assert_eq!(detectable_loss(&[-0.5; 20], 0.05, 0.25), Some(0.25));
+    }
+
+    #[test]
+    fn the_detectable_loss_is_found_in_four_of_five_cases() {
+        // Answers that are right or wrong, and scores in fifths.
+        type Draw = fn(&mut Random) -> f64;
+        let shapes: [Draw; 2] = [|r| f64::from(u8::from(r.open_unit() < 0.7)), |r| (r.open_unit() * 6.0).floor() / 5.0];
+        for (shape, draw) in shapes.into_iter().enumerate() {
+            for (n, margin) in [(20, 0.0), (75, 0.0), (75, 0.1)] {
+                let mut random = Random::new(n as u64);
+                let mut noise = || (0..n).map(|_| draw(&mut random) - draw(&mut random)).collect::<Vec<f64>>();
+                let repeats = 150;
+                let mut found = 0;
+                let loss = (0..20).filter_map(|_| detectable_loss(&noise(), 0.05, margin)).sum::<f64>() / 20.0;
+                for _ in 0..repeats {
+                    let differences: Vec<f64> = noise().iter().map(|x| x - loss).collect();
+                    let is_beyond = differences.iter().sum::<f64>() < -margin * n as f64;
+                    found += usize::from(is_beyond && sign_flip_p_value_of_loss(&differences, 3) < 0.05);
+                }
+                let share = found as f64 / f64::from(repeats);
+                assert!((0.7..0.9).contains(&share), "shape {shape}, n {n}, margin {margin}: {share}");
+            }
+        }
+    }
+}

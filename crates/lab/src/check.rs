@@ -1,0 +1,428 @@
+//! Holds a trial of a run against the trial of a bundle, question by question:
+//! is it worse than what was promoted, by more than chance?
+//!
+//! A trial is called worse if, by a metric of the objective, both hold: the
+//! one-sided sign-flip test of its losses, corrected by Holm for the number of
+//! metrics, has p < 0.05; and the mean loss is beyond the margin. Otherwise it
+//! passes, and what loss would have been found is told beside it: a pass on few
+//! questions is no proof.
+//!
+//! The objective is that of the bundle, and that of the run as far as the bundle
+//! has scores by it: whoever changes the experiment cannot take a metric out.
+
+mod measured;
+mod sentences;
+#[cfg(test)]
+mod tests;
+
+use crate::{
+    Error,
+    bundle::Manifest,
+    frozen::{RunRecord, what_differs},
+    trial,
+};
+use eval::{
+    Score,
+    statistics::{
+        Comparison, Interval, detectable_loss, fewest_losses, holm_of_known, mean, sign_flip_p_value_of_loss,
+    },
+};
+use measured::Measured;
+use rag::Axis;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// If nothing is worse, a check says so in no more than this share of cases.
+const ALPHA: f64 = 0.05;
+/// With fewer of the questions scored on both sides, nothing is said.
+const ENOUGH: f64 = 0.9;
+const SEED: u64 = 0x5EED;
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Check {
+    /// The experiment's name.
+    pub experiment: String,
+    /// What is to be done with it.
+    pub verdict: Verdict,
+    /// The verdict in a sentence.
+    pub sentence: String,
+    /// The trial of the bundle.
+    pub bundle: Side,
+    /// The trial of the run.
+    pub run: Side,
+    /// A smaller mean loss does not count: a share of each metric's range.
+    pub margin: f64,
+    /// Questions that both were asked; all others are left out.
+    pub questions: usize,
+    /// Questions of the bundle that the run was not asked.
+    pub only_in_bundle: usize,
+    /// Questions of the run that the bundle was not asked.
+    pub only_in_run: usize,
+    /// Those of the objective first.
+    pub metrics: Vec<CheckedMetric>,
+    /// What a person should know before taking the verdict for granted.
+    pub notes: Vec<String>,
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// No loss beyond the margin was proven.
+    Pass,
+    /// It is worse.
+    Fail,
+    /// Too many scores are missing to say.
+    Inconclusive,
+}
+
+/// One of the two trials.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// Its run.
+    pub run: String,
+    /// When that finished, in milliseconds since 1970.
+    pub run_time_ms: i64,
+    /// Its id there.
+    pub trial: String,
+    /// Its value on each axis, with the settings in which the two trials differ.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// One metric on the questions that both trials were asked.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CheckedMetric {
+    /// Its name.
+    pub metric: String,
+    /// What it says.
+    pub outcome: Outcome,
+    /// The same in a sentence.
+    pub sentence: String,
+    /// Whether more is better.
+    pub higher_is_better: bool,
+    /// The bundle's mean, over the questions with both scores.
+    pub bundle: Option<f64>,
+    /// The run's mean over the same.
+    pub run: Option<f64>,
+    /// The mean of (run − bundle).
+    pub difference: Option<f64>,
+    /// The 95 % interval of the difference (paired bootstrap, two-sided).
+    pub interval: Option<Interval>,
+    /// How likely a loss as large as this one is if the trials are equal. None
+    /// if the metric was not tested.
+    pub p_value: Option<f64>,
+    /// The same, corrected for the number of metrics that were tested.
+    pub corrected: Option<f64>,
+    /// Questions with both scores.
+    pub scored: usize,
+    /// Questions that should have both.
+    pub asked: usize,
+    /// The smallest mean loss that would have been found in four of five cases;
+    /// none where too little differs to tell.
+    pub detectable_loss: Option<f64>,
+    /// So many questions at least must be worse, and none better, before a loss
+    /// is proven.
+    pub fewest_losses: usize,
+}
+
+/// What a metric says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// No loss beyond the margin was proven.
+    Passed,
+    /// A loss beyond the margin was proven.
+    Worse,
+    /// Too many scores are missing.
+    Inconclusive,
+    /// It is not in the objective, and judges nothing.
+    Shown,
+}
+
+/// Where the two questions of one id are, in the order of the run.
+type Pairs = Vec<(usize, usize)>;
+
+/// A trial's scores by metric, with the metric's range.
+type Scores<'a> = BTreeMap<&'a str, ((f64, f64), Vec<Score>)>;
+
+impl Check {
+    /// Holds a trial of a run against that of a bundle. Losses up to `margin`, a
+    /// share of each metric's range, do not count.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if questions or metrics of one name are not the same on
+    /// both sides, or there is nothing to judge by; or there is no such trial.
+    pub fn of(
+        (manifest, bundle): (&Manifest, &RunRecord),
+        (run, trial): (&RunRecord, &str),
+        margin: f64,
+    ) -> Result<Self, Error> {
+        Self::of_records((bundle, &manifest.trial), (run, trial), margin)
+    }
+
+    fn of_records(
+        (bundle, promoted): (&RunRecord, &str),
+        (run, trial): (&RunRecord, &str),
+        margin: f64,
+    ) -> Result<Self, Error> {
+        let (objective, unknown) = objective(bundle, run);
+        let (theirs, ours) = (scores(bundle, promoted)?, scores(run, trial)?);
+        let measured = Measured::of(run.frozen()?);
+        let before = bundle.kept().map(Measured::of).unwrap_or_default();
+        let pairs = pairs(bundle, run);
+        let is_same = |metric: &str| measured.get(metric).is_some_and(|now| before.get(metric) == Some(now));
+        refuse(bundle, run, &pairs, &objective, &is_same)?;
+
+        let mut notes = notes(bundle, run);
+        if !unknown.is_empty() {
+            notes.push(format!(
+                "the objective of the run has {}, by which the bundle has no scores, so that it judges nothing",
+                unknown.join(", ")
+            ));
+        }
+        let shared = |metric: &&str| !objective.contains(metric) && ours.contains_key(*metric);
+        let mut metrics = Vec::new();
+        for metric in objective.iter().copied().chain(theirs.keys().copied().filter(shared)) {
+            let is_judged = objective.contains(&metric);
+            // What is told of a metric that judges nothing must still be of one metric.
+            if !is_judged && !is_same(metric) {
+                notes.push(format!("{metric} was measured otherwise for the bundle, and is not shown"));
+                continue;
+            }
+            let higher_is_better = measured.get(metric).or(before.get(metric)).is_none_or(Measured::higher_is_better);
+            let both = Both { theirs: theirs.get(metric), ours: ours.get(metric), pairs: &pairs, higher_is_better };
+            metrics.push((both.looked_at(metric, is_judged), both));
+        }
+        judge(&mut metrics, margin);
+        let metrics: Vec<CheckedMetric> = metrics.into_iter().map(|(metric, _)| metric).collect();
+        let [promoted_side, run_side] = sides((bundle, promoted), (run, trial));
+        let mut check = Self {
+            experiment: run.board().experiment.clone(),
+            verdict: verdict(&metrics),
+            sentence: String::new(),
+            bundle: promoted_side,
+            run: run_side,
+            margin,
+            questions: pairs.len(),
+            only_in_bundle: bundle.questions().len() - pairs.len(),
+            only_in_run: run.questions().len() - pairs.len(),
+            metrics,
+            notes,
+        };
+        check.sentence = check.in_words();
+        Ok(check)
+    }
+}
+
+/// The metrics that judge, and those of the run's objective by which the bundle
+/// has no scores.
+fn objective<'a>(bundle: &'a RunRecord, run: &'a RunRecord) -> (Vec<&'a str>, Vec<&'a str>) {
+    let (before, now) = (&bundle.board().objective, &run.board().objective);
+    let added: Vec<&str> = now.iter().filter(|metric| !before.contains(metric)).map(String::as_str).collect();
+    let (known, unknown): (Vec<&str>, Vec<&str>) =
+        added.into_iter().partition(|metric| bundle.scores().metrics().any(|known| known == *metric));
+    (before.iter().map(String::as_str).chain(known).collect(), unknown)
+}
+
+fn scores<'a>(record: &'a RunRecord, trial: &str) -> Result<Scores<'a>, Error> {
+    record.answering(Some(trial))?;
+    let scores = record.scores().by_metric(trial).unwrap_or_default();
+    if scores.values().any(|(_, scores)| scores.len() != record.questions().len()) {
+        return Err(Error::Unusable(format!("{}: its scores are damaged; run again", record.title())));
+    }
+    Ok(scores)
+}
+
+fn pairs(bundle: &RunRecord, run: &RunRecord) -> Pairs {
+    let place: BTreeMap<&str, usize> =
+        bundle.questions().iter().enumerate().map(|(place, question)| (question.id.as_str(), place)).collect();
+    let now = run.questions().iter().enumerate();
+    now.filter_map(|(ours, question)| Some((*place.get(question.id.as_str())?, ours))).collect()
+}
+
+/// Refuses what cannot be compared: every question and every metric, by name.
+fn refuse(
+    bundle: &RunRecord,
+    run: &RunRecord,
+    pairs: &Pairs,
+    objective: &[&str],
+    is_same: &dyn Fn(&str) -> bool,
+) -> Result<(), Error> {
+    if objective.is_empty() {
+        return Err(Error::Refused(vec![
+            "the bundle's run had no objective, so that there is nothing to judge by: promote a trial that was scored \
+             on golden questions (`reverie promote`)"
+                .to_owned(),
+        ]));
+    }
+    if pairs.is_empty() {
+        return Err(Error::Refused(vec![format!(
+            "no question of {} is among the {} of the bundle: questions are matched by their `id`; promote a trial that \
+             was asked the questions of today (`reverie promote`)",
+            run.title(),
+            bundle.questions().len()
+        )]));
+    }
+    let mut mistakes = Vec::new();
+    for &(theirs, ours) in pairs {
+        let (then, now) = (&bundle.questions()[theirs], &run.questions()[ours]);
+        if let Some(what) = what_differs(then, now) {
+            mistakes.push(format!("question `{}` is not that of the bundle: {what} was changed", now.id));
+        }
+    }
+    let has = |metric: &&&str| run.scores().metrics().any(|known| known == **metric);
+    for metric in objective.iter().filter(has).filter(|metric| !is_same(metric)) {
+        mistakes
+            .push(format!("{metric} is not measured as for the bundle: its settings, judge or embedder are others"));
+    }
+    if mistakes.is_empty() {
+        return Ok(());
+    }
+    mistakes.push(
+        "such scores do not compare: promote a trial that was asked and measured as today (`reverie promote`), and check \
+         against that bundle"
+            .to_owned(),
+    );
+    Err(Error::Refused(mistakes))
+}
+
+/// The scores of both trials by one metric.
+struct Both<'a> {
+    theirs: Option<&'a ((f64, f64), Vec<Score>)>,
+    ours: Option<&'a ((f64, f64), Vec<Score>)>,
+    pairs: &'a Pairs,
+    higher_is_better: bool,
+}
+
+impl Both<'_> {
+    fn range(&self) -> (f64, f64) {
+        self.theirs.or(self.ours).map_or((0.0, 1.0), |(range, _)| *range)
+    }
+
+    /// The scores of the questions that should have both, theirs and ours. Where
+    /// neither was asked, or the metric applies to neither, none is missing.
+    fn asked(&self) -> (Vec<Score>, Vec<Score>) {
+        let (Some((_, theirs)), Some((_, ours))) = (self.theirs, self.ours) else { return Default::default() };
+        let should = |score: &Score| score.value().is_some() || score.is_failure();
+        let both = self.pairs.iter().map(|&(a, b)| (&theirs[a], &ours[b]));
+        both.filter(|(a, b)| should(a) || should(b)).map(|(a, b)| (a.clone(), b.clone())).unzip()
+    }
+
+    /// By how much each question is better than the bundle's.
+    fn gains(&self) -> Vec<f64> {
+        let sign = if self.higher_is_better { 1.0 } else { -1.0 };
+        let (theirs, ours) = self.asked();
+        theirs.iter().zip(&ours).filter_map(|(a, b)| Some(sign * (b.value()? - a.value()?))).collect()
+    }
+
+    /// What can be said before the tests of all metrics are known.
+    fn looked_at(&self, metric: &str, is_judged: bool) -> CheckedMetric {
+        let (theirs, ours) = self.asked();
+        let paired = |of: fn((f64, f64)) -> f64| {
+            let both = theirs.iter().zip(&ours).filter_map(|(a, b)| Some((a.value()?, b.value()?)));
+            mean(&both.map(of).collect::<Vec<f64>>())
+        };
+        let found = Comparison::of(&ours, &theirs, self.range(), SEED);
+        let is_enough = found.n_pairs > 0 && found.n_pairs as f64 >= ENOUGH * theirs.len() as f64;
+        let tested = is_judged && is_enough;
+        CheckedMetric {
+            metric: metric.to_owned(),
+            outcome: match (is_judged, is_enough) {
+                (false, _) => Outcome::Shown,
+                (true, true) => Outcome::Passed,
+                (true, false) => Outcome::Inconclusive,
+            },
+            sentence: String::new(),
+            higher_is_better: self.higher_is_better,
+            bundle: paired(|pair| pair.0),
+            run: paired(|pair| pair.1),
+            difference: found.mean_difference,
+            interval: found.interval,
+            p_value: tested.then(|| sign_flip_p_value_of_loss(&self.gains(), SEED)),
+            corrected: None,
+            scored: found.n_pairs,
+            asked: theirs.len(),
+            detectable_loss: None,
+            fewest_losses: 0,
+        }
+    }
+}
+
+/// Completes what is known of the metrics: corrections, outcomes, sentences.
+fn judge(metrics: &mut [(CheckedMetric, Both<'_>)], margin: f64) {
+    let p_values: Vec<Option<f64>> = metrics.iter().map(|(metric, _)| metric.p_value).collect();
+    let tests = p_values.iter().flatten().count();
+    // Holm compares the smallest p-value with this; what is found so is found by the whole.
+    let alpha = ALPHA / tests.max(1) as f64;
+    for ((metric, both), corrected) in metrics.iter_mut().zip(holm_of_known(&p_values)) {
+        let (low, high) = both.range();
+        let allowed = margin * (high - low);
+        let gains = both.gains();
+        let loss = -mean(&gains).unwrap_or_default();
+        metric.corrected = corrected;
+        if metric.outcome == Outcome::Passed && corrected.is_some_and(|p| p < ALPHA) && loss > allowed {
+            metric.outcome = Outcome::Worse;
+        }
+        if metric.p_value.is_some() {
+            metric.fewest_losses = fewest_losses(alpha);
+            metric.detectable_loss = detectable_loss(&gains, alpha, allowed);
+        }
+        let is_there = both.ours.is_some();
+        metric.sentence = metric.in_words(&sentences::Told { gains: &gains, allowed, tests, is_there, low, high });
+    }
+}
+
+fn verdict(metrics: &[CheckedMetric]) -> Verdict {
+    let any = |outcome| metrics.iter().any(|metric| metric.outcome == outcome);
+    match (any(Outcome::Worse), any(Outcome::Inconclusive)) {
+        (true, _) => Verdict::Fail,
+        (false, true) => Verdict::Inconclusive,
+        (false, false) => Verdict::Pass,
+    }
+}
+
+/// Both trials. Their labels hold the settings in which the two differ.
+fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str)) -> [Side; 2] {
+    let rows = [bundle.board().row(promoted), run.board().row(trial)];
+    let own = |row: usize, axis: &str| rows[row].and_then(|row| row.labels.get(axis).cloned());
+    let setting = |row: usize, axis: &str| rows[row].and_then(|row| row.settings.get(axis));
+    let labels = Axis::NAMES.iter().map(|axis| match (setting(0, axis), setting(1, axis)) {
+        (Some(then), Some(now)) => (*axis, trial::labels(&[then, now]).into_iter().map(Some).collect()),
+        _ => (*axis, vec![own(0, axis), own(1, axis)]),
+    });
+    let labels: Vec<(&str, Vec<Option<String>>)> = labels.collect();
+    let of = |number: usize, record: &RunRecord, trial: &str| Side {
+        run: record.id().to_owned(),
+        run_time_ms: record.time_ms(),
+        trial: trial.to_owned(),
+        labels: labels.iter().filter_map(|(axis, both)| Some(((*axis).to_owned(), both[number].clone()?))).collect(),
+    };
+    [of(0, bundle, promoted), of(1, run, trial)]
+}
+
+/// What a person should know of the two runs.
+fn notes(bundle: &RunRecord, run: &RunRecord) -> Vec<String> {
+    let mut notes = Vec::new();
+    if bundle.id() == run.id() {
+        notes
+            .push(format!("the bundle was made from this very run, {}: nothing that is planned has changed", run.id()));
+    }
+    let files = |record: &RunRecord| -> BTreeMap<String, store::Key> {
+        let documents = record.kept().map(|frozen| frozen.documents.iter());
+        documents.into_iter().flatten().map(|file| (file.path.clone(), file.key)).collect()
+    };
+    let (then, now) = (files(bundle), files(run));
+    let added = now.keys().filter(|path| !then.contains_key(*path)).count();
+    let removed = then.keys().filter(|path| !now.contains_key(*path)).count();
+    let changed = now.iter().filter(|(path, key)| then.get(*path).is_some_and(|before| before != *key)).count();
+    let counts = [(added, "added"), (changed, "changed"), (removed, "removed")];
+    let told: Vec<String> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    if !told.is_empty() {
+        let told = told.join(", ");
+        notes.push(format!(
+            "the documents are not those of the bundle ({told}), so that a difference may come from them"
+        ));
+    }
+    notes
+}

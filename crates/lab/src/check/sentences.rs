@@ -1,0 +1,111 @@
+//! What a check says in words. The terminal, pull requests and test reports
+//! show these sentences.
+
+use super::{Check, CheckedMetric, Outcome, Verdict};
+
+/// What the sentence about a metric is made from, beside the metric.
+pub(super) struct Told<'a> {
+    /// By how much each question is better.
+    pub(super) gains: &'a [f64],
+    /// The loss that does not count, in the metric's own numbers.
+    pub(super) allowed: f64,
+    /// How many metrics were tested.
+    pub(super) tests: usize,
+    /// Whether the run has the metric at all.
+    pub(super) is_there: bool,
+    /// The metric's lowest score.
+    pub(super) low: f64,
+    /// The highest.
+    pub(super) high: f64,
+}
+
+impl Check {
+    /// The verdict in a sentence.
+    pub(super) fn in_words(&self) -> String {
+        let by = |outcome: Outcome| {
+            let named = self.metrics.iter().filter(|metric| metric.outcome == outcome);
+            named.map(|metric| metric.metric.as_str()).collect::<Vec<_>>().join(", ")
+        };
+        let (ours, theirs) = (&self.run.trial, &self.bundle.trial);
+        let margin = match self.margin {
+            margin if margin > 0.0 => format!(" by more than {:.1} % of the range", margin * 100.0),
+            _ => String::new(),
+        };
+        match self.verdict {
+            Verdict::Pass => {
+                let by = by(Outcome::Passed);
+                format!("{ours} is not proven worse than {theirs} of the bundle{margin}, by {by}")
+            }
+            Verdict::Fail => {
+                let by = by(Outcome::Worse);
+                format!("{ours} is worse than {theirs} of the bundle{margin}, by {by}")
+            }
+            Verdict::Inconclusive => format!(
+                "too many scores are missing to hold {ours} against {theirs} of the bundle, by {}",
+                by(Outcome::Inconclusive)
+            ),
+        }
+    }
+}
+
+impl CheckedMetric {
+    /// What the metric says, in a sentence.
+    pub(super) fn in_words(&self, told: &Told<'_>) -> String {
+        let Self { metric, scored, asked, .. } = self;
+        match self.outcome {
+            Outcome::Inconclusive if !told.is_there => format!("{metric}: the run has no scores by it"),
+            Outcome::Inconclusive if *asked == 0 => format!("{metric}: neither trial was asked for it"),
+            Outcome::Inconclusive => format!(
+                "{metric}: only {scored} of {asked} questions have both scores, and 90 % are needed; `reverie run` asks \
+                 for what is missing"
+            ),
+            Outcome::Worse => format!("{metric} is worse by {} ({})", self.loss(told), self.test(told)),
+            Outcome::Passed if told.gains.iter().all(|gain| *gain == 0.0) => {
+                format!("{metric}: all {scored} scores are equal; {}", self.reach(told))
+            }
+            Outcome::Passed if self.corrected.is_some_and(|p| p < super::ALPHA) => format!(
+                "{metric} is worse by {} ({}), which the margin of {:.3} allows; {}",
+                self.loss(told),
+                self.test(told),
+                told.allowed,
+                self.reach(told)
+            ),
+            Outcome::Passed => {
+                format!("{metric} is not proven worse ({}); {}", self.test(told), self.reach(told))
+            }
+            Outcome::Shown => format!("{metric} is not in the objective, and judges nothing"),
+        }
+    }
+
+    fn loss(&self, told: &Told<'_>) -> String {
+        let loss = -told.gains.iter().sum::<f64>() / told.gains.len().max(1) as f64;
+        let ends = self.interval.map(|it| if self.higher_is_better { (-it.high, -it.low) } else { (it.low, it.high) });
+        let interval = ends.map_or_else(String::new, |(low, high)| format!(" [{low:.3}, {high:.3}]"));
+        format!("{loss:.3}{interval}")
+    }
+
+    fn test(&self, told: &Told<'_>) -> String {
+        let p = self.corrected.unwrap_or(1.0);
+        let p = if p < 0.001 { "p < 0.001".to_owned() } else { format!("p {p:.3}") };
+        let corrected = if told.tests > 1 { format!(", corrected for {} metrics", told.tests) } else { String::new() };
+        format!("{p}, one-sided{corrected}")
+    }
+
+    /// What loss the test could have found.
+    fn reach(&self, told: &Told<'_>) -> String {
+        let (scored, fewest) = (self.scored, self.fewest_losses);
+        let within = if told.allowed > 0.0 { ", and by more than the margin" } else { "" };
+        match self.detectable_loss {
+            _ if scored < fewest => {
+                format!("with {scored} questions no loss can be proven, however large: at least {fewest} are needed")
+            }
+            Some(loss) if loss < told.high - told.low => {
+                format!("with {scored} questions, a loss of {loss:.3} would have been found in 4 of 5 cases")
+            }
+            Some(_) => format!("with {scored} questions, even the largest loss might not have been found"),
+            None => format!(
+                "with {scored} questions, a loss is found only once {fewest} of them are worse and none is better{within}"
+            ),
+        }
+    }
+}
