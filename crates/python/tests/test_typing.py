@@ -14,9 +14,9 @@ import reverie
 
 NAMES = """
 Answer Calibration Chunker Chunks Comparison Documents Embedding Event Experiment Function Index Judgement Noise
-Parser Passage Pipeline Plan Qualification Results Scores Table Trial aevaluate aexplain ajudge anoise chunk chunker
-chunkers enrich enrichers evaluate explain generator generators golden index judge metric metrics noise parse queries query
-refine refiners reranker rerankers retriever retrievers
+Parser Passage Pipeline Plan Qualification Results Scores Service Table Trial aevaluate aexplain ajudge anoise chunk
+chunker chunkers enrich enrichers evaluate explain generator generators golden index judge metric metrics noise parse
+queries query refine refiners reranker rerankers retriever retrievers
 """.split()
 
 PROGRAM = '''
