@@ -19,6 +19,7 @@ use crate::{
     Error,
     bundle::Manifest,
     frozen::{RunRecord, what_differs},
+    results::ScoresByMetric,
     trial,
 };
 use eval::{
@@ -143,9 +144,6 @@ pub enum Outcome {
 /// Where the two questions of one id are, in the order of the run.
 type Pairs = Vec<(usize, usize)>;
 
-/// A trial's scores by metric, with the metric's range.
-type Scores<'a> = BTreeMap<&'a str, ((f64, f64), Vec<Score>)>;
-
 impl Check {
     /// Holds a trial of a run against that of a bundle. Losses up to `margin`, a
     /// share of each metric's range, do not count.
@@ -225,7 +223,7 @@ fn objective<'a>(bundle: &'a RunRecord, run: &'a RunRecord) -> (Vec<&'a str>, Ve
     (before.iter().map(String::as_str).chain(known).collect(), unknown)
 }
 
-fn scores<'a>(record: &'a RunRecord, trial: &str) -> Result<Scores<'a>, Error> {
+fn scores<'a>(record: &'a RunRecord, trial: &str) -> Result<ScoresByMetric<'a>, Error> {
     record.answering(Some(trial))?;
     let scores = record.scores().by_metric(trial).unwrap_or_default();
     if scores.values().any(|(_, scores)| scores.len() != record.questions().len()) {

@@ -39,7 +39,7 @@ use winner::{SEED, choose};
 
 pub use answering::Answering;
 pub use comparison::MetricComparison;
-pub(crate) use comparison::ScoreTable;
+pub(crate) use comparison::{ScoreTable, ScoresByMetric};
 pub use difference::Difference;
 pub use enriched::NotEnriched;
 pub use functions::FunctionFailure;

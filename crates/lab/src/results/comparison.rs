@@ -33,6 +33,9 @@ pub(crate) struct ScoreTable {
     trials: BTreeMap<String, Vec<Vec<Kept>>>,
 }
 
+/// A trial's scores by metric, with the metric's range.
+pub(crate) type ScoresByMetric<'a> = BTreeMap<&'a str, ((f64, f64), Vec<Score>)>;
+
 /// What a comparison needs of a score.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
@@ -73,7 +76,7 @@ impl ScoreTable {
 
     /// A trial's scores by metric, in the order of the dataset, with the
     /// metric's range.
-    pub(crate) fn by_metric(&self, id: &str) -> Option<BTreeMap<&str, ((f64, f64), Vec<Score>)>> {
+    pub(crate) fn by_metric(&self, id: &str) -> Option<ScoresByMetric<'_>> {
         let columns = self.metrics.iter().zip(self.trials.get(id)?);
         let scores = |kept: &[Kept]| kept.iter().map(|kept| kept.score()).collect();
         Some(columns.map(|((metric, range), kept)| (metric.as_str(), (*range, scores(kept)))).collect())
