@@ -384,7 +384,8 @@ fn verdict(metrics: &[CheckedMetric]) -> Verdict {
 fn sides((bundle, promoted): (&RunRecord, &str), (run, trial): (&RunRecord, &str)) -> [Side; 2] {
     let rows = [bundle.board().row(promoted), run.board().row(trial)];
     let own = |row: usize, axis: &str| rows[row].and_then(|row| row.labels.get(axis).cloned());
-    let setting = |row: usize, axis: &str| rows[row].and_then(|row| row.settings.get(axis));
+    let setting =
+        |row: usize, axis: &str| rows[row].and_then(|row| row.settings.get(axis)).filter(|value| !value.is_null());
     let labels = Axis::NAMES.iter().map(|axis| match (setting(0, axis), setting(1, axis)) {
         (Some(then), Some(now)) => (*axis, trial::labels(&[then, now]).into_iter().map(Some).collect()),
         _ => (*axis, vec![own(0, axis), own(1, axis)]),

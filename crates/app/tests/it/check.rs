@@ -54,6 +54,12 @@ fn what_is_unchanged_passes_and_a_worse_pipeline_ends_with_code_6() {
     let failed =
         workspace.run(&[&CHECK[..], &["--junit", "check.xml", "--markdown", "check.md"]].concat()).ends_with(6);
     assert!(failed.out.starts_with("FAIL: t01 is worse than t01 of the bundle, by recall"), "{}", failed.out);
+    for side in [
+        "chunker sentence(chunk_size=32), retriever bm25(top_k=3)\n",
+        "sentence(chunk_size=8), retriever bm25(top_k=1)\n",
+    ] {
+        assert!(failed.out.contains(side), "{side} is not in {}", failed.out);
+    }
     let counts = elements(&workspace, "check.xml");
     assert_eq!((counts["testcase"], counts.contains_key("failure")), (2, true), "{counts:?}");
     let markdown = std::fs::read_to_string(workspace.file("check.md")).unwrap();
