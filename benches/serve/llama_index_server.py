@@ -2,7 +2,7 @@
 
     uvicorn llama_index_server:app --port PORT
 
-TEXTS names a folder of text files; they are cut into sentences chunks of 128 tokens once, at the start.
+TEXTS names a folder of text files; they are cut into sentence chunks of 128 tokens once, at the start.
 """
 
 import os
@@ -15,7 +15,7 @@ from llama_index.retrievers.bm25 import BM25Retriever
 
 texts = sorted(Path(os.environ["TEXTS"]).iterdir())
 documents = [Document(text=path.read_text(), metadata={"file": path.name}) for path in texts]
-nodes = SentenceSplitter(chunk_size=128, chunk_overlap=0, include_metadata=False).get_nodes_from_documents(documents)
+nodes = SentenceSplitter(chunk_size=128, chunk_overlap=0).get_nodes_from_documents(documents)
 retriever = BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=3)
 app = FastAPI()
 
