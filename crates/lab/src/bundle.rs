@@ -92,6 +92,10 @@ impl Manifest {
         Ok(Key::of_bytes(&serde_json::to_vec(&bare).map_err(Error::table)?).hex())
     }
 
+    fn write(&self, folder: &Path) -> Result<(), Error> {
+        write_whole(&folder.join(MANIFEST), &serde_json::to_vec_pretty(self).map_err(Error::table)?)
+    }
+
     fn read(bytes: &[u8], origin: &str) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Format {
@@ -177,21 +181,11 @@ impl Bundle {
     /// A place without a bundle, a file that is missing or is not what was
     /// written, or a bundle of a newer format.
     pub async fn open(address: &str, setup: &Setup, cache: &Path) -> Result<Self, Error> {
-        let (folder, manifest) = if is_url(address) {
-            fetched(address, setup, cache).await?
-        } else {
-            let folder = PathBuf::from(address);
-            let path = folder.join(MANIFEST);
-            let bytes = match std::fs::read(&path) {
-                Ok(bytes) => bytes,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let reason =
-                        format!("{address} holds no bundle: {MANIFEST} is not there; `reverie promote` makes one");
-                    return Err(Error::Unusable(reason));
-                }
-                Err(source) => return Err(Error::file("read", &path, source)),
-            };
-            (folder, Manifest::read(&bytes, address)?)
+        let place = Place::of(address, setup)?;
+        let manifest = place.manifest().await?;
+        let folder = match &place.remote {
+            Some(_) => place.fetched(&manifest, cache).await?,
+            None => PathBuf::from(address),
         };
         let bundle = Self { folder, manifest };
         let (folder, files, address) = (bundle.folder.clone(), bundle.manifest.files.clone(), address.to_owned());
@@ -208,27 +202,15 @@ impl Bundle {
     /// A place without a bundle, a file that is missing or is not what was
     /// written, or a bundle of another format.
     pub async fn record(address: &str, setup: &Setup) -> Result<(Manifest, RunRecord), Error> {
-        let remote =
-            is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT)).transpose()?;
-        let bytes = async |name: &str| -> Result<Option<Vec<u8>>, Error> {
-            match &remote {
-                Some(remote) => Ok(remote.get(name).await?.map(|bytes| bytes.to_vec())),
-                None => read_if_there(&Path::new(address).join(name)),
-            }
-        };
-        let nothing = || {
-            Error::Unusable(format!(
-                "{address} holds no bundle: {MANIFEST} is not there; `reverie promote --output {address}` makes one"
-            ))
-        };
-        let manifest = Manifest::read(&bytes(MANIFEST).await?.ok_or_else(nothing)?, address)?;
+        let place = Place::of(address, setup)?;
+        let manifest = place.manifest().await?;
         let mut found = Vec::new();
         for file in [RunFile::Summary, RunFile::Frozen] {
             let name = format!("{STORE}/{}", layout::run_file(&manifest.run, file));
             let Some(file) = manifest.files.iter().find(|file| file.name == name) else {
                 return Err(Error::Unusable(format!("{address} has no {name}: make it again with `reverie promote`")));
             };
-            found.push(file.checked(bytes(&name).await?, address)?);
+            found.push(file.checked(place.bytes(&name).await?, address)?);
         }
         let record = RunRecord::of_files(&found[0], &found[1])
             .map_err(|error| Error::Unusable(format!("{address}: {error}; make it again with `reverie promote`")))?;
@@ -309,7 +291,7 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
         digest: String::new(),
     };
     manifest.digest = manifest.digest_of()?;
-    write_whole(&folder.join(MANIFEST), &serde_json::to_vec_pretty(&manifest).map_err(Error::table)?)?;
+    manifest.write(folder)?;
     Ok(manifest)
 }
 
@@ -366,6 +348,10 @@ impl File {
 
     /// What was found of the file, if it is what was written.
     fn checked(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
+        // A name that leaves the folder is nobody's bundle.
+        if Path::new(&self.name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
+            return Err(self.refused("is no name of a file in a bundle", origin));
+        }
         let bytes = bytes.ok_or_else(|| self.refused("is missing", origin))?;
         if bytes.len() as u64 != self.bytes || Key::of_bytes(&bytes).hex() != self.blake3 {
             return Err(self.refused("is not what was written", origin));
@@ -376,38 +362,62 @@ impl File {
 
 /// Whether a file of a bundle is what was written.
 fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
-    // A name that leaves the folder is nobody's bundle.
-    if Path::new(&file.name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
-        return Err(file.refused("is no name of a file in a bundle", origin));
-    }
     file.checked(read_if_there(&folder.join(&file.name))?, origin).map(drop)
 }
 
-/// The folder on this machine of a bundle of an object store.
-async fn fetched(address: &str, setup: &Setup, cache: &Path) -> Result<(PathBuf, Manifest), Error> {
-    let remote = ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT)?;
-    let bytes = remote.get(MANIFEST).await?;
-    let bytes = bytes.ok_or_else(|| Error::Unusable(format!("{address} holds no bundle: {MANIFEST} is not there")))?;
-    let manifest = Manifest::read(&bytes, address)?;
-    let folder = cache.join(&manifest.digest);
-    if !Bundle::is_at(&folder) {
+/// Where a bundle lies: a folder, or an object store.
+struct Place<'a> {
+    address: &'a str,
+    remote: Option<ArtifactStore>,
+}
+
+impl<'a> Place<'a> {
+    fn of(address: &'a str, setup: &Setup) -> Result<Self, Error> {
+        let remote = is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT));
+        Ok(Self { address, remote: remote.transpose()? })
+    }
+
+    /// The bytes of a file; none if there is none.
+    async fn bytes(&self, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        match &self.remote {
+            Some(remote) => Ok(remote.get(name).await?.map(|bytes| bytes.to_vec())),
+            None => read_if_there(&Path::new(self.address).join(name)),
+        }
+    }
+
+    async fn manifest(&self) -> Result<Manifest, Error> {
+        let address = self.address;
+        let nothing = || {
+            Error::Unusable(format!(
+                "{address} holds no bundle: {MANIFEST} is not there; `reverie promote --output {address}` makes one"
+            ))
+        };
+        Manifest::read(&self.bytes(MANIFEST).await?.ok_or_else(nothing)?, address)
+    }
+
+    /// The folder on this machine that holds the files, fetched if it is not there.
+    /// A file is written once it was seen to be what was written there.
+    async fn fetched(&self, manifest: &Manifest, cache: &Path) -> Result<PathBuf, Error> {
+        let folder = cache.join(&manifest.digest);
+        if Bundle::is_at(&folder) {
+            return Ok(folder);
+        }
         let draft = store::staged_path(&folder);
         for file in &manifest.files {
-            let bytes = remote.get(&file.name).await?.unwrap_or_default();
+            let bytes = file.checked(self.bytes(&file.name).await?, self.address)?;
             let path = draft.join(&file.name);
             if let Some(parent) = path.parent() {
                 std::fs::create_dir_all(parent).map_err(|source| Error::file("create", parent, source))?;
             }
             std::fs::write(&path, &bytes).map_err(|source| Error::file("write", &path, source))?;
-            check(&draft, file, address)?;
         }
-        write_whole(&draft.join(MANIFEST), &bytes)?;
+        manifest.write(&draft)?;
         // Another process may have fetched it meanwhile; then its folder is as good.
         if std::fs::rename(&draft, &folder).is_err() {
             let _ = std::fs::remove_dir_all(&draft);
         }
+        Ok(folder)
     }
-    Ok((folder, manifest))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from workspace import NO_BROWSER, Provider, Workspace
+from workspace import NO_BROWSER, Provider, Slow, Workspace
 
 # Why a test may be skipped all the same: what this version of Python does not have, no program has there; and a browser
 # comes from the system, into which only an administrator can install.
@@ -58,6 +58,15 @@ def provider():
     made = Provider(latency={"constant": {"seconds": 0.05}})
     yield made
     made.stop()
+
+
+@pytest.fixture
+def slow():
+    """An endpoint that streams a word every twentieth of a second."""
+    server = Slow()
+    yield server
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture

@@ -10,16 +10,6 @@ import sys
 import pytest
 
 import reverie
-from test_streams import Slow
-
-
-@pytest.fixture
-def slow():
-    """An endpoint that streams a word every twentieth of a second."""
-    server = Slow()
-    yield server
-    server.shutdown()
-    server.server_close()
 
 
 @pytest.fixture

@@ -3,79 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import http.server
-import json
-import threading
 import time
 
 import pytest
 
 import reverie
-from workspace import Handler, settings
-
-
-class Slow(http.server.ThreadingHTTPServer):
-    """An endpoint that streams a word every twentieth of a second, and notes whether somebody reads to the end."""
-
-    daemon_threads = True
-    words = [f"word{i} " for i in range(40)]
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), SlowHandler)
-        self.sent, self.broken_off, self.fails = 0, threading.Event(), False
-        threading.Thread(target=self.serve_forever, daemon=True).start()
-
-    @property
-    def url(self) -> str:
-        """Where it is."""
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    def handle_error(self, request, client_address) -> None:
-        """Tests end streams early."""
-
-
-class SlowHandler(Handler):
-    server: Slow
-
-    def do_GET(self) -> None:
-        """Lists no models."""
-        self.answer(200, {"data": []})
-
-    def do_POST(self) -> None:
-        """Streams, or refuses for good."""
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        if self.server.fails:
-            self.answer(400, {"error": {"message": "the model has left"}})
-            return
-        if not body.get("stream"):
-            self.answer(200, {"choices": [{"message": {"content": "".join(self.server.words)}, "finish_reason": "stop"}]})
-            return
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
-        self.end_headers()
-        try:
-            for word in self.server.words:
-                self.event({"choices": [{"delta": {"content": word}, "finish_reason": None}]})
-                self.server.sent += 1
-                time.sleep(0.05)
-            self.event({"choices": [{"delta": {}, "finish_reason": "stop"}]})
-            self.wfile.write(b"data: [DONE]\n\n")
-        except OSError:
-            self.server.broken_off.set()
-
-    def event(self, value: dict) -> None:
-        """Sends a part of the answer."""
-        self.wfile.write(f"data: {json.dumps(value)}\n\n".encode())
-        self.wfile.flush()
-
-
-@pytest.fixture
-def slow():
-    """The endpoint."""
-    server = Slow()
-    yield server
-    server.shutdown()
-    server.server_close()
+from workspace import settings
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 //! breaker and the fallback, and what is told on the way.
 
 use crate::{Service, error::ApiError, metrics::Label, served::Served, stream::seconds};
-use futures::{Stream, StreamExt, channel::mpsc, future};
+use futures::{Stream, StreamExt, channel::mpsc, future, stream};
 use models::{Message, Piece};
 use rag::{Answer, Passage, pipeline::Event};
 use serde_json::json;
@@ -82,6 +82,17 @@ pub(crate) fn answer(
         let _ = &work;
         told
     })
+}
+
+/// The same, once something was told: a question that is refused before that is
+/// an error, and no stream.
+pub(crate) async fn begun(
+    service: Arc<Service>,
+    asked: Asked,
+) -> Result<impl Stream<Item = Result<Told, ApiError>> + Send + 'static, ApiError> {
+    let mut told = Box::pin(answer(service, asked));
+    let first = told.next().await.transpose()?;
+    Ok(stream::iter(first.map(Ok)).chain(told))
 }
 
 /// The same as a whole.

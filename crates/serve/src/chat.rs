@@ -123,8 +123,7 @@ impl Head {
     }
 }
 
-/// The chunks of a streamed answer. A question that is refused before its first
-/// chunk is an error with a status, as it is without streaming.
+/// The chunks of a streamed answer.
 async fn chunks(
     service: Arc<Service>,
     asked: Asked,
@@ -132,9 +131,7 @@ async fn chunks(
     base: String,
     wants_usage: bool,
 ) -> Result<impl Stream<Item = Result<Value, ApiError>> + Send + 'static, ApiError> {
-    let mut told = Box::pin(answer::answer(service, asked));
-    let first = told.next().await.transpose()?;
-    let told = futures::stream::iter(first.map(Ok)).chain(told);
+    let told = answer::begun(service, asked).await?;
     let mut passages: Vec<Passage> = Vec::new();
     // Chunks of a stream that will tell its usage say that they do not.
     let none = if wants_usage { vec![("usage", Value::Null)] } else { Vec::new() };

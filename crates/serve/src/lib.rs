@@ -275,6 +275,7 @@ impl Mounted {
 }
 
 fn routes(service: &Arc<Service>) -> Router {
+    let admitting = |scope| middleware::from_fn_with_state((service.clone(), scope), admit);
     let ask = Router::new()
         .route("/v1/chat/completions", post(chat::post))
         .route("/v1/responses", post(responses::post))
@@ -287,14 +288,12 @@ fn routes(service: &Arc<Service>) -> Router {
         .route("/rag/sources/{id}", get(rag_routes::source))
         .route("/rag/feedback", post(rag_routes::feedback))
         .merge(mcp::routes(service))
-        .layer(middleware::from_fn_with_state(service.clone(), admit::<{ Scope::Ask as u8 }>));
-    let operate = Router::new()
-        .route("/metrics", get(metrics_text))
-        .layer(middleware::from_fn_with_state(service.clone(), admit::<{ Scope::Metrics as u8 }>));
+        .layer(admitting(Scope::Ask));
+    let operate = Router::new().route("/metrics", get(metrics_text)).layer(admitting(Scope::Metrics));
     let change = Router::new()
         .route("/admin/status", get(admin::status))
         .route("/admin/swap", post(admin::swap))
-        .layer(middleware::from_fn_with_state(service.clone(), admit::<{ Scope::Admin as u8 }>));
+        .layer(admitting(Scope::Admin));
     let origins: Vec<HeaderValue> = service.settings.origins.iter().filter_map(|origin| origin.parse().ok()).collect();
     let cors = CorsLayer::new()
         .allow_origin(origins)
@@ -332,7 +331,11 @@ async fn ready(State(service): State<Arc<Service>>) -> Response {
     if service.is_ready.load(Relaxed) {
         return Json(json!({ "status": "ready", "version": service.served().version })).into_response();
     }
-    ApiError::overloaded("the service is not ready yet, or is ending", Duration::from_secs(1)).into_response()
+    not_ready().into_response()
+}
+
+fn not_ready() -> ApiError {
+    ApiError::overloaded("the service is not ready yet, or is ending", Duration::from_secs(1))
 }
 
 async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
@@ -343,12 +346,7 @@ async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
 }
 
 /// Whether the caller may do what routes of a scope do.
-async fn admit<const SCOPE: u8>(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
-    let scope = match SCOPE {
-        scope if scope == Scope::Admin as u8 => Scope::Admin,
-        scope if scope == Scope::Metrics as u8 => Scope::Metrics,
-        _ => Scope::Ask,
-    };
+async fn admit(State((service, scope)): State<(Arc<Service>, Scope)>, mut request: Request, next: Next) -> Response {
     let caller = match &service.settings.keys {
         Some(keys) => {
             let sent = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
@@ -360,8 +358,7 @@ async fn admit<const SCOPE: u8>(State(service): State<Arc<Service>>, mut request
         None => Arc::from(""),
     };
     if scope == Scope::Ask && !service.is_ready.load(Relaxed) {
-        let reason = "the service is not ready yet, or is ending";
-        return ApiError::overloaded(reason, Duration::from_secs(1)).into_response();
+        return not_ready().into_response();
     }
     request.extensions_mut().insert(Caller(caller));
     next.run(request).await

@@ -143,10 +143,8 @@ impl Tools {
     async fn fetch(&self, id: &str) -> Result<Value, ApiError> {
         let _place = self.service.searches.enter(self.service.settings.deadline).await?;
         let opened = sources::open(&self.service.served(), id).await?;
-        let title = opened.book.as_deref().unwrap_or(&opened.file);
-        let title = opened.page.map_or_else(|| title.to_owned(), |page| format!("{title}, page {page}"));
         Ok(json!({
-            "id": opened.id, "title": title, "text": format!("{}{}{}", opened.before, opened.text, opened.after),
+            "id": opened.id, "title": opened.title(), "text": format!("{}{}{}", opened.before, opened.text, opened.after),
             "url": format!("{}/rag/sources/{}", self.base(), opened.id),
             "metadata": { "file": opened.file, "page": opened.page, "heading": opened.heading, "passage": opened.text },
         }))

@@ -153,14 +153,12 @@ pub(crate) async fn source(
 
 /// The passage as a page: no script, and all text escaped.
 fn page(opened: &Opened) -> String {
-    let name = opened.book.as_deref().unwrap_or(&opened.file);
-    let page = opened.page.map(|page| format!(", page {page}")).unwrap_or_default();
     let heading = opened.heading.as_deref().map(|heading| format!("<p>{}</p>", escaped(heading))).unwrap_or_default();
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>{title}</title><link rel=\"stylesheet\" href=\"/page.css\"><main class=\"passage\"><h1>{title}</h1>{heading}\
          <p><small>{file}</small></p><p class=\"text\">{before}<mark id=\"quote\">{text}</mark>{after}</p></main></html>",
-        title = escaped(&format!("{name}{page}")),
+        title = escaped(&opened.title()),
         file = escaped(&opened.file),
         before = escaped(&opened.before),
         text = escaped(&opened.text),

@@ -168,10 +168,7 @@ async fn streamed(
     asked: Asked,
     response: Written,
 ) -> Result<impl Stream<Item = Value> + Send + 'static, ApiError> {
-    let mut told = Box::pin(answer::answer(service, asked));
-    // A question that is refused before the first event is an error with a status.
-    let first = told.next().await.transpose()?;
-    let told = futures::stream::iter(first.map(Ok)).chain(told);
+    let told = answer::begun(service, asked).await?;
     let begin = vec![
         json!({ "type": "response.created", "response": response.response("in_progress", json!([]), None) }),
         json!({ "type": "response.in_progress", "response": response.response("in_progress", json!([]), None) }),

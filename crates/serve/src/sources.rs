@@ -105,8 +105,19 @@ fn quote(text: &str) -> String {
 
 /// A source in a few words: title or file, and page.
 pub(crate) fn title(source: &Source) -> String {
-    let name = source.book.as_deref().unwrap_or(&source.file);
-    source.page.map_or_else(|| name.to_owned(), |page| format!("{name}, page {page}"))
+    in_words(source.book.as_deref(), &source.file, source.page)
+}
+
+fn in_words(book: Option<&str>, file: &str, page: Option<u32>) -> String {
+    let name = book.unwrap_or(file);
+    page.map_or_else(|| name.to_owned(), |page| format!("{name}, page {page}"))
+}
+
+impl Opened {
+    /// As [`title`].
+    pub(crate) fn title(&self) -> String {
+        in_words(self.book.as_deref(), &self.file, self.page)
+    }
 }
 
 /// The form that Open WebUI reads: one item for each source.
