@@ -14,12 +14,12 @@
 
 use crate::{
     Error, Session, Setup,
-    board::{Cell, ColumnKind, Row},
     frozen::RunRecord,
     layout::{self, LAYOUT, RunFile},
     spec::Experiment,
     write_whole,
 };
+use eval::statistics::Summary;
 use models::Identity;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -56,7 +56,7 @@ pub struct Manifest {
     /// What the run found: its place in a sentence, and its mean scores.
     pub place: String,
     /// As above, by metric, with intervals.
-    pub scores: BTreeMap<String, serde_json::Value>,
+    pub scores: BTreeMap<String, Summary>,
     /// The digest of the golden questions.
     pub golden: String,
     /// The identities of the models by their names in the experiment.
@@ -279,7 +279,7 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
         trial: trial.to_owned(),
         settings: row.map(|row| row.settings.clone().into_iter().collect()).unwrap_or_default(),
         place: row.map(|row| row.place.clone()).unwrap_or_default(),
-        scores: row.map(|row| scores(record, row)).unwrap_or_default(),
+        scores: record.mean_scores(trial),
         golden: Key::of_bytes(&serde_json::to_vec(record.questions()).map_err(Error::table)?).hex(),
         models: kept
             .models
@@ -293,16 +293,6 @@ async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path)
     manifest.digest = manifest.digest_of()?;
     manifest.write(folder)?;
     Ok(manifest)
-}
-
-/// A trial's mean scores by metric, as the leaderboard has them.
-fn scores(record: &RunRecord, row: &Row) -> BTreeMap<String, serde_json::Value> {
-    let columns = record.board().columns.iter().zip(&row.cells);
-    let scored = columns.filter_map(|(column, cell)| match (column.kind, cell) {
-        (ColumnKind::Metric, Cell::Scores(scores)) => Some((column.name.clone(), serde_json::to_value(scores).ok()?)),
-        _ => None,
-    });
-    scored.collect()
 }
 
 /// All files below a folder with their digests, in the order of their names.

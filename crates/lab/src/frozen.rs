@@ -12,6 +12,7 @@ pub(crate) use summary::summary_json;
 
 use crate::{
     Board, Error, Prepared, Session, artifact,
+    board::{Cell, ColumnKind},
     engine::Outcome,
     layout::RunFile,
     plan::{CorpusInputs, TaskId, TrialTasks},
@@ -19,7 +20,7 @@ use crate::{
     spec::Experiment,
     trial::Trial,
 };
-use eval::Question;
+use eval::{Question, statistics::Summary as MeanScore};
 use models::Identity;
 use rag::index::IndexKind;
 use serde::{Deserialize, Serialize};
@@ -232,6 +233,17 @@ impl RunRecord {
     /// What its leaderboard says.
     pub fn board(&self) -> &Board {
         &self.summary.board
+    }
+
+    /// A trial's mean scores by metric, as its leaderboard has them.
+    pub fn mean_scores(&self, trial: &str) -> BTreeMap<String, MeanScore> {
+        let board = self.board();
+        let cells = board.row(trial).map(|row| row.cells.as_slice()).unwrap_or_default();
+        let scored = board.columns.iter().zip(cells).filter_map(|(column, cell)| match (column.kind, cell) {
+            (ColumnKind::Metric, Cell::Scores(scores)) => Some((column.name.clone(), scores.summary.clone())),
+            _ => None,
+        });
+        scored.collect()
     }
 
     /// The record of what it was made from.

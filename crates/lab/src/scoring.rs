@@ -12,34 +12,28 @@
 //! call if no row has what it needs.
 
 mod parquet;
+mod scorer;
 
 pub use parquet::records;
+pub use scorer::{ScoredBy, Scorer};
 
 use crate::{
     Control, Error, Operator, Setup,
-    budget::{self, BudgetResult},
-    engine::Turn,
-    error_chain,
+    budget::BudgetResult,
     estimate::{CostEstimate, score_of},
     results::FunctionFailure,
-    spec::{ScoringSpec, nearest},
-    task::Models,
+    spec::ScoringSpec,
 };
 use eval::{
     MetricConfig, Missing, Sample, Score, Scored,
     dataset::{AnsweredRow, import_answers, read_answers},
-    metric::Metric,
     statistics::Summary,
 };
 use futures::{StreamExt, stream};
-use models::{Budget, Caps, Client, Spending};
+use models::Spending;
 use serde::Serialize;
 use serde_json::{Map, Value};
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 use store::Journal;
 
 /// Resampling is seeded, so that the same scores give the same intervals.
@@ -47,14 +41,10 @@ const SEED: u64 = 0x5EED;
 
 /// Answers that can be scored: read, checked, and not scored yet.
 pub struct Scoring {
-    spec: ScoringSpec,
+    scorer: Scorer,
     /// The file's name.
     file: String,
     rows: Vec<AnsweredRow>,
-    models: Models,
-    metrics: Vec<Box<dyn Metric>>,
-    budget: Budget,
-    journal: Arc<Journal>,
     control: Control,
 }
 
@@ -187,37 +177,14 @@ impl Scoring {
     }
 
     async fn of(spec: ScoringSpec, name: String, rows: Vec<AnsweredRow>, setup: Setup) -> Result<Self, Error> {
-        let caps = spec.evaluate.budget;
-        let budget = Budget::new(Caps { usd: setup.budget_usd.or(caps.usd), ..caps });
-        let context = setup.context(spec.engine.cores);
-        let used: BTreeSet<String> = spec.evaluate.models().into_iter().map(str::to_owned).collect();
-        let mut mistakes = lacking(&spec.evaluate.metrics, &rows);
-        mistakes.extend(budget::unpriced(&budget.caps(), &spec.models, &used));
-        for name in &used {
-            let Some(config) = spec.models.get(name) else { continue };
-            if let Err(error) = config.ready(&context).await {
-                // What is no name of the file is taken for one of the catalogue.
-                let others = spec.models.keys().filter(|other| *other != name).map(String::as_str);
-                let hint = nearest(name, others).map(|other| format!("; did you mean `{other}`?")).unwrap_or_default();
-                mistakes.push(format!("models.{name}: {}{hint}", error_chain(&error)));
-            }
-        }
-        if !mistakes.is_empty() {
-            return Err(Error::Refused(mistakes));
-        }
-        let store = spec.base.join(&spec.store);
-        std::fs::create_dir_all(&store).map_err(|source| Error::file("create", &store, source))?;
-        let journal = Arc::new(Journal::open(store.join(Journal::FILE))?);
-        let client = Client::new(Some(journal.clone()))
-            .with_budget(budget.clone())
-            .with_cancellation(setup.control.cancel.clone())
-            .with_listener(setup.control.listener.clone());
-        let models = Models::new(spec.models.clone(), context, client);
-        let in_turn = models.in_turn(Turn::default());
-        let context = in_turn.metric_context(&spec.evaluate);
-        let metrics = spec.evaluate.metrics.iter().map(|config| config.build(&context));
-        let metrics = metrics.collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { spec, file: name, rows, models, metrics, budget, journal, control: setup.control })
+        let mistakes = lacking(&spec.evaluate.metrics, &rows);
+        let control = setup.control.clone();
+        let journal = |spec: &ScoringSpec| {
+            let store = spec.base.join(&spec.store);
+            std::fs::create_dir_all(&store).map_err(|source| Error::file("create", &store, source))?;
+            Ok(Some(Arc::new(Journal::open(store.join(Journal::FILE))?)))
+        };
+        Ok(Self { scorer: Scorer::new(spec, setup, mistakes, journal).await?, file: name, rows, control })
     }
 
     /// How many rows there are.
@@ -228,16 +195,17 @@ impl Scoring {
     /// The metrics, and to how many rows each applies.
     pub fn applicable(&self) -> Vec<(String, usize)> {
         let count = |config: &MetricConfig| self.rows.iter().filter(|row| lacks(config, row).is_none()).count();
-        self.spec.evaluate.metrics.iter().map(|config| (config.label(), count(config))).collect()
+        self.scorer.spec.evaluate.metrics.iter().map(|config| (config.label(), count(config))).collect()
     }
 
     /// The estimated cost. Answers that are in the journal already are not
     /// subtracted, so scoring a file again costs less.
     pub fn estimate(&self) -> CostEstimate {
-        let pairs = self.spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
+        let pairs =
+            self.scorer.spec.evaluate.metrics.iter().flat_map(|config| self.rows.iter().map(move |row| (config, row)));
         let asked = pairs.filter(|(config, row)| lacks(config, row).is_none());
-        let loads = asked.flat_map(|(config, row)| score_of(&self.spec.evaluate, config, &sample(row)));
-        CostEstimate::sum(&self.spec.models, self.budget.caps(), loads)
+        let loads = asked.flat_map(|(config, row)| score_of(&self.scorer.spec.evaluate, config, &sample(row)));
+        CostEstimate::sum(&self.scorer.spec.models, self.scorer.budget.caps(), loads)
     }
 
     /// Scores every row by every metric.
@@ -245,14 +213,14 @@ impl Scoring {
     /// # Errors
     /// [`Error::Interrupted`] after a cancellation; what was paid is kept.
     pub async fn run(&self) -> Result<ScoreResults, Error> {
-        let configs = &self.spec.evaluate.metrics;
+        let configs = &self.scorer.spec.evaluate.metrics;
         let progress = &self.control.progress;
-        progress.watch(self.models.client());
+        progress.watch(self.scorer.models.client());
         progress.begin_tasks(configs.iter().map(|config| (operator(config), self.rows.len())));
         configs.iter().for_each(|config| progress.start(operator(config)));
         // A row's metrics run side by side: they show a judge the same texts.
         let calls = self.rows.iter().flat_map(|row| {
-            configs.iter().zip(&self.metrics).map(move |(config, metric)| async move {
+            configs.iter().zip(&self.scorer.metrics).map(move |(config, metric)| async move {
                 let scored = match lacks(config, row) {
                     Some(missing) => Scored::missing(missing),
                     None => config.score(&**metric, &sample(row)).await,
@@ -271,15 +239,15 @@ impl Scoring {
 
     /// How many scores are made at once: enough to keep the judges busy.
     fn width(&self) -> Result<usize, Error> {
-        let mut width = self.spec.engine.tasks;
-        for judge in &self.spec.evaluate.judges {
-            width = width.max(self.models.chat(judge)?.concurrency());
+        let mut width = self.scorer.spec.engine.tasks;
+        for judge in &self.scorer.spec.evaluate.judges {
+            width = width.max(self.scorer.models.chat(judge)?.concurrency());
         }
         Ok(width)
     }
 
     fn results(&self, scored: Vec<Scored>) -> ScoreResults {
-        let configs = &self.spec.evaluate.metrics;
+        let configs = &self.scorer.spec.evaluate.metrics;
         let mut scored = scored.into_iter();
         let rows: Vec<RowScores> = self
             .rows
@@ -297,18 +265,18 @@ impl Scoring {
         let provider_errors = all().filter(failed).count();
         let failed = |scored: &&Scored| matches!(scored.score, Score::Missing(Missing::FunctionError(_)));
         let function_errors = all().filter(failed).count();
-        let budget = BudgetResult::of(&self.budget);
+        let budget = BudgetResult::of(&self.scorer.budget);
         ScoreResults {
             file: self.file.clone(),
-            judges: self.spec.evaluate.judges.clone(),
+            judges: self.scorer.spec.evaluate.judges.clone(),
             metrics,
             rows,
-            spending: self.models.client().meter().by_model(),
+            spending: self.scorer.models.client().meter().by_model(),
             partial: budget.as_ref().and_then(BudgetResult::partial),
             budget,
             provider_errors,
             function_errors,
-            damaged_entries: self.journal.n_damaged(),
+            damaged_entries: self.scorer.journal.as_ref().map_or(0, |journal| journal.n_damaged()),
         }
     }
 }

@@ -189,7 +189,7 @@ impl Passage {
 }
 
 /// The answer of a generator.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The text, with citations such as `[1]`.
     pub text: String,

@@ -1,7 +1,14 @@
 //! `/admin/…`: what is served is changed without a dropped request. A request
 //! that has begun ends with the pipeline with which it began.
 
-use crate::{Caller, Service, error::ApiError, request::Body, served::Served};
+use crate::{
+    Caller, Service,
+    error::ApiError,
+    lanes::{Candidate, Role},
+    request::Body,
+    served::Served,
+    stream::seconds,
+};
 use axum::{Extension, Json, extract::State};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,16 +27,72 @@ pub(crate) struct Swap {
     bundle: String,
 }
 
+/// What is to be tried beside what is served.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Try {
+    /// A bundle, as for a swap; without it, the share of the present candidate
+    /// changes.
+    #[serde(default)]
+    bundle: Option<String>,
+    /// The share of the questions, from 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    share: f64,
+    /// Whether its answers go to nobody: it is then asked once more what the
+    /// served pipeline has answered. Default false, a canary.
+    #[serde(default)]
+    shadow: Option<bool>,
+}
+
 fn told(served: &Served) -> Value {
     json!({ "name": served.name, "version": served.version, "notes": served.notes() })
 }
 
+fn candidate_told(candidate: &Candidate) -> Value {
+    let mut told = told(&candidate.lane.served);
+    (told["share"], told["shadow"]) = (candidate.share.into(), (candidate.lane.role == Role::Shadow).into());
+    told
+}
+
 pub(crate) async fn status(State(service): State<Arc<Service>>) -> Json<Value> {
-    Json(json!({
-        "serving": told(&service.served()), "fallback": service.fallback.as_deref().map(told),
+    Json(whole_status(&service))
+}
+
+fn whole_status(service: &Service) -> Value {
+    let lanes = service.lanes();
+    json!({
+        "serving": told(&lanes.serving.served), "candidate": lanes.candidate.as_ref().map(candidate_told),
+        "fallback": lanes.fallback.as_ref().map(|lane| told(&lane.served)),
         "answers": { "worked_on": service.answers.busy(), "waiting": service.answers.waiting() },
-        "breaker_open": service.breaker.is_open(),
-    }))
+        "breaker_open": lanes.serving.breaker.is_open(),
+        "quality": service.sampling.quality.as_ref().map(|quality| quality.told()),
+    })
+}
+
+/// Opens another bundle and makes it ready.
+async fn opened(service: &Service, bundle: &str) -> Result<Served, ApiError> {
+    let open = service.open.as_ref().ok_or_else(|| ApiError::invalid("this service cannot open other bundles"))?;
+    let opening = async {
+        let next = open(bundle.to_owned()).await?;
+        next.warm().await?;
+        Ok::<_, lab::Error>(next)
+    };
+    let outcome = match tokio::time::timeout(OPENING, opening).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(lab::Error::Unusable(format!("{bundle} was not open after {OPENING:?}"))),
+    };
+    outcome.map_err(|error| {
+        let reason = lab::error_chain(&error);
+        ApiError::invalid(format!("{reason}; what was served before is served still")).of_parameter("bundle")
+    })
+}
+
+/// Notes what an administrator did.
+fn note(service: &Service, action: &str, caller: &Caller, detail: Value, outcome: &Result<Json<Value>, ApiError>) {
+    let outcome = outcome.as_ref().map_or_else(|error| error.message.as_str(), |_| "done");
+    (service.audit)(&json!({
+        "time": seconds(), "action": action, "by": &*caller.0, "detail": detail, "outcome": outcome,
+    }));
 }
 
 pub(crate) async fn swap(
@@ -37,34 +100,92 @@ pub(crate) async fn swap(
     Extension(caller): Extension<Caller>,
     Body(swap): Body<Swap>,
 ) -> Result<Json<Value>, ApiError> {
-    let open = service.open.as_ref().ok_or_else(|| ApiError::invalid("this service cannot open other bundles"))?;
     // One at a time: each holds an index in memory.
     let _turn = service.swapping.lock().await;
-    let opening = async {
-        let next = open(swap.bundle.clone()).await?;
-        next.warm().await?;
-        Ok::<_, lab::Error>(next)
+    let outcome = async {
+        let next = Arc::new(opened(&service, &swap.bundle).await?);
+        let before = service.swap(next.clone());
+        Ok(Json(json!({ "serving": told(&next), "before": told(&before) })))
     };
-    let outcome = match tokio::time::timeout(OPENING, opening).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(lab::Error::Unusable(format!("{} was not open after {OPENING:?}", swap.bundle))),
-    };
-    let said = |outcome: &str| {
-        (service.audit)(&json!({
-            "time": crate::stream::seconds(), "action": "swap", "bundle": swap.bundle, "by": &*caller.0,
-            "outcome": outcome,
-        }));
-    };
-    match outcome {
-        Ok(next) => {
-            let before = service.swap(next);
-            said("done");
-            Ok(Json(json!({ "serving": told(&service.served()), "before": told(&before) })))
-        }
-        Err(error) => {
-            let reason = lab::error_chain(&error);
-            said(&reason);
-            Err(ApiError::invalid(format!("{reason}; what was served before is served still")).of_parameter("bundle"))
-        }
+    let outcome = outcome.await;
+    note(&service, "swap", &caller, json!({ "bundle": swap.bundle }), &outcome);
+    outcome
+}
+
+pub(crate) async fn try_candidate(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+    Body(wanted): Body<Try>,
+) -> Result<Json<Value>, ApiError> {
+    let _turn = service.swapping.lock().await;
+    let outcome = tried(&service, &wanted).await;
+    let detail = json!({ "bundle": wanted.bundle, "share": wanted.share, "shadow": wanted.shadow });
+    note(&service, "try", &caller, detail, &outcome);
+    outcome
+}
+
+async fn tried(service: &Service, wanted: &Try) -> Result<Json<Value>, ApiError> {
+    if !(0.0..=1.0).contains(&wanted.share) {
+        return Err(ApiError::invalid("share must be a number from 0 to 1").of_parameter("share"));
     }
+    let candidate = match &wanted.bundle {
+        Some(bundle) => {
+            let served = opened(service, bundle).await?;
+            if service.served().pipeline.answers() && !served.pipeline.answers() {
+                let reason = "this bundle has no generator, and what is served writes answers";
+                return Err(ApiError::invalid(reason).of_parameter("bundle"));
+            }
+            Candidate::new(Arc::new(served), wanted.share, wanted.shadow == Some(true), &service.settings)
+        }
+        None => {
+            let present = service.lanes().candidate.clone();
+            let present = present.ok_or_else(|| ApiError::invalid("there is no candidate: name a bundle"))?;
+            let was_shadow = present.lane.role == Role::Shadow;
+            match wanted.shadow {
+                // Another way of trying it is another trial.
+                Some(shadow) if shadow != was_shadow => {
+                    Candidate::new(present.lane.served.clone(), wanted.share, shadow, &service.settings)
+                }
+                _ => {
+                    service.share_candidate(wanted.share);
+                    return Ok(Json(whole_status(service)));
+                }
+            }
+        }
+    };
+    service.try_candidate(Some(candidate));
+    Ok(Json(whole_status(service)))
+}
+
+pub(crate) async fn drop_candidate(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, ApiError> {
+    let _turn = service.swapping.lock().await;
+    let outcome = match service.try_candidate(None) {
+        Some(_) => Ok(Json(whole_status(&service))),
+        None => Err(no_candidate()),
+    };
+    note(&service, "drop", &caller, Value::Null, &outcome);
+    outcome
+}
+
+pub(crate) async fn promote_candidate(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+) -> Result<Json<Value>, ApiError> {
+    let _turn = service.swapping.lock().await;
+    let outcome = match service.try_candidate(None) {
+        Some(candidate) => {
+            service.swap(candidate.lane.served.clone());
+            Ok(Json(whole_status(&service)))
+        }
+        None => Err(no_candidate()),
+    };
+    note(&service, "promote", &caller, Value::Null, &outcome);
+    outcome
+}
+
+fn no_candidate() -> ApiError {
+    ApiError::not_found("no_candidate", "there is no candidate; POST /admin/candidate names one")
 }

@@ -1,9 +1,17 @@
 //! One question, from the door to the last word: its turn, its deadlines, the
 //! breaker and the fallback, and what is told on the way.
 
-use crate::{Service, error::ApiError, metrics::Label, served::Served, stream::seconds};
+use crate::{
+    Service,
+    error::ApiError,
+    lanes::{Lane, Role},
+    metrics::{Label, RoleName, RoleOutcome},
+    served::Served,
+    stream::seconds,
+    traffic::Kept,
+};
 use futures::{Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Message, Piece};
+use models::{Message, Piece, Usage};
 use rag::{Answer, Passage, pipeline::Event};
 use serde_json::json;
 use std::{
@@ -19,6 +27,8 @@ use tokio_util::task::AbortOnDropHandle;
 /// A question that was checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
+    /// The id of the request.
+    pub(crate) id: Arc<str>,
     pub(crate) question: String,
     /// What was said before it, oldest first.
     pub(crate) history: Vec<Message>,
@@ -46,6 +56,14 @@ pub(crate) struct Found {
     pub(crate) remarks: Vec<String>,
 }
 
+/// What a pipeline answered, whole.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) passages: Vec<Passage>,
+    pub(crate) remarks: Vec<String>,
+    pub(crate) answer: Answer,
+}
+
 /// A whole answer.
 pub(crate) struct Whole {
     pub(crate) found: Found,
@@ -64,12 +82,7 @@ pub(crate) fn answer(
         // If nobody listens any more, it is dropped.
         let tell = |told: Result<Told, ApiError>| drop(sender.unbounded_send(told));
         if let Err(error) = in_turn(&service, &asked, &|told| tell(Ok(told))).await {
-            let kind = match error.status.as_u16() {
-                502 => "upstream",
-                504 => "timeout",
-                503 => "shed",
-                _ => "other",
-            };
+            let kind = failure(&error);
             service.metrics.failures.get_or_create(&Label { kind }).inc();
             if let Some(detail) = error.detail() {
                 (service.audit)(&json!({ "time": seconds(), "failed": kind, "detail": detail }));
@@ -112,41 +125,92 @@ pub(crate) async fn whole(service: Arc<Service>, asked: Asked) -> Result<Whole, 
     Err(ApiError::internal("the pipeline wrote no answer"))
 }
 
-async fn in_turn(service: &Service, asked: &Asked, tell: &(dyn Fn(Told) + Send + Sync)) -> Result<(), ApiError> {
+async fn in_turn(service: &Arc<Service>, asked: &Asked, tell: &(dyn Fn(Told) + Send + Sync)) -> Result<(), ApiError> {
+    let order = service.lanes().order(asked);
+    if let Some(first) = order.first()
+        && let Some(known) = service.known(&first.served, asked)
+    {
+        tell_again(&first.served, &known, tell);
+        return Ok(());
+    }
     let place = service.answers.enter(service.settings.deadline).await;
     service.note_load();
     let _place = place?;
     let _noted = Noted(service);
-    let served = service.served();
-    if !served.pipeline.answers() {
-        return Err(ApiError::invalid(
-            "the pipeline that is served has no generator: it finds passages and writes no answers; ask /rag/retrieve",
-        ));
-    }
-    let fallback = service.fallback.clone();
-    match (service.breaker.allows(Instant::now()), fallback) {
-        (Err(_), Some(fallback)) => attempt(service, &fallback, asked, &Spoken::default(), tell).await,
-        (Err(rest), None) => {
-            let reason = "the chat model failed several times in a row and is not asked for a while; try again later";
-            Err(ApiError::overloaded(reason, rest))
+    let (mut failed, mut rest) = (None, Duration::ZERO);
+    for (at, lane) in order.iter().enumerate() {
+        if !lane.served.pipeline.answers() {
+            return Err(ApiError::invalid(
+                "the pipeline that is served has no generator: it finds passages and writes no answers; ask /rag/retrieve",
+            ));
         }
-        (Ok(()), fallback) => {
-            let spoken = Spoken::default();
-            let outcome = attempt(service, &served, asked, &spoken, tell).await;
-            match &outcome {
-                Err(error) if error.is_upstream() => service.breaker.failed(Instant::now()),
-                // What is wrong with a question says nothing about the model.
-                Err(_) => {}
-                Ok(()) => service.breaker.succeeded(),
+        if let Err(wait) = lane.breaker.allows(Instant::now()) {
+            rest = rest.max(wait);
+            continue;
+        }
+        let spoken = Spoken::default();
+        match attempt(service, lane, asked, &spoken, tell).await {
+            Ok(done) => {
+                lane.breaker.succeeded();
+                after(service, lane, asked, done);
+                return Ok(());
             }
-            match (outcome, fallback) {
-                (Err(error), Some(fallback)) if error.is_upstream() && !spoken.has_begun() => {
-                    attempt(service, &fallback, asked, &Spoken::default(), tell).await
+            Err(error) => {
+                if error.is_upstream() {
+                    lane.breaker.failed(Instant::now());
                 }
-                (outcome, _) => outcome,
+                // Whatever is wrong with a canary, nobody is to notice. What is wrong
+                // with a question says nothing about a model.
+                let passes_on = error.is_upstream() || (lane.role == Role::Canary && error.status.is_server_error());
+                if !passes_on || spoken.has_begun() || at + 1 == order.len() {
+                    return Err(error);
+                }
+                failed = Some(error);
             }
         }
     }
+    let reason = "the chat model failed several times in a row and is not asked for a while; try again later";
+    Err(failed.unwrap_or_else(|| ApiError::overloaded(reason, rest)))
+}
+
+/// Tells an answer that was given before.
+fn tell_again(served: &Arc<Served>, known: &Done, tell: &(dyn Fn(Told) + Send + Sync)) {
+    let Done { passages, mut remarks, answer } =
+        Done { passages: known.passages.clone(), remarks: known.remarks.clone(), answer: known.answer.clone() };
+    remarks.push("the answer was given before to the same question".to_owned());
+    tell(Told::Found(Box::new(Found { served: served.clone(), passages, remarks })));
+    tell(Told::Text(answer.text.clone()));
+    // Nothing was asked of a model for it.
+    tell(Told::Answered(Answer { usage: Usage::default(), seconds: 0.0, calls: 0, ..answer }));
+}
+
+/// What becomes of an answer once it was given.
+fn after(service: &Arc<Service>, lane: &Arc<Lane>, asked: &Asked, done: Arc<Done>) {
+    if lane.role != Role::Fallback {
+        service.keep_known(&lane.served, asked, &done);
+    }
+    let lanes = service.lanes();
+    let shadow = if lane.role == Role::Serving { lanes.shadow() } else { None };
+    let is_sampled = service.sampling.takes();
+    let Some(shadow) = shadow else {
+        if is_sampled {
+            let (role, served) = (lane.role, lane.served.clone());
+            service.sampling.keep(Kept { role, served, asked: asked.clone(), done, shadow: None });
+        }
+        return;
+    };
+    let outcome = |outcome| service.metrics.answers.get_or_create(&RoleOutcome { role: Role::Shadow.name(), outcome });
+    let Ok(place) = shadow.places.clone().try_acquire_owned() else {
+        outcome("left_out").inc();
+        return;
+    };
+    let (service, lane, shadow, asked) = (service.clone(), lane.clone(), shadow.lane.clone(), asked.clone());
+    tokio::spawn(async move {
+        let _place = place;
+        let answered = attempt(&service, &shadow, &asked, &Spoken::default(), &|_| {}).await.ok();
+        let shadow = answered.map(|answered| (shadow.served.clone(), answered));
+        service.sampling.keep(Kept { role: lane.role, served: lane.served.clone(), asked, done, shadow });
+    });
 }
 
 /// Notes at its end that there is more room.
@@ -158,37 +222,56 @@ impl Drop for Noted<'_> {
     }
 }
 
-/// Asks one pipeline, within its deadlines.
+/// Asks one pipeline, within its deadlines, and counts what came of it.
 async fn attempt(
     service: &Service,
-    served: &Arc<Served>,
+    lane: &Lane,
     asked: &Asked,
     spoken: &Spoken,
     tell: &(dyn Fn(Told) + Send + Sync),
-) -> Result<(), ApiError> {
-    let started = Instant::now();
+) -> Result<Arc<Done>, ApiError> {
+    let (started, role) = (Instant::now(), lane.role.name());
+    let done = answered(service, lane, asked, spoken, tell).await;
+    let outcome = match &done {
+        Ok(_) => "answered",
+        Err(error) => failure(error),
+    };
+    service.metrics.answers.get_or_create(&RoleOutcome { role, outcome }).inc();
+    service.metrics.answer_seconds.get_or_create(&RoleName { role }).observe(started.elapsed().as_secs_f64());
+    done
+}
+
+async fn answered(
+    service: &Service,
+    lane: &Lane,
+    asked: &Asked,
+    spoken: &Spoken,
+    tell: &(dyn Fn(Told) + Send + Sync),
+) -> Result<Arc<Done>, ApiError> {
+    let (started, served) = (Instant::now(), &lane.served);
     let (found, begun) = (Notify::new(), AtomicBool::new(false));
     let remarks = Mutex::new(Vec::new());
     let broken = AtomicBool::new(false);
-    let sampled = service.settings.traffic.as_ref().filter(|traffic| traffic.takes());
-    let contexts = Mutex::new(Vec::new());
+    // What is shown to nobody says nothing of how soon people read.
+    let is_shown = lane.role != Role::Shadow;
+    let whole = Mutex::new((Vec::new(), Vec::new(), None));
     let on_event = |event: Event| match event {
         Event::Fallback(reason) | Event::Remark(reason) => {
             remarks.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
         }
         Event::Found(passages) => {
             found.notify_one();
-            if sampled.is_some() {
-                let texts = passages.iter().map(|passage| passage.text.clone()).collect();
-                *contexts.lock().unwrap_or_else(PoisonError::into_inner) = texts;
-            }
             let remarks = std::mem::take(&mut *remarks.lock().unwrap_or_else(PoisonError::into_inner));
+            {
+                let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
+                (whole.0, whole.1) = (passages.clone(), remarks.clone());
+            }
             // After an attempt that failed before its first word, those of the next one count.
             spoken.find(|| tell(Told::Found(Box::new(Found { served: served.clone(), passages, remarks }))));
         }
         Event::Piece(piece) => {
             service.spoke();
-            if !begun.swap(true, Relaxed) {
+            if !begun.swap(true, Relaxed) && is_shown {
                 service.metrics.first_token.observe(started.elapsed().as_secs_f64());
             }
             match spoken.piece(piece) {
@@ -201,10 +284,7 @@ async fn attempt(
             // A pipeline may answer without a word before.
             begun.store(true, Relaxed);
             count(service, &answer, started.elapsed());
-            if let Some(traffic) = sampled {
-                let contexts = std::mem::take(&mut *contexts.lock().unwrap_or_else(PoisonError::into_inner));
-                traffic.keep(&served.version, asked, &contexts, &answer);
-            }
+            whole.lock().unwrap_or_else(PoisonError::into_inner).2 = Some(answer.clone());
             match spoken.rest(&answer.text) {
                 Ok(rest) => {
                     rest.into_iter().for_each(|text| tell(Told::Text(text)));
@@ -243,7 +323,19 @@ async fn attempt(
             "the answer was begun anew in other words after its beginning had been sent; ask again, or without `stream`",
         ));
     }
-    Ok(())
+    let (passages, remarks, answer) = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let answer = answer.ok_or_else(|| ApiError::internal("the pipeline wrote no answer"))?;
+    Ok(Arc::new(Done { passages, remarks, answer }))
+}
+
+/// An error in a word, for counting.
+fn failure(error: &ApiError) -> &'static str {
+    match error.status.as_u16() {
+        502 => "upstream",
+        504 => "timeout",
+        503 => "shed",
+        _ => "other",
+    }
 }
 
 fn count(service: &Service, answer: &Answer, took: Duration) {

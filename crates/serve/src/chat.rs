@@ -73,7 +73,7 @@ pub(crate) async fn post(
         return Err(ApiError::invalid(reason).of_parameter("response_format"));
     }
     let (question, history) = conversation(&service, &request.messages, "messages")?;
-    let asked = Asked { question, history, at_most: usize::MAX };
+    let asked = Asked { id: id.0.clone(), question, history, at_most: usize::MAX };
     let head = Head { id: format!("chatcmpl-{}", id.0), created: seconds(), model: request.model };
     if request.stream == Some(true) {
         let usage = request.stream_options.is_some_and(|options| options.include_usage == Some(true));

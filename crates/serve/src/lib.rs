@@ -10,11 +10,13 @@ mod admin;
 mod admission;
 mod answer;
 mod breaker;
+mod cache;
 mod chat;
 mod connection;
 mod embeddings;
 mod error;
 mod keys;
+mod lanes;
 mod log;
 mod mcp;
 mod metrics;
@@ -22,6 +24,7 @@ mod models_routes;
 mod openapi;
 mod page;
 mod patient;
+mod quality;
 mod rag_routes;
 mod request;
 mod rerank;
@@ -42,6 +45,7 @@ pub use tls::{TlsError, acceptor};
 pub use traffic::Traffic;
 
 use admission::Admission;
+use answer::{Asked, Done};
 use axum::{
     Json, Router,
     body::Body,
@@ -51,10 +55,11 @@ use axum::{
     response::{IntoResponse, Response},
     routing::{get, post},
 };
-use breaker::Breaker;
+use cache::AnswerCache;
 use error::ApiError;
 use futures::future::BoxFuture;
-use metrics::{Metrics, Route, RouteName};
+use lanes::{Candidate, Lane, Lanes, Role};
+use metrics::{Label, Metrics, Route, RouteName};
 use serde_json::{Value, json};
 use std::{
     io,
@@ -69,6 +74,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tower_http::{catch_panic::CatchPanicLayer, cors::CorsLayer};
+use traffic::Sampling;
 
 /// Opens another bundle by its address.
 pub type Open = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Served, lab::Error>> + Send + Sync>;
@@ -78,15 +84,15 @@ pub type Audit = Arc<dyn Fn(&Value) + Send + Sync>;
 /// A service that is ready to be started.
 pub struct Service {
     settings: Settings,
-    current: RwLock<Arc<Served>>,
-    fallback: Option<Arc<Served>>,
+    lanes: RwLock<Arc<Lanes>>,
     open: Option<Open>,
     audit: Audit,
     feedback: Option<LineLog>,
-    breaker: Breaker,
+    sampling: Sampling,
+    cache: Option<AnswerCache>,
     answers: Admission,
     searches: Admission,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
     is_ready: AtomicBool,
     is_tls: bool,
     started: Instant,
@@ -106,16 +112,19 @@ pub(crate) struct Caller(pub(crate) Arc<str>);
 impl Service {
     /// A service of this pipeline.
     pub fn new(served: Served, settings: Settings) -> Self {
+        let metrics = Arc::new(Metrics::new(env!("CARGO_PKG_VERSION")));
+        let sampling = Sampling::new(settings.traffic.clone(), &served, &metrics);
+        let serving = Lane::new(Arc::new(served), Role::Serving, &settings);
         Self {
-            breaker: Breaker::new(settings.failures_to_break, settings.break_for),
             answers: Admission::new(settings.answers_at_once, settings.queue),
             searches: Admission::new(settings.searches_at_once, settings.searches_at_once),
-            current: RwLock::new(Arc::new(served)),
-            fallback: None,
+            lanes: RwLock::new(Arc::new(Lanes { serving, candidate: None, fallback: None })),
             open: None,
             audit: Arc::new(|_| {}),
             feedback: None,
-            metrics: Metrics::new(env!("CARGO_PKG_VERSION")),
+            sampling,
+            cache: Some(settings.cache_bytes).filter(|bytes| *bytes > 0).map(AnswerCache::new),
+            metrics,
             is_ready: AtomicBool::new(false),
             is_tls: false,
             started: Instant::now(),
@@ -128,7 +137,20 @@ impl Service {
     /// With a pipeline that answers where the chat model of the first one fails.
     #[must_use]
     pub fn with_fallback(self, fallback: Option<Served>) -> Self {
-        Self { fallback: fallback.map(Arc::new), ..self }
+        let fallback = fallback.map(|served| Lane::new(Arc::new(served), Role::Fallback, &self.settings));
+        self.change(|lanes| lanes.fallback = fallback);
+        self
+    }
+
+    /// With a candidate for the place of the first pipeline, which is tried on this
+    /// share of the questions: as a shadow, whose answers go to nobody, or as a
+    /// canary.
+    #[must_use]
+    pub fn with_candidate(self, candidate: Option<Served>, share: f64, is_shadow: bool) -> Self {
+        if let Some(served) = candidate {
+            self.try_candidate(Some(Candidate::new(Arc::new(served), share, is_shadow, &self.settings)));
+        }
+        self
     }
 
     /// With a way to open other bundles, for `/admin/swap`; each change is told.
@@ -164,16 +186,12 @@ impl Service {
         };
         let service = Arc::new(self);
         let warm = service.clone();
+        let ending = CancellationToken::new();
+        let sampling = tokio::spawn(service.sampling.work(service.audit.clone(), ending.clone()));
         let failed = CancellationToken::new();
         let ends = failed.clone();
         let warming = tokio::spawn(async move {
-            let outcome = async {
-                warm.served().warm().await?;
-                if let Some(fallback) = &warm.fallback {
-                    fallback.warm().await?;
-                }
-                Ok::<_, lab::Error>(())
-            };
+            let outcome = async { warm.lanes().warm().await };
             let outcome = outcome.await;
             match &outcome {
                 Ok(()) => {
@@ -196,6 +214,8 @@ impl Service {
             ended.cancel();
         });
         let drained = connection::serve(listener, tls, routes(&service), limits, over).await;
+        ending.cancel();
+        let _ = sampling.await;
         match warming.await {
             Ok(Err(error)) => Err(io::Error::other(lab::error_chain(&error))),
             _ => drained,
@@ -209,23 +229,64 @@ impl Service {
     /// If the store or a model fails.
     pub async fn mount(self) -> Result<Mounted, lab::Error> {
         let service = Arc::new(self);
-        service.served().warm().await?;
-        if let Some(fallback) = &service.fallback {
-            fallback.warm().await?;
-        }
+        service.lanes().warm().await?;
+        tokio::spawn(service.sampling.work(service.audit.clone(), CancellationToken::new()));
         service.is_ready.store(true, Relaxed);
         Ok(Mounted { routes: routes(&service), service })
     }
 
     pub(crate) fn served(&self) -> Arc<Served> {
-        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lanes().serving.served.clone()
+    }
+
+    pub(crate) fn lanes(&self) -> Arc<Lanes> {
+        self.lanes.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Requests that have begun keep the lanes with which they began.
+    fn change<T>(&self, change: impl FnOnce(&mut Lanes) -> T) -> T {
+        let mut lanes = self.lanes.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut lanes))
     }
 
     /// Serves another pipeline from now on; gives the one of before.
-    pub(crate) fn swap(&self, next: Served) -> Arc<Served> {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        self.breaker.succeeded();
-        std::mem::replace(&mut current, Arc::new(next))
+    pub(crate) fn swap(&self, next: Arc<Served>) -> Arc<Served> {
+        if let Some(quality) = &self.sampling.quality {
+            quality.serves(&next);
+        }
+        let next = Lane::new(next, Role::Serving, &self.settings);
+        self.change(|lanes| std::mem::replace(&mut lanes.serving, next)).served.clone()
+    }
+
+    /// Tries another candidate, or none any more; gives the one of before.
+    pub(crate) fn try_candidate(&self, candidate: Option<Candidate>) -> Option<Candidate> {
+        if let Some(quality) = &self.sampling.quality {
+            quality.tries_another();
+        }
+        self.change(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
+    }
+
+    /// Asks the present candidate another share of the questions.
+    pub(crate) fn share_candidate(&self, share: f64) {
+        self.change(|lanes| {
+            if let Some(candidate) = &mut lanes.candidate {
+                candidate.share = share;
+            }
+        });
+    }
+
+    /// What was answered before to the same question by this pipeline.
+    pub(crate) fn known(&self, served: &Served, asked: &Asked) -> Option<Arc<Done>> {
+        let known = self.cache.as_ref()?.get(served, asked);
+        let kind = if known.is_some() { "hit" } else { "miss" };
+        self.metrics.cache.get_or_create(&Label { kind }).inc();
+        known
+    }
+
+    pub(crate) fn keep_known(&self, served: &Served, asked: &Asked, done: &Arc<Done>) {
+        if let Some(cache) = &self.cache {
+            cache.keep(served, asked, done.clone());
+        }
     }
 
     /// What work gives, unless it takes longer than an answer may.
@@ -293,6 +354,8 @@ fn routes(service: &Arc<Service>) -> Router {
     let change = Router::new()
         .route("/admin/status", get(admin::status))
         .route("/admin/swap", post(admin::swap))
+        .route("/admin/candidate", post(admin::try_candidate).delete(admin::drop_candidate))
+        .route("/admin/candidate/promote", post(admin::promote_candidate))
         .layer(admitting(Scope::Admin));
     let origins: Vec<HeaderValue> = service.settings.origins.iter().filter_map(|origin| origin.parse().ok()).collect();
     let cors = CorsLayer::new()
@@ -340,7 +403,7 @@ fn not_ready() -> ApiError {
 
 async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
     service.note_load();
-    service.metrics.breaker_open.set(i64::from(service.breaker.is_open()));
+    service.metrics.breaker_open.set(i64::from(service.lanes().serving.breaker.is_open()));
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], service.metrics.text()).into_response()
 }

@@ -3,7 +3,7 @@
 //! to results with id, title and url) and `fetch` (an id to the whole text).
 //! Every request stands alone; there are no sessions.
 
-use crate::{Service, error::ApiError, rag_routes::search, request, sources};
+use crate::{Service, answer::Asked, error::ApiError, rag_routes::search, request, sources};
 use axum::{
     Router,
     body::Body,
@@ -134,7 +134,8 @@ impl Tools {
 
     async fn search(&self, query: &str) -> Result<Value, ApiError> {
         let question = request::question(&self.service, query, "query")?;
-        let found = search(&self.service, &question, usize::MAX).await?;
+        let asked = Asked { id: Arc::from(""), question, history: Vec::new(), at_most: usize::MAX };
+        let (_, found) = search(&self.service, &asked).await?;
         let sources = sources::of(&found.passages, None, &self.base());
         let result = |source: &sources::Source| json!({ "id": source.id, "title": sources::title(source), "url": source.url, "text": source.quote });
         Ok(json!({ "results": sources.iter().map(result).collect::<Vec<_>>() }))
@@ -142,7 +143,7 @@ impl Tools {
 
     async fn fetch(&self, id: &str) -> Result<Value, ApiError> {
         let _place = self.service.searches.enter(self.service.settings.deadline).await?;
-        let opened = sources::open(&self.service.served(), id).await?;
+        let opened = sources::of_lanes(&self.service.lanes(), id).await?;
         Ok(json!({
             "id": opened.id, "title": opened.title(), "text": format!("{}{}{}", opened.before, opened.text, opened.after),
             "url": format!("{}/rag/sources/{}", self.base(), opened.id),

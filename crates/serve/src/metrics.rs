@@ -30,6 +30,31 @@ pub(crate) struct Label {
     pub(crate) kind: &'static str,
 }
 
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct RoleOutcome {
+    pub(crate) role: &'static str,
+    pub(crate) outcome: &'static str,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct RoleName {
+    pub(crate) role: &'static str,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct Scored {
+    pub(crate) metric: String,
+}
+
+#[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(crate) struct ScoredRole {
+    pub(crate) metric: String,
+    pub(crate) role: &'static str,
+    pub(crate) kind: &'static str,
+}
+
+/// A gauge of a real number.
+type Level = Gauge<f64, std::sync::atomic::AtomicU64>;
 type Histograms = Family<RouteName, Histogram, fn() -> Histogram>;
 
 /// The numbers of a service.
@@ -47,6 +72,19 @@ pub(crate) struct Metrics {
     pub(crate) failures: Family<Label, Counter>,
     pub(crate) feedback: Family<Label, Counter>,
     pub(crate) breaker_open: Gauge,
+    pub(crate) answers: Family<RoleOutcome, Counter>,
+    pub(crate) answer_seconds: Family<RoleName, Histogram, fn() -> Histogram>,
+    pub(crate) cache: Family<Label, Counter>,
+    pub(crate) sampled: Family<Label, Counter>,
+    pub(crate) scores: Family<ScoredRole, Histogram, fn() -> Histogram>,
+    pub(crate) unscored: Family<ScoredRole, Counter>,
+    pub(crate) baseline: Family<Scored, Level>,
+    pub(crate) drift: Family<Scored, Level>,
+}
+
+/// Of scores, most of which lie between 0 and 1.
+fn tenths() -> Histogram {
+    Histogram::new((0..=10).map(|tenth| f64::from(tenth) / 10.0))
 }
 
 fn seconds() -> Histogram {
@@ -57,7 +95,7 @@ fn seconds() -> Histogram {
 impl Metrics {
     pub(crate) fn new(version: &str) -> Self {
         let mut registry = Registry::with_prefix("reverie");
-        let seconds_of: fn() -> Histogram = seconds;
+        let (seconds_of, tenths_of): (fn() -> Histogram, fn() -> Histogram) = (seconds, tenths);
         let metrics = Self {
             registry: Mutex::default(),
             requests: Family::default(),
@@ -70,6 +108,14 @@ impl Metrics {
             failures: Family::default(),
             feedback: Family::default(),
             breaker_open: Gauge::default(),
+            answers: Family::default(),
+            answer_seconds: Family::new_with_constructor(seconds_of),
+            cache: Family::default(),
+            sampled: Family::default(),
+            scores: Family::new_with_constructor(tenths_of),
+            unscored: Family::default(),
+            baseline: Family::default(),
+            drift: Family::default(),
         };
         let labels = vec![("version".to_owned(), version.to_owned())];
         registry.register("build", "The version of Reverie", Info::new(labels));
@@ -102,6 +148,38 @@ impl Metrics {
             "breaker_open",
             "1 while the chat model is not asked because it failed",
             metrics.breaker_open.clone(),
+        );
+        registry.register(
+            "answers",
+            "Answers by the role of the pipeline (serving, canary, shadow, fallback) and outcome",
+            metrics.answers.clone(),
+        );
+        registry.register(
+            "answer_seconds",
+            "Whole answers by the role of the pipeline",
+            metrics.answer_seconds.clone(),
+        );
+        registry.register(
+            "answer_cache",
+            "Questions by whether their answer was kept: hit, miss",
+            metrics.cache.clone(),
+        );
+        registry.register(
+            "sampled",
+            "Sampled answers by what became of them: scored, kept, left_out, not_written",
+            metrics.sampled.clone(),
+        );
+        registry.register("score", "Scores of answers by metric and role", metrics.scores.clone());
+        registry.register("unscored", "Answers without a score by metric, role and reason", metrics.unscored.clone());
+        registry.register(
+            "score_baseline",
+            "The mean that the run found, by metric; NaN where it has none",
+            metrics.baseline.clone(),
+        );
+        registry.register(
+            "drift_evidence",
+            "How much speaks for a score having fallen below what the run found; an alarm from 10,000 on",
+            metrics.drift.clone(),
         );
         *metrics.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = registry;
         metrics

@@ -154,6 +154,11 @@ fn document() -> Value {
         body,
         Paths::object("What is served now"),
     );
+    let body = paths.body::<admin::Try>();
+    let (path, answer) = ("/admin/candidate", || Paths::object("What is served and tried now"));
+    paths.add("post", path, "Try another bundle on a share of the questions, or change the share", body, answer());
+    paths.add("delete", path, "Try it no longer", json!({}), answer());
+    paths.add("post", "/admin/candidate/promote", "Serve the candidate from now on", json!({}), answer());
 
     let Paths { mut schemas, paths } = paths;
     json!({

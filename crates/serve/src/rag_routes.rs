@@ -7,6 +7,7 @@ use crate::{
     error::ApiError,
     metrics::Label,
     request::{Base, Body, Id, Parameters, at_most, flag, question},
+    served::Served,
     sources::{self, Opened, Source},
 };
 use axum::{
@@ -18,7 +19,7 @@ use axum::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 /// The most characters of a comment on an answer.
 const COMMENT: usize = 4000;
@@ -93,7 +94,7 @@ pub(crate) async fn answer(
     Parameters(query): Parameters<AnswerQuery>,
 ) -> Result<Json<Answered>, ApiError> {
     let question = question(&service, &query.query, "query")?;
-    let asked = Asked { question, history: Vec::new(), at_most: at_most(query.top_k)? };
+    let asked = Asked { id: id.0.clone(), question, history: Vec::new(), at_most: at_most(query.top_k)? };
     let answer::Whole { found, answer } = answer::whole(service, asked).await?;
     let mut sources = sources::of(&found.passages, Some(&answer.citations), &base);
     if query.include_sources == Some(false) {
@@ -118,25 +119,35 @@ pub(crate) async fn retrieve(
 ) -> Result<Json<Retrieved>, ApiError> {
     let question = question(&service, &query.query, "query")?;
     let at_most = at_most(query.top_k)?;
-    let found = search(&service, &question, at_most).await?;
+    let asked = Asked { id: id.0.clone(), question, history: Vec::new(), at_most };
+    let (served, found) = search(&service, &asked).await?;
     let sources = sources::of(&found.passages, None, &base);
     let passages = sources.into_iter().zip(found.passages);
     Ok(Json(Retrieved {
         id: id.0.to_string(),
-        model: service.served().name.clone(),
+        model: served.name.clone(),
         passages: passages.map(|(source, passage)| WholeSource { source, text: passage.text }).collect(),
         remarks: found.fallback.into_iter().chain(found.remarks).collect(),
     }))
 }
 
 /// The passages for a question, in its turn and within the deadline.
-pub(crate) async fn search(
-    service: &Service,
-    question: &str,
-    at_most: usize,
-) -> Result<rag::pipeline::Whole, ApiError> {
+pub(crate) async fn search(service: &Service, asked: &Asked) -> Result<(Arc<Served>, rag::pipeline::Whole), ApiError> {
     let _place = service.searches.enter(service.settings.deadline).await?;
-    service.in_time(service.served().pipeline.retrieve(question, &[], at_most)).await
+    let lanes = service.lanes();
+    let canary = lanes.canary(asked).filter(|canary| !canary.breaker.is_open());
+    let search = |served: Arc<Served>| async move {
+        let found = service.in_time(served.pipeline.retrieve(&asked.question, &asked.history, asked.at_most)).await?;
+        Ok::<_, ApiError>((served, found))
+    };
+    if let Some(canary) = canary {
+        match search(canary.served.clone()).await {
+            // Whatever is wrong with it, nobody is to notice.
+            Err(error) if error.status.is_server_error() => canary.breaker.failed(Instant::now()),
+            found => return found,
+        }
+    }
+    search(lanes.serving.served.clone()).await
 }
 
 pub(crate) async fn source(
@@ -145,7 +156,7 @@ pub(crate) async fn source(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let _place = service.searches.enter(service.settings.deadline).await?;
-    let opened = sources::open(&service.served(), &id).await?;
+    let opened = sources::of_lanes(&service.lanes(), &id).await?;
     let accepts = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
     // A person who follows a link sees a page.
     Ok(if accepts.contains("text/html") { Html(page(&opened)).into_response() } else { Json(opened).into_response() })

@@ -79,7 +79,7 @@ pub(crate) async fn post(
         base,
         shows_results: request.include.iter().flatten().any(|name| name == "file_search_call.results"),
     };
-    let asked = Asked { question, history, at_most: usize::MAX };
+    let asked = Asked { id: id.0.clone(), question, history, at_most: usize::MAX };
     if request.stream == Some(true) {
         return Ok(named_events(streamed(service, asked, response).await?));
     }

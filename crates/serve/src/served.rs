@@ -1,8 +1,10 @@
 //! What answers: a pipeline with a name, opened and ready.
 
+use eval::statistics::Summary;
 use lab::{Bundle, Error, RunPipeline, RunRecord, Session, Setup};
 use std::{
     any::Any,
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -16,6 +18,10 @@ pub struct Served {
     /// When its run finished, in seconds since 1970.
     pub created: i64,
     pub(crate) pipeline: RunPipeline,
+    /// The experiment, as its file.
+    experiment: String,
+    /// What the run found of it, by metric.
+    scores: BTreeMap<String, Summary>,
     /// What must live as long: the store, the journal.
     _keep: Arc<dyn Any + Send + Sync>,
     /// Removed at the end, if there is one.
@@ -46,6 +52,8 @@ impl Served {
             version: format!("{}/{trial}", record.id()),
             created: record.time_ms().div_euclid(1000),
             pipeline,
+            experiment: record.frozen()?.experiment.clone(),
+            scores: record.mean_scores(trial),
             _keep: keep,
             scratch: None,
         })
@@ -67,14 +75,16 @@ impl Served {
         let opened = async {
             let (session, record) = bundle.session(setup, &scratch).await?;
             let pipeline = RunPipeline::open(&session, &record, &bundle.manifest.trial).await?;
-            Ok::<_, Error>((session, pipeline))
+            Ok::<_, Error>((session, record, pipeline))
         };
         match opened.await {
-            Ok((session, pipeline)) => Ok(Self {
+            Ok((session, record, pipeline)) => Ok(Self {
                 name: bundle.manifest.name.clone(),
                 version: bundle.manifest.digest().to_owned(),
                 created: bundle.manifest.run_time_ms.div_euclid(1000),
                 pipeline,
+                experiment: record.frozen()?.experiment.clone(),
+                scores: record.mean_scores(&bundle.manifest.trial),
                 _keep: Arc::new(session),
                 scratch: Some(scratch),
             }),
@@ -88,6 +98,16 @@ impl Served {
     /// What differs from the run although the answers come from its trial.
     pub fn notes(&self) -> &[String] {
         self.pipeline.notes()
+    }
+
+    /// The experiment, as its file: what its answers were measured by.
+    pub fn experiment(&self) -> &str {
+        &self.experiment
+    }
+
+    /// The scores that the run found, by metric.
+    pub fn scores(&self) -> &BTreeMap<String, Summary> {
+        &self.scores
     }
 
     /// Opens what is searched and loads what embeds, so that the first question

@@ -19,8 +19,11 @@ pub struct Settings {
     /// Origins of other web pages that may ask, such as
     /// `https://intranet.example.com`. None by default.
     pub origins: Vec<String>,
-    /// Where some of the answers are kept; nowhere by default.
-    pub traffic: Option<Traffic>,
+    /// What becomes of some of the answers; nothing by default.
+    pub traffic: Traffic,
+    /// How many bytes of answers are kept for questions that come again; 0, which
+    /// is the default, keeps none.
+    pub cache_bytes: u64,
     /// How many answers are written at once. Default 64.
     pub answers_at_once: usize,
     /// How many more may wait; what comes then is refused with 503. Default 256.
@@ -71,7 +74,8 @@ impl Default for Settings {
             public_url: None,
             any_host: false,
             origins: Vec::new(),
-            traffic: None,
+            traffic: Traffic::default(),
+            cache_bytes: 0,
             answers_at_once: 64,
             queue: 256,
             searches_at_once: 256,

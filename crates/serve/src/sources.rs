@@ -3,7 +3,8 @@
 //! An id holds the document's path and the stretch of its text, so that it means
 //! the same after a restart and on every replica.
 
-use crate::{error::ApiError, served::Served};
+use crate::{error::ApiError, lanes::Lanes, served::Served};
+use axum::http::StatusCode;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use rag::{Passage, Span};
 use schemars::JsonSchema;
@@ -168,8 +169,19 @@ pub(crate) fn markers(text: &str, sources: usize) -> Vec<Marker> {
     markers
 }
 
+/// A passage of what is served, or of the candidate.
+pub(crate) async fn of_lanes(lanes: &Lanes, id: &str) -> Result<Opened, ApiError> {
+    let opened = open(&lanes.serving.served, id).await;
+    match (&opened, &lanes.candidate) {
+        (Err(error), Some(candidate)) if error.status == StatusCode::NOT_FOUND => {
+            open(&candidate.lane.served, id).await
+        }
+        _ => opened,
+    }
+}
+
 /// A passage with the text around it.
-pub(crate) async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
+async fn open(served: &Served, id: &str) -> Result<Opened, ApiError> {
     let unknown = || ApiError::not_found("source_not_found", "there is no source with this id in what is served now");
     // One source has one id: `+0` is no number here.
     let (file, span) = place(id).filter(|(file, span)| self::id(file, *span) == id).ok_or_else(unknown)?;

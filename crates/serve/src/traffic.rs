@@ -1,52 +1,239 @@
-//! Questions and answers that are kept, a share of them, so that the pipeline's
-//! answers in production can be scored by the metrics that chose it. Nothing is
-//! kept unless somebody asks for it; addresses and numbers of people are
-//! replaced by what kind they were.
+//! Some of the questions with their answers: kept in a file, and scored by the
+//! metrics that chose the pipeline. Nothing is kept or scored unless somebody
+//! asks for it; addresses and numbers of people are replaced by what kind they
+//! were before a file or a judge sees the texts.
 
-use crate::{answer::Asked, log::LineLog, stream::seconds};
-use eval::redacted;
-use models::Role;
-use rag::Answer;
-use serde_json::json;
+use crate::{
+    Audit,
+    answer::{Asked, Done},
+    lanes::Role,
+    log::LineLog,
+    metrics::{Label, Metrics},
+    quality::{Quality, Scores},
+    served::Served,
+    stream::seconds,
+};
+use eval::{Question, redacted};
+use futures::{StreamExt, future, stream};
+use lab::Scorer;
+use models::{Message, Role as Speaker};
+use rag::{Answer, Passage};
+use serde_json::{Value, json};
 use std::sync::{
-    Arc,
+    Arc, Mutex, PoisonError,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-/// Where answers are kept, and how many of them.
-#[derive(Debug, Clone)]
+/// So many answers may wait to be kept; more are left out, and counted.
+const WAITING: usize = 256;
+/// So many answers are scored at once.
+const SCORED_AT_ONCE: usize = 2;
+
+/// What becomes of some of the answers, and of how many.
+#[derive(Clone, Default)]
 pub struct Traffic {
-    log: LineLog,
+    log: Option<LineLog>,
+    scorer: Option<Arc<Scorer>>,
     share: f64,
-    asked: Arc<AtomicU64>,
+}
+
+impl std::fmt::Debug for Traffic {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Traffic").field("log", &self.log).field("share", &self.share).finish_non_exhaustive()
+    }
 }
 
 impl Traffic {
-    /// Keeps this share of the questions, from 0 to 1, spread evenly.
-    pub fn new(log: LineLog, share: f64) -> Self {
-        Self { log, share, asked: Arc::default() }
+    /// Takes this share of the questions, from 0 to 1, spread evenly; keeps them in
+    /// a file, scores them, or both.
+    pub fn new(log: Option<LineLog>, scorer: Option<Arc<Scorer>>, share: f64) -> Self {
+        Self { log, scorer, share }
+    }
+}
+
+/// Whether the next of many is one of a share of them that is spread evenly.
+pub(crate) fn is_next(seen: &AtomicU64, share: f64) -> bool {
+    let before = seen.fetch_add(1, Relaxed) as f64;
+    ((before + 1.0) * share).floor() > (before * share).floor()
+}
+
+/// An answer that is to be kept.
+pub(crate) struct Kept {
+    pub(crate) role: Role,
+    pub(crate) served: Arc<Served>,
+    pub(crate) asked: Asked,
+    pub(crate) done: Arc<Done>,
+    /// What a shadow answered to the same question.
+    pub(crate) shadow: Option<(Arc<Served>, Arc<Done>)>,
+}
+
+/// The share of the answers on their way to the file.
+pub(crate) struct Sampling {
+    traffic: Traffic,
+    seen: AtomicU64,
+    sender: mpsc::Sender<Kept>,
+    receiver: Mutex<Option<mpsc::Receiver<Kept>>>,
+    pub(crate) quality: Option<Arc<Quality>>,
+    metrics: Arc<Metrics>,
+}
+
+impl Sampling {
+    pub(crate) fn new(traffic: Traffic, serving: &Served, metrics: &Arc<Metrics>) -> Self {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let scored = traffic.scorer.as_ref().map(|scorer| scorer.metrics());
+        let quality = scored.map(|scored| Arc::new(Quality::new(scored, serving, metrics.clone())));
+        let receiver = Mutex::new(Some(receiver));
+        Self { traffic, seen: AtomicU64::new(0), sender, receiver, quality, metrics: metrics.clone() }
     }
 
-    /// Whether the next question is one of those.
+    /// Whether the next answer is one of the share.
     pub(crate) fn takes(&self) -> bool {
-        let before = self.asked.fetch_add(1, Relaxed) as f64;
-        ((before + 1.0) * self.share).floor() > (before * self.share).floor()
+        is_next(&self.seen, self.traffic.share)
     }
 
-    /// Keeps a question: the columns are those that `reverie score` reads.
-    pub(crate) fn keep(&self, version: &str, asked: &Asked, contexts: &[String], answer: &Answer) {
-        let turn = |message: &models::Message| {
-            let role = if message.role == Role::User { "user" } else { "assistant" };
-            json!({ "role": role, "content": redacted(&message.content) })
+    /// Whether anything becomes of an answer that is kept.
+    pub(crate) fn is_on(&self) -> bool {
+        self.traffic.log.is_some() || self.traffic.scorer.is_some()
+    }
+
+    /// Takes an answer, unless too many wait already.
+    pub(crate) fn keep(&self, kept: Kept) {
+        if self.is_on() && self.sender.try_send(kept).is_err() {
+            self.count("left_out");
+        }
+    }
+
+    fn count(&self, kind: &'static str) {
+        self.metrics.sampled.get_or_create(&Label { kind }).inc();
+    }
+
+    /// What scores and writes the answers, once: it ends with the service, or when
+    /// it is told to. What is not scored by then is written without scores.
+    pub(crate) fn work(&self, audit: Audit, over: CancellationToken) -> impl Future<Output = ()> + Send + 'static {
+        let receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (traffic, quality, metrics) = (self.traffic.clone(), self.quality.clone(), self.metrics.clone());
+        let worker = Arc::new(Worker { traffic, quality, metrics, audit, over: over.clone() });
+        async move {
+            let Some(mut receiver) = receiver else { return };
+            {
+                let waiting = stream::poll_fn(|cx| receiver.poll_recv(cx)).take_until(over.cancelled_owned());
+                waiting.for_each_concurrent(SCORED_AT_ONCE, |kept| worker.handle(kept)).await;
+            }
+            while let Ok(kept) = receiver.try_recv() {
+                worker.handle(kept).await;
+            }
+        }
+    }
+}
+
+struct Worker {
+    traffic: Traffic,
+    quality: Option<Arc<Quality>>,
+    metrics: Arc<Metrics>,
+    audit: Audit,
+    over: CancellationToken,
+}
+
+impl Worker {
+    async fn handle(&self, kept: Kept) {
+        let of = |role, served: &Served, done: &Done| Line::of(role, served, &kept.asked, done);
+        let own = of(kept.role, &kept.served, &kept.done);
+        let shadow = kept.shadow.as_ref().map(|(served, done)| of(Role::Shadow, served, done));
+        let scores = self.scored(&own, &kept.asked, &kept.done).await;
+        let of_shadow = match (&shadow, &kept.shadow) {
+            (Some(line), Some((_, done))) => self.scored(line, &kept.asked, done).await,
+            _ => None,
         };
-        let line = json!({
-            "time": seconds(), "version": version, "question": redacted(&asked.question),
-            "turns": asked.history.iter().map(turn).collect::<Vec<_>>(), "answer": redacted(&answer.text),
-            "contexts": contexts.iter().map(|text| redacted(text)).collect::<Vec<_>>(),
+        if let (Some(quality), Some(own), Some(of_shadow)) = (&self.quality, &scores, &of_shadow) {
+            quality.compare(own, of_shadow);
+        }
+        self.write(&own, scores.as_ref()).await;
+        if let Some(shadow) = &shadow {
+            self.write(shadow, of_shadow.as_ref()).await;
+        }
+    }
+
+    /// The scores of an answer; none if nothing scores or the service ends.
+    async fn scored(&self, line: &Line, asked: &Asked, done: &Done) -> Option<Scores> {
+        let (scorer, quality) = (self.traffic.scorer.as_ref()?, self.quality.as_ref()?);
+        if self.over.is_cancelled() {
+            return None;
+        }
+        let (question, passages, answer) = (&line.question, &line.passages, &line.answer);
+        let judged = scorer.score(true, question, passages, answer);
+        // What stays in this process is scored as it was said: whether an answer
+        // passes on personal data can be seen no other way.
+        let said = Question { question: asked.question.clone(), turns: asked.history.clone(), ..question.clone() };
+        let computed = scorer.score(false, &said, &done.passages, &done.answer);
+        let (mut scores, computed) = tokio::select! {
+            scores = future::join(judged, computed) => scores,
+            () = self.over.cancelled() => return None,
+        };
+        scores.extend(computed);
+        self.metrics.sampled.get_or_create(&Label { kind: "scored" }).inc();
+        for fallen in quality.add(line.role, &scores) {
+            (self.audit)(&json!({ "time": seconds(), "drift": fallen, "version": line.version }));
+        }
+        Some(scores)
+    }
+
+    async fn write(&self, line: &Line, scores: Option<&Scores>) {
+        let Some(log) = self.traffic.log.clone() else { return };
+        let text = line.told(scores).to_string();
+        let written = tokio::task::spawn_blocking(move || log.append(&text)).await;
+        let kind = if matches!(written, Ok(Ok(()))) { "kept" } else { "not_written" };
+        self.metrics.sampled.get_or_create(&Label { kind }).inc();
+    }
+}
+
+/// An answer without what points to people.
+struct Line {
+    role: Role,
+    version: String,
+    id: Arc<str>,
+    question: Question,
+    passages: Vec<Passage>,
+    answer: Answer,
+}
+
+impl Line {
+    fn of(role: Role, served: &Served, asked: &Asked, done: &Done) -> Self {
+        let turn = |message: &Message| Message { role: message.role, content: redacted(&message.content) };
+        let passage = |passage: &Passage| Passage { text: redacted(&passage.text), ..passage.clone() };
+        Self {
+            role,
+            version: served.version.clone(),
+            id: asked.id.clone(),
+            question: Question {
+                id: asked.id.to_string(),
+                question: redacted(&asked.question),
+                turns: asked.history.iter().map(turn).collect(),
+                ..Question::default()
+            },
+            passages: done.passages.iter().map(passage).collect(),
+            answer: Answer { text: redacted(&done.answer.text), ..done.answer.clone() },
+        }
+    }
+
+    /// The line of the file: `reverie score` reads its columns.
+    fn told(&self, scores: Option<&Scores>) -> Value {
+        let turn = |message: &Message| {
+            let role = if message.role == Speaker::User { "user" } else { "assistant" };
+            json!({ "role": role, "content": message.content })
+        };
+        let mut line = json!({
+            "time": seconds(), "id": self.id, "version": self.version, "role": self.role.name(),
+            "question": self.question.question, "turns": self.question.turns.iter().map(turn).collect::<Vec<_>>(),
+            "answer": self.answer.text,
+            "contexts": self.passages.iter().map(|passage| &passage.text).collect::<Vec<_>>(),
         });
-        let log = self.log.clone();
-        // A disk that is slow or full must not hold up an answer.
-        tokio::task::spawn_blocking(move || drop(log.append(&line.to_string())));
+        if let Some(scores) = scores {
+            let value = |(name, scored): (&String, &eval::Scored)| (name.clone(), json!(scored.score.value()));
+            line["scores"] = Value::Object(scores.iter().map(value).collect());
+        }
+        line
     }
 }
 
@@ -56,11 +243,9 @@ mod tests {
 
     #[test]
     fn the_share_is_met_and_spread() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = LineLog::open(&folder.path().join("kept")).unwrap();
         for (share, expected) in [(0.0, 0), (0.1, 10), (0.5, 50), (1.0, 100)] {
-            let traffic = Traffic::new(log.clone(), share);
-            let taken: Vec<bool> = (0..100).map(|_| traffic.takes()).collect();
+            let seen = AtomicU64::new(0);
+            let taken: Vec<bool> = (0..100).map(|_| is_next(&seen, share)).collect();
             assert_eq!(taken.iter().filter(|taken| **taken).count(), expected, "{share}");
             let longest = taken.split(|taken| *taken).map(<[bool]>::len).max().unwrap_or(0);
             assert!(share == 0.0 || longest as f64 <= 1.0 / share, "{share}: {longest} in a row were left out");

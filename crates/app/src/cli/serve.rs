@@ -60,12 +60,34 @@ pub struct Arguments {
     /// Keep what people think of answers in this file.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     feedback: Option<PathBuf>,
+    /// A bundle that might take the place of what is served: try it on some of the questions.
+    #[arg(long, value_name = "BUNDLE")]
+    candidate: Option<String>,
+    /// The share of questions that the candidate is asked.
+    #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = share, requires = "candidate")]
+    candidate_share: f64,
+    /// Show the candidate's answers to nobody: it is asked beside what is served, and compared.
+    #[arg(long, requires = "candidate")]
+    shadow: bool,
+    /// Give the same answer to the same question again: so many megabytes of answers are kept in memory.
+    #[arg(long, value_name = "MB", default_value = "0")]
+    cache_answers: u64,
+    /// Score some answers by a metric that needs no reference, and watch for a fall below what the run found; may be
+    /// given more than once. `all` takes those of the experiment.
+    #[arg(long, value_name = "METRIC")]
+    score: Vec<String>,
+    /// A judge for --score instead of the experiment's; may be given more than once.
+    #[arg(long, value_name = "MODEL", requires = "score")]
+    judge: Vec<String>,
+    /// What --score may cost until the service ends, in US dollars. Needed where a judge costs money.
+    #[arg(long, value_name = "DOLLARS", value_parser = super::run::dollars, requires = "score")]
+    score_budget_usd: Option<f64>,
     /// Keep some questions with their answers in this file, one JSON object in a line, without addresses and numbers of
     /// people: `reverie score FILE` scores them.
     #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
     traffic: Option<PathBuf>,
-    /// The share of questions that --traffic keeps.
-    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share, requires = "traffic")]
+    /// The share of questions that --traffic keeps and --score scores.
+    #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
     traffic_share: f64,
     /// Certificates for TLS (PEM), the server's own first.
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = clap::ValueHint::FilePath)]
@@ -136,6 +158,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
     let _removed = Removed(scratch.clone());
     let (served, fallback) = open(cx, &arguments, &setup, &cache, &scratch).await?;
+    let candidate = match &arguments.candidate {
+        Some(address) => Some(Served::of_bundle(address, setup(), &cache, &scratch).await?),
+        None => None,
+    };
+    let scorer = scorer(&arguments, &served, setup()).await?;
     for note in served.notes() {
         cx.note(format_args!("note: {note}"));
     }
@@ -149,7 +176,8 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         public_url: arguments.public_url.clone(),
         any_host: arguments.open_to_all,
         origins: arguments.allow_origin.clone(),
-        traffic: traffic.map(|log| Traffic::new(log, arguments.traffic_share)),
+        traffic: Traffic::new(traffic, scorer, arguments.traffic_share),
+        cache_bytes: arguments.cache_answers.saturating_mul(1_000_000),
         answers_at_once: arguments.answers_at_once.get(),
         queue: arguments.queue,
         deadline: arguments.deadline,
@@ -169,8 +197,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         use std::io::Write;
         let _ = writeln!(std::io::stderr(), "{}", crate::render::visible(&action.to_string()));
     });
-    let service =
-        Service::new(served, settings).with_fallback(fallback).with_swaps(opener, audit).with_feedback(feedback);
+    let service = Service::new(served, settings)
+        .with_fallback(fallback)
+        .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
+        .with_swaps(opener, audit)
+        .with_feedback(feedback);
     cx.may_take_to_end(arguments.drain + Duration::from_secs(5));
     let (json, shown) = (cx.json, url.clone());
     let on_ready = move || {
@@ -250,6 +281,24 @@ async fn open(
         None => None,
     };
     Ok((served, fallback))
+}
+
+/// What scores some of the answers, if anything is to.
+async fn scorer(
+    arguments: &Arguments,
+    served: &Served,
+    setup: lab::Setup,
+) -> Result<Option<Arc<lab::Scorer>>, Failure> {
+    if arguments.score.is_empty() {
+        return Ok(None);
+    }
+    let all = arguments.score.iter().any(|name| name == "all");
+    let metrics = if all { Vec::new() } else { arguments.score.clone() };
+    let choice = lab::Choice { metrics, judges: arguments.judge.clone(), embedder: None };
+    // A judge may take longer and try more often than somebody who waits.
+    let mut setup = lab::Setup { budget_usd: arguments.score_budget_usd, ..setup };
+    setup.control.retry = None;
+    Ok(Some(Arc::new(lab::Scorer::of_service(served.experiment(), &choice, setup).await?)))
 }
 
 fn read_keys(path: &Path) -> Result<Keys, Failure> {

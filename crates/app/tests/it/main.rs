@@ -35,6 +35,7 @@ mod run;
 mod score;
 mod secrets;
 mod serve;
+mod serve_quality;
 mod services;
 mod snapshots;
 mod stores;

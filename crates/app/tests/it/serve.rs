@@ -10,19 +10,19 @@ use std::{
 };
 use wiremock::MockServer;
 
-const QUESTION: &str = "What do barn owls swallow?";
+pub(crate) const QUESTION: &str = "What do barn owls swallow?";
 const DATASET: &str = "[dataset]\npath = \"golden.jsonl\"\n";
 
 /// A service that ends with its test.
-struct Service {
+pub(crate) struct Service {
     process: Child,
-    url: String,
-    client: Client,
+    pub(crate) url: String,
+    pub(crate) client: Client,
 }
 
 impl Service {
     /// Starts `serve` with these arguments, and waits until it is ready.
-    fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+    pub(crate) fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
         store::choose_cryptography();
         let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
         let mut process = workspace.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -38,19 +38,19 @@ impl Service {
         Self { process, url: told["url"].as_str().unwrap().to_owned(), client: Client::new() }
     }
 
-    async fn get(&self, path: &str) -> Response {
+    pub(crate) async fn get(&self, path: &str) -> Response {
         self.client.get(format!("{}{path}", self.url)).send().await.unwrap()
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Response {
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
         self.client.post(format!("{}{path}", self.url)).json(body).send().await.unwrap()
     }
 
-    async fn json(&self, path: &str) -> Value {
+    pub(crate) async fn json(&self, path: &str) -> Value {
         self.get(path).await.error_for_status().unwrap().json().await.unwrap()
     }
 
-    fn terminate(&self) {
+    pub(crate) fn terminate(&self) {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
     }
 }
@@ -80,7 +80,7 @@ async fn promoted(delay: Duration) -> (Workspace, MockServer) {
     (workspace, server)
 }
 
-fn chat(question: &str) -> Value {
+pub(crate) fn chat(question: &str) -> Value {
     json!({ "model": "animals", "messages": [{ "role": "user", "content": question }] })
 }
 

@@ -33,7 +33,6 @@ use super::import::{IGNORED, read_answerable, read_own_evidence, read_tags};
 use super::rows::Place;
 use super::{ImportError, Question, rows};
 use crate::metric::words;
-use models::Usage;
 use rag::{Answer, Passage, Span};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -182,14 +181,7 @@ fn read(fields: &Map<String, Value>, line: usize, place: Place, faults: &mut Vec
         Some(passages) => words::citations(text, passages.len()),
         None => words::unchecked_citations(text),
     };
-    let answer = answer.map(|text| Answer {
-        citations: citations(&text),
-        text,
-        dropped_passages: 0,
-        calls: 0,
-        usage: Usage::default(),
-        seconds: 0.0,
-    });
+    let answer = answer.map(|text| Answer { citations: citations(&text), text, ..Answer::default() });
     let question = question.unwrap_or_default();
     AnsweredRow {
         line,

@@ -1,0 +1,161 @@
+//! The metrics themselves, ready to score answers one by one: those of a file,
+//! or those of a service as they come.
+
+use crate::{
+    Error, Setup,
+    budget::{self, BudgetResult},
+    engine::Turn,
+    error_chain,
+    spec::{ScoringSpec, nearest},
+    task::Models,
+};
+use eval::{Question, Sample, Scored, dataset::AnsweredRow, metric::Metric};
+use futures::future::join_all;
+use models::{Budget, Caps, Client};
+use rag::{Answer, Passage};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+use store::Journal;
+
+use super::lacks;
+
+/// Metrics with their models, behind one budget.
+pub struct Scorer {
+    pub(super) spec: ScoringSpec,
+    pub(super) models: Models,
+    pub(super) metrics: Vec<Box<dyn Metric>>,
+    pub(super) budget: Budget,
+    pub(super) journal: Option<Arc<Journal>>,
+}
+
+/// One of the metrics.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredBy {
+    /// Its name.
+    pub name: String,
+    /// Its least and greatest value.
+    pub range: (f64, f64),
+    /// Whether more is better.
+    pub higher_is_better: bool,
+}
+
+impl Scorer {
+    /// The metrics for answers to questions about which nothing is known but
+    /// their words. Metrics that `choice` names must do with that; of those that
+    /// the experiment names, the ones that can are taken. `text` is the
+    /// experiment. Money is spent only up to the budget of `setup`; without one,
+    /// models that cost money are refused. What is scored is written nowhere.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with all mistakes.
+    pub async fn of_service(text: &str, choice: &crate::Choice, setup: Setup) -> Result<Self, Error> {
+        let told = |errors: Vec<crate::SpecError>| Error::Refused(errors.into_iter().map(|e| e.message).collect());
+        let mut spec = ScoringSpec::parse(text, ".", choice).map_err(told)?;
+        let bare = AnsweredRow {
+            line: 0,
+            question: Question { id: "1".to_owned(), question: "?".to_owned(), ..Question::default() },
+            passages: Some(Vec::new()),
+            answer: Some(Answer::default()),
+        };
+        let mut cannot = Vec::new();
+        spec.evaluate.metrics.retain(|config| {
+            let reason = lacks(config, &bare);
+            if let Some(reason) = &reason {
+                cannot.push(format!("`{}` cannot score what users ask ({reason})", config.label()));
+            }
+            reason.is_none()
+        });
+        if spec.evaluate.metrics.is_empty() || (!choice.metrics.is_empty() && !cannot.is_empty()) {
+            cannot.push(
+                "name metrics that need neither a reference nor evidence, such as `faithfulness` or `answer_relevancy`"
+                    .to_owned(),
+            );
+            return Err(Error::Refused(cannot));
+        }
+        // The budget of the experiment was that of its run.
+        spec.evaluate.budget = Caps { usd: Some(setup.budget_usd.unwrap_or(0.0)), ..Caps::default() };
+        let used = spec.evaluate.models();
+        let is_free = |name: &&str| spec.models.get(*name).is_some_and(|config| config.prices() == Some((0.0, 0.0)));
+        if setup.budget_usd.is_none()
+            && let Some(name) = used.iter().find(|name| !is_free(name))
+        {
+            return Err(Error::Refused(vec![format!(
+                "models.{name}: scoring asks this model about each answer, and it may cost money: say how much, in US \
+                 dollars, with --score-budget-usd, or write its price, 0 where it is free"
+            )]));
+        }
+        Self::new(spec, setup, Vec::new(), |_| Ok(None)).await
+    }
+
+    /// `mistakes` are those that were found before; the journal is opened only
+    /// where there is none.
+    pub(super) async fn new(
+        spec: ScoringSpec,
+        setup: Setup,
+        mut mistakes: Vec<String>,
+        journal: impl FnOnce(&ScoringSpec) -> Result<Option<Arc<Journal>>, Error>,
+    ) -> Result<Self, Error> {
+        let caps = spec.evaluate.budget;
+        let budget = Budget::new(Caps { usd: setup.budget_usd.or(caps.usd), ..caps });
+        let context = setup.context(spec.engine.cores);
+        let used: BTreeSet<String> = spec.evaluate.models().into_iter().map(str::to_owned).collect();
+        mistakes.extend(budget::unpriced(&budget.caps(), &spec.models, &used));
+        for name in &used {
+            let Some(config) = spec.models.get(name) else { continue };
+            if let Err(error) = config.ready(&context).await {
+                // What is no name of the file is taken for one of the catalogue.
+                let others = spec.models.keys().filter(|other| *other != name).map(String::as_str);
+                let hint = nearest(name, others).map(|other| format!("; did you mean `{other}`?")).unwrap_or_default();
+                mistakes.push(format!("models.{name}: {}{hint}", error_chain(&error)));
+            }
+        }
+        if !mistakes.is_empty() {
+            return Err(Error::Refused(mistakes));
+        }
+        let journal = journal(&spec)?;
+        let client = Client::new(journal.clone())
+            .with_budget(budget.clone())
+            .with_cancellation(setup.control.cancel.clone())
+            .with_listener(setup.control.listener.clone());
+        let models = Models::new(spec.models.clone(), context, client);
+        let in_turn = models.in_turn(Turn::default());
+        let context = in_turn.metric_context(&spec.evaluate);
+        let metrics = spec.evaluate.metrics.iter().map(|config| config.build(&context));
+        let metrics = metrics.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { spec, models, metrics, budget, journal })
+    }
+
+    /// The metrics.
+    pub fn metrics(&self) -> Vec<ScoredBy> {
+        let told = |config: &eval::MetricConfig| ScoredBy {
+            name: config.label(),
+            range: config.range(),
+            higher_is_better: config.higher_is_better(),
+        };
+        self.spec.evaluate.metrics.iter().map(told).collect()
+    }
+
+    /// An answer's scores by those of the metrics for which a judge is asked, or
+    /// by those for which none is.
+    pub async fn score(
+        &self,
+        judged: bool,
+        question: &Question,
+        passages: &[Passage],
+        answer: &Answer,
+    ) -> BTreeMap<String, Scored> {
+        let sample = Sample { question, passages, answer: Some(answer) };
+        let metrics = self.spec.evaluate.metrics.iter().zip(&self.metrics);
+        let scored = metrics
+            .filter(|(config, _)| config.judged() == judged)
+            .map(|(config, metric)| async move { (config.label(), config.score(&**metric, &sample).await) });
+        join_all(scored).await.into_iter().collect()
+    }
+
+    /// What became of the budget, if there is one.
+    pub fn budget(&self) -> Option<BudgetResult> {
+        BudgetResult::of(&self.budget)
+    }
+}

@@ -1,0 +1,120 @@
+//! The pipelines of a service, and which of them a question goes to: the one
+//! that is served, a candidate for its place, and the one that answers where
+//! both fail.
+//!
+//! A candidate is tried in one of two ways. As a canary it answers a share of the
+//! questions; a conversation stays with the pipeline that began it, and what the
+//! canary cannot answer the served pipeline does. As a shadow it is asked a share
+//! of the questions once more, and its answers go to nobody. Source: D. Sato,
+//! "CanaryRelease", 2014; Google, Site Reliability Workbook, 2018, chapter 16.
+
+use crate::{Settings, answer::Asked, breaker::Breaker, served::Served};
+use sha2::{Digest, Sha256};
+use std::sync::{Arc, atomic::AtomicU64};
+use tokio::sync::Semaphore;
+
+/// So many questions at a time are asked of a shadow; those that come while it
+/// works on them are not, so that it never takes the machine from real ones.
+const SHADOWS_AT_ONCE: usize = 2;
+
+/// What a pipeline is to a service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    Serving,
+    Canary,
+    Shadow,
+    Fallback,
+}
+
+impl Role {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Serving => "serving",
+            Self::Canary => "canary",
+            Self::Shadow => "shadow",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+/// A pipeline, what it is here, and whether its chat model may be asked.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) served: Arc<Served>,
+    pub(crate) role: Role,
+    pub(crate) breaker: Breaker,
+}
+
+impl Lane {
+    pub(crate) fn new(served: Arc<Served>, role: Role, settings: &Settings) -> Arc<Self> {
+        Arc::new(Self { served, role, breaker: Breaker::new(settings.failures_to_break, settings.break_for) })
+    }
+}
+
+/// A pipeline that is tried beside the one that is served.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    pub(crate) lane: Arc<Lane>,
+    /// The share of the questions, from 0 to 1.
+    pub(crate) share: f64,
+    pub(crate) places: Arc<Semaphore>,
+    /// Questions that it might have been asked as a shadow.
+    pub(crate) seen: Arc<AtomicU64>,
+}
+
+impl Candidate {
+    pub(crate) fn new(served: Arc<Served>, share: f64, is_shadow: bool, settings: &Settings) -> Self {
+        let role = if is_shadow { Role::Shadow } else { Role::Canary };
+        let lane = Lane::new(served, role, settings);
+        Self { lane, share, places: Arc::new(Semaphore::new(SHADOWS_AT_ONCE)), seen: Arc::default() }
+    }
+
+    /// Whether a conversation belongs to it. Of a greater share, those of a
+    /// smaller one are a part, so that nobody changes sides while it grows.
+    fn takes(&self, asked: &Asked) -> bool {
+        let begins = asked.history.first().map_or(&asked.question, |message| &message.content);
+        // Another candidate is tried on other conversations.
+        let digest = Sha256::new().chain_update(&self.lane.served.version).chain_update(begins).finalize();
+        let first = u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]);
+        f64::from(first) < self.share * 2f64.powi(32)
+    }
+}
+
+/// All pipelines of a service.
+#[derive(Debug, Clone)]
+pub(crate) struct Lanes {
+    pub(crate) serving: Arc<Lane>,
+    pub(crate) candidate: Option<Candidate>,
+    pub(crate) fallback: Option<Arc<Lane>>,
+}
+
+impl Lanes {
+    /// Makes all of them ready.
+    ///
+    /// # Errors
+    /// If the store or a model fails.
+    pub(crate) async fn warm(&self) -> Result<(), lab::Error> {
+        let candidate = self.candidate.as_ref().map(|candidate| &candidate.lane);
+        for lane in [&self.serving].into_iter().chain(candidate).chain(&self.fallback) {
+            lane.served.warm().await?;
+        }
+        Ok(())
+    }
+
+    /// Those that a question is asked of, one after the other until one answers.
+    pub(crate) fn order(&self, asked: &Asked) -> Vec<Arc<Lane>> {
+        self.canary(asked).into_iter().chain([&self.serving]).chain(&self.fallback).cloned().collect()
+    }
+
+    /// The canary, if a question belongs to it.
+    pub(crate) fn canary(&self, asked: &Asked) -> Option<&Arc<Lane>> {
+        let canary = self.candidate.as_ref().filter(|candidate| candidate.lane.role == Role::Canary);
+        canary.filter(|canary| canary.takes(asked)).map(|canary| &canary.lane)
+    }
+
+    /// The candidate that is to be asked a question once more.
+    pub(crate) fn shadow(&self) -> Option<&Candidate> {
+        let shadow = self.candidate.as_ref().filter(|candidate| candidate.lane.role == Role::Shadow);
+        shadow.filter(|shadow| crate::traffic::is_next(&shadow.seen, shadow.share))
+    }
+}
