@@ -131,7 +131,7 @@ async fn tried(service: &Service, wanted: &Try) -> Result<Json<Value>, ApiError>
     let candidate = match &wanted.bundle {
         Some(bundle) => {
             let served = opened(service, bundle).await?;
-            if service.served().pipeline.answers() && !served.pipeline.answers() {
+            if service.served().answers() && !served.answers() {
                 let reason = "this bundle has no generator, and what is served writes answers";
                 return Err(ApiError::invalid(reason).of_parameter("bundle"));
             }

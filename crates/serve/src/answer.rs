@@ -139,7 +139,7 @@ async fn in_turn(service: &Arc<Service>, asked: &Asked, tell: &(dyn Fn(Told) + S
     let _noted = Noted(service);
     let (mut failed, mut rest) = (None, Duration::ZERO);
     for (at, lane) in order.iter().enumerate() {
-        if !lane.served.pipeline.answers() {
+        if !lane.served.answers() {
             return Err(ApiError::invalid(
                 "the pipeline that is served has no generator: it finds passages and writes no answers; ask /rag/retrieve",
             ));

@@ -261,7 +261,7 @@ impl Service {
     /// Tries another candidate, or none any more; gives the one of before.
     pub(crate) fn try_candidate(&self, candidate: Option<Candidate>) -> Option<Candidate> {
         if let Some(quality) = &self.sampling.quality {
-            quality.tries_another();
+            quality.tries(candidate.as_ref().map(|candidate| &*candidate.lane.served));
         }
         self.change(|lanes| std::mem::replace(&mut lanes.candidate, candidate))
     }

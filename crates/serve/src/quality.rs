@@ -33,8 +33,17 @@ pub(crate) type Scores = BTreeMap<String, eval::Scored>;
 /// Scores over time.
 pub(crate) struct Quality {
     metrics: Vec<ScoredBy>,
-    state: Mutex<BTreeMap<String, Watched>>,
+    state: Mutex<State>,
     numbers: Arc<Metrics>,
+}
+
+#[derive(Default)]
+struct State {
+    /// The versions whose answers count: one that was served before may still be
+    /// on its way.
+    serving: String,
+    candidate: Option<String>,
+    watched: BTreeMap<String, Watched>,
 }
 
 /// One metric.
@@ -78,7 +87,8 @@ impl Quality {
     /// Another pipeline is served: it is compared with what its own run found.
     pub(crate) fn serves(&self, serving: &Served) {
         let mut state = self.state();
-        state.clear();
+        serving.version.clone_into(&mut state.serving);
+        state.watched.clear();
         for metric in &self.metrics {
             let baseline = serving.scores().get(&metric.name).cloned();
             let detector = baseline.as_ref().and_then(|baseline| level(metric, baseline)).map(FallDetector::new);
@@ -86,13 +96,15 @@ impl Quality {
             let mean = baseline.as_ref().and_then(|baseline| baseline.mean);
             self.numbers.baseline.get_or_create(&label).set(mean.unwrap_or(f64::NAN));
             self.numbers.drift.get_or_create(&label).set(0.0);
-            state.insert(metric.name.clone(), Watched { baseline, detector, ..Watched::default() });
+            state.watched.insert(metric.name.clone(), Watched { baseline, detector, ..Watched::default() });
         }
     }
 
     /// Another candidate is tried, or none.
-    pub(crate) fn tries_another(&self) {
-        for watched in self.state().values_mut() {
+    pub(crate) fn tries(&self, candidate: Option<&Served>) {
+        let mut state = self.state();
+        state.candidate = candidate.map(|served| served.version.clone());
+        for watched in state.watched.values_mut() {
             watched.candidate = Mean::default();
             watched.pairs.clear();
         }
@@ -100,8 +112,14 @@ impl Quality {
 
     /// The scores of an answer; gives the metrics that are found to have fallen
     /// with it, in sentences.
-    pub(crate) fn add(&self, role: Role, scores: &Scores) -> Vec<String> {
+    pub(crate) fn add(&self, role: Role, version: &str, scores: &Scores) -> Vec<String> {
         let mut state = self.state();
+        let is_present = match role {
+            Role::Serving => state.serving == version,
+            Role::Canary | Role::Shadow => state.candidate.as_deref() == Some(version),
+            // What stands in is not what was promised.
+            Role::Fallback => false,
+        };
         let mut fallen = Vec::new();
         for metric in &self.metrics {
             let Some(score) = scores.get(&metric.name) else { continue };
@@ -116,14 +134,13 @@ impl Quality {
             };
             let label = ScoredRole { metric: name, role: role_name, kind: "scored" };
             self.numbers.scores.get_or_create(&label).observe(value);
-            let Some(watched) = state.get_mut(&metric.name) else { continue };
-            match role {
-                Role::Serving => watched.serving.add(value),
-                Role::Canary | Role::Shadow => watched.candidate.add(value),
-                // What stands in is not what was promised.
-                Role::Fallback => {}
+            let Some(watched) = state.watched.get_mut(&metric.name).filter(|_| is_present) else { continue };
+            if role != Role::Serving {
+                watched.candidate.add(value);
+                continue;
             }
-            if let (Role::Serving, Some(detector)) = (role, &mut watched.detector) {
+            watched.serving.add(value);
+            if let Some(detector) = &mut watched.detector {
                 let before = detector.evidence();
                 detector.observe(scaled(metric, value));
                 let now = detector.evidence();
@@ -143,12 +160,15 @@ impl Quality {
 
     /// The scores of two answers to one question: of the pipeline that is served,
     /// and of the candidate.
-    pub(crate) fn compare(&self, serving: &Scores, candidate: &Scores) {
+    pub(crate) fn compare(&self, (serving, of): (&str, &Scores), (candidate, with): (&str, &Scores)) {
         let mut state = self.state();
+        if state.serving != serving || state.candidate.as_deref() != Some(candidate) {
+            return;
+        }
         for metric in &self.metrics {
             let value = |scores: &Scores| scores.get(&metric.name).and_then(|scored| scored.score.value());
-            let (Some(a), Some(b)) = (value(serving), value(candidate)) else { continue };
-            if let Some(watched) = state.get_mut(&metric.name)
+            let (Some(a), Some(b)) = (value(of), value(with)) else { continue };
+            if let Some(watched) = state.watched.get_mut(&metric.name)
                 && watched.pairs.len() < PAIRS
             {
                 watched.pairs.push(b - a);
@@ -159,7 +179,7 @@ impl Quality {
     /// All of it, by metric.
     pub(crate) fn told(&self) -> Value {
         let state = self.state();
-        let told = self.metrics.iter().filter_map(|metric| Some((metric, state.get(&metric.name)?)));
+        let told = self.metrics.iter().filter_map(|metric| Some((metric, state.watched.get(&metric.name)?)));
         let told = told.map(|(metric, watched)| {
             let evidence = watched.detector.as_ref().map(FallDetector::evidence);
             json!({
@@ -172,7 +192,7 @@ impl Quality {
         told.collect()
     }
 
-    fn state(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Watched>> {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -110,6 +110,11 @@ impl Served {
         &self.scores
     }
 
+    /// Whether it writes answers, besides finding passages.
+    pub fn answers(&self) -> bool {
+        self.pipeline.answers()
+    }
+
     /// Opens what is searched and loads what embeds, so that the first question
     /// need not wait.
     ///

@@ -146,8 +146,8 @@ impl Worker {
             (Some(line), Some((_, done))) => self.scored(line, &kept.asked, done).await,
             _ => None,
         };
-        if let (Some(quality), Some(own), Some(of_shadow)) = (&self.quality, &scores, &of_shadow) {
-            quality.compare(own, of_shadow);
+        if let (Some(quality), Some(of), Some(shadow), Some(with)) = (&self.quality, &scores, &shadow, &of_shadow) {
+            quality.compare((&own.version, of), (&shadow.version, with));
         }
         self.write(&own, scores.as_ref()).await;
         if let Some(shadow) = &shadow {
@@ -173,7 +173,7 @@ impl Worker {
         };
         scores.extend(computed);
         self.metrics.sampled.get_or_create(&Label { kind: "scored" }).inc();
-        for fallen in quality.add(line.role, &scores) {
+        for fallen in quality.add(line.role, &line.version, &scores) {
             (self.audit)(&json!({ "time": seconds(), "drift": fallen, "version": line.version }));
         }
         Some(scores)

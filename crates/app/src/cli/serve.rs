@@ -162,6 +162,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         Some(address) => Some(Served::of_bundle(address, setup(), &cache, &scratch).await?),
         None => None,
     };
+    if candidate.as_ref().is_some_and(|candidate| served.answers() && !candidate.answers()) {
+        return Err(Failure::usage(
+            "--candidate: this bundle has no generator, and what is served writes answers; promote a trial that answers",
+        ));
+    }
     let scorer = scorer(&arguments, &served, setup()).await?;
     for note in served.notes() {
         cx.note(format_args!("note: {note}"));
