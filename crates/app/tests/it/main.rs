@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends, and says where")]
 
 mod at_once;
+mod attacks;
 mod budget;
 mod check;
 mod command_line;
@@ -37,6 +38,8 @@ mod secrets;
 mod serve;
 mod services;
 mod snapshots;
+mod soak;
 mod stores;
 mod surroundings;
+mod upstream;
 mod workspace;
