@@ -1,8 +1,12 @@
-"""The peer: the same as `llama_index_server.py`, behind Ray Serve.
+"""The peer: the same as `llama_index_server.py`, as one replica on Ray Serve.
 
-    serve run ray_server:application
+    python ray_server.py PORT
 """
 
+import sys
+import time
+
+import ray
 from ray import serve
 
 import llama_index_server
@@ -15,3 +19,10 @@ class Retrieval:
 
 
 application = Retrieval.bind()
+
+if __name__ == "__main__":
+    ray.init(include_dashboard=False)
+    serve.start(http_options={"host": "127.0.0.1", "port": int(sys.argv[1])}, logging_config={"enable_access_log": False})
+    serve.run(application)
+    while True:
+        time.sleep(60)

@@ -132,7 +132,11 @@ impl Session {
 
     /// The models of an experiment that shares this one's journal and budget.
     pub(crate) fn models_of(&self, experiment: &Experiment) -> Models {
-        let client = Client::sharing(self.workspace.journal().clone())
+        let client = match self.setup.control.forgets_answers {
+            true => Client::new(None),
+            false => Client::sharing(self.workspace.journal().clone()),
+        };
+        let client = client
             .with_budget(self.budget.clone())
             .with_cancellation(self.setup.control.cancel.clone())
             .with_listener(self.setup.control.listener.clone());

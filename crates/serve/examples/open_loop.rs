@@ -5,98 +5,207 @@
 //!
 //! `open_loop URL RATE SECONDS [BODY]` sends GETs, or POSTs of the JSON file BODY.
 //! `{n}` in the URL or body becomes the request's number. Prints one line of
-//! JSON. With `REVERIE_KEY` it sends that key.
+//! JSON. With `REVERIE_KEY` it sends that key. `REVERIE_CLIENTS` (256) is how many
+//! requests can be under way; what would be more leaves late, and is late.
+//!
+//! Each client is a thread with a connection of its own: the generator shares
+//! cores with what it measures, so it must cost little, and a thread can wake to
+//! the 50 µs where a runtime's timer counts milliseconds.
 
-use reqwest::{Client, Method};
 use serde_json::json;
 use std::{
     collections::BTreeMap,
     error::Error,
-    io::Write,
-    sync::{Arc, Mutex, PoisonError},
+    io::{self, Read, Write},
+    net::TcpStream,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
+
+/// The longest time for an answer.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Default)]
 struct Seen {
     /// In seconds; of answers with status 200.
     latencies: Vec<f64>,
-    first_bytes: Vec<f64>,
+    /// To the first word of an answer, where it has words.
+    first_words: Vec<f64>,
     others: BTreeMap<String, usize>,
+    /// How late the generator itself was.
+    late: Vec<f64>,
 }
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+/// What is sent.
+struct Load {
+    host: String,
+    target: String,
+    body: Option<String>,
+    key: Option<String>,
+    rate: f64,
+    total: usize,
+    next: AtomicUsize,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [url, rate, seconds, body @ ..] = arguments.as_slice() else {
         return Err("usage: open_loop URL RATE SECONDS [BODY]".into());
     };
     let (rate, seconds): (f64, f64) = (rate.parse()?, seconds.parse()?);
-    let body = body.first().map(std::fs::read_to_string).transpose()?;
-    let client = store::http_client().pool_max_idle_per_host(2048).timeout(Duration::from_secs(60)).build()?;
-    let seen = Arc::new(Mutex::new(Seen::default()));
-    let key = std::env::var("REVERIE_KEY").ok();
-    let total = (rate * seconds) as usize;
-    let start = Instant::now();
-    let mut tasks = tokio::task::JoinSet::new();
-    for n in 0..total {
-        let due = start + Duration::from_secs_f64(n as f64 / rate);
-        tokio::time::sleep_until(due.into()).await;
-        let (client, seen, key) = (client.clone(), seen.clone(), key.clone());
-        let url = url.replace("{n}", &n.to_string());
-        let body = body.as_ref().map(|body| body.replace("{n}", &n.to_string()));
-        tasks.spawn(async move {
-            let outcome = one(&client, &url, body, key.as_deref()).await;
-            let took = due.elapsed().as_secs_f64();
-            let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-            match outcome {
-                Ok((200, first)) => {
-                    seen.latencies.push(took);
-                    seen.first_bytes.push(first.saturating_duration_since(due).as_secs_f64());
-                }
-                Ok((status, _)) => *seen.others.entry(status.to_string()).or_default() += 1,
-                Err(error) => *seen.others.entry(error).or_default() += 1,
-            }
-        });
-        while tasks.try_join_next().is_some() {}
-    }
-    while tasks.join_next().await.is_some() {}
-    let took = start.elapsed().as_secs_f64();
-    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    let latencies = quantiles(&mut seen.latencies);
-    let first = quantiles(&mut seen.first_bytes);
-    let told = json!({
-        "sent": total, "ok": seen.latencies.len(), "others": seen.others, "wanted_per_s": rate,
-        "ok_per_s": seen.latencies.len() as f64 / took, "ms": latencies, "first_byte_ms": first,
+    let rest = url.strip_prefix("http://").ok_or("the URL must begin with http://")?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let load = Arc::new(Load {
+        host: host.to_owned(),
+        target: format!("/{path}"),
+        body: body.first().map(std::fs::read_to_string).transpose()?,
+        key: std::env::var("REVERIE_KEY").ok(),
+        rate,
+        total: (rate * seconds) as usize,
+        next: AtomicUsize::new(0),
     });
-    writeln!(std::io::stdout(), "{told}")?;
+    let clients = std::env::var("REVERIE_CLIENTS").map_or(Ok(256), |clients| clients.parse::<usize>())?;
+    // Until all threads are there.
+    let start = Instant::now() + Duration::from_millis(200);
+    let threads: Vec<_> = (0..clients.min(load.total))
+        .map(|_| {
+            let load = load.clone();
+            std::thread::spawn(move || client(&load, start))
+        })
+        .collect();
+    let mut seen = Seen::default();
+    for thread in threads {
+        let one = thread.join().map_err(|_| "a client failed")?;
+        seen.latencies.extend(one.latencies);
+        seen.first_words.extend(one.first_words);
+        seen.late.extend(one.late);
+        one.others.into_iter().for_each(|(kind, times)| *seen.others.entry(kind).or_default() += times);
+    }
+    let took = start.elapsed().as_secs_f64();
+    let told = json!({
+        "sent": load.total, "ok": seen.latencies.len(), "others": seen.others, "wanted_per_s": rate,
+        "ok_per_s": seen.latencies.len() as f64 / took, "ms": quantiles(&mut seen.latencies),
+        "first_word_ms": quantiles(&mut seen.first_words), "generator_late_ms": quantiles(&mut seen.late),
+    });
+    writeln!(io::stdout(), "{told}")?;
     Ok(())
 }
 
-/// One request: its status, and when its first byte came.
-async fn one(client: &Client, url: &str, body: Option<String>, key: Option<&str>) -> Result<(u16, Instant), String> {
-    let method = if body.is_some() { Method::POST } else { Method::GET };
-    let mut request = client.request(method, url);
-    if let Some(body) = body {
-        request = request.header("content-type", "application/json").body(body);
-    }
-    if let Some(key) = key {
-        request = request.bearer_auth(key);
-    }
-    let kind = |error: reqwest::Error| {
-        if error.is_timeout() {
-            "timeout"
-        } else if error.is_connect() {
-            "not connected"
-        } else {
-            "broken off"
+/// Sends requests one after the other, each at its time or as soon as the one
+/// before was answered.
+fn client(load: &Load, start: Instant) -> Seen {
+    let (mut seen, mut connection) = (Seen::default(), None);
+    let mut buffer = Vec::new();
+    loop {
+        let n = load.next.fetch_add(1, Relaxed);
+        if n >= load.total {
+            return seen;
         }
-        .to_owned()
+        let due = start + Duration::from_secs_f64(n as f64 / load.rate);
+        #[expect(clippy::disallowed_methods, reason = "the time of a request is what is waited for")]
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        seen.late.push(due.elapsed().as_secs_f64());
+        match one(load, n, &mut connection, &mut buffer) {
+            Ok((200, first)) => {
+                seen.latencies.push(due.elapsed().as_secs_f64());
+                seen.first_words.extend(first.map(|first| first.saturating_duration_since(due).as_secs_f64()));
+            }
+            Ok((status, _)) => *seen.others.entry(status.to_string()).or_default() += 1,
+            Err(error) => {
+                connection = None;
+                *seen.others.entry(error.kind().to_string()).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// One request: its status, and when its first word came.
+fn one(
+    load: &Load,
+    n: usize,
+    connection: &mut Option<TcpStream>,
+    buffer: &mut Vec<u8>,
+) -> io::Result<(u16, Option<Instant>)> {
+    let number = n.to_string();
+    let target = load.target.replace("{n}", &number);
+    let key = load.key.as_ref().map(|key| format!("authorization: Bearer {key}\r\n")).unwrap_or_default();
+    let request = match &load.body {
+        None => format!("GET {target} HTTP/1.1\r\nhost: {}\r\n{key}\r\n", load.host),
+        Some(body) => {
+            let body = body.replace("{n}", &number);
+            let length = body.len();
+            format!(
+                "POST {target} HTTP/1.1\r\nhost: {}\r\n{key}content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}",
+                load.host
+            )
+        }
     };
-    let mut response = request.send().await.map_err(kind)?;
-    let first = Instant::now();
-    while response.chunk().await.map_err(kind)?.is_some() {}
-    Ok((response.status().as_u16(), first))
+    let stream = match connection {
+        Some(stream) => stream,
+        None => {
+            let stream = TcpStream::connect(&load.host)?;
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            connection.insert(stream)
+        }
+    };
+    stream.write_all(request.as_bytes())?;
+    buffer.clear();
+    let (mut first, mut body) = (None, None);
+    let mut piece = [0; 16 << 10];
+    let mut head = String::new();
+    loop {
+        let read = stream.read(&mut piece)?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        buffer.extend_from_slice(&piece[..read]);
+        let from = match body {
+            Some(from) => from,
+            None => match find(buffer, b"\r\n\r\n") {
+                Some(end) => {
+                    head = String::from_utf8_lossy(&buffer[..end]).to_ascii_lowercase();
+                    *body.insert(end + 4)
+                }
+                None => continue,
+            },
+        };
+        if first.is_none() && has_word(&buffer[from..]) {
+            first = Some(Instant::now());
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length:")?.trim().parse::<usize>().ok());
+        let is_whole = match length {
+            Some(length) => buffer.len() >= from + length,
+            None => buffer.ends_with(b"\r\n0\r\n\r\n"),
+        };
+        if is_whole {
+            let status = head.get(9..12).and_then(|status| status.parse().ok()).ok_or(io::ErrorKind::InvalidData)?;
+            if head.contains("\nconnection: close") {
+                *connection = None;
+            }
+            return Ok((status, first));
+        }
+    }
+}
+
+/// Whether there is a word of an answer among these bytes of chunks.
+fn has_word(bytes: &[u8]) -> bool {
+    const CONTENT: &[u8] = b"\"content\":\"";
+    let mut rest = bytes;
+    while let Some(at) = find(rest, CONTENT) {
+        rest = &rest[at + CONTENT.len()..];
+        if rest.first().is_some_and(|next| *next != b'"') {
+            return true;
+        }
+    }
+    false
+}
+
+fn find(bytes: &[u8], part: &[u8]) -> Option<usize> {
+    bytes.windows(part.len()).position(|window| window == part)
 }
 
 /// Median, 99 % and 99.9 % in milliseconds.

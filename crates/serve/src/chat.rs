@@ -32,6 +32,7 @@ pub(crate) struct ChatRequest {
     /// What is served, as `/v1/models` lists it.
     model: String,
     /// The conversation; its last message of `user` is the question.
+    #[schemars(length(min = 1))]
     messages: Vec<ChatMessage>,
     /// Whether to send the answer while it is written. Default false.
     #[serde(default)]
@@ -40,6 +41,7 @@ pub(crate) struct ChatRequest {
     stream_options: Option<StreamOptions>,
     /// How many answers; only 1.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 1))]
     n: Option<u32>,
     /// Only `{"type": "text"}`.
     #[serde(default)]
@@ -55,6 +57,7 @@ struct StreamOptions {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 struct ResponseFormat {
+    #[schemars(extend("const" = "text"))]
     r#type: String,
 }
 

@@ -1,7 +1,7 @@
 //! Connections: accepted up to a number, with time limits for what a client
 //! must send, and ended in peace when the service stops.
 
-use crate::patient::Patient;
+use crate::{line::Line, patient::Patient};
 use axum::{Router, body::Body, http::Request};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -114,7 +114,9 @@ async fn one<I, S>(
         + 'static,
     S::Future: Send + 'static,
 {
-    let connection = builder.serve_connection(TokioIo::new(stream), routes);
+    let line = Line::new(stream);
+    let connection = builder.serve_connection(TokioIo::new(line.clone()), routes);
     // What goes wrong here (a client that leaves, or sends what is no HTTP) ends this connection alone.
-    drop(watcher.watch(connection.into_owned()).await);
+    let ended = watcher.watch(connection.into_owned()).await;
+    line.end(ended.err().as_deref()).await;
 }

@@ -24,6 +24,7 @@ pub(crate) struct EmbeddingsRequest {
     encoding_format: Option<Encoding>,
     /// Only the embedder's own number.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     dimensions: Option<usize>,
     /// `document` (the default) or `query`, for models that tell them apart. Not
     /// part of OpenAI's API.
@@ -34,9 +35,12 @@ pub(crate) struct EmbeddingsRequest {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 enum Input {
-    Text(String),
-    Texts(Vec<String>),
+    Text(#[schemars(length(min = 1))] String),
+    Texts(#[schemars(length(min = 1, max = MOST), inner(length(min = 1)))] Vec<String>),
+    // Read so that they can be refused in words.
+    #[schemars(skip)]
     Tokens(Vec<u32>),
+    #[schemars(skip)]
     TokenLists(Vec<Vec<u32>>),
 }
 

@@ -17,6 +17,7 @@ mod embeddings;
 mod error;
 mod keys;
 mod lanes;
+mod line;
 mod log;
 mod mcp;
 mod metrics;
@@ -433,10 +434,15 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     let id: Arc<str> = format!("req-{}", store::unique_token()).into();
     request.extensions_mut().insert(RequestId(id.clone()));
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
+    let (request, unread) = request::watched(request);
     let mut response = match check_host(&service, &request) {
         Ok(()) => next.run(request).await,
         Err(refused) => refused.into_response(),
     };
+    if unread.is_some_and(|unread| unread.load(Relaxed)) {
+        // A client that still sends the body must not send another request after it.
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("x-request-id", value);
     }

@@ -8,7 +8,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::Method,
+    http::{HeaderValue, Method, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -40,13 +40,30 @@ pub(crate) fn routes(service: &Arc<Service>) -> Router<Arc<Service>> {
 
 async fn whole_body(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
-        return next.run(request).await;
+        return in_shape(next.run(request).await).await;
     }
     let (parts, body) = request.into_parts();
     match request::bytes(&service, Request::from_parts(parts.clone(), body)).await {
-        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Ok(bytes) => in_shape(next.run(Request::from_parts(parts, Body::from(bytes))).await).await,
         Err(refused) => refused.into_response(),
     }
+}
+
+/// What the protocol refuses in bare words, in the shape of all other errors.
+async fn in_shape(response: Response) -> Response {
+    let is_json = |kind: &HeaderValue| kind.as_bytes().starts_with(b"application/json");
+    let status = response.status();
+    if status.as_u16() < 400 || response.headers().get(header::CONTENT_TYPE).is_some_and(is_json) {
+        return response;
+    }
+    let (parts, body) = response.into_parts();
+    let text = axum::body::to_bytes(body, 1 << 16).await.unwrap_or_default();
+    let refused = ApiError::invalid(String::from_utf8_lossy(&text)).with_status(status, "mcp_refused");
+    let mut told = refused.into_response();
+    if let Some(allowed) = parts.headers.get(header::ALLOW) {
+        told.headers_mut().insert(header::ALLOW, allowed.clone());
+    }
+    told
 }
 
 fn http(service: &Arc<Service>) -> StreamableHttpService<Tools, NeverSessionManager> {

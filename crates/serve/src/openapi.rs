@@ -8,11 +8,12 @@ use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
 /// What is wrong with a request in each case, and with which status.
-const ERRORS: [(&str, &str); 11] = [
+const ERRORS: [(&str, &str); 12] = [
     ("400", "The request cannot be answered as it is"),
     ("401", "No API key, or one that is not known"),
     ("403", "The key does not allow this"),
     ("404", "There is no such thing"),
+    ("406", "Only of `/mcp`: the client does not accept what may come"),
     ("408", "The request did not come in time"),
     ("413", "The body is too large"),
     ("415", "The body is not JSON"),
@@ -84,6 +85,14 @@ impl Paths {
         let required: Vec<&str> =
             schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let parameter = |(name, of): (&String, &Value)| {
+            let mut of = of.clone();
+            // A URL has no way to say null; a field that is not wanted is left out.
+            if let Some(kinds) = of["type"].as_array() {
+                of["type"] = kinds.iter().find(|kind| *kind != "null").cloned().unwrap_or_default();
+            }
+            if let Value::Object(of) = &mut of {
+                of.remove("default");
+            }
             json!({ "name": name, "in": "query", "required": required.contains(&name.as_str()), "schema": of,
                     "description": of["description"] })
         };
@@ -143,7 +152,7 @@ fn document() -> Value {
     {
         paths.add("get", path, summary, json!({}), Paths::object("It does"));
     }
-    let text = json!({ "200": { "description": "OpenMetrics", "content": { "text/plain": { "schema": { "type": "string" } } } } });
+    let text = json!({ "200": { "description": "OpenMetrics", "content": { "application/openmetrics-text": { "schema": { "type": "string" } } } } });
     paths.add("get", "/metrics", "Numbers for Prometheus", json!({}), text);
     paths.add("get", "/admin/status", "What is served, and how busy it is", json!({}), Paths::object("That"));
     let body = paths.body::<admin::Swap>();

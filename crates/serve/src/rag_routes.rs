@@ -27,10 +27,12 @@ const COMMENT: usize = 4000;
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct AnswerQuery {
     /// The question.
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
     query: String,
     /// The most passages that the answer is written from, 1 to 100; by default
     /// as many as the pipeline finds, and never more than these.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 100))]
     top_k: Option<usize>,
     /// Whether the sources are told. Default true.
     #[serde(default, deserialize_with = "flag")]
@@ -41,9 +43,11 @@ pub(crate) struct AnswerQuery {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub(crate) struct RetrieveQuery {
     /// The question.
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
     query: String,
     /// The most passages, 1 to 100.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 100))]
     top_k: Option<usize>,
 }
 
@@ -197,10 +201,12 @@ fn escaped(text: &str) -> String {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Feedback {
     /// The id of the answer's request.
+    #[schemars(length(max = 200))]
     request_id: String,
     verdict: Verdict,
     /// Why, of at most 4,000 characters.
     #[serde(default)]
+    #[schemars(length(max = COMMENT))]
     comment: Option<String>,
 }
 

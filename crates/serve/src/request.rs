@@ -2,15 +2,23 @@
 
 use crate::{Service, error::ApiError};
 use axum::{
-    body::Bytes,
+    body::{Bytes, HttpBody},
     extract::{FromRequest, FromRequestParts, Path, Query, Request},
-    http::{StatusCode, header, request::Parts},
+    http::{StatusCode, Version, header, request::Parts},
 };
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Frame, SizeHint};
 use models::{Message, Role};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
+};
 
 /// A body of JSON.
 pub(crate) struct Body<T>(pub(crate) T);
@@ -31,6 +39,44 @@ impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Body<T> {
         let parsed = serde_json::from_slice(&bytes);
         parsed.map(Self).map_err(|error| ApiError::invalid(format!("the body is not what is expected: {error}")))
     }
+}
+
+/// A body that tells whether something of it was left unread.
+struct Watched {
+    body: axum::body::Body,
+    unread: Arc<AtomicBool>,
+}
+
+impl HttpBody for Watched {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(frame, Poll::Ready(None)) || frame.is_ready() && self.body.is_end_stream() {
+            self.unread.store(false, Relaxed);
+        }
+        frame
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A request whose body tells whether something of it was left unread, if it has
+/// one and its connection is its own until it has ended.
+pub(crate) fn watched(request: Request) -> (Request, Option<Arc<AtomicBool>>) {
+    if request.body().is_end_stream() || request.version() > Version::HTTP_11 {
+        return (request, None);
+    }
+    let unread = Arc::new(AtomicBool::new(true));
+    let told = unread.clone();
+    (request.map(|body| axum::body::Body::new(Watched { body, unread })), Some(told))
 }
 
 /// The bytes of a body, within the limits of size and time.

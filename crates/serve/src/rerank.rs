@@ -17,11 +17,14 @@ pub(crate) struct RerankRequest {
     /// What is served, as `/v1/models` lists it.
     model: String,
     /// The question.
+    #[schemars(length(min = 1), regex(pattern = r"\S"))]
     query: String,
     /// Up to 1,000 texts.
+    #[schemars(length(min = 1, max = MOST))]
     documents: Vec<Document>,
     /// How many of the best are wanted; all of them by default.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     top_n: Option<usize>,
     /// Whether the texts come back with their scores. Default false.
     #[serde(default)]

@@ -59,12 +59,14 @@ impl Served {
         })
     }
 
-    /// The trial of a bundle. Answers of models are kept in a folder of `scratch`
-    /// that is removed when the bundle is no longer served.
+    /// The trial of a bundle. What must be written lies in a folder of `scratch`
+    /// that is removed when the bundle is no longer served; answers of models are
+    /// not kept.
     ///
     /// # Errors
     /// If the bundle is damaged, or a model is missing.
-    pub async fn of_bundle(address: &str, setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
+    pub async fn of_bundle(address: &str, mut setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
+        setup.control.forgets_answers = true;
         let bundle = Bundle::open(address, &setup, cache).await?;
         let scratch = scratch.join(store::unique_token());
         std::fs::create_dir_all(&scratch).map_err(|source| Error::File {

@@ -152,6 +152,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let setup = || {
         let mut setup = environment::setup(CancellationToken::new());
         setup.control.retry = Some(::serve::impatience());
+        setup.control.forgets_answers = true;
         setup
     };
     let cache = environment::home().join("bundles");

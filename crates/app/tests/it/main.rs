@@ -5,6 +5,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on ends, and says where")]
 
 mod at_once;
+mod attacks;
 mod budget;
 mod check;
 mod command_line;
@@ -38,6 +39,8 @@ mod serve;
 mod serve_quality;
 mod services;
 mod snapshots;
+mod soak;
 mod stores;
 mod surroundings;
+mod upstream;
 mod workspace;

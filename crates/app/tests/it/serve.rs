@@ -14,39 +14,50 @@ pub(crate) const QUESTION: &str = "What do barn owls swallow?";
 const DATASET: &str = "[dataset]\npath = \"golden.jsonl\"\n";
 
 /// A service that ends with its test.
-pub(crate) struct Service {
-    process: Child,
-    pub(crate) url: String,
-    pub(crate) client: Client,
+pub struct Service {
+    pub process: Child,
+    pub url: String,
+    pub client: Client,
 }
 
 impl Service {
     /// Starts `serve` with these arguments, and waits until it is ready.
-    pub(crate) fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+    pub fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+        Self::launch(workspace, arguments, Stdio::piped())
+    }
+
+    /// The same, with what it says of its requests in the file `serve.err`, so
+    /// that it never waits for somebody to read it.
+    pub fn logging(workspace: &Workspace, arguments: &[&str]) -> Self {
+        let said = std::fs::OpenOptions::new().append(true).create(true).open(workspace.file("serve.err"));
+        Self::launch(workspace, arguments, said.unwrap().into())
+    }
+
+    fn launch(workspace: &Workspace, arguments: &[&str], said: Stdio) -> Self {
         store::choose_cryptography();
         let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
-        let mut process = workspace.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut process = workspace.command(&all).stdout(Stdio::piped()).stderr(said).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_default();
         let said = told["url"].is_null().then(|| {
             let mut said = String::new();
-            process.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+            process.stderr.take().map(|mut pipe| pipe.read_to_string(&mut said).unwrap());
             said
         });
         assert_eq!(said, None, "it did not start");
         Self { process, url: told["url"].as_str().unwrap().to_owned(), client: Client::new() }
     }
 
-    pub(crate) async fn get(&self, path: &str) -> Response {
+    pub async fn get(&self, path: &str) -> Response {
         self.client.get(format!("{}{path}", self.url)).send().await.unwrap()
     }
 
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> Response {
+    pub async fn post(&self, path: &str, body: &Value) -> Response {
         self.client.post(format!("{}{path}", self.url)).json(body).send().await.unwrap()
     }
 
-    pub(crate) async fn json(&self, path: &str) -> Value {
+    pub async fn json(&self, path: &str) -> Value {
         self.get(path).await.error_for_status().unwrap().json().await.unwrap()
     }
 
@@ -358,7 +369,7 @@ async fn a_chat_model_that_is_gone_is_not_waited_for_and_the_fallback_answers() 
     let ask = async |service: &Service, number: usize| {
         service.post("/v1/chat/completions", &chat(&format!("{QUESTION} ({number})"))).await
     };
-    // A question of its own each, so that the journal knows no answer.
+    // A question of its own each, so that none joins another's call.
     for number in 0..5 {
         let failed = ask(&alone, number).await;
         assert!([502, 504].contains(&failed.status().as_u16()), "{failed:?}");

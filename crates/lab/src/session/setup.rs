@@ -41,6 +41,9 @@ pub struct Control {
     /// How failed calls are tried again, where it is not as in a run: a run is
     /// patient, and somebody who waits for an answer is not.
     pub retry: Option<RetryPolicy>,
+    /// Whether answers of models are neither kept nor taken from the journal: a
+    /// run must not pay twice, and a service must not keep what it was asked.
+    pub forgets_answers: bool,
 }
 
 /// What a driver or a worker of a cluster is given beside; nothing on a
