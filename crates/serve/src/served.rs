@@ -1,6 +1,7 @@
 //! What answers: a pipeline with a name, opened and ready.
 
-use lab::{Bundle, Error, RunPipeline, RunRecord, Session, Setup};
+use futures::stream::BoxStream;
+use lab::{Bundle, Elsewhere, Error, Part, RunPipeline, RunRecord, Session, Setup};
 use std::{
     any::Any,
     path::{Path, PathBuf},
@@ -15,7 +16,7 @@ pub struct Served {
     pub version: String,
     /// When its run finished, in seconds since 1970.
     pub created: i64,
-    pub(crate) pipeline: RunPipeline,
+    pub(crate) pipeline: Arc<RunPipeline>,
     /// What must live as long: the store, the journal.
     _keep: Arc<dyn Any + Send + Sync>,
     /// Removed at the end, if there is one.
@@ -45,7 +46,7 @@ impl Served {
             name: record.board().experiment.clone(),
             version: format!("{}/{trial}", record.id()),
             created: record.time_ms().div_euclid(1000),
-            pipeline,
+            pipeline: Arc::new(pipeline),
             _keep: keep,
             scratch: None,
         })
@@ -57,6 +58,33 @@ impl Served {
     /// # Errors
     /// If the bundle is damaged, or a model is missing.
     pub async fn of_bundle(address: &str, setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
+        Self::opened(address, setup, cache, scratch, None).await
+    }
+
+    /// One part of the trial of a bundle, with the way to the others:
+    /// [`Part::Gateway`] is for a [`crate::Service`], any other for
+    /// [`Served::reply`].
+    ///
+    /// # Errors
+    /// As [`Served::of_bundle`].
+    pub async fn part_of_bundle(
+        address: &str,
+        setup: Setup,
+        cache: &Path,
+        scratch: &Path,
+        part: Part,
+        others: Arc<dyn Elsewhere>,
+    ) -> Result<Self, Error> {
+        Self::opened(address, setup, cache, scratch, Some((part, others))).await
+    }
+
+    async fn opened(
+        address: &str,
+        setup: Setup,
+        cache: &Path,
+        scratch: &Path,
+        part: Option<(Part, Arc<dyn Elsewhere>)>,
+    ) -> Result<Self, Error> {
         let bundle = Bundle::open(address, &setup, cache).await?;
         let scratch = scratch.join(store::unique_token());
         std::fs::create_dir_all(&scratch).map_err(|source| Error::File {
@@ -66,7 +94,11 @@ impl Served {
         })?;
         let opened = async {
             let (session, record) = bundle.session(setup, &scratch).await?;
-            let pipeline = RunPipeline::open(&session, &record, &bundle.manifest.trial).await?;
+            let trial = &bundle.manifest.trial;
+            let pipeline = match part {
+                Some((part, others)) => RunPipeline::open_part(&session, &record, trial, part, others).await?,
+                None => RunPipeline::open(&session, &record, trial).await?,
+            };
             Ok::<_, Error>((session, pipeline))
         };
         match opened.await {
@@ -74,7 +106,7 @@ impl Served {
                 name: bundle.manifest.name.clone(),
                 version: bundle.manifest.digest().to_owned(),
                 created: bundle.manifest.run_time_ms.div_euclid(1000),
-                pipeline,
+                pipeline: Arc::new(pipeline),
                 _keep: Arc::new(session),
                 scratch: Some(scratch),
             }),
@@ -83,6 +115,12 @@ impl Served {
                 Err(error)
             }
         }
+    }
+
+    /// What a part says to a request of another part. The work ends when the
+    /// stream is dropped.
+    pub fn reply(&self, request: &[u8]) -> BoxStream<'static, Vec<u8>> {
+        self.pipeline.clone().reply(request)
     }
 
     /// What differs from the run although the answers come from its trial.

@@ -17,6 +17,7 @@ mod finalists;
 mod frozen;
 mod functions;
 mod golden;
+mod graph;
 mod jobs;
 mod journal;
 mod judge;
