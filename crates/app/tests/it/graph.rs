@@ -70,7 +70,9 @@ impl Running {
         };
         let (stop, ready) = (CancellationToken::new(), tokio::sync::oneshot::channel());
         let service = Service::new(served, settings);
-        let on_ready = move || drop(ready.0.send(()));
+        let on_ready = move || {
+            let _ = ready.0.send(());
+        };
         tokio::spawn(service.run(listener, None, on_ready, stop.clone()));
         ready.1.await.unwrap();
         Self { url, client: Client::new(), _stop: stop.drop_guard() }
@@ -125,8 +127,8 @@ async fn both(space: &str, server: &MockServer) -> (Workspace, Running, Running,
     workspace.run(&["run", "--quiet"]).succeeds();
     workspace.run(&["promote", "--output", "bundle"]).succeeds();
     let wires = Arc::new(Wires::default());
-    let needed = Part::of_bundle(&workspace.file("bundle").display().to_string(), &app::setup(CancellationToken::new()));
-    for part in needed.await.unwrap() {
+    let (bundle, setup) = (workspace.file("bundle").display().to_string(), app::setup(CancellationToken::new()));
+    for part in Part::of_bundle(&bundle, &setup).await.unwrap() {
         let served = opened(&workspace, Some((part, wires.clone()))).await;
         served.warm().await.unwrap();
         if part != Part::Gateway {
@@ -260,7 +262,7 @@ async fn a_client_that_leaves_ends_the_call_of_the_part_that_writes() {
 
 #[tokio::test]
 async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none() {
-    use rag::{Chunk, ChunkTable, Component, Context, Hit, Span, refine::RefinerConfig, rerank::RerankerConfig};
+    use rag::{Chunk, ChunkTable, Context, Hit, Span, refine::RefinerConfig, rerank::RerankerConfig};
     use rag::{PipelineConfig, retrieve::{Corpus, Query}};
 
     let text = "Barn owls swallow mice. They hunt at night over open fields.";
