@@ -18,6 +18,7 @@ mod golden;
 pub mod layout;
 mod noise;
 mod operator;
+mod parts;
 mod plan;
 mod prepare;
 mod progress;
@@ -52,6 +53,7 @@ pub use frozen::{
 pub use golden::{Anchored, Documents, Golden, Manifest, generate_golden};
 pub use noise::{NoiseDesign, NoiseResult, noise, noise_cost};
 pub use operator::Operator;
+pub use parts::{Elsewhere, Lost, Part};
 pub use plan::{Plan, PlanSummary, PlannedTrial, TaskId};
 pub use prepare::{LoadedCorpus, Prepared, corpus::load_corpus};
 pub use progress::{ModelTraffic, OperatorProgress, OperatorStatus, Progress};

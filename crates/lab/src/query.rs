@@ -4,18 +4,19 @@ use crate::{
     Error, Session,
     engine::{Outputs, Turn},
     frozen::{RunRecord, experiment_of},
+    parts::{Elsewhere, Part, Request, Said, Way, models_of},
     plan::CorpusInputs,
     spec::Experiment,
     task::{Execution, open_corpus},
     trial::Trial,
 };
 use futures::StreamExt;
-use models::{Embedder, InputKind, Message};
+use models::{Embedder, InputKind, Kind, Message, Piece};
 use rag::{
-    Answer, Chunk, Component, Models, Passage, Pipeline, Span,
+    Answer, Chunk, ChunkTable, Component, Models, Passage, Pipeline, Span,
     load::Source,
-    pipeline::{Event, Whole},
-    retrieve::Query,
+    pipeline::{Event, Found, Whole},
+    retrieve::{Corpus, Query},
 };
 use serde::Serialize;
 use std::{collections::BTreeSet, pin::pin, sync::Arc};
@@ -66,6 +67,8 @@ pub struct RunPipeline {
     notes: Vec<String>,
     /// Its stages, once a question was asked.
     pipeline: OnceCell<Pipeline>,
+    /// Which part of it this is, and the way to the others; none if it is whole.
+    part: Option<(Part, Way)>,
 }
 
 impl RunPipeline {
@@ -76,6 +79,31 @@ impl RunPipeline {
     /// model that embeds its questions is no longer the one that embedded the
     /// documents.
     pub async fn open(session: &Session, record: &RunRecord, trial: &str) -> Result<Self, Error> {
+        Self::opened(session, record, trial, None).await
+    }
+
+    /// Opens one part of a trial of a run, which asks the other parts for the
+    /// rest. Only the models of this part must be here, and the files and keys
+    /// of chat models, whose tokens every part counts that asks them.
+    ///
+    /// # Errors
+    /// As [`RunPipeline::open`].
+    pub async fn open_part(
+        session: &Session,
+        record: &RunRecord,
+        trial: &str,
+        part: Part,
+        others: Arc<dyn Elsewhere>,
+    ) -> Result<Self, Error> {
+        Self::opened(session, record, trial, Some((part, Way(others)))).await
+    }
+
+    async fn opened(
+        session: &Session,
+        record: &RunRecord,
+        trial: &str,
+        part: Option<(Part, Way)>,
+    ) -> Result<Self, Error> {
         let (trial, inputs, artifacts) = record.searched(trial)?;
         let experiment = experiment_of(session, record)?;
         let mut outputs = Outputs::new();
@@ -93,10 +121,14 @@ impl RunPipeline {
             }
             outputs.insert(id, name.clone());
         }
-        let notes = check_models(session, record, &experiment, trial)?;
+        let notes = check_models(session, record, &experiment, trial, part.as_ref().map(|(part, _)| *part))?;
         // A question needs none of the corpus' files, which may be gone.
         let source = Source::parse(&session.workspace().root().display().to_string(), &[], &[], &[])?;
-        let models = Arc::new(session.models_of(&experiment));
+        let models = session.models_of(&experiment);
+        let models = Arc::new(match &part {
+            Some((part, way)) => models.of_part(*part, way.clone(), record.frozen()?.identities.clone()),
+            None => models,
+        });
         let run = record.id().to_owned();
         let (store, scratch) = (session.workspace().store().clone(), session.workspace().scratch_folder());
         let execution = Execution::asking(Arc::new(experiment), store, source, scratch, &run, models);
@@ -109,6 +141,7 @@ impl RunPipeline {
             run_time_ms: record.time_ms(),
             notes,
             pipeline: OnceCell::new(),
+            part,
         })
     }
 
@@ -163,8 +196,7 @@ impl RunPipeline {
         history: &[Message],
         on_event: Option<OnEvent<'_>>,
     ) -> Result<Answered, Error> {
-        let caller = Some(self.trial.id.as_str().into());
-        rag::python::on_behalf_of(caller, self.answered(question, history, on_event)).await
+        rag::python::on_behalf_of(self.caller(), self.answered(question, history, on_event)).await
     }
 
     /// Makes its stages ready, so that the first question need not wait for the
@@ -173,11 +205,51 @@ impl RunPipeline {
     /// # Errors
     /// As [`RunPipeline::query`].
     pub async fn warm(&self) -> Result<(), Error> {
-        let pipeline = self.stage().await?;
-        for _ in 0..PROBES {
-            pipeline.retrieve_whole("ready", &[], 1).await?;
+        const PROBE: &str = "ready";
+        match self.part {
+            None => {
+                let pipeline = self.stage().await?;
+                for _ in 0..PROBES {
+                    pipeline.retrieve_whole(PROBE, &[], 1).await?;
+                }
+            }
+            Some((Part::VectorStore, _)) => {
+                let pipeline = self.stage().await?;
+                for _ in 0..PROBES {
+                    pipeline.probe(PROBE).await?;
+                }
+            }
+            Some((Part::Encoder, _)) => {
+                if let Some((_, embedder)) = self.embedder()? {
+                    embedder.embed(&[PROBE.to_owned()], InputKind::Query).await?;
+                }
+            }
+            Some((Part::Reranker, _)) => {
+                for name in models_of(&self.trial.pipeline, Kind::Rerank) {
+                    self.execution.models().reranker(name)?.rerank(PROBE, &[PROBE.to_owned()]).await?;
+                }
+            }
+            Some((Part::Retriever | Part::Qa, _)) => {
+                self.stage().await?;
+            }
+            // A chat model is asked when somebody asks.
+            Some((Part::Llm | Part::Gateway, _)) => {}
         }
         Ok(())
+    }
+
+    /// The way to other parts, where all that questions need is elsewhere.
+    fn way(&self) -> Option<&Way> {
+        self.part.as_ref().filter(|(part, _)| *part == Part::Gateway).map(|(_, way)| way)
+    }
+
+    /// On whose behalf a user's functions run.
+    pub(crate) fn caller(&self) -> Option<Arc<str>> {
+        Some(self.trial.id.as_str().into())
+    }
+
+    pub(crate) fn execution(&self) -> &Execution {
+        &self.execution
     }
 
     /// At most so many passages for a question, without an answer.
@@ -185,9 +257,12 @@ impl RunPipeline {
     /// # Errors
     /// As [`RunPipeline::query`].
     pub async fn retrieve(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
-        let caller = Some(self.trial.id.as_str().into());
+        if let Some(way) = self.way() {
+            let (question, history) = (question.to_owned(), history.to_vec());
+            return Ok(way.ask::<Found>(&Request::Retrieve { question, history, at_most }).await?.into());
+        }
         let found = async { Ok(self.stage().await?.retrieve_whole(question, history, at_most).await?) };
-        rag::python::on_behalf_of(caller, found).await
+        rag::python::on_behalf_of(self.caller(), found).await
     }
 
     /// Answers a question from at most so many passages; all that happens is
@@ -202,7 +277,9 @@ impl RunPipeline {
         at_most: usize,
         on_event: impl Fn(Event) + Send,
     ) -> Result<(), Error> {
-        let caller = Some(self.trial.id.as_str().into());
+        if let Some(way) = self.way() {
+            return asked(way, question, history, at_most, on_event).await;
+        }
         let told = async {
             let mut events = pin!(self.stage().await?.answer_from(question, history, at_most));
             while let Some(event) = events.next().await {
@@ -210,7 +287,7 @@ impl RunPipeline {
             }
             Ok(())
         };
-        rag::python::on_behalf_of(caller, told).await
+        rag::python::on_behalf_of(self.caller(), told).await
     }
 
     /// Whether it writes answers, besides finding passages.
@@ -223,7 +300,10 @@ impl RunPipeline {
     /// # Errors
     /// If the store fails.
     pub async fn excerpt(&self, document: &str, span: Span) -> Result<Option<String>, Error> {
-        Ok(self.stage().await?.corpus().table.excerpt(document, span))
+        if let Some(way) = self.way() {
+            return Ok(way.ask(&Request::Excerpt { document: document.to_owned(), span }).await?);
+        }
+        Ok(self.table().await?.excerpt(document, span))
     }
 
     /// The chunk of a document that begins at this byte, or the first that holds it.
@@ -231,7 +311,10 @@ impl RunPipeline {
     /// # Errors
     /// If the store fails.
     pub async fn chunk_at(&self, document: &str, byte: usize) -> Result<Option<Chunk>, Error> {
-        let table = &self.stage().await?.corpus().table;
+        if let Some(way) = self.way() {
+            return Ok(way.ask(&Request::ChunkAt { document: document.to_owned(), byte }).await?);
+        }
+        let table = self.table().await?;
         let mut holding = table.chunks().iter().filter(|chunk| {
             chunk.document == document && chunk.searchable && chunk.span.start <= byte && byte < chunk.span.end
         });
@@ -271,12 +354,24 @@ impl RunPipeline {
             rag::Context { models: Some(&models), embedder: pipeline.embedder.as_deref(), ..rag::Context::default() };
         let passages = texts.iter().enumerate().map(|(at, text)| Passage::of_text(at.to_string(), text.clone()));
         let query = Query { text: question, embedding: None, tokens: None, filter: None };
-        let corpus = self.stage().await?.corpus();
-        let ranked = reranker.build(&cx)?.rerank(query, corpus.corpus(), passages.collect()).await?;
+        let nothing = ChunkTable::default();
+        let corpus = match self.way() {
+            Some(way) if reranker.reads_chunks() => {
+                let (question, texts) = (question.to_owned(), texts.to_vec());
+                return Ok(way.ask(&Request::Order { question, texts }).await?);
+            }
+            Some(_) => Corpus { table: &nothing, indexes: &[] },
+            None => self.stage().await?.corpus().ok_or_else(elsewhere)?.corpus(),
+        };
+        let ranked = reranker.build(&cx)?.rerank(query, corpus, passages.collect()).await?;
         Ok(Some(ranked.iter().filter_map(|passage| Some((passage.document.parse().ok()?, passage.score))).collect()))
     }
 
-    async fn stage(&self) -> Result<&Pipeline, Error> {
+    async fn table(&self) -> Result<&ChunkTable, Error> {
+        Ok(&self.stage().await?.corpus().ok_or_else(elsewhere)?.table)
+    }
+
+    pub(crate) async fn stage(&self) -> Result<&Pipeline, Error> {
         self.pipeline.get_or_try_init(|| self.stages()).await
     }
 
@@ -306,9 +401,52 @@ impl RunPipeline {
     /// Opens what is searched and makes the stages, once.
     async fn stages(&self) -> Result<Pipeline, Error> {
         let Self { execution, trial, inputs, outputs, .. } = self;
-        let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
-        Ok(Pipeline::new(&trial.pipeline, corpus, &execution.models().in_turn(Turn::default()))?)
+        let models = execution.models().in_turn(Turn::default());
+        match &self.part {
+            None | Some((Part::VectorStore, _)) => {
+                let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
+                Ok(Pipeline::new(&trial.pipeline, corpus, &models)?)
+            }
+            Some((Part::Retriever, way)) => {
+                Ok(Pipeline::over_chunks(&trial.pipeline, Arc::new(way.clone()), &models)?)
+            }
+            Some((_, way)) => Ok(Pipeline::over_retrieval(&trial.pipeline, Arc::new(way.clone()), &models)?),
+        }
     }
+}
+
+/// A part was asked for what another one holds.
+fn elsewhere() -> Error {
+    Error::Unusable("the chunks are in another part of the graph".into())
+}
+
+/// What another part answers, told as it comes.
+async fn asked(
+    way: &Way,
+    question: &str,
+    history: &[Message],
+    at_most: usize,
+    on_event: impl Fn(Event) + Send,
+) -> Result<(), Error> {
+    let request = Request::Answer { question: question.to_owned(), history: history.to_vec(), at_most };
+    let mut said = pin!(way.hear(&request));
+    let mut found = false;
+    while let Some(said) = said.next().await {
+        on_event(match said {
+            Said::Fallback(reason) => Event::Fallback(reason),
+            Said::Remark(remark) => Event::Remark(remark),
+            Said::Found(passages) => {
+                found = true;
+                Event::Found(passages)
+            }
+            Said::Text(text) => Event::Piece(Piece::Text(text)),
+            Said::Anew => Event::Piece(Piece::Restart),
+            Said::Answered(answer) => Event::Answered(*answer),
+            Said::Failed(failure) => return Err(failure.into()),
+            Said::Replied(_) => continue,
+        });
+    }
+    if found { Ok(()) } else { Err(Error::Remote("the qa ended before it told what it found".into())) }
 }
 
 /// Whether the trial's models are those of the run. Other vectors than
@@ -319,6 +457,7 @@ fn check_models(
     record: &RunRecord,
     experiment: &Experiment,
     trial: &Trial,
+    part: Option<Part>,
 ) -> Result<Vec<String>, Error> {
     let known = &record.frozen()?.identities;
     let embedder = trial.pipeline.embedder.as_deref();
@@ -327,6 +466,10 @@ fn check_models(
     let mut notes = Vec::new();
     for name in used {
         let (Some(config), Some(then)) = (experiment.models.get(name), known.get(name)) else { continue };
+        // Another part looks at its own.
+        if part.is_some_and(|part| !part.holds(config.kind())) {
+            continue;
+        }
         if config.identity(session.context())? == *then {
             continue;
         }

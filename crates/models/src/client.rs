@@ -118,6 +118,15 @@ impl Client {
         }
     }
 
+    /// This client, for models whose answers another process keeps, limits and
+    /// pays: it has no journal, no budget and no limits of before.
+    #[must_use]
+    pub fn without_journal(&self) -> Self {
+        let (limiters, flights, meter) = (Mutex::default(), Flights::default(), self.meter());
+        let inner = Arc::new(Inner { journal: None, limiters, flights, meter });
+        Self { inner, budget: Budget::default(), lessor: None, listener: None, ..self.clone() }
+    }
+
     /// This client, with limits that it shares with other processes. Handles
     /// that were made before keep limits of their own.
     #[must_use]

@@ -33,9 +33,9 @@ pub use fetch::{
 };
 pub use local::CpuBudget;
 pub use model::{
-    Absence, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish,
+    Absence, Anew, Cause, ChatModel, ChatRequest, ChatResponse, EmbeddingModel, EndpointLimits, Error, Finish,
     FunctionFailed, Identity, InputKind, Limits, Matrix, Message, Model, OnPiece, Place, RateHints, RerankModel, Role,
-    Usage,
+    Told, Usage,
 };
 pub use provider::{ChatConfig, EmbeddingConfig, ModelConfig, RerankConfig};
 

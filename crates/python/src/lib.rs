@@ -18,6 +18,7 @@
 //! - `scoring`, `rows`, `stop` (feature `python`): scoring of answers, data that Python holds, and the end of work that
 //!   nobody waits for.
 //! - `service` (feature `python`): the HTTP service inside a server of Python.
+//! - `graph` (feature `python`): the parts of a bundle in several processes.
 //! - `settings` (feature `python`): dictionaries and objects of classes as settings.
 //!
 //! Executors run no event loop of their own: the user's `asyncio` loop calls
@@ -39,6 +40,8 @@ mod events;
 mod experiment;
 #[cfg(feature = "python")]
 mod golden;
+#[cfg(feature = "python")]
+mod graph;
 #[cfg(feature = "python")]
 mod index;
 #[cfg(feature = "python")]
@@ -88,6 +91,7 @@ mod _core {
         events::Events,
         experiment::{Experiment, Pipeline, experiment_names},
         golden::{Questions, golden_estimate, golden_generate},
+        graph::{PyPart, Replies, parts},
         index::Index,
         judging::{explain, qualify},
         learned::Adaptive,

@@ -1,15 +1,16 @@
 //! The HTTP service inside a server of Python: requests come as bytes and
 //! answers go as bytes, so that every route behaves as in `reverie serve`.
 
-use crate::{experiment::wait, remote::runtime};
+use crate::{experiment::wait, graph::PyElsewhere, remote::runtime};
 use axum::{
     body::Body,
     http::{HeaderName, HeaderValue, Method, Request, Uri},
 };
 use futures::StreamExt;
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
+use lab::Part;
 use serve::{KeyFile, Keys, Mounted, Served, Settings};
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 use tokio::sync::{Mutex, mpsc};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
@@ -23,16 +24,18 @@ pub(crate) struct PyService {
 }
 
 /// A part of a response.
-enum Part {
+pub(crate) enum Told {
     Head(u16, Headers),
     Bytes(Vec<u8>),
 }
 
 #[pymethods]
 impl PyService {
-    /// Opens a bundle and makes it ready. `keys` is the text of a file of keys.
+    /// Opens a bundle and makes it ready. `keys` is the text of a file of keys;
+    /// `others` passes requests on to the other parts of a graph, if this is
+    /// its gateway.
     #[new]
-    #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, deadline=120.0, first_token=60.0))]
+    #[pyo3(signature = (bundle, fallback=None, keys=None, public_url=None, answers_at_once=64, queue=256, deadline=120.0, first_token=60.0, others=None))]
     #[expect(clippy::too_many_arguments, reason = "each is a parameter of the Python class, by name")]
     fn new(
         py: Python<'_>,
@@ -44,6 +47,7 @@ impl PyService {
         queue: usize,
         deadline: f64,
         first_token: f64,
+        others: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let duration = |name: &str, seconds: f64| {
             let duration = Some(seconds).filter(|seconds| *seconds > 0.0);
@@ -66,17 +70,11 @@ impl PyService {
             first_token: duration("first_token", first_token)?,
             ..Settings::default()
         };
-        let (cancel, cache) = (CancellationToken::new(), app::home().join("bundles"));
-        let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
+        let cancel = CancellationToken::new();
         let work = || async move {
-            let open = async |address: &str| {
-                let mut setup = app::setup(CancellationToken::new());
-                setup.control.retry = Some(serve::impatience());
-                Served::of_bundle(address, setup, &cache, Path::new(&scratch)).await
-            };
-            let served = open(&bundle).await?;
+            let served = open(&bundle, others.map(|others| (Part::Gateway, others))).await?;
             let fallback = match &fallback {
-                Some(address) => Some(open(address).await?),
+                Some(address) => Some(open(address, None).await?),
                 None => None,
             };
             serve::Service::new(served, settings).with_fallback(fallback).mount().await
@@ -106,33 +104,56 @@ impl PyService {
             let name = HeaderName::from_bytes(&name).map_err(|error| wrong(&error))?;
             request.headers_mut().append(name, HeaderValue::from_bytes(&value).map_err(|error| wrong(&error))?);
         }
-        // A slow client slows its own answer, and fills no memory.
-        let (tell, parts) = mpsc::channel(16);
         let mounted = self.mounted.clone();
-        let work = runtime()?.spawn(async move {
+        Reply::of(|tell| async move {
             let response = mounted.answer(request).await;
             let (head, body) = response.into_parts();
             let headers = head.headers.iter().map(|(name, value)| (name.as_str().into(), value.as_bytes().to_vec()));
-            if tell.send(Part::Head(head.status.as_u16(), headers.collect())).await.is_err() {
+            if tell.send(Told::Head(head.status.as_u16(), headers.collect())).await.is_err() {
                 return;
             }
             let mut chunks = body.into_data_stream();
             while let Some(Ok(chunk)) = chunks.next().await {
-                if tell.send(Part::Bytes(chunk.to_vec())).await.is_err() {
+                if tell.send(Told::Bytes(chunk.to_vec())).await.is_err() {
                     return;
                 }
             }
-        });
-        let work = std::sync::Mutex::new(Some(AbortOnDropHandle::new(work)));
-        Ok(Reply { parts: Arc::new(Mutex::new(parts)), work })
+        })
+    }
+}
+
+/// Opens a bundle, or a part of it with the way to the others.
+pub(crate) async fn open(address: &str, part: Option<(Part, Py<PyAny>)>) -> Result<Served, lab::Error> {
+    let mut setup = app::setup(CancellationToken::new());
+    setup.control.retry = Some(serve::impatience());
+    let cache = app::home().join("bundles");
+    let scratch = std::env::temp_dir().join(format!("reverie-serve-{}", std::process::id()));
+    match part {
+        Some((part, others)) => {
+            let others = Arc::new(PyElsewhere::new(others));
+            Served::part_of_bundle(address, setup, &cache, &scratch, part, others).await
+        }
+        None => Served::of_bundle(address, setup, &cache, &scratch).await,
     }
 }
 
 /// A response, part by part. The work ends when this is closed or dropped.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Reply {
-    parts: Arc<Mutex<mpsc::Receiver<Part>>>,
+    parts: Arc<Mutex<mpsc::Receiver<Told>>>,
     work: std::sync::Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+impl Reply {
+    /// What this work tells.
+    pub(crate) fn of<Work: Future<Output = ()> + Send + 'static>(
+        work: impl FnOnce(mpsc::Sender<Told>) -> Work,
+    ) -> PyResult<Self> {
+        // A slow client slows its own answer, and fills no memory.
+        let (tell, parts) = mpsc::channel(16);
+        let work = AbortOnDropHandle::new(runtime()?.spawn(work(tell)));
+        Ok(Self { parts: Arc::new(Mutex::new(parts)), work: std::sync::Mutex::new(Some(work)) })
+    }
 }
 
 #[pymethods]
@@ -145,13 +166,13 @@ impl Reply {
             let part = parts.lock().await.recv().await;
             let call = tokio::task::spawn_blocking(move || {
                 Python::attach(|py| match part {
-                    Some(Part::Head(status, headers)) => {
+                    Some(Told::Head(status, headers)) => {
                         let pair =
                             |(name, value): &(Vec<u8>, Vec<u8>)| (PyBytes::new(py, name), PyBytes::new(py, value));
                         let headers: Vec<_> = headers.iter().map(pair).collect();
                         done.call1(py, ((status, headers), py.None())).map(drop)
                     }
-                    Some(Part::Bytes(bytes)) => done.call1(py, (PyBytes::new(py, &bytes), py.None())).map(drop),
+                    Some(Told::Bytes(bytes)) => done.call1(py, (PyBytes::new(py, &bytes), py.None())).map(drop),
                     None => done.call1(py, (py.None(), py.None())).map(drop),
                 })
             });

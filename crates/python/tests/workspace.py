@@ -66,7 +66,7 @@ class Slow(http.server.ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), SlowHandler)
-        self.sent, self.broken_off, self.fails = 0, threading.Event(), False
+        self.sent, self.broken_off, self.fails, self.status = 0, threading.Event(), False, 400
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     @property
@@ -86,10 +86,10 @@ class SlowHandler(Handler):
         self.answer(200, {"data": []})
 
     def do_POST(self) -> None:
-        """Streams, or refuses for good."""
+        """Streams, or refuses: for good, or with the status that is set."""
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if self.server.fails:
-            self.answer(400, {"error": {"message": "the model has left"}})
+            self.answer(self.server.status, {"error": {"message": "the model has left"}})
             return
         if not body.get("stream"):
             self.answer(200, {"choices": [{"message": {"content": "".join(self.server.words)}, "finish_reason": "stop"}]})

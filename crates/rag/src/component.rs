@@ -110,6 +110,13 @@ pub trait Component: Send + Sync {
         false
     }
 
+    /// Whether it looks at chunks or indexes besides the passages that it is
+    /// given, so that it must run where they are. Only a step that says no may
+    /// run elsewhere.
+    fn reads_chunks(&self) -> bool {
+        true
+    }
+
     /// Whether it changes nothing, so that there is nothing to do.
     fn is_nothing(&self) -> bool {
         false
@@ -310,6 +317,9 @@ macro_rules! components {
             }
             fn reads_documents(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.reads_documents(), )+ }
+            }
+            fn reads_chunks(&self) -> bool {
+                match self { $( Self::$Variant(config) => config.reads_chunks(), )+ }
             }
             fn is_nothing(&self) -> bool {
                 match self { $( Self::$Variant(config) => config.is_nothing(), )+ }

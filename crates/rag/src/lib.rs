@@ -20,6 +20,7 @@ mod table;
 mod types;
 
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 stage::stages! {
     /// How documents become chunks, and hits become context.
@@ -116,4 +117,12 @@ pub enum Error {
     /// A model gave no answer.
     #[error(transparent)]
     Model(#[from] models::Error),
+    /// A part of the pipeline in another process gave no answer.
+    #[error("{reason}")]
+    Elsewhere {
+        /// What happened.
+        reason: String,
+        /// When another try may work, if one may.
+        retry_after: Option<Duration>,
+    },
 }

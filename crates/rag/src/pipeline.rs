@@ -3,16 +3,19 @@
 //! steps.
 
 use crate::{
-    Answer, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
+    Answer, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStage, PassageStep, PipelineConfig,
+    Refined,
     chunk::Chunker,
     generate::Generator,
-    index::{IndexKind, OpenIndex},
+    index::{DenseIndex, IndexKind, OpenIndex},
     python::{caller, computing_for},
     query::{QueryWriter, SearchQuery, Written, standalone, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
 };
+use async_trait::async_trait;
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
 use models::{Embedder, Matrix, Message, Piece, Pieces};
+use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The constant of reciprocal rank fusion, used if a question has several queries.
@@ -70,27 +73,79 @@ pub struct Whole {
 }
 
 /// What was found for a question.
-struct Found {
-    passages: Vec<Passage>,
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// The passages, best first.
+    pub passages: Vec<Passage>,
     /// The question as later stages are asked.
-    alone: String,
+    pub alone: String,
     /// As [`Event::Fallback`].
-    fallback: Option<String>,
+    pub fallback: Option<String>,
     /// As [`Event::Remark`].
-    remarks: Vec<String>,
+    pub remarks: Vec<String>,
 }
 
 /// The stages of one pipeline, and the corpus that they search.
 pub struct Pipeline {
-    corpus: OpenCorpus,
+    finder: Finder,
+    generator: Option<Box<dyn Generator>>,
+}
+
+/// Finds passages: here, or in another process.
+enum Finder {
+    Here(Box<Search>),
+    Elsewhere(Arc<dyn RetrievalElsewhere>),
+}
+
+/// The stages from question to passages.
+struct Search {
+    chunks: Chunks,
     /// Makes the vectors of queries, if a stage compares them.
     embedder: Option<Embedder>,
     chunker: Arc<dyn Chunker>,
     query: Box<dyn QueryWriter>,
     rewrites_question: bool,
     retriever: Arc<dyn Retriever>,
-    steps: Vec<Box<dyn PassageStep>>,
-    generator: Option<Box<dyn Generator>>,
+    steps: Vec<Step>,
+}
+
+/// What is searched: here, or in another process.
+enum Chunks {
+    Here(OpenCorpus),
+    Elsewhere(Arc<dyn ChunksElsewhere>),
+}
+
+/// A stage between retrieval and answer.
+struct Step {
+    does: Box<dyn PassageStep>,
+    /// Whether it must run where the chunks are.
+    reads_chunks: bool,
+}
+
+/// The chunks and indexes of a pipeline in another process, which searches them.
+#[async_trait]
+pub trait ChunksElsewhere: Send + Sync {
+    /// As [`Pipeline::find`].
+    ///
+    /// # Errors
+    /// As there, or if the other process cannot be reached.
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Vec<Passage>, Error>;
+
+    /// As [`Pipeline::step`].
+    ///
+    /// # Errors
+    /// As there, or if the other process cannot be reached.
+    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<Refined, Error>;
+}
+
+/// All of a pipeline's retrieval in another process.
+#[async_trait]
+pub trait RetrievalElsewhere: Send + Sync {
+    /// As [`Pipeline::found`].
+    ///
+    /// # Errors
+    /// As there, or if the other process cannot be reached.
+    async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error>;
 }
 
 impl Pipeline {
@@ -99,21 +154,50 @@ impl Pipeline {
     /// # Errors
     /// Settings that cannot work, or a model that is missing.
     pub fn new(config: &PipelineConfig, corpus: OpenCorpus, models: &dyn Models) -> Result<Self, Error> {
-        let cx =
-            Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) };
+        Self::searching(config, Chunks::Here(corpus), models)
+    }
+
+    /// Makes the stages of a pipeline whose chunks and indexes are in another
+    /// process. Stages that look at chunks run there.
+    ///
+    /// # Errors
+    /// As [`Pipeline::new`].
+    pub fn over_chunks(
+        config: &PipelineConfig,
+        chunks: Arc<dyn ChunksElsewhere>,
+        models: &dyn Models,
+    ) -> Result<Self, Error> {
+        Self::searching(config, Chunks::Elsewhere(chunks), models)
+    }
+
+    /// Makes the generator of a pipeline that searches in another process.
+    ///
+    /// # Errors
+    /// As [`Pipeline::new`].
+    pub fn over_retrieval(
+        config: &PipelineConfig,
+        retrieval: Arc<dyn RetrievalElsewhere>,
+        models: &dyn Models,
+    ) -> Result<Self, Error> {
+        Ok(Self { finder: Finder::Elsewhere(retrieval), generator: generator(config, &context(config, models))? })
+    }
+
+    fn searching(config: &PipelineConfig, chunks: Chunks, models: &dyn Models) -> Result<Self, Error> {
+        let cx = context(config, models);
         let compares_vectors = config.indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
-        let steps = config.passage_stages().into_iter().map(|(_, stage)| stage.step(&cx));
-        Ok(Self {
-            corpus,
+        let step = |stage: &dyn PassageStage| Ok(Step { does: stage.step(&cx)?, reads_chunks: stage.reads_chunks() });
+        let steps = config.passage_stages().into_iter().map(|(_, stage)| step(stage));
+        let search = Search {
+            chunks,
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
             chunker: config.chunker.build(&cx)?.into(),
             query: config.query.build(&cx)?,
             rewrites_question: config.query.rewrites_question(),
             retriever: config.searching().build(&cx)?.into(),
-            steps: steps.collect::<Result<_, _>>()?,
-            generator: config.answering().map(|generator| generator.build(&cx)).transpose()?,
-        })
+            steps: steps.collect::<Result<_, Error>>()?,
+        };
+        Ok(Self { finder: Finder::Here(Box::new(search)), generator: generator(config, &cx)? })
     }
 
     /// The passages for a question, best first.
@@ -130,61 +214,73 @@ impl Pipeline {
     /// # Errors
     /// If a model fails, or an index is missing.
     pub async fn retrieve_whole(&self, question: &str, history: &[Message], at_most: usize) -> Result<Whole, Error> {
-        let Found { passages, fallback, remarks, .. } = self.found(question, history, at_most).await?;
-        Ok(Whole { passages, answer: None, fallback, remarks })
+        Ok(self.found(question, history, at_most).await?.into())
     }
 
-    /// What is searched.
-    pub fn corpus(&self) -> &OpenCorpus {
-        &self.corpus
+    /// What is searched; none if that is in another process.
+    pub fn corpus(&self) -> Option<&OpenCorpus> {
+        match &self.finder {
+            Finder::Here(search) => search.corpus(),
+            Finder::Elsewhere(_) => None,
+        }
     }
 
-    /// The passages for a question, and the question as it stands alone: what
-    /// later stages are asked.
-    async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
-        let Written { mut queries, fallback } = self.query.write(question, history).await?;
-        let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
-        let n_queries = queries.len();
-        let filter = queries.first().and_then(|query| query.filter.clone());
-        // Later stages compare passages with the question itself.
-        let asked = SearchQuery::from(question);
-        let at = queries.iter().position(|query| *query == asked).unwrap_or_else(|| {
-            queries.push(asked);
-            n_queries
-        });
-        let vectors = match &self.embedder {
-            Some(embedder) => Some(vectors(embedder, &queries).await?),
-            None => None,
-        };
-        let (corpus, chunker, retriever) = (self.corpus.clone(), self.chunker.clone(), self.retriever.clone());
-        let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
-        // A search computes, and a user's function may take long.
-        let found = tokio::task::spawn_blocking(move || {
-            let searched: Vec<Query<'_>> = (0..)
-                .zip(&queries[..n_queries])
-                .map(|(i, one)| Query { filter: one.filter.as_ref(), ..query(&one.words, &vectors, i) })
-                .collect();
-            let corpus = corpus.corpus();
-            let found = find(&*chunker, &*retriever, &corpus, std::slice::from_ref(&searched));
-            let found = computing_for(&caller, || runtime.block_on(found))?;
-            Ok::<_, Error>((found, vectors))
-        });
-        let failed =
-            |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
-        let (mut found, vectors) = found.await.map_err(failed)??;
-        let mut passages = found.pop().unwrap_or_default();
-        let mut remarks = Vec::new();
-        if alone != question {
-            remarks.push(format!("the question is searched as: {alone}"));
+    /// At most so many passages for a question, and the question as it stands
+    /// alone: what later stages are asked.
+    ///
+    /// # Errors
+    /// If a model fails, or an index is missing.
+    pub async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
+        match &self.finder {
+            Finder::Here(search) => search.found(question, history, at_most).await,
+            Finder::Elsewhere(retrieval) => retrieval.found(question, history, at_most).await,
         }
-        for step in &self.steps {
-            let query = Query { filter: filter.as_ref(), ..query(&alone, &vectors, at) };
-            let refined = step.run_told(query, self.corpus.corpus(), passages).await?;
-            passages = refined.passages;
-            remarks.extend(refined.remarks);
+    }
+
+    /// The passages that are searched so, for one question: those of several
+    /// searches are joined. `vectors` has a row for each search, where a stage
+    /// compares vectors.
+    ///
+    /// # Errors
+    /// If an index is missing, or the chunks are in another process.
+    pub async fn find(&self, searches: Vec<SearchQuery>, vectors: Option<Matrix>) -> Result<Vec<Passage>, Error> {
+        let (search, corpus) = self.here()?;
+        search.find(corpus, searches, Arc::new(vectors)).await
+    }
+
+    /// Searches once for nothing but to have searched, with a vector of no text.
+    ///
+    /// # Errors
+    /// As [`Pipeline::find`].
+    pub async fn probe(&self, words: &str) -> Result<(), Error> {
+        let (search, corpus) = self.here()?;
+        let dense = corpus.indexes.iter().find_map(|index| index.get::<DenseIndex>());
+        let vector = dense.filter(|dense| dense.dimensions() > 0).map(|dense| {
+            let mut data = vec![0.0; dense.dimensions()];
+            data[0] = 1.0;
+            Matrix { columns: data.len(), data }
+        });
+        search.find(corpus, vec![words.into()], Arc::new(vector)).await.map(drop)
+    }
+
+    /// What a stage between retrieval and answer makes of passages, by its place
+    /// in [`PipelineConfig::passage_stages`].
+    ///
+    /// # Errors
+    /// If a model fails, there is no such stage, or the chunks are in another process.
+    pub async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+        let (search, corpus) = self.here()?;
+        let missing = || Error::Failed { component: "pipeline", reason: format!("there is no stage {step}") };
+        search.steps.get(step).ok_or_else(missing)?.does.run_told(query, corpus.corpus(), passages).await
+    }
+
+    fn here(&self) -> Result<(&Search, &OpenCorpus), Error> {
+        let reason = "its chunks are in another process".to_owned();
+        match &self.finder {
+            Finder::Here(search) => search.corpus().map(|corpus| (&**search, corpus)),
+            Finder::Elsewhere(_) => None,
         }
-        passages.truncate(at_most);
-        Ok(Found { passages, alone, fallback: fallback.map(|fallback| fallback.reason), remarks })
+        .ok_or(Error::Failed { component: "pipeline", reason })
     }
 
     /// The passages for a question, and the answer if the pipeline has a
@@ -244,6 +340,100 @@ impl Pipeline {
         let on_piece = |piece| tell(Event::Piece(piece));
         tell(Event::Answered(written(&**generator, &alone, &passages, &on_piece).await?));
         Ok(())
+    }
+}
+
+impl From<Found> for Whole {
+    fn from(found: Found) -> Self {
+        let Found { passages, fallback, remarks, .. } = found;
+        Self { passages, answer: None, fallback, remarks }
+    }
+}
+
+fn context<'a>(config: &'a PipelineConfig, models: &'a dyn Models) -> Context<'a> {
+    Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) }
+}
+
+fn generator(config: &PipelineConfig, cx: &Context<'_>) -> Result<Option<Box<dyn Generator>>, Error> {
+    config.answering().map(|generator| generator.build(cx)).transpose()
+}
+
+impl Search {
+    fn corpus(&self) -> Option<&OpenCorpus> {
+        match &self.chunks {
+            Chunks::Here(corpus) => Some(corpus),
+            Chunks::Elsewhere(_) => None,
+        }
+    }
+
+    async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
+        let Written { mut queries, fallback } = self.query.write(question, history).await?;
+        let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
+        let n_queries = queries.len();
+        let filter = queries.first().and_then(|query| query.filter.clone());
+        // Later stages compare passages with the question itself.
+        let asked = SearchQuery::from(question);
+        let at = queries.iter().position(|query| *query == asked).unwrap_or_else(|| {
+            queries.push(asked);
+            n_queries
+        });
+        let vectors = Arc::new(match &self.embedder {
+            Some(embedder) => Some(vectors(embedder, &queries).await?),
+            None => None,
+        });
+        queries.truncate(n_queries);
+        let mut passages = match &self.chunks {
+            Chunks::Here(corpus) => self.find(corpus, queries, vectors.clone()).await?,
+            Chunks::Elsewhere(chunks) => {
+                let of_queries = |matrix: &Matrix| Matrix {
+                    columns: matrix.columns,
+                    data: matrix.data[..matrix.columns * n_queries].to_vec(),
+                };
+                chunks.find(&queries, (*vectors).as_ref().map(of_queries).as_ref()).await?
+            }
+        };
+        let mut remarks = Vec::new();
+        if alone != question {
+            remarks.push(format!("the question is searched as: {alone}"));
+        }
+        let nothing = ChunkTable::default();
+        for (at_step, step) in self.steps.iter().enumerate() {
+            let query = Query { filter: filter.as_ref(), ..query(&alone, &vectors, at) };
+            let refined = match &self.chunks {
+                Chunks::Here(corpus) => step.does.run_told(query, corpus.corpus(), passages).await?,
+                Chunks::Elsewhere(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await?,
+                Chunks::Elsewhere(_) => {
+                    step.does.run_told(query, Corpus { table: &nothing, indexes: &[] }, passages).await?
+                }
+            };
+            passages = refined.passages;
+            remarks.extend(refined.remarks);
+        }
+        passages.truncate(at_most);
+        Ok(Found { passages, alone, fallback: fallback.map(|fallback| fallback.reason), remarks })
+    }
+
+    async fn find(
+        &self,
+        corpus: &OpenCorpus,
+        queries: Vec<SearchQuery>,
+        vectors: Arc<Option<Matrix>>,
+    ) -> Result<Vec<Passage>, Error> {
+        let (corpus, chunker, retriever) = (corpus.clone(), self.chunker.clone(), self.retriever.clone());
+        let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
+        // A search computes, and a user's function may take long.
+        let found = tokio::task::spawn_blocking(move || {
+            let searched: Vec<Query<'_>> = (0..)
+                .zip(&queries)
+                .map(|(i, one)| Query { filter: one.filter.as_ref(), ..query(&one.words, &vectors, i) })
+                .collect();
+            let corpus = corpus.corpus();
+            let found = find(&*chunker, &*retriever, &corpus, std::slice::from_ref(&searched));
+            computing_for(&caller, || runtime.block_on(found))
+        });
+        let failed =
+            |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
+        Ok(found.await.map_err(failed)??.pop().unwrap_or_default())
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     retrieve::{Corpus, Query, RetrieverConfig},
 };
 use async_trait::async_trait;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::fmt;
 
@@ -56,7 +56,7 @@ pub trait PassageStep: Send + Sync {
 }
 
 /// What a step made of the passages of one question.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Refined {
     /// The passages, best first.
     pub passages: Vec<Passage>,

@@ -124,6 +124,10 @@ impl IntoResponse for ApiError {
 impl From<lab::Error> for ApiError {
     fn from(error: lab::Error) -> Self {
         let detail = lab::error_chain(&error);
+        if let lab::Error::Stage(rag::Error::Elsewhere { retry_after: Some(after), .. }) = &error {
+            let told = Self::overloaded("a part of the service is away for a moment; try again", *after);
+            return Self { detail: Some(detail), ..told };
+        }
         let model = match &error {
             lab::Error::Model(model) | lab::Error::Stage(rag::Error::Model(model)) => model,
             _ => return Self::internal(detail),

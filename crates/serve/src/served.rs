@@ -1,7 +1,8 @@
 //! What answers: a pipeline with a name, opened and ready.
 
 use eval::statistics::Summary;
-use lab::{Bundle, Error, RunPipeline, RunRecord, Session, Setup};
+use futures::stream::BoxStream;
+use lab::{Bundle, Elsewhere, Error, Part, RunPipeline, RunRecord, Session, Setup};
 use std::{
     any::Any,
     collections::BTreeMap,
@@ -17,7 +18,7 @@ pub struct Served {
     pub version: String,
     /// When its run finished, in seconds since 1970.
     pub created: i64,
-    pub(crate) pipeline: RunPipeline,
+    pub(crate) pipeline: Arc<RunPipeline>,
     /// The experiment, as its file.
     experiment: String,
     /// What the run found of it, by metric.
@@ -51,7 +52,7 @@ impl Served {
             name: record.board().experiment.clone(),
             version: format!("{}/{trial}", record.id()),
             created: record.time_ms().div_euclid(1000),
-            pipeline,
+            pipeline: Arc::new(pipeline),
             experiment: record.frozen()?.experiment.clone(),
             scores: record.mean_scores(trial),
             _keep: keep,
@@ -65,7 +66,34 @@ impl Served {
     ///
     /// # Errors
     /// If the bundle is damaged, or a model is missing.
-    pub async fn of_bundle(address: &str, mut setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
+    pub async fn of_bundle(address: &str, setup: Setup, cache: &Path, scratch: &Path) -> Result<Self, Error> {
+        Self::opened(address, setup, cache, scratch, None).await
+    }
+
+    /// One part of the trial of a bundle, with the way to the others:
+    /// [`Part::Gateway`] is for a [`crate::Service`], any other for
+    /// [`Served::reply`].
+    ///
+    /// # Errors
+    /// As [`Served::of_bundle`].
+    pub async fn part_of_bundle(
+        address: &str,
+        setup: Setup,
+        cache: &Path,
+        scratch: &Path,
+        part: Part,
+        others: Arc<dyn Elsewhere>,
+    ) -> Result<Self, Error> {
+        Self::opened(address, setup, cache, scratch, Some((part, others))).await
+    }
+
+    async fn opened(
+        address: &str,
+        mut setup: Setup,
+        cache: &Path,
+        scratch: &Path,
+        part: Option<(Part, Arc<dyn Elsewhere>)>,
+    ) -> Result<Self, Error> {
         setup.control.forgets_answers = true;
         let bundle = Bundle::open(address, &setup, cache).await?;
         let scratch = scratch.join(store::unique_token());
@@ -76,7 +104,11 @@ impl Served {
         })?;
         let opened = async {
             let (session, record) = bundle.session(setup, &scratch).await?;
-            let pipeline = RunPipeline::open(&session, &record, &bundle.manifest.trial).await?;
+            let trial = &bundle.manifest.trial;
+            let pipeline = match part {
+                Some((part, others)) => RunPipeline::open_part(&session, &record, trial, part, others).await?,
+                None => RunPipeline::open(&session, &record, trial).await?,
+            };
             Ok::<_, Error>((session, record, pipeline))
         };
         match opened.await {
@@ -84,7 +116,7 @@ impl Served {
                 name: bundle.manifest.name.clone(),
                 version: bundle.manifest.digest().to_owned(),
                 created: bundle.manifest.run_time_ms.div_euclid(1000),
-                pipeline,
+                pipeline: Arc::new(pipeline),
                 experiment: record.frozen()?.experiment.clone(),
                 scores: record.mean_scores(&bundle.manifest.trial),
                 _keep: Arc::new(session),
@@ -95,6 +127,12 @@ impl Served {
                 Err(error)
             }
         }
+    }
+
+    /// What a part says to a request of another part. The work ends when the
+    /// stream is dropped.
+    pub fn reply(&self, request: &[u8]) -> BoxStream<'static, Vec<u8>> {
+        self.pipeline.clone().reply(request)
     }
 
     /// What differs from the run although the answers come from its trial.

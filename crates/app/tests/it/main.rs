@@ -18,6 +18,7 @@ mod finalists;
 mod frozen;
 mod functions;
 mod golden;
+mod graph;
 mod jobs;
 mod journal;
 mod judge;

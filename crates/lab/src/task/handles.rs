@@ -1,7 +1,12 @@
 //! The handles of an experiment's models.
 
-use crate::{Error, engine::Turn, spec::EvaluateSpec};
-use models::{Chat, Client, Embedder, ModelConfig, Reranker, provider};
+use crate::{
+    Error,
+    engine::Turn,
+    parts::{self, Part, Way},
+    spec::EvaluateSpec,
+};
+use models::{Chat, Client, Embedder, Identity, ModelConfig, Reranker, provider};
 use rag::Context;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -14,6 +19,16 @@ pub struct Models {
     context: provider::Context,
     client: Client,
     built: Mutex<HashMap<String, Built>>,
+    elsewhere: Option<ElsewhereModels>,
+}
+
+/// Models that other parts of a trial hold.
+struct ElsewhereModels {
+    /// The part that is here.
+    part: Part,
+    way: Way,
+    /// As they were in the run.
+    identities: BTreeMap<String, Identity>,
 }
 
 #[derive(Clone)]
@@ -25,7 +40,12 @@ enum Built {
 
 impl Models {
     pub(crate) fn new(configs: BTreeMap<String, ModelConfig>, context: provider::Context, client: Client) -> Self {
-        Self { configs, context, client, built: Mutex::default() }
+        Self { configs, context, client, built: Mutex::default(), elsewhere: None }
+    }
+
+    /// These models as one part of a trial has them: those of other parts are there.
+    pub(crate) fn of_part(self, part: Part, way: Way, identities: BTreeMap<String, Identity>) -> Self {
+        Self { elsewhere: Some(ElsewhereModels { part, way, identities }), ..self }
     }
 
     /// The client through which all calls go.
@@ -38,16 +58,40 @@ impl Models {
         if let Some(model) = built.get(name) {
             return Ok(model.clone());
         }
-        let model = match self.configs.get(name) {
-            Some(ModelConfig::Chat(config)) => Built::Chat(self.client.chat(config.build(&self.context)?)),
-            Some(ModelConfig::Embedding(config)) => {
+        let config = self.configs.get(name);
+        let elsewhere = self.elsewhere.as_ref().zip(config).filter(|(there, config)| !there.part.holds(config.kind()));
+        let model = match (config, elsewhere) {
+            (Some(config), Some((there, _))) => self.elsewhere(there, name, config)?,
+            (Some(ModelConfig::Chat(config)), None) => Built::Chat(self.client.chat(config.build(&self.context)?)),
+            (Some(ModelConfig::Embedding(config)), None) => {
                 Built::Embedding(self.client.embedder(config.build(&self.context)?))
             }
-            Some(ModelConfig::Rerank(config)) => Built::Rerank(self.client.reranker(config.build(&self.context)?)),
-            None => return Err(Error::NotFound(format!("there is no model `{name}`"))),
+            (Some(ModelConfig::Rerank(config)), None) => {
+                Built::Rerank(self.client.reranker(config.build(&self.context)?))
+            }
+            (None, _) => return Err(Error::NotFound(format!("there is no model `{name}`"))),
         };
         built.insert(name.to_owned(), model.clone());
         Ok(model)
+    }
+
+    fn elsewhere(&self, there: &ElsewhereModels, name: &str, config: &ModelConfig) -> Result<Built, Error> {
+        let identity = || match there.identities.get(name) {
+            Some(identity) => Ok(identity.clone()),
+            None => config.identity(&self.context),
+        };
+        Ok(match config {
+            ModelConfig::Chat(config) => {
+                let counts = config.build(&self.context)?;
+                Built::Chat(parts::chat(&self.client, name, counts, there.way.clone()))
+            }
+            ModelConfig::Embedding(_) => {
+                Built::Embedding(parts::embedder(&self.client, name, identity()?, there.way.clone()))
+            }
+            ModelConfig::Rerank(_) => {
+                Built::Rerank(parts::reranker(&self.client, name, identity()?, there.way.clone()))
+            }
+        })
     }
 
     /// A chat model by its name in the experiment.

@@ -152,7 +152,7 @@ impl Chat {
             let attempt = draft.as_ref().map(|draft| draft.attempt());
             async move {
                 let response = match &attempt {
-                    Some(attempt) => model.chat_streaming(&request, &attempt.on_piece()).await?,
+                    Some(attempt) => model.chat_beginning_anew(&request, &attempt.on_piece(), &attempt.anew()).await?,
                     None => model.chat(&request).await?,
                 };
                 let (input, output) = model.price();

@@ -2,7 +2,7 @@
 //! answer may take several attempts, even two at a time; the draft shows only
 //! one of them.
 
-use crate::OnPiece;
+use crate::{Anew, OnPiece};
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicU64, Ordering},
@@ -52,6 +52,12 @@ impl Attempt {
         let text = self.0.clone();
         Arc::new(move |piece| text.append(piece))
     }
+
+    /// The function that the model calls where its pieces so far are void.
+    pub(super) fn anew(&self) -> Anew {
+        let text = self.0.clone();
+        Arc::new(move || text.clear())
+    }
 }
 
 impl Drop for Attempt {
@@ -94,6 +100,17 @@ impl AttemptText {
                 written.attempt = Some(self.number);
                 true
             }
+        });
+    }
+
+    fn clear(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).text.clear();
+        self.draft.send_if_modified(|written| {
+            if written.attempt == Some(self.number) {
+                // What is written next takes the place of what is shown.
+                written.attempt = None;
+            }
+            false
         });
     }
 
@@ -142,6 +159,18 @@ mod tests {
         assert_eq!(shown(&draft), "a");
         draft.attempt().on_piece()("c");
         assert_eq!(shown(&draft), "c");
+    }
+
+    #[test]
+    fn an_attempt_that_begins_anew_is_shown_from_its_beginning() {
+        let draft = Draft::new();
+        let attempt = draft.attempt();
+        attempt.on_piece()("one ");
+        attempt.anew()();
+        assert_eq!(shown(&draft), "one ", "it is shown until there is more");
+        attempt.on_piece()("uno ");
+        attempt.on_piece()("due");
+        assert_eq!(shown(&draft), "uno due");
     }
 
     #[test]

@@ -153,8 +153,21 @@ pub trait ChatModel: Model {
         on_piece(&response.text);
         Ok(response)
     }
+    /// [`ChatModel::chat_streaming`] of a model in another process, which may
+    /// begin its answer anew: the pieces before a call of `anew` are void. No
+    /// other model does that.
+    async fn chat_beginning_anew(
+        &self,
+        request: &ChatRequest,
+        on_piece: &OnPiece,
+        _anew: &Anew,
+    ) -> Result<ChatResponse, Error> {
+        self.chat_streaming(request, on_piece).await
+    }
 }
 
 /// Takes the pieces of an answer while it is written, in order. Called by
 /// whichever thread writes, so it must be quick.
 pub type OnPiece = Arc<dyn Fn(&str) + Send + Sync>;
+/// Is told that all pieces so far are void.
+pub type Anew = Arc<dyn Fn() + Send + Sync>;

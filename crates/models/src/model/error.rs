@@ -1,5 +1,9 @@
 //! The errors of models, divided by what the caller can do about them.
 
+mod told;
+
+pub use told::Told;
+
 use crate::{Cap, RateHints};
 use std::{error::Error as StdError, fmt, path::Path, sync::Arc, time::Duration};
 
@@ -256,7 +260,7 @@ pub enum Error {
 }
 
 /// The failure of a function that a program gave in the place of a model.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct FunctionFailed {
     /// Its name.
     pub function: String,

@@ -11,9 +11,9 @@ mod rerank;
 pub(crate) mod schema;
 pub(crate) mod visible;
 
-pub use chat::{ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, Role};
+pub use chat::{Anew, ChatModel, ChatRequest, ChatResponse, Finish, Message, OnPiece, Role};
 pub use embedding::{EmbeddingModel, InputKind};
-pub use error::{Absence, Cause, Error, FunctionFailed};
+pub use error::{Absence, Cause, Error, FunctionFailed, Told};
 pub use identity::{Identity, Place};
 pub use limits::{EndpointLimits, Limits, RateHints};
 pub use matrix::Matrix;

@@ -236,8 +236,10 @@ class Service:
         queue: int = 256,
         deadline: float = 120.0,
         first_token: float = 60.0,
+        others: Any = None,
     ) -> Service:
-        """Opens a bundle and makes it ready. `keys` is the text of a file of keys."""
+        """Opens a bundle and makes it ready. `keys` is the text of a file of keys; `others` passes requests on to the other
+        parts of a graph, if this is its gateway."""
     @property
     def name(self) -> str:
         """By which clients ask for it."""
@@ -256,6 +258,33 @@ class Reply:
         with bytes, at last with None."""
     def close(self) -> None:
         """Ends the work, unless it has ended."""
+
+def parts(bundle: str) -> list[str]:
+    """The parts that the trial of a bundle has something for."""
+
+@final
+class Part:
+    """One part of a bundle; `reverie.ray.serve` has a deployment for each."""
+
+    def __new__(cls, bundle: str, part: str, others: Any) -> Part:
+        """Opens a part and makes it ready. `others.call(number, part, streams, request, replies)` begins a call to another
+        part and returns at once, `others.cancel(number)` ends one; both are called from any thread."""
+    @property
+    def notes(self) -> list[str]:
+        """What differs from the run that the bundle is of."""
+    def reply(self, request: bytes) -> Reply:
+        """Begins to reply to a request of another part."""
+
+@final
+class Replies:
+    """Takes the replies to a call, from any thread."""
+
+    def add(self, reply: bytes) -> None:
+        """The next reply."""
+    def is_wanted(self) -> bool:
+        """Whether somebody waits for them."""
+    def end(self, kind: str = "", reason: str = "") -> None:
+        """There are no more. `kind` is empty, or `died`, `busy` or `failed` with the reason."""
 
 @final
 class Questions:

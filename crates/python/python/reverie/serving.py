@@ -42,6 +42,9 @@ class Service:
         ValueError: If a setting is no number of seconds, or the keys cannot be read.
     """
 
+    # The way to the other parts, if this is the gateway of a graph.
+    _others: Any = None
+
     def __init__(
         self,
         bundle: str | os.PathLike[str],
@@ -67,6 +70,7 @@ class Service:
             queue,
             deadline,
             first_token,
+            self._others,
         )
 
     @property
@@ -107,7 +111,7 @@ class Service:
 
     async def _pass_on(self, reply: _core.Reply, send: _Send, left: asyncio.Future[None]) -> None:
         while True:
-            part = asyncio.ensure_future(_next(reply))
+            part = asyncio.ensure_future(next_part(reply))
             either: set[asyncio.Future[Any]] = {part, left}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not part.done():
@@ -152,7 +156,7 @@ async def lifespan(receive: _Receive, send: _Send) -> None:
             return
 
 
-async def _next(reply: _core.Reply) -> tuple[int, list[tuple[bytes, bytes]]] | bytes | None:
+async def next_part(reply: _core.Reply) -> tuple[int, list[tuple[bytes, bytes]]] | bytes | None:
     """The next part of a response, which comes from another thread."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()

@@ -49,9 +49,9 @@ def served(ray_cluster, s3, workspace, provider):
     ray.shutdown()
 
 
-def asked(path: str, body: dict | None = None) -> tuple[int, bytes]:
+def asked(path: str, body: dict | None = None, url: str = URL) -> tuple[int, bytes]:
     data = json.dumps(body).encode() if body else None
-    request = urllib.request.Request(URL + path, data=data, headers={"content-type": "application/json"})
+    request = urllib.request.Request(url + path, data=data, headers={"content-type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, response.read()
@@ -127,6 +127,14 @@ def actors() -> list[dict]:
 
     found = list_actors(filters=[("state", "=", "ALIVE")], detail=True)
     return [{"pid": actor.pid} for actor in found if "ServeReplica" in actor.class_name]
+
+
+def actors_of(deployment: str) -> list[int]:
+    """The processes of a deployment's replicas."""
+    from ray.util.state import list_actors
+
+    found = list_actors(filters=[("state", "=", "ALIVE")], detail=True, limit=1000)
+    return [actor.pid for actor in found if f"#{deployment}#" in (actor.name or "")]
 
 
 def until(holds, seconds: float, what: str) -> None:

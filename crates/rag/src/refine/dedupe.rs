@@ -36,7 +36,11 @@ pub struct Config {
     pub similarity: Option<f64>,
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {

@@ -45,6 +45,10 @@ pub struct Config {
 }
 
 impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let calls = item.passages;
         let numbers = item.passage_tokens / TOKENS_PER_SENTENCE;

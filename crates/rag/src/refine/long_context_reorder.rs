@@ -23,7 +23,11 @@ pub(super) const VERSION: u32 = 1;
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}
 
-impl Component for Config {}
+impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {

@@ -168,6 +168,9 @@ impl Component for RefineConfig {
     fn reads_documents(&self) -> bool {
         self.steps.iter().any(Component::reads_documents)
     }
+    fn reads_chunks(&self) -> bool {
+        self.steps().any(Component::reads_chunks)
+    }
     fn is_nothing(&self) -> bool {
         self.steps().next().is_none()
     }

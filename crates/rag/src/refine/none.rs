@@ -17,6 +17,10 @@ pub(super) const VERSION: u32 = 1;
 pub struct Config {}
 
 impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+
     fn is_nothing(&self) -> bool {
         true
     }

@@ -41,6 +41,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+
     fn embedder(&self) -> bool {
         true
     }

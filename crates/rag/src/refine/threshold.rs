@@ -31,7 +31,11 @@ impl Default for Config {
     }
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {

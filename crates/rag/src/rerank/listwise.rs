@@ -45,6 +45,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+
     fn candidates(&self, top_k: usize) -> Option<usize> {
         candidates(self.candidates, top_k)
     }

@@ -18,6 +18,10 @@ pub struct Config {
 }
 
 impl Component for Config {
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+
     fn is_nothing(&self) -> bool {
         self.top_n.is_none()
     }

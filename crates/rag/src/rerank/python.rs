@@ -48,6 +48,10 @@ function_settings! {
 impl Component for Config {
     runs_function!();
 
+    fn reads_chunks(&self) -> bool {
+        false
+    }
+
     fn candidates(&self, top_k: usize) -> Option<usize> {
         candidates(self.candidates, top_k)
     }

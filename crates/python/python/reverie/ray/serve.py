@@ -1,19 +1,79 @@
 """A bundle on Ray Serve: the HTTP API of `reverie serve`, with replicas that follow the load.
 
     serve run reverie.ray.serve:build bundle=s3://bucket/manuals-1
+    serve run reverie.ray.serve:build bundle=s3://bucket/manuals-1 graph=true llm.max_replicas=8
 
-or from Python, `serve.run(reverie.ray.serve.app("s3://bucket/manuals-1"))`. Each replica holds the whole pipeline in
-Rust; a bundle on S3 is fetched once for each node. Take N `reverie serve` behind a balancer where Ray is not there
-anyway: it has no proxy of Python's in front (docs/http.md has the numbers).
+or from Python, `serve.run(reverie.ray.serve.app("s3://bucket/manuals-1"))` and `serve.run(graph(…))`. In `app`, each
+replica holds the whole pipeline; in `graph`, each part of it is a deployment with replicas of its own. Rust does the
+work, and Python passes bytes on; a bundle on S3 is fetched once for each node. docs/http.md says with numbers which to
+take when, and when N `reverie serve` behind a balancer.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ray import serve
+from ray.exceptions import ActorUnavailableError, RayActorError, TaskCancelledError
+from ray.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from ray.serve.handle import DeploymentHandle
 
 import reverie.serving
+from reverie import _core
+
+_LOG = logging.getLogger("ray.serve")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What the replicas of a deployment have, and how many there are.
+
+    Attributes:
+        replicas: The fewest and the most replicas.
+        ongoing: How many requests at a time a replica should have; more replicas start above it.
+        cpus: Cores of a replica.
+        gpus: GPUs of a replica.
+        down_after: For how many seconds fewer replicas must be enough before one ends.
+    """
+
+    replicas: tuple[int, int] = (1, 4)
+    ongoing: float = 4.0
+    cpus: float = 1.0
+    gpus: float = 0.0
+    down_after: float = 120.0
+
+    def options(self, environment: Mapping[str, str] | None) -> dict[str, Any]:
+        """The same as options of a deployment."""
+        least, most = self.replicas
+        return {
+            "autoscaling_config": {
+                "min_replicas": least, "max_replicas": most, "target_ongoing_requests": self.ongoing,
+                "upscale_delay_s": 5, "downscale_delay_s": self.down_after,
+            },
+            "max_ongoing_requests": max(int(self.ongoing * 4), 16),
+            "ray_actor_options": {
+                "num_cpus": self.cpus, "num_gpus": self.gpus, "runtime_env": {"env_vars": dict(environment or {})},
+            },
+            "graceful_shutdown_timeout_s": 30,
+        }
+
+
+# What passes requests on waits more than it computes.
+_PASSES_ON = Scale(ongoing=16.0, cpus=0.25)
+_SCALES = {
+    "encoder": Scale(),
+    "vector_store": Scale(),
+    "retriever": _PASSES_ON,
+    "reranker": Scale(),
+    "llm": _PASSES_ON,
+    "qa": _PASSES_ON,
+    "gateway": _PASSES_ON,
+}
 
 
 class _Routes:
@@ -36,6 +96,166 @@ class Service:
         self.service = reverie.serving.Service(bundle, **settings)
 
 
+class _Others:
+    """Passes the requests of a part on to the deployments of the other parts, in the replica's event loop."""
+
+    def __init__(self, handles: Mapping[str, DeploymentHandle[Any]]) -> None:
+        self._whole = {name: handle.ask for name, handle in handles.items()}
+        self._streams = {name: handle.options(stream=True).stream for name, handle in handles.items()}
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def here(self) -> None:
+        """Requests are passed on in the loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+
+    def call(self, number: int, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
+        """Begins a call, from any thread."""
+        if self._loop is None:
+            raise RuntimeError("this part was not asked yet, and has nothing to ask")
+        self._loop.call_soon_threadsafe(self._begin, number, part, streams, request, replies)
+
+    def cancel(self, number: int) -> None:
+        """Ends a call, from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end, number)
+
+    def _begin(self, number: int, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
+        if replies.is_wanted():
+            call = asyncio.ensure_future(self._ask(part, streams, request, replies))
+            self._calls[number] = call
+            call.add_done_callback(lambda _: self._calls.pop(number, None))
+
+    def _end(self, number: int) -> None:
+        if call := self._calls.get(number):
+            call.cancel()
+
+    async def _ask(self, part: str, streams: bool, request: bytes, replies: _core.Replies) -> None:
+        try:
+            if part not in self._whole:
+                raise LookupError("the graph was made without it: the bundle has nothing for it to do")
+            if streams:
+                response = self._streams[part].remote(request)
+                with _cancelled_with(response):
+                    async for reply in response:
+                        replies.add(reply)
+            else:
+                whole = self._whole[part].remote(request)
+                with _cancelled_with(whole):
+                    replies.add(await whole)
+            replies.end()
+        except (ActorUnavailableError, RayActorError, TaskCancelledError) as error:
+            replies.end("died", str(error))
+        except (BackPressureError, DeploymentUnavailableError) as error:
+            replies.end("busy", str(error))
+        except Exception as error:
+            replies.end("failed", f"{type(error).__name__}: {error}")
+
+
+@contextlib.contextmanager
+def _cancelled_with(response: Any) -> Any:
+    """Ends the work behind a response with the task that waits for it."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        response.cancel()
+        raise
+
+
+class _Part:
+    """A replica of a part: it answers requests of the other parts."""
+
+    part: str
+
+    def __init__(self, bundle: str, **others: DeploymentHandle[Any]) -> None:
+        self._others = _Others(others)
+        self._core = _core.Part(bundle, self.part, self._others)
+        for note in self._core.notes:
+            _LOG.warning(note)
+
+    async def ask(self, request: bytes) -> bytes:
+        """The reply to a request that has one."""
+        self._others.here()
+        replies = self._core.reply(request)
+        try:
+            return await reverie.serving.next_part(replies)
+        finally:
+            replies.close()
+
+    async def stream(self, request: bytes) -> AsyncIterator[bytes]:
+        """All replies to a request. The work ends with whoever waits for them."""
+        self._others.here()
+        replies = self._core.reply(request)
+        try:
+            while (reply := await reverie.serving.next_part(replies)) is not None:
+                yield reply
+        finally:
+            replies.close()
+
+
+@serve.deployment
+class Encoder(_Part):
+    """Makes vectors."""
+
+    part = "encoder"
+
+
+@serve.deployment
+class VectorStore(_Part):
+    """Holds chunks and indexes: searches them, and runs the steps that look at chunks."""
+
+    part = "vector_store"
+
+
+@serve.deployment
+class Retriever(_Part):
+    """Finds passages for questions: writes queries, and runs all other steps."""
+
+    part = "retriever"
+
+
+@serve.deployment
+class Reranker(_Part):
+    """Scores passages."""
+
+    part = "reranker"
+
+
+@serve.deployment
+class LLM(_Part):
+    """Writes."""
+
+    part = "llm"
+
+
+@serve.deployment
+class QA(_Part):
+    """Answers questions from passages."""
+
+    part = "qa"
+
+
+class _GatewayService(reverie.serving.Service):
+    """The service of a gateway, whose pipeline is elsewhere."""
+
+    def __init__(self, bundle: str, others: _Others, **settings: Any) -> None:
+        self._others = others
+        super().__init__(bundle, **settings)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._others.here()
+        await super().__call__(scope, receive, send)
+
+
+@serve.deployment
+@serve.ingress(_Routes())
+class Gateway:
+    """Is asked by clients: routes, keys, admission, deadlines, the breaker."""
+
+    def __init__(self, bundle: str, others: dict[str, DeploymentHandle[Any]], settings: dict[str, Any]) -> None:
+        self.service = _GatewayService(bundle, _Others(others), **settings)
+
+
 def app(
     bundle: str,
     *,
@@ -47,7 +267,7 @@ def app(
     environment: dict[str, str] | None = None,
     **settings: Any,
 ) -> serve.Application:
-    """The application of a bundle.
+    """The application of a bundle, whose replicas each hold the whole pipeline.
 
     Args:
         bundle: What `reverie promote` made, where every node can read it: `s3://bucket/manuals-1`.
@@ -59,28 +279,95 @@ def app(
         environment: Variables of the replicas, such as keys for S3 and for models.
         settings: Parameters of `reverie.Service`.
     """
-    least, most = replicas
-    return Service.options(
-        autoscaling_config={
-            "min_replicas": least, "max_replicas": most, "target_ongoing_requests": ongoing,
-            "upscale_delay_s": 5, "downscale_delay_s": down_after,
-        },
-        max_ongoing_requests=max(int(ongoing * 4), 16),
-        ray_actor_options={"num_cpus": cpus, "num_gpus": gpus, "runtime_env": {"env_vars": environment or {}}},
-        graceful_shutdown_timeout_s=30,
-    ).bind(bundle, **settings)
+    scale = Scale(replicas=replicas, ongoing=ongoing, cpus=cpus, gpus=gpus, down_after=down_after)
+    return Service.options(**scale.options(environment)).bind(bundle, **settings)
+
+
+def graph(
+    bundle: str,
+    *,
+    encoder: Scale | None = None,
+    vector_store: Scale | None = None,
+    retriever: Scale | None = None,
+    reranker: Scale | None = None,
+    llm: Scale | None = None,
+    qa: Scale | None = None,
+    gateway: Scale | None = None,
+    environment: dict[str, str] | None = None,
+    **settings: Any,
+) -> serve.Application:
+    """The application of a bundle as a graph: each part of the pipeline is a deployment of its own.
+
+    Parts that the bundle has nothing for, such as a reranker, are left out; if it cannot be read from here, none is.
+    The HTTP API and the answers are those of `app`.
+
+    Args:
+        bundle: What `reverie promote` made, where every node can read it: `s3://bucket/manuals-1`.
+        encoder: What makes vectors.
+        vector_store: What holds chunks and indexes; each replica has all of them in memory.
+        retriever: What turns a question into passages.
+        reranker: What scores passages.
+        llm: What writes: a model in the replica, or the calls of an endpoint with their limits and their journal.
+        qa: What writes an answer from passages, by the LLM.
+        gateway: What clients ask.
+        environment: Variables of the replicas, such as keys for S3 and for models.
+        settings: Parameters of `reverie.Service`, except `fallback`, which would be a whole pipeline in the gateway.
+    """
+    given = {
+        "encoder": encoder, "vector_store": vector_store, "retriever": retriever, "reranker": reranker, "llm": llm,
+        "qa": qa, "gateway": gateway,
+    }
+    scales = {part: scale or _SCALES[part] for part, scale in given.items()}
+    try:
+        needed = _core.parts(bundle)
+    except RuntimeError as error:
+        _LOG.warning("%s cannot be read here (%s), so that all parts are deployed", bundle, error)
+        needed = list(_SCALES)
+
+    def made(deployment: serve.Deployment, part: str, *arguments: Any, **others: Any) -> serve.Application:
+        return deployment.options(**scales[part].options(environment)).bind(bundle, *arguments, **others)
+
+    classes = {"encoder": Encoder, "reranker": Reranker, "llm": LLM}
+    models = {part: made(deployment, part) for part, deployment in classes.items() if part in needed}
+    parts = {**models, "vector_store": made(VectorStore, "vector_store", **models)}
+    parts["retriever"] = made(Retriever, "retriever", **parts)
+    if "qa" in needed:
+        asks = {part: parts[part] for part in ("retriever", "llm") if part in parts}
+        parts["qa"] = made(QA, "qa", **asks)
+    return made(Gateway, "gateway", parts, settings)
 
 
 def build(arguments: dict[str, str]) -> serve.Application:
-    """The same for `serve run reverie.ray.serve:build bundle=… min_replicas=1 max_replicas=4` and for a RayService."""
+    """The same for `serve run|build|deploy reverie.ray.serve:build` and for a RayService.
+
+    `bundle=… min_replicas=1 max_replicas=4` is `app`; `bundle=… graph=true llm.max_replicas=4 encoder.gpus=1` is `graph`.
+    """
     given: dict[str, Any] = dict(arguments)
     if "bundle" not in given:
         raise ValueError("name the bundle: serve run reverie.ray.serve:build bundle=s3://bucket/manuals-1")
-    for name in ("ongoing", "down_after", "cpus", "gpus", "deadline", "first_token"):
+    bundle, is_graph = given.pop("bundle"), str(given.pop("graph", "false")).lower() == "true"
+    for name in ("deadline", "first_token"):
         if name in given:
             given[name] = float(given[name])
     for name in ("answers_at_once", "queue"):
         if name in given:
             given[name] = int(given[name])
-    replicas = int(given.pop("min_replicas", 1)), int(given.pop("max_replicas", 4))
-    return app(given.pop("bundle"), replicas=replicas, **given)
+    if not is_graph:
+        scale = _scale(given, "", Scale())
+        return app(
+            bundle, replicas=scale.replicas, ongoing=scale.ongoing, down_after=scale.down_after, cpus=scale.cpus,
+            gpus=scale.gpus, **given,
+        )
+    scales = {part: _scale(given, f"{part}.", scale) for part, scale in _SCALES.items()}
+    return graph(bundle, **scales, **given)
+
+
+def _scale(given: dict[str, Any], prefix: str, scale: Scale) -> Scale:
+    """Takes what is given of a deployment's scale."""
+    least, most = scale.replicas
+    least = int(given.pop(f"{prefix}min_replicas", least))
+    most = max(int(given.pop(f"{prefix}max_replicas", most)), least)
+    numbers = {
+        name: float(given.pop(prefix + name)) for name in ("ongoing", "down_after", "cpus", "gpus") if prefix + name in given
+    }
+    return replace(scale, replicas=(least, most), **numbers)

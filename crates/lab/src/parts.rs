@@ -1,0 +1,127 @@
+//! A trial in several processes: each opens one part of it and asks the others
+//! for the rest, so that every part has machines and replicas of its own.
+//!
+//! | part | holds | asks |
+//! |---|---|---|
+//! | encoder | the embedding models | |
+//! | reranker | the rerank models | |
+//! | llm | the chat models, and the journal of their answers | |
+//! | vector store | chunks and indexes; runs the retriever, and every step that looks at chunks | the models, for such steps |
+//! | retriever | the query component and all other steps | encoder, vector store, reranker, llm |
+//! | qa | the generator | retriever, llm |
+//! | gateway | nothing | qa, retriever, encoder, reranker, vector store |
+//!
+//! The code of the stages is that of the whole pipeline: a part only gets
+//! models ([`models`]) and chunks ([`calls`]) that are elsewhere. How a request
+//! comes to a part is not known here: see [`Elsewhere`].
+
+mod calls;
+mod models;
+mod replies;
+mod wire;
+
+pub(crate) use calls::Way;
+pub(crate) use self::models::{chat, embedder, reranker};
+pub(crate) use wire::{Embedded, Request, Said};
+
+use crate::{Bundle, Error, Setup};
+use ::models::Kind;
+use futures::stream::BoxStream;
+use rag::{Component as _, Item, PipelineConfig};
+use std::collections::BTreeSet;
+
+/// A part of a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// Makes vectors.
+    Encoder,
+    /// Searches, and gives what stands around a passage.
+    VectorStore,
+    /// Finds passages for questions.
+    Retriever,
+    /// Scores passages.
+    Reranker,
+    /// Writes.
+    Llm,
+    /// Answers questions from passages.
+    Qa,
+    /// Is asked by clients.
+    Gateway,
+}
+
+impl Part {
+    /// All of them.
+    pub const ALL: [Self; 7] =
+        [Self::Encoder, Self::VectorStore, Self::Retriever, Self::Reranker, Self::Llm, Self::Qa, Self::Gateway];
+
+    /// The name, as programs write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Encoder => "encoder",
+            Self::VectorStore => "vector_store",
+            Self::Retriever => "retriever",
+            Self::Reranker => "reranker",
+            Self::Llm => "llm",
+            Self::Qa => "qa",
+            Self::Gateway => "gateway",
+        }
+    }
+
+    /// The part of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|part| part.name() == name)
+    }
+
+    /// The parts that the trial of a bundle has something for.
+    ///
+    /// # Errors
+    /// A place without a bundle, or with one of another format.
+    pub async fn of_bundle(address: &str, setup: &Setup) -> Result<Vec<Self>, Error> {
+        let (manifest, record) = Bundle::record(address, setup).await?;
+        let (trial, ..) = record.searched(&manifest.trial)?;
+        let pipeline = &trial.pipeline;
+        let asks = |kind: Kind| !models_of(pipeline, kind).is_empty();
+        let has = |part: &Self| match part {
+            Self::Encoder => pipeline.embedder.is_some() || asks(Kind::Embedding),
+            Self::Reranker => asks(Kind::Rerank),
+            Self::Llm => asks(Kind::Chat),
+            Self::Qa => pipeline.answering().is_some(),
+            Self::VectorStore | Self::Retriever | Self::Gateway => true,
+        };
+        Ok(Self::ALL.into_iter().filter(has).collect())
+    }
+
+    /// Whether it holds the models of a kind.
+    pub(crate) fn holds(self, kind: Kind) -> bool {
+        match kind {
+            Kind::Embedding => self == Self::Encoder,
+            Kind::Rerank => self == Self::Reranker,
+            Kind::Chat => self == Self::Llm,
+            Kind::Library => false,
+        }
+    }
+}
+
+/// The names of the models of a kind that a pipeline asks.
+pub(crate) fn models_of(pipeline: &PipelineConfig, kind: Kind) -> BTreeSet<&str> {
+    let asked = pipeline.values().flat_map(|(_, value)| value.asks(Item::default()));
+    asked.filter(|ask| ask.kind == kind).map(|ask| ask.model).collect()
+}
+
+/// Why a part gave no reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lost {
+    /// Its process ended. What it was asked may have been done.
+    Died(String),
+    /// It takes no more requests now.
+    Busy(String),
+    /// Anything else.
+    Failed(String),
+}
+
+/// The way from one part to the others.
+pub trait Elsewhere: Send + Sync {
+    /// Asks a part, which replies as [`crate::RunPipeline::reply`] does: once,
+    /// or again and again if it `streams`. Dropping the replies ends its work.
+    fn call(&self, part: Part, streams: bool, request: Vec<u8>) -> BoxStream<'static, Result<Vec<u8>, Lost>>;
+}

@@ -1,0 +1,82 @@
+//! Asking another part.
+
+use super::{Elsewhere, Lost, Request, Said, wire::{Embedded, Failure}};
+use async_trait::async_trait;
+use futures::{Stream, StreamExt, stream};
+use models::{Matrix, Message};
+use rag::{
+    Error, Passage, Refined,
+    pipeline::{ChunksElsewhere, Found, RetrievalElsewhere},
+    query::SearchQuery,
+    retrieve::Query,
+};
+use serde::de::DeserializeOwned;
+use std::sync::Arc;
+
+/// The way to the other parts.
+#[derive(Clone)]
+pub(crate) struct Way(pub(crate) Arc<dyn Elsewhere>);
+
+impl Way {
+    /// The reply to a request that has one.
+    pub(crate) async fn ask<T: DeserializeOwned>(&self, request: &Request) -> Result<T, Failure> {
+        let (part, bytes) = (request.part(), written(request)?);
+        let mut again = true;
+        loop {
+            let reply = self.0.call(part, false, bytes.clone()).next().await;
+            let lost = match reply {
+                Some(Ok(reply)) => {
+                    let reply: Result<T, Failure> =
+                        serde_json::from_slice(&reply).map_err(|error| Failure::unreadable(&error))?;
+                    return reply;
+                }
+                Some(Err(lost)) => lost,
+                None => Lost::Failed("it said nothing".into()),
+            };
+            // Nothing is paid by these requests that is not kept, so another replica is asked.
+            if !(matches!(lost, Lost::Died(_)) && std::mem::take(&mut again)) {
+                return Err(Failure::of(part, lost));
+            }
+        }
+    }
+
+    /// What is said on a request that is answered bit by bit. It ends after a
+    /// failure.
+    pub(crate) fn hear(&self, request: &Request) -> impl Stream<Item = Said> + Send + 'static {
+        let part = request.part();
+        let replies = match written(request) {
+            Ok(bytes) => self.0.call(part, true, bytes).map(move |reply| match reply {
+                Ok(reply) => serde_json::from_slice::<Vec<Said>>(&reply)
+                    .unwrap_or_else(|error| vec![Said::Failed(Failure::unreadable(&error))]),
+                Err(lost) => vec![Said::Failed(Failure::of(part, lost))],
+            }).boxed(),
+            Err(failure) => stream::iter([vec![Said::Failed(failure)]]).boxed(),
+        };
+        replies.flat_map(stream::iter)
+    }
+}
+
+fn written(request: &Request) -> Result<Vec<u8>, Failure> {
+    serde_json::to_vec(request).map_err(|error| Failure::unreadable(&error))
+}
+
+#[async_trait]
+impl ChunksElsewhere for Way {
+    async fn find(&self, searches: &[SearchQuery], vectors: Option<&Matrix>) -> Result<Vec<Passage>, Error> {
+        Ok(self.ask(&Request::Find { searches: searches.to_vec(), vectors: vectors.map(Embedded::from) }).await?)
+    }
+
+    async fn step(&self, step: usize, query: Query<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
+        let (text, filter) = (query.text.to_owned(), query.filter.cloned());
+        let vector = query.embedding.map(Embedded::vector);
+        Ok(self.ask(&Request::Step { step, text, vector, filter, passages }).await?)
+    }
+}
+
+#[async_trait]
+impl RetrievalElsewhere for Way {
+    async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
+        let (question, history) = (question.to_owned(), history.to_vec());
+        Ok(self.ask(&Request::Retrieve { question, history, at_most }).await?)
+    }
+}

@@ -1,0 +1,186 @@
+//! Models that another part holds. It also keeps their answers, and limits and
+//! repeats their calls, so here nothing of that is done a second time.
+
+use super::{Embedded, Request, Said, Way, wire::Failure};
+use async_trait::async_trait;
+use futures::StreamExt;
+use models::{
+    Anew, Chat, ChatModel, ChatRequest, ChatResponse, Client, Embedder, EmbeddingModel, Error, Identity, InputKind,
+    Matrix, Model, OnPiece, RerankModel, Reranker, RetryPolicy, Usage, provider::Limits,
+};
+use std::{
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+/// How many calls may be under way: the part that holds the model has the limit.
+const CALLS: usize = 4096;
+/// What a component is told that splits its work: so many calls at once are worth it.
+const AT_ONCE: usize = 8;
+
+fn client(client: &Client) -> Client {
+    client.without_journal().with_retry(RetryPolicy::never())
+}
+
+/// A handle to a chat model elsewhere. This one counts tokens and knows the
+/// length of its context; it is never called, so that its weights are not read.
+pub(crate) fn chat(shared: &Client, name: &str, model: Arc<dyn ChatModel>, way: Way) -> Chat {
+    client(shared).chat(Arc::new(ChatElsewhere { name: name.to_owned(), model, way }))
+}
+
+/// A handle to an embedding model elsewhere.
+pub(crate) fn embedder(shared: &Client, name: &str, identity: Identity, way: Way) -> Embedder {
+    let columns = AtomicUsize::default();
+    client(shared).embedder(Arc::new(EmbedderElsewhere { name: name.to_owned(), identity, way, columns }))
+}
+
+/// A handle to a rerank model elsewhere.
+pub(crate) fn reranker(shared: &Client, name: &str, identity: Identity, way: Way) -> Reranker {
+    client(shared).reranker(Arc::new(RerankerElsewhere { name: name.to_owned(), identity, way }))
+}
+
+struct ChatElsewhere {
+    name: String,
+    model: Arc<dyn ChatModel>,
+    way: Way,
+}
+
+impl Model for ChatElsewhere {
+    fn identity(&self) -> &Identity {
+        self.model.identity()
+    }
+    fn concurrency(&self) -> usize {
+        self.model.concurrency()
+    }
+    fn limits(&self) -> Limits {
+        Limits::Fixed(CALLS)
+    }
+}
+
+#[async_trait]
+impl ChatModel for ChatElsewhere {
+    fn context_length(&self) -> usize {
+        self.model.context_length()
+    }
+    fn count_tokens(&self, text: &str) -> usize {
+        self.model.count_tokens(text)
+    }
+    fn price(&self) -> (f64, f64) {
+        self.model.price()
+    }
+    fn tells_probabilities(&self) -> bool {
+        self.model.tells_probabilities()
+    }
+    async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
+        self.said(request, &|_| {}, &|| {}).await
+    }
+    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
+        let response = self.chat(request).await?;
+        on_piece(&response.text);
+        Ok(response)
+    }
+    async fn chat_beginning_anew(
+        &self,
+        request: &ChatRequest,
+        on_piece: &OnPiece,
+        anew: &Anew,
+    ) -> Result<ChatResponse, Error> {
+        self.said(request, &**on_piece, &**anew).await
+    }
+}
+
+impl ChatElsewhere {
+    async fn said(
+        &self,
+        request: &ChatRequest,
+        on_piece: &(dyn Fn(&str) + Send + Sync),
+        anew: &(dyn Fn() + Send + Sync),
+    ) -> Result<ChatResponse, Error> {
+        let request = Request::Chat { model: self.name.clone(), request: request.clone() };
+        let mut said = pin!(self.way.hear(&request));
+        while let Some(said) = said.next().await {
+            match said {
+                Said::Text(text) => on_piece(&text),
+                Said::Anew => anew(),
+                Said::Replied(response) => return Ok(*response),
+                Said::Failed(failure) => return Err(failure.of_model(&self.name)),
+                Said::Fallback(_) | Said::Remark(_) | Said::Found(_) | Said::Answered(_) => {}
+            }
+        }
+        Err(Failure::Said("the llm ended its answer before its end".into()).of_model(&self.name))
+    }
+}
+
+struct EmbedderElsewhere {
+    name: String,
+    identity: Identity,
+    way: Way,
+    /// The length of a vector, once there was one.
+    columns: AtomicUsize,
+}
+
+impl Model for EmbedderElsewhere {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+    fn concurrency(&self) -> usize {
+        AT_ONCE
+    }
+    fn limits(&self) -> Limits {
+        Limits::Fixed(CALLS)
+    }
+}
+
+#[async_trait]
+impl EmbeddingModel for EmbedderElsewhere {
+    fn dimensions(&self) -> usize {
+        self.columns.load(Relaxed)
+    }
+    fn max_tokens(&self) -> usize {
+        // Where it matters, documents are embedded, and that is done when a bundle is made.
+        usize::MAX
+    }
+    async fn embed(&self, texts: &[String], kind: InputKind) -> Result<(Matrix, Usage), Error> {
+        let request = Request::Embed { model: self.name.clone(), texts: texts.to_vec(), kind };
+        let embedded = self.way.ask::<Embedded>(&request).await.and_then(|embedded| embedded.matrix());
+        let matrix = embedded.map_err(|failure| failure.of_model(&self.name))?;
+        self.columns.store(matrix.columns, Relaxed);
+        Ok((matrix, Usage::default()))
+    }
+    async fn embed_tokens(&self, texts: &[String], kind: InputKind) -> Result<Vec<Matrix>, Error> {
+        let request = Request::EmbedTokens { model: self.name.clone(), texts: texts.to_vec(), kind };
+        let embedded = self.way.ask::<Vec<Embedded>>(&request).await;
+        let matrices = embedded.and_then(|embedded| embedded.iter().map(Embedded::matrix).collect());
+        matrices.map_err(|failure| failure.of_model(&self.name))
+    }
+}
+
+struct RerankerElsewhere {
+    name: String,
+    identity: Identity,
+    way: Way,
+}
+
+impl Model for RerankerElsewhere {
+    fn identity(&self) -> &Identity {
+        &self.identity
+    }
+    fn concurrency(&self) -> usize {
+        AT_ONCE
+    }
+    fn limits(&self) -> Limits {
+        Limits::Fixed(CALLS)
+    }
+}
+
+#[async_trait]
+impl RerankModel for RerankerElsewhere {
+    async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
+        let (model, query, passages) = (self.name.clone(), query.to_owned(), passages.to_vec());
+        let scores = self.way.ask(&Request::Score { model, query, passages }).await;
+        Ok((scores.map_err(|failure| failure.of_model(&self.name))?, Usage::default()))
+    }
+}

@@ -1,0 +1,227 @@
+//! What parts say to each other, as JSON. All parts of a graph have the same
+//! version of Reverie, so these forms are kept nowhere.
+
+use super::{Lost, Part};
+use crate::{Error, error_chain, model_error};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use models::{ChatRequest, ChatResponse, InputKind, Matrix, Message, Told};
+use rag::{
+    Answer, Filter, Passage, Span,
+    pipeline::Event,
+    query::SearchQuery,
+};
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+
+/// Another replica takes the place of one that ended.
+const AFTER_DEATH: Duration = Duration::from_secs(1);
+/// One that takes no more requests is asked again after this.
+const AFTER_BUSY: Duration = Duration::from_secs(2);
+
+/// What a part is asked.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// Vectors of texts: [`Embedded`].
+    Embed { model: String, texts: Vec<String>, kind: InputKind },
+    /// Vectors of the texts' tokens: a list of [`Embedded`].
+    EmbedTokens { model: String, texts: Vec<String>, kind: InputKind },
+    /// A score for each passage.
+    Score { model: String, query: String, passages: Vec<String> },
+    /// An answer of a chat model: [`Said`], again and again.
+    Chat { model: String, request: ChatRequest },
+    /// The passages of searches.
+    Find { searches: Vec<SearchQuery>, vectors: Option<Embedded> },
+    /// What a stage makes of passages: [`rag::Refined`].
+    Step { step: usize, text: String, vector: Option<Embedded>, filter: Option<Filter>, passages: Vec<Passage> },
+    /// The text of a stretch of a document, if there is such a document.
+    Excerpt { document: String, span: Span },
+    /// The chunk of a document that holds a byte, if there is one.
+    ChunkAt { document: String, byte: usize },
+    /// Texts in the order of the trial's reranker.
+    Order { question: String, texts: Vec<String> },
+    /// What is found for a question: [`rag::pipeline::Found`].
+    Retrieve { question: String, history: Vec<Message>, at_most: usize },
+    /// An answer to a question: [`Said`], again and again.
+    Answer { question: String, history: Vec<Message>, at_most: usize },
+}
+
+impl Request {
+    /// Who is asked this.
+    pub(crate) fn part(&self) -> Part {
+        match self {
+            Self::Embed { .. } | Self::EmbedTokens { .. } => Part::Encoder,
+            Self::Score { .. } => Part::Reranker,
+            Self::Chat { .. } => Part::Llm,
+            Self::Find { .. }
+            | Self::Step { .. }
+            | Self::Excerpt { .. }
+            | Self::ChunkAt { .. }
+            | Self::Order { .. } => Part::VectorStore,
+            Self::Retrieve { .. } => Part::Retriever,
+            Self::Answer { .. } => Part::Qa,
+        }
+    }
+}
+
+/// What is told while an answer is written. The last is the answer, or why
+/// there is none.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Said {
+    Fallback(String),
+    Remark(String),
+    Found(Vec<Passage>),
+    Text(String),
+    /// All text so far is void.
+    Anew,
+    /// Of a chat model.
+    Replied(Box<ChatResponse>),
+    /// Of the pipeline.
+    Answered(Box<Answer>),
+    Failed(Failure),
+}
+
+impl From<Event> for Said {
+    fn from(event: Event) -> Self {
+        match event {
+            Event::Fallback(reason) => Self::Fallback(reason),
+            Event::Remark(remark) => Self::Remark(remark),
+            Event::Found(passages) => Self::Found(passages),
+            Event::Piece(piece) => piece.into(),
+            Event::Answered(answer) => Self::Answered(Box::new(answer)),
+        }
+    }
+}
+
+impl From<models::Piece> for Said {
+    fn from(piece: models::Piece) -> Self {
+        match piece {
+            models::Piece::Text(text) => Self::Text(text),
+            models::Piece::Restart => Self::Anew,
+        }
+    }
+}
+
+/// Vectors, exact and a third of the size of decimal digits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Embedded {
+    columns: usize,
+    /// Base64 of little-endian `f32`, row by row.
+    data: String,
+}
+
+impl From<&Matrix> for Embedded {
+    fn from(matrix: &Matrix) -> Self {
+        Self::of(matrix.columns, &matrix.data)
+    }
+}
+
+impl Embedded {
+    fn of(columns: usize, data: &[f32]) -> Self {
+        let bytes: Vec<u8> = data.iter().flat_map(|number| number.to_le_bytes()).collect();
+        Self { columns, data: STANDARD.encode(bytes) }
+    }
+
+    /// One vector.
+    pub(crate) fn vector(vector: &[f32]) -> Self {
+        Self::of(vector.len(), vector)
+    }
+
+    pub(crate) fn matrix(&self) -> Result<Matrix, Failure> {
+        let bytes = STANDARD.decode(&self.data).map_err(|error| Failure::unreadable(&error))?;
+        let (numbers, _) = bytes.as_chunks::<4>();
+        Ok(Matrix { columns: self.columns, data: numbers.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect() })
+    }
+}
+
+/// Why a part gave no answer, so that who asked can do what it would have done
+/// had the part been in its own process.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Failure {
+    /// A model failed.
+    Model(Told),
+    /// A part ended, or takes no more requests: another try may work.
+    Away { reason: String, retry_after: Duration },
+    /// Anything else, in words.
+    Said(String),
+}
+
+impl Failure {
+    pub(crate) fn unreadable(error: &dyn std::fmt::Display) -> Self {
+        Self::Said(format!("parts of the graph do not understand each other ({error}): is it the same version of reverie everywhere?"))
+    }
+
+    pub(crate) fn of(part: Part, lost: Lost) -> Self {
+        let part = part.name();
+        match lost {
+            Lost::Died(reason) => {
+                Self::Away { reason: format!("the {part} ended while it was asked: {reason}"), retry_after: AFTER_DEATH }
+            }
+            Lost::Busy(reason) => {
+                Self::Away { reason: format!("the {part} takes no more requests now: {reason}"), retry_after: AFTER_BUSY }
+            }
+            Lost::Failed(reason) => Self::Said(format!("the {part} failed: {reason}")),
+        }
+    }
+
+    /// As of a model that is behind a part.
+    pub(crate) fn of_model(self, model: &str) -> models::Error {
+        match self {
+            Self::Model(told) => told.into(),
+            Self::Away { reason, .. } => {
+                Told::Connection { endpoint: format!("the process of {model}"), cause: reason }.into()
+            }
+            Self::Said(reason) => Told::Other(reason).into(),
+        }
+    }
+}
+
+impl From<&Error> for Failure {
+    fn from(error: &Error) -> Self {
+        match (model_error(error), error) {
+            (Some(model), _) => Self::Model(model.into()),
+            (None, Error::Stage(rag::Error::Elsewhere { reason, retry_after: Some(retry_after) })) => {
+                Self::Away { reason: reason.clone(), retry_after: *retry_after }
+            }
+            (None, error) => Self::Said(error_chain(error)),
+        }
+    }
+}
+
+impl From<Failure> for rag::Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Model(told) => Self::Model(told.into()),
+            Failure::Away { reason, retry_after } => Self::Elsewhere { reason, retry_after: Some(retry_after) },
+            Failure::Said(reason) => Self::Elsewhere { reason, retry_after: None },
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Stage(failure.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vectors_arrive_as_they_were() {
+        let matrix = Matrix { columns: 2, data: vec![0.1, -3.5e-8, f32::MIN_POSITIVE, 1.0 / 3.0] };
+        let written = serde_json::to_string(&Embedded::from(&matrix)).unwrap();
+        assert_eq!(serde_json::from_str::<Embedded>(&written).unwrap().matrix().unwrap(), matrix);
+    }
+
+    #[test]
+    fn a_part_that_is_away_is_told_as_such_from_part_to_part() {
+        let away = Failure::of(Part::Retriever, Lost::Died("killed".into()));
+        let again = Failure::from(&Error::from(away.clone()));
+        assert_eq!(again, away);
+        assert!(matches!(away, Failure::Away { reason, .. } if reason.contains("retriever") && reason.contains("killed")));
+    }
+}
