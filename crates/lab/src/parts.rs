@@ -20,14 +20,14 @@ mod models;
 mod replies;
 mod wire;
 
-pub(crate) use calls::Way;
 pub(crate) use self::models::{chat, embedder, reranker};
+pub(crate) use calls::Way;
 pub(crate) use wire::{Embedded, Request, Said};
 
 use crate::{Bundle, Error, Setup};
 use ::models::Kind;
 use futures::stream::BoxStream;
-use rag::{Component as _, Item, PipelineConfig};
+use rag::{Item, PipelineConfig};
 use std::collections::BTreeSet;
 
 /// A part of a trial.

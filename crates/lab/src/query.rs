@@ -407,9 +407,7 @@ impl RunPipeline {
                 let (corpus, _) = open_corpus(execution, outputs, inputs).await?;
                 Ok(Pipeline::new(&trial.pipeline, corpus, &models)?)
             }
-            Some((Part::Retriever, way)) => {
-                Ok(Pipeline::over_chunks(&trial.pipeline, Arc::new(way.clone()), &models)?)
-            }
+            Some((Part::Retriever, way)) => Ok(Pipeline::over_chunks(&trial.pipeline, Arc::new(way.clone()), &models)?),
             Some((_, way)) => Ok(Pipeline::over_retrieval(&trial.pipeline, Arc::new(way.clone()), &models)?),
         }
     }

@@ -7,8 +7,8 @@ use axum::{
     http::{HeaderName, HeaderValue, Method, Request, Uri},
 };
 use futures::StreamExt;
-use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 use lab::Part;
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyBytes};
 use serve::{KeyFile, Keys, Mounted, Served, Settings};
 use std::{sync::Arc, time::Duration};
 use tokio::sync::{Mutex, mpsc};

@@ -191,7 +191,11 @@ async fn a_graph_answers_every_question_as_the_whole_pipeline_does() {
         let ranked = json!({ "model": "animals", "query": "owls", "documents": ["a cat", "barn owls swallow mice"] });
         assert_eq!(graph.post("/v1/rerank", &ranked).await, whole.post("/v1/rerank", &ranked).await, "{space}");
         let vectors = json!({ "model": "animals", "input": ["a cat", "barn owls"] });
-        assert_eq!(graph.post("/v1/embeddings", &vectors).await, whole.post("/v1/embeddings", &vectors).await, "{space}");
+        assert_eq!(
+            graph.post("/v1/embeddings", &vectors).await,
+            whole.post("/v1/embeddings", &vectors).await,
+            "{space}"
+        );
         let asked = wires.asked.lock().unwrap().clone();
         for part in [Part::Qa, Part::Retriever, Part::VectorStore, Part::Llm] {
             assert!(asked.contains(&part), "{space}: nobody asked the {}", part.name());
@@ -263,7 +267,10 @@ async fn a_client_that_leaves_ends_the_call_of_the_part_that_writes() {
 #[tokio::test]
 async fn a_step_that_says_it_reads_no_chunks_does_the_same_where_there_are_none() {
     use rag::{Chunk, ChunkTable, Context, Hit, Span, refine::RefinerConfig, rerank::RerankerConfig};
-    use rag::{PipelineConfig, retrieve::{Corpus, Query}};
+    use rag::{
+        PipelineConfig,
+        retrieve::{Corpus, Query},
+    };
 
     let text = "Barn owls swallow mice. They hunt at night over open fields.";
     let chunk = |number: u32| Chunk {

@@ -1,6 +1,9 @@
 //! Asking another part.
 
-use super::{Elsewhere, Lost, Request, Said, wire::{Embedded, Failure}};
+use super::{
+    Elsewhere, Lost, Request, Said,
+    wire::{Embedded, Failure},
+};
 use async_trait::async_trait;
 use futures::{Stream, StreamExt, stream};
 use models::{Matrix, Message};
@@ -45,11 +48,15 @@ impl Way {
     pub(crate) fn hear(&self, request: &Request) -> impl Stream<Item = Said> + Send + 'static {
         let part = request.part();
         let replies = match written(request) {
-            Ok(bytes) => self.0.call(part, true, bytes).map(move |reply| match reply {
-                Ok(reply) => serde_json::from_slice::<Vec<Said>>(&reply)
-                    .unwrap_or_else(|error| vec![Said::Failed(Failure::unreadable(&error))]),
-                Err(lost) => vec![Said::Failed(Failure::of(part, lost))],
-            }).boxed(),
+            Ok(bytes) => self
+                .0
+                .call(part, true, bytes)
+                .map(move |reply| match reply {
+                    Ok(reply) => serde_json::from_slice::<Vec<Said>>(&reply)
+                        .unwrap_or_else(|error| vec![Said::Failed(Failure::unreadable(&error))]),
+                    Err(lost) => vec![Said::Failed(Failure::of(part, lost))],
+                })
+                .boxed(),
             Err(failure) => stream::iter([vec![Said::Failed(failure)]]).boxed(),
         };
         replies.flat_map(stream::iter)

@@ -34,19 +34,28 @@ impl RunPipeline {
                 };
                 together(beside(said, work))
             }
-            Request::Embed { model, texts, kind } => once(async move {
-                let embedder = self.models().embedder(&model)?;
-                Ok::<_, Error>(Embedded::from(&embedder.embed(&texts, kind).await?))
-            }.map(failure)),
-            Request::EmbedTokens { model, texts, kind } => once(async move {
-                let embedder = self.models().embedder(&model)?;
-                let matrices = embedder.embed_tokens(&texts, kind).await?;
-                Ok::<_, Error>(matrices.iter().map(Embedded::from).collect::<Vec<_>>())
-            }.map(failure)),
-            Request::Score { model, query, passages } => once(async move {
-                let reranker = self.models().reranker(&model)?;
-                Ok::<_, Error>(reranker.rerank(&query, &passages).await?)
-            }.map(failure)),
+            Request::Embed { model, texts, kind } => once(
+                async move {
+                    let embedder = self.models().embedder(&model)?;
+                    Ok::<_, Error>(Embedded::from(&embedder.embed(&texts, kind).await?))
+                }
+                .map(failure),
+            ),
+            Request::EmbedTokens { model, texts, kind } => once(
+                async move {
+                    let embedder = self.models().embedder(&model)?;
+                    let matrices = embedder.embed_tokens(&texts, kind).await?;
+                    Ok::<_, Error>(matrices.iter().map(Embedded::from).collect::<Vec<_>>())
+                }
+                .map(failure),
+            ),
+            Request::Score { model, query, passages } => once(
+                async move {
+                    let reranker = self.models().reranker(&model)?;
+                    Ok::<_, Error>(reranker.rerank(&query, &passages).await?)
+                }
+                .map(failure),
+            ),
             Request::Find { searches, vectors } => once(async move {
                 let vectors = vectors.map(|vectors| vectors.matrix()).transpose()?;
                 let found = async { Ok::<_, Error>(self.stage().await?.find(searches, vectors).await?) };
@@ -112,9 +121,7 @@ fn beside(
     stream::select(said, work.into_stream().filter_map(|()| future::ready(None)))
 }
 
-fn once<T: Serialize>(
-    work: impl Future<Output = Result<T, Failure>> + Send + 'static,
-) -> BoxStream<'static, Vec<u8>> {
+fn once<T: Serialize>(work: impl Future<Output = Result<T, Failure>> + Send + 'static) -> BoxStream<'static, Vec<u8>> {
     work.map(|outcome| written(&outcome)).into_stream().boxed()
 }
 

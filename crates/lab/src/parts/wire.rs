@@ -5,11 +5,7 @@ use super::{Lost, Part};
 use crate::{Error, error_chain, model_error};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use models::{ChatRequest, ChatResponse, InputKind, Matrix, Message, Told};
-use rag::{
-    Answer, Filter, Passage, Span,
-    pipeline::Event,
-    query::SearchQuery,
-};
+use rag::{Answer, Filter, Passage, Span, pipeline::Event, query::SearchQuery};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -150,18 +146,22 @@ pub(crate) enum Failure {
 
 impl Failure {
     pub(crate) fn unreadable(error: &dyn std::fmt::Display) -> Self {
-        Self::Said(format!("parts of the graph do not understand each other ({error}): is it the same version of reverie everywhere?"))
+        Self::Said(format!(
+            "parts of the graph do not understand each other ({error}): is it the same version of reverie everywhere?"
+        ))
     }
 
     pub(crate) fn of(part: Part, lost: Lost) -> Self {
         let part = part.name();
         match lost {
-            Lost::Died(reason) => {
-                Self::Away { reason: format!("the {part} ended while it was asked: {reason}"), retry_after: AFTER_DEATH }
-            }
-            Lost::Busy(reason) => {
-                Self::Away { reason: format!("the {part} takes no more requests now: {reason}"), retry_after: AFTER_BUSY }
-            }
+            Lost::Died(reason) => Self::Away {
+                reason: format!("the {part} ended while it was asked: {reason}"),
+                retry_after: AFTER_DEATH,
+            },
+            Lost::Busy(reason) => Self::Away {
+                reason: format!("the {part} takes no more requests now: {reason}"),
+                retry_after: AFTER_BUSY,
+            },
             Lost::Failed(reason) => Self::Said(format!("the {part} failed: {reason}")),
         }
     }
@@ -222,6 +222,8 @@ mod tests {
         let away = Failure::of(Part::Retriever, Lost::Died("killed".into()));
         let again = Failure::from(&Error::from(away.clone()));
         assert_eq!(again, away);
-        assert!(matches!(away, Failure::Away { reason, .. } if reason.contains("retriever") && reason.contains("killed")));
+        assert!(
+            matches!(away, Failure::Away { reason, .. } if reason.contains("retriever") && reason.contains("killed"))
+        );
     }
 }

@@ -26,6 +26,8 @@ from ray.serve.handle import DeploymentHandle
 import reverie.serving
 from reverie import _core
 
+__all__ = ["Encoder", "Gateway", "LLM", "QA", "Reranker", "Retriever", "Scale", "Service", "VectorStore", "app", "build", "graph"]
+
 _LOG = logging.getLogger("ray.serve")
 
 
@@ -178,16 +180,19 @@ class _Part:
         self._others.here()
         replies = self._core.reply(request)
         try:
-            return await reverie.serving.next_part(replies)
+            reply = await reverie.serving.next_part(replies)
         finally:
             replies.close()
+        if not isinstance(reply, bytes):
+            raise RuntimeError(f"the {self.part} said nothing")
+        return reply
 
     async def stream(self, request: bytes) -> AsyncIterator[bytes]:
         """All replies to a request. The work ends with whoever waits for them."""
         self._others.here()
         replies = self._core.reply(request)
         try:
-            while (reply := await reverie.serving.next_part(replies)) is not None:
+            while isinstance(reply := await reverie.serving.next_part(replies), bytes):
                 yield reply
         finally:
             replies.close()
@@ -358,7 +363,7 @@ def build(arguments: dict[str, str]) -> serve.Application:
             bundle, replicas=scale.replicas, ongoing=scale.ongoing, down_after=scale.down_after, cpus=scale.cpus,
             gpus=scale.gpus, **given,
         )
-    scales = {part: _scale(given, f"{part}.", scale) for part, scale in _SCALES.items()}
+    scales: dict[str, Any] = {part: _scale(given, f"{part}.", scale) for part, scale in _SCALES.items()}
     return graph(bundle, **scales, **given)
 
 
