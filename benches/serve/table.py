@@ -144,7 +144,7 @@ def bundle(folder: str, name: str, sections: str, corpus: str) -> None:
     text = f'name = "bench"\nstore = "store-{name}"\n[corpus]\nsource = "{corpus}"\n{sections}'
     Path(folder, f"{name}.toml").write_text(text)
     for verb in (["run", "--quiet"], ["promote", "--output", name]):
-        subprocess.run([TARGET / "reverie", verb[0], f"{name}.toml", *verb[1:]], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([TARGET / "reverie", verb[0], "-f", f"{name}.toml", *verb[1:]], cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
 def ours(name: str, *more: str) -> list:
@@ -210,6 +210,7 @@ def chat(folder: str, options: argparse.Namespace) -> None:
         config = Path(folder, "litellm.yaml")
         config.write_text(
             f"model_list:\n  - model_name: m\n    litellm_params: {{ model: openai/m, api_base: {model}/v1, api_key: none }}\n"
+            "general_settings: { dangerously_permit_weak_or_unset_master_key: true }\n"
         )
         litellm = Path(options.python).with_name("litellm")
         command = [litellm, "--config", config, "--host", "127.0.0.1", "--port", "{port}", "--num_workers", "1", "--telemetry", "False"]

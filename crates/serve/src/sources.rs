@@ -96,8 +96,20 @@ pub(crate) fn of(passages: &[Passage], cited: Option<&[u32]>, base: &str) -> Vec
 }
 
 fn quote(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let text = words.join(" ");
+    let (mut words, mut characters) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        if !words.is_empty() {
+            words.push(' ');
+            characters += 1;
+        }
+        words += word;
+        characters += word.chars().count();
+        // The rest of a long passage need not be read.
+        if characters > QUOTE {
+            break;
+        }
+    }
+    let text = words;
     match text.char_indices().nth(QUOTE) {
         Some((cut, _)) => format!("{}…", &text[..cut]),
         None => text,
@@ -234,5 +246,8 @@ mod tests {
     fn a_quote_is_cut_at_a_character() {
         assert_eq!(quote("a\n b"), "a b");
         assert_eq!(quote(&"ä".repeat(400)).chars().count(), QUOTE + 1);
+        let exact = "ä ".repeat(QUOTE / 2 - 1) + "äb";
+        assert_eq!(quote(&exact), exact, "so many characters fit");
+        assert_eq!(quote(&(exact.clone() + " c d")), exact + "…");
     }
 }
