@@ -3,17 +3,19 @@
 //! steps.
 
 use crate::{
-    Answer, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
+    Answer, Choice, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig,
     chunk::Chunker,
     generate::Generator,
     index::{IndexKind, OpenIndex},
     python::{caller, computing_for},
     query::{QueryWriter, SearchQuery, Written, standalone, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
+    trace,
 };
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Embedder, Matrix, Message, Piece, Pieces};
+use models::{Embedder, Matrix, Message, Piece, Pieces, trace::within};
 use std::sync::{Arc, Mutex, PoisonError};
+use tracing::Span;
 
 /// The constant of reciprocal rank fusion, used if a question has several queries.
 const FUSION_K: u32 = 60;
@@ -89,8 +91,39 @@ pub struct Pipeline {
     query: Box<dyn QueryWriter>,
     rewrites_question: bool,
     retriever: Arc<dyn Retriever>,
-    steps: Vec<Box<dyn PassageStep>>,
+    steps: Vec<Step>,
     generator: Option<Box<dyn Generator>>,
+    names: Names,
+}
+
+/// A step between retrieval and answer.
+struct Step {
+    stage: &'static str,
+    name: String,
+    step: Box<dyn PassageStep>,
+}
+
+/// What the stages are called, for those who trace them.
+struct Names {
+    embedder: String,
+    /// None where the question is searched as it is asked.
+    query: Option<String>,
+    retriever: trace::Named,
+    generator: String,
+}
+
+impl Names {
+    fn of(config: &PipelineConfig, embedder: Option<&str>) -> Self {
+        let retriever = config.searching();
+        let name = retriever.name().to_owned();
+        let top_k = retriever.value()[&name]["top_k"].as_i64();
+        Self {
+            embedder: embedder.unwrap_or_default().to_owned(),
+            query: (!config.query.is_nothing()).then(|| config.query.name().to_owned()),
+            retriever: trace::Named { name, top_k },
+            generator: config.generator.as_ref().map(|generator| generator.name().to_owned()).unwrap_or_default(),
+        }
+    }
 }
 
 impl Pipeline {
@@ -103,7 +136,9 @@ impl Pipeline {
             Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) };
         let compares_vectors = config.indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
-        let steps = config.passage_stages().into_iter().map(|(_, stage)| stage.step(&cx));
+        let steps = config.passage_stages().into_iter().map(|(axis, stage)| {
+            Ok(Step { stage: axis.stage(), name: stage.name().to_owned(), step: stage.step(&cx)? })
+        });
         Ok(Self {
             corpus,
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
@@ -111,8 +146,9 @@ impl Pipeline {
             query: config.query.build(&cx)?,
             rewrites_question: config.query.rewrites_question(),
             retriever: config.searching().build(&cx)?.into(),
-            steps: steps.collect::<Result<_, _>>()?,
+            steps: steps.collect::<Result<_, Error>>()?,
             generator: config.answering().map(|generator| generator.build(&cx)).transpose()?,
+            names: Names::of(config, embedder),
         })
     }
 
@@ -142,7 +178,8 @@ impl Pipeline {
     /// The passages for a question, and the question as it stands alone: what
     /// later stages are asked.
     async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
-        let Written { mut queries, fallback } = self.query.write(question, history).await?;
+        let writing = self.names.query.as_deref().map_or_else(Span::none, |name| trace::stage("query", name));
+        let Written { mut queries, fallback } = within(writing, self.query.write(question, history)).await?;
         let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
         let n_queries = queries.len();
         let filter = queries.first().and_then(|query| query.filter.clone());
@@ -153,13 +190,19 @@ impl Pipeline {
             n_queries
         });
         let vectors = match &self.embedder {
-            Some(embedder) => Some(vectors(embedder, &queries).await?),
+            Some(embedder) => {
+                let span = trace::stage("embed", &self.names.embedder);
+                Some(within(span, vectors(embedder, &queries)).await?)
+            }
             None => None,
         };
         let (corpus, chunker, retriever) = (self.corpus.clone(), self.chunker.clone(), self.retriever.clone());
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
+        let searching = trace::retrieval(&self.names.retriever, &alone, n_queries);
+        let there = searching.clone();
         // A search computes, and a user's function may take long.
         let found = tokio::task::spawn_blocking(move || {
+            let _entered = there.entered();
             let searched: Vec<Query<'_>> = (0..)
                 .zip(&queries[..n_queries])
                 .map(|(i, one)| Query { filter: one.filter.as_ref(), ..query(&one.words, &vectors, i) })
@@ -171,16 +214,22 @@ impl Pipeline {
         });
         let failed =
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
-        let (mut found, vectors) = found.await.map_err(failed)??;
+        let found = async { found.await.map_err(failed)? };
+        let (mut found, vectors) = within(searching.clone(), found).await?;
         let mut passages = found.pop().unwrap_or_default();
+        trace::left(&searching, &passages);
+        drop(searching);
         let mut remarks = Vec::new();
         if alone != question {
             remarks.push(format!("the question is searched as: {alone}"));
         }
-        for step in &self.steps {
+        for Step { stage, name, step } in &self.steps {
             let query = Query { filter: filter.as_ref(), ..query(&alone, &vectors, at) };
-            let refined = step.run_told(query, self.corpus.corpus(), passages).await?;
+            let span = trace::stage(stage, name);
+            trace::given(&span, &passages);
+            let refined = within(span.clone(), step.run_told(query, self.corpus.corpus(), passages)).await?;
             passages = refined.passages;
+            trace::left(&span, &passages);
             remarks.extend(refined.remarks);
         }
         passages.truncate(at_most);
@@ -195,7 +244,11 @@ impl Pipeline {
     pub async fn answer_whole(&self, question: &str, history: &[Message]) -> Result<Whole, Error> {
         let Found { passages, alone, fallback, remarks } = self.found(question, history, usize::MAX).await?;
         let answer = match &self.generator {
-            Some(generator) => Some(generator.generate(&alone, &passages).await?),
+            Some(generator) => {
+                let span = trace::stage("generate", &self.names.generator);
+                trace::given(&span, &passages);
+                Some(within(span, generator.generate(&alone, &passages)).await?)
+            }
             None => None,
         };
         Ok(Whole { passages, answer, fallback, remarks })
@@ -242,7 +295,9 @@ impl Pipeline {
         tell(Event::Found(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
         let on_piece = |piece| tell(Event::Piece(piece));
-        tell(Event::Answered(written(&**generator, &alone, &passages, &on_piece).await?));
+        let span = trace::stage("generate", &self.names.generator);
+        trace::given(&span, &passages);
+        tell(Event::Answered(within(span, written(&**generator, &alone, &passages, &on_piece)).await?));
         Ok(())
     }
 }

@@ -1,9 +1,9 @@
 //! One question, from the door to the last word: its turn, its deadlines, the
 //! breaker and the fallback, and what is told on the way.
 
-use crate::{Service, error::ApiError, metrics::Label, served::Served, stream::seconds};
+use crate::{Service, error::ApiError, metrics::Label, served::Served, stream::seconds, trace};
 use futures::{Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Message, Piece};
+use models::{Message, Piece, trace::within};
 use rag::{Answer, Passage, pipeline::Event};
 use serde_json::json;
 use std::{
@@ -15,6 +15,7 @@ use std::{
 };
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, Span};
 
 /// A question that was checked.
 #[derive(Debug, Clone)]
@@ -60,7 +61,7 @@ pub(crate) fn answer(
     asked: Asked,
 ) -> impl Stream<Item = Result<Told, ApiError>> + Send + 'static {
     let (sender, told) = mpsc::unbounded();
-    let work = AbortOnDropHandle::new(tokio::spawn(async move {
+    let work = async move {
         // If nobody listens any more, it is dropped.
         let tell = |told: Result<Told, ApiError>| drop(sender.unbounded_send(told));
         if let Err(error) = in_turn(&service, &asked, &|told| tell(Ok(told))).await {
@@ -76,7 +77,8 @@ pub(crate) fn answer(
             }
             tell(Err(error));
         }
-    }));
+    };
+    let work = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
     // The handle lives as long as the stream.
     told.map(move |told| {
         let _ = &work;
@@ -113,7 +115,9 @@ pub(crate) async fn whole(service: Arc<Service>, asked: Asked) -> Result<Whole, 
 }
 
 async fn in_turn(service: &Service, asked: &Asked, tell: &(dyn Fn(Told) + Send + Sync)) -> Result<(), ApiError> {
+    let came = Instant::now();
     let place = service.answers.enter(service.settings.deadline).await;
+    Span::current().record("reverie.queue.duration", came.elapsed().as_secs_f64());
     service.note_load();
     let _place = place?;
     let _noted = Noted(service);
@@ -160,6 +164,16 @@ impl Drop for Noted<'_> {
 
 /// Asks one pipeline, within its deadlines.
 async fn attempt(
+    service: &Service,
+    served: &Arc<Served>,
+    asked: &Asked,
+    spoken: &Spoken,
+    tell: &(dyn Fn(Told) + Send + Sync),
+) -> Result<(), ApiError> {
+    within(trace::pipeline(served), asking(service, served, asked, spoken, tell)).await
+}
+
+async fn asking(
     service: &Service,
     served: &Arc<Served>,
     asked: &Asked,

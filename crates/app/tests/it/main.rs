@@ -39,4 +39,5 @@ mod services;
 mod snapshots;
 mod stores;
 mod surroundings;
+mod traces;
 mod workspace;

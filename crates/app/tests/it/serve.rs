@@ -10,22 +10,29 @@ use std::{
 };
 use wiremock::MockServer;
 
-const QUESTION: &str = "What do barn owls swallow?";
+pub const QUESTION: &str = "What do barn owls swallow?";
 const DATASET: &str = "[dataset]\npath = \"golden.jsonl\"\n";
 
 /// A service that ends with its test.
-struct Service {
-    process: Child,
-    url: String,
-    client: Client,
+pub struct Service {
+    pub process: Child,
+    pub url: String,
+    pub client: Client,
 }
 
 impl Service {
     /// Starts `serve` with these arguments, and waits until it is ready.
     fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
+        Self::start_with(workspace, arguments, &[])
+    }
+
+    /// The same with more variables of the environment.
+    pub fn start_with(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
         store::choose_cryptography();
         let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
-        let mut process = workspace.command(&all).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = workspace.command(&all);
+        command.envs(variables.iter().copied());
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -38,11 +45,11 @@ impl Service {
         Self { process, url: told["url"].as_str().unwrap().to_owned(), client: Client::new() }
     }
 
-    async fn get(&self, path: &str) -> Response {
+    pub async fn get(&self, path: &str) -> Response {
         self.client.get(format!("{}{path}", self.url)).send().await.unwrap()
     }
 
-    async fn post(&self, path: &str, body: &Value) -> Response {
+    pub async fn post(&self, path: &str, body: &Value) -> Response {
         self.client.post(format!("{}{path}", self.url)).json(body).send().await.unwrap()
     }
 
@@ -50,7 +57,7 @@ impl Service {
         self.get(path).await.error_for_status().unwrap().json().await.unwrap()
     }
 
-    fn terminate(&self) {
+    pub fn terminate(&self) {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
     }
 }
@@ -74,13 +81,13 @@ async fn finished(delay: Duration) -> (Workspace, MockServer) {
 }
 
 /// The same, promoted into the folder `bundle`.
-async fn promoted(delay: Duration) -> (Workspace, MockServer) {
+pub async fn promoted(delay: Duration) -> (Workspace, MockServer) {
     let (workspace, server) = finished(delay).await;
     workspace.run(&["promote", "--output", "bundle"]).succeeds();
     (workspace, server)
 }
 
-fn chat(question: &str) -> Value {
+pub fn chat(question: &str) -> Value {
     json!({ "model": "animals", "messages": [{ "role": "user", "content": question }] })
 }
 
