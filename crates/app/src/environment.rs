@@ -3,6 +3,8 @@
 
 use lab::{Choice, Control, Experiment, Override, ScoringSpec, Session, Setup, SpecError};
 use models::{ModelDirectory, PullOptions};
+use opentelemetry_sdk::trace::Sampler;
+use reqwest::Url;
 use serde::de::DeserializeOwned;
 use std::{
     env,
@@ -13,10 +15,14 @@ use std::{
         Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
+    time::Duration,
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::{Failure, Mistake};
+use crate::{
+    cli::{Failure, Mistake},
+    traces::TraceSettings,
+};
 
 /// When to colour what is printed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -117,6 +123,109 @@ pub fn setup(cancel: CancellationToken) -> Setup {
         control: Control { cancel, ..Control::default() },
         ..Setup::new(model_directory(), Arc::new(variable))
     }
+}
+
+/// Where spans go, by OpenTelemetry's variables and the flag of the command
+/// line, which replaces the address; none where neither asks for them.
+///
+/// # Errors
+/// If an address is none.
+pub fn traces(flag: Option<&str>) -> Result<Option<TraceSettings>, String> {
+    trace_settings(flag, &variable)
+}
+
+/// The same, with variables from anywhere. Source: "OpenTelemetry Environment
+/// Variable Specification" and "OpenTelemetry Protocol Exporter".
+fn trace_settings(
+    flag: Option<&str>,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> Result<Option<TraceSettings>, String> {
+    let is = |name: &str, value: &str| variable(name).is_some_and(|set| set.eq_ignore_ascii_case(value));
+    if flag.is_none() && (is("OTEL_SDK_DISABLED", "true") || is("OTEL_TRACES_EXPORTER", "none")) {
+        return Ok(None);
+    }
+    let of_traces = |name: &str| {
+        let pair = [format!("OTEL_EXPORTER_OTLP_TRACES_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
+        pair.into_iter().find_map(|name| variable(&name).map(|value| (name, value)))
+    };
+    let (from, address) = match flag {
+        Some(url) => ("--traces".to_owned(), url.to_owned()),
+        None => match of_traces("ENDPOINT") {
+            Some(found) => found,
+            None => return Ok(None),
+        },
+    };
+    let endpoint = Url::parse(&address).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let mut endpoint =
+        endpoint.ok_or_else(|| format!("{from}: `{address}` is no address such as http://localhost:4318"))?;
+    // The address of a collector, unless it is said to be that for traces.
+    if from != "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" && !endpoint.path().ends_with("/v1/traces") {
+        let path = format!("{}/v1/traces", endpoint.path().trim_end_matches('/'));
+        endpoint.set_path(&path);
+    }
+    if let Some((name, protocol)) = of_traces("PROTOCOL")
+        && protocol != "http/protobuf"
+    {
+        return Err(format!("{name}: `{protocol}` is not spoken here; `http/protobuf` is, mostly at port 4318"));
+    }
+    let share = || {
+        let share = variable("OTEL_TRACES_SAMPLER_ARG").unwrap_or_else(|| "1".to_owned());
+        let number = share.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+        number.ok_or_else(|| format!("OTEL_TRACES_SAMPLER_ARG: `{share}` is no share from 0 to 1"))
+    };
+    let under = |root: Sampler| Sampler::ParentBased(Box::new(root));
+    let sampler = match variable("OTEL_TRACES_SAMPLER").as_deref() {
+        None | Some("parentbased_always_on") => under(Sampler::AlwaysOn),
+        Some("parentbased_always_off") => under(Sampler::AlwaysOff),
+        Some("parentbased_traceidratio") => under(Sampler::TraceIdRatioBased(share()?)),
+        Some("always_on") => Sampler::AlwaysOn,
+        Some("always_off") => Sampler::AlwaysOff,
+        Some("traceidratio") => Sampler::TraceIdRatioBased(share()?),
+        Some(other) => {
+            return Err(format!(
+                "OTEL_TRACES_SAMPLER: `{other}` is not one of always_on, always_off, traceidratio, and these behind \
+                 parentbased_"
+            ));
+        }
+    };
+    let mut resource = pairs(&variable("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default());
+    if let Some(name) = variable("OTEL_SERVICE_NAME") {
+        resource.retain(|(key, _)| key != "service.name");
+        resource.push(("service.name".to_owned(), name));
+    }
+    for (key, value) in [("service.name", "reverie"), ("service.version", env!("CARGO_PKG_VERSION"))] {
+        if !resource.iter().any(|(known, _)| known == key) {
+            resource.push((key.to_owned(), value.to_owned()));
+        }
+    }
+    let timeout = of_traces("TIMEOUT").and_then(|(_, text)| text.parse().ok()).unwrap_or(10_000);
+    Ok(Some(TraceSettings {
+        endpoint,
+        headers: of_traces("HEADERS").map(|(_, text)| pairs(&text)).unwrap_or_default(),
+        timeout: Duration::from_millis(timeout),
+        sampler,
+        resource,
+        content: is("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true"),
+    }))
+}
+
+/// `name=value,…`, with values in percent-encoding.
+fn pairs(text: &str) -> Vec<(String, String)> {
+    let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.trim().to_owned(), decoded(value.trim()))).collect()
+}
+
+/// Without percent-encoding; what is none stays as it is.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let byte = hex.filter(|_| first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        bytes.push(byte.unwrap_or(first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
 }
 
 /// Options for object stores: variables such as `AWS_ACCESS_KEY_ID`; missing
@@ -282,5 +391,79 @@ pub fn watched() -> Watched {
         (true, _) => Watched::Not,
         (false, true) => Watched::Terminal,
         (false, false) => Watched::Log,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(flag: Option<&str>, set: &[(&str, &str)]) -> Result<Option<TraceSettings>, String> {
+        let variable = |name: &str| set.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        trace_settings(flag, &variable)
+    }
+
+    fn endpoint(flag: Option<&str>, set: &[(&str, &str)]) -> Option<String> {
+        read(flag, set).unwrap().map(|settings| settings.endpoint.to_string())
+    }
+
+    const BASE: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
+
+    #[test]
+    fn nothing_is_traced_unless_somebody_says_where_to() {
+        assert_eq!(endpoint(None, &[("OTEL_SERVICE_NAME", "manuals")]), None);
+        for off in [("OTEL_SDK_DISABLED", "True"), ("OTEL_TRACES_EXPORTER", "none")] {
+            assert_eq!(endpoint(None, &[BASE, off]), None);
+        }
+    }
+
+    #[test]
+    fn the_address_is_that_of_the_collector_or_of_its_traces() {
+        let at = |flag, set: &[(&str, &str)]| endpoint(flag, set).unwrap();
+        assert_eq!(at(None, &[BASE]), "http://collector:4318/v1/traces");
+        let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://a.example/in");
+        assert_eq!(at(None, &[BASE, own]), "https://a.example/in");
+        assert_eq!(at(Some("http://b:1/otel/"), &[BASE, own]), "http://b:1/otel/v1/traces");
+        assert_eq!(at(Some("http://b:1/v1/traces"), &[]), "http://b:1/v1/traces");
+        for (flag, set) in
+            [(Some("localhost:4318"), [].as_slice()), (None, [("OTEL_EXPORTER_OTLP_ENDPOINT", "a")].as_slice())]
+        {
+            assert!(read(flag, set).unwrap_err().contains("is no address"));
+        }
+    }
+
+    #[test]
+    fn headers_and_attributes_are_pairs_in_percent_encoding() {
+        let settings = read(
+            None,
+            &[
+                BASE,
+                ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20YTpi==, x-tenant = a%2Cb,"),
+                ("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,deployment.environment.name=100%"),
+                ("OTEL_SERVICE_NAME", "manuals"),
+            ],
+        );
+        let settings = settings.unwrap().unwrap();
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        assert_eq!(settings.headers, [pair("authorization", "Basic YTpi=="), pair("x-tenant", "a,b")]);
+        assert_eq!(
+            settings.resource[..2],
+            [pair("deployment.environment.name", "100%"), pair("service.name", "manuals")]
+        );
+        assert!(!settings.content);
+    }
+
+    #[test]
+    fn a_wrong_setting_is_told_instead_of_being_traced_otherwise() {
+        for (set, said) in [
+            (("OTEL_TRACES_SAMPLER", "some"), "`some` is not one of"),
+            (("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"), "`grpc` is not spoken here"),
+        ] {
+            assert!(read(None, &[BASE, set]).unwrap_err().contains(said));
+        }
+        let ratio = ("OTEL_TRACES_SAMPLER", "traceidratio");
+        assert!(read(None, &[BASE, ratio, ("OTEL_TRACES_SAMPLER_ARG", "7")]).unwrap_err().contains("from 0 to 1"));
+        let settings = read(None, &[BASE, ratio, ("OTEL_TRACES_SAMPLER_ARG", "0.25")]).unwrap().unwrap();
+        assert!(matches!(settings.sampler, Sampler::TraceIdRatioBased(share) if share == 0.25));
     }
 }

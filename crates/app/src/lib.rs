@@ -13,6 +13,7 @@ pub mod library;
 mod place;
 mod render;
 mod report;
+mod traces;
 
 pub use advice::give as give_advice;
 pub use cli::{leave, main};

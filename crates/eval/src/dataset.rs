@@ -25,6 +25,7 @@ mod metadata;
 mod rows;
 mod split;
 mod statistics;
+mod traffic;
 mod turns;
 
 pub use anchor::{Anchoring, Unanchored, Unfound, anchor};
@@ -38,6 +39,7 @@ pub use import::{ImportError, RowQuestions, import, read_questions};
 pub use metadata::{MetadataRow, read_metadata};
 pub use split::{SplitCounts, SplitError};
 pub use statistics::DatasetStatistics;
+pub use traffic::{BadLine, TrafficChoice, TrafficQuestions, TrafficReport, Verdict, import_traffic};
 
 /// Where the answer stands: a span of a document's extracted text, and the
 /// words there, so that it survives re-chunking and re-parsing.
@@ -70,6 +72,10 @@ pub struct Question {
     /// The reference answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
+    /// What a system answered, for the person who reviews the question. It is
+    /// compared with nothing until that person makes it the reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft: Option<String>,
     /// Where it stands. Every item is needed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<Evidence>,
@@ -98,9 +104,16 @@ pub struct Question {
 }
 
 impl Question {
-    /// A person takes it as it stands.
+    /// A person takes it as it stands; where there is no reference, the draft is
+    /// one from now on.
     pub fn accept(&mut self) {
+        self.settle_draft();
         self.review = Some(Review::Accepted);
+    }
+
+    fn settle_draft(&mut self) {
+        let draft = self.draft.take();
+        self.reference = self.reference.take().or(draft);
     }
 
     /// A person changes its words; what is blank stays as it was. The id stays:
@@ -112,6 +125,7 @@ impl Question {
         if !reference.trim().is_empty() {
             self.reference = Some(reference.trim().to_owned());
         }
+        self.settle_draft();
         self.review = Some(Review::Edited);
     }
 
@@ -128,6 +142,7 @@ impl Default for Question {
             question: String::new(),
             turns: Vec::new(),
             reference: None,
+            draft: None,
             evidence: Vec::new(),
             tags: Vec::new(),
             answerable: true,

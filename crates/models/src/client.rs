@@ -24,7 +24,7 @@ pub use lease::{LeaseRequest, Lessor};
 pub use meter::{Meter, Spending};
 
 use crate::{
-    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits,
+    ChatModel, ChatRequest, ChatResponse, EmbeddingModel, Error, Identity, RerankModel, Usage, provider::Limits, trace,
 };
 use answer_stream::View;
 use budget::Estimate;
@@ -36,12 +36,16 @@ use flight::Flights;
 use std::{
     collections::{BTreeMap, HashMap},
     fmt,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 use store::{Journal, JournalEntry, Key, KeyBuilder, SharedJournal};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::{Instrument, Span};
 
 /// Raise this when the stored form of an answer changes.
 const ANSWER_VERSION: u32 = 1;
@@ -384,7 +388,8 @@ impl Caller {
             let draft = view.as_ref().map(|view| &view.draft);
             let flight = self.client.inner.flights.join(key, draft, || {
                 let (caller, estimate, make) = (self.clone(), estimate.clone(), make.clone());
-                async move { caller.journalled(key, estimate, make).await }
+                // Others may wait for the call and drive it; it stays a part of what began it.
+                async move { caller.journalled(key, estimate, make).await }.in_current_span()
             });
             let joined = flight.joined;
             let answer = tokio::select! {
@@ -427,13 +432,28 @@ impl Caller {
         F: Fn() -> Fut,
         Fut: Future<Output = Result<Answer, Error>>,
     {
+        let span = trace::call(self.kind, &self.identity);
+        trace::within(span.clone(), self.attempted(&span, key, estimate, make)).await
+    }
+
+    async fn attempted<E, F, Fut>(&self, span: &Span, key: Option<Key>, estimate: E, make: F) -> Result<Answer, Error>
+    where
+        E: Fn() -> Estimate,
+        F: Fn() -> Fut,
+        Fut: Future<Output = Result<Answer, Error>>,
+    {
         let Client { budget, cancel, call, .. } = &self.client;
         let needed = budget.needs_estimates() || self.is_remote();
         let estimate = if needed { estimate() } else { Estimate::default() };
         let make = &make;
+        let attempts = &AtomicU32::new(0);
         let attempt = || async move {
             let reservation = budget.reserve(estimate).await?;
-            let answer = make().await;
+            let number = attempts.fetch_add(1, Ordering::Relaxed) + 1;
+            // A model of this process is asked once.
+            let attempt = if self.is_remote() { trace::attempt(span, number) } else { Span::none() };
+            // Inside, so that what `make` does before it waits belongs to the attempt too.
+            let answer = trace::attempted(span, attempt, async { make().await }).await;
             // Before the slot is given back, so that the next call knows the limits.
             if let Some(hints) = (self.hints)() {
                 self.limiter.hear(&hints);
@@ -471,6 +491,7 @@ impl Caller {
             budget.refused(key);
         }
         let answer = outcome?;
+        trace::used(span, answer.usage);
         self.client.inner.meter.add(&self.identity.model, |spending| {
             *spending += Spending {
                 calls: 1,

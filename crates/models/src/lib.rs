@@ -20,6 +20,7 @@ pub mod provider;
 mod remote;
 #[doc(hidden)]
 pub mod testing;
+pub mod trace;
 
 pub use client::{
     Allowance, AllowanceRequest, Allowances, Amount, AnswerStream, Budget, BudgetReport, Cap, Caps, Chat, Client,

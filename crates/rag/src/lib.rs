@@ -17,6 +17,7 @@ pub mod python;
 mod searcher;
 mod stage;
 mod table;
+mod trace;
 mod types;
 
 use serde::{Deserialize, Serialize};

@@ -3,20 +3,22 @@
 //! steps.
 
 use crate::{
-    Answer, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStage, PassageStep, PipelineConfig,
-    Refined,
+    Answer, Choice, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStage, PassageStep,
+    PipelineConfig, Refined,
     chunk::Chunker,
     generate::Generator,
     index::{DenseIndex, IndexKind, OpenIndex},
     python::{caller, computing_for},
     query::{QueryWriter, SearchQuery, Written, standalone, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
+    trace,
 };
 use async_trait::async_trait;
 use futures::{FutureExt, Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Embedder, Matrix, Message, Piece, Pieces};
+use models::{Embedder, Matrix, Message, Piece, Pieces, trace::within};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex, PoisonError};
+use tracing::Span;
 
 /// The constant of reciprocal rank fusion, used if a question has several queries.
 const FUSION_K: u32 = 60;
@@ -89,6 +91,7 @@ pub struct Found {
 pub struct Pipeline {
     finder: Finder,
     generator: Option<Box<dyn Generator>>,
+    generator_name: String,
 }
 
 /// Finds passages: here, or in another process.
@@ -107,6 +110,7 @@ struct Search {
     rewrites_question: bool,
     retriever: Arc<dyn Retriever>,
     steps: Vec<Step>,
+    names: Names,
 }
 
 /// What is searched: here, or in another process.
@@ -117,9 +121,33 @@ enum Chunks {
 
 /// A stage between retrieval and answer.
 struct Step {
+    /// The stage that it belongs to, and its component.
+    stage: &'static str,
+    name: String,
     does: Box<dyn PassageStep>,
     /// Whether it must run where the chunks are.
     reads_chunks: bool,
+}
+
+/// What the stages are called, for those who trace them.
+struct Names {
+    embedder: String,
+    /// None where the question is searched as it is asked.
+    query: Option<String>,
+    retriever: trace::Named,
+}
+
+impl Names {
+    fn of(config: &PipelineConfig, embedder: Option<&str>) -> Self {
+        let retriever = config.searching();
+        let name = retriever.name().to_owned();
+        let top_k = retriever.value()[&name]["top_k"].as_i64();
+        Self {
+            embedder: embedder.unwrap_or_default().to_owned(),
+            query: (!config.query.is_nothing()).then(|| config.query.name().to_owned()),
+            retriever: trace::Named { name, top_k },
+        }
+    }
 }
 
 /// The chunks and indexes of a pipeline in another process, which searches them.
@@ -179,17 +207,20 @@ impl Pipeline {
         retrieval: Arc<dyn RetrievalElsewhere>,
         models: &dyn Models,
     ) -> Result<Self, Error> {
-        Ok(Self { finder: Finder::Elsewhere(retrieval), generator: generator(config, &context(config, models))? })
+        Self::of(config, Finder::Elsewhere(retrieval), &context(config, models))
     }
 
     fn searching(config: &PipelineConfig, chunks: Chunks, models: &dyn Models) -> Result<Self, Error> {
         let cx = context(config, models);
         let compares_vectors = config.indexes().into_iter().any(IndexKind::compares_vectors);
         let embedder = config.embedder.as_deref().filter(|_| compares_vectors);
-        let step = |stage: &dyn PassageStage| Ok(Step { does: stage.step(&cx)?, reads_chunks: stage.reads_chunks() });
-        let steps = config.passage_stages().into_iter().map(|(_, stage)| step(stage));
+        let steps = config.passage_stages().into_iter().map(|(axis, stage)| {
+            let (name, reads_chunks) = (stage.name().to_owned(), stage.reads_chunks());
+            Ok(Step { stage: axis.stage(), name, does: stage.step(&cx)?, reads_chunks })
+        });
         let search = Search {
             chunks,
+            names: Names::of(config, embedder),
             embedder: embedder.map(|name| models.embedder(name)).transpose()?,
             chunker: config.chunker.build(&cx)?.into(),
             query: config.query.build(&cx)?,
@@ -197,7 +228,13 @@ impl Pipeline {
             retriever: config.searching().build(&cx)?.into(),
             steps: steps.collect::<Result<_, Error>>()?,
         };
-        Ok(Self { finder: Finder::Here(Box::new(search)), generator: generator(config, &cx)? })
+        Self::of(config, Finder::Here(Box::new(search)), &cx)
+    }
+
+    fn of(config: &PipelineConfig, finder: Finder, cx: &Context<'_>) -> Result<Self, Error> {
+        let answering = config.answering();
+        let generator_name = answering.as_ref().map(|generator| generator.name().to_owned()).unwrap_or_default();
+        Ok(Self { finder, generator: answering.map(|generator| generator.build(cx)).transpose()?, generator_name })
     }
 
     /// The passages for a question, best first.
@@ -291,7 +328,11 @@ impl Pipeline {
     pub async fn answer_whole(&self, question: &str, history: &[Message]) -> Result<Whole, Error> {
         let Found { passages, alone, fallback, remarks } = self.found(question, history, usize::MAX).await?;
         let answer = match &self.generator {
-            Some(generator) => Some(generator.generate(&alone, &passages).await?),
+            Some(generator) => {
+                let span = trace::stage("generate", &self.generator_name);
+                trace::given(&span, &passages);
+                Some(within(span, generator.generate(&alone, &passages)).await?)
+            }
             None => None,
         };
         Ok(Whole { passages, answer, fallback, remarks })
@@ -338,7 +379,9 @@ impl Pipeline {
         tell(Event::Found(passages.clone()));
         let Some(generator) = &self.generator else { return Ok(()) };
         let on_piece = |piece| tell(Event::Piece(piece));
-        tell(Event::Answered(written(&**generator, &alone, &passages, &on_piece).await?));
+        let span = trace::stage("generate", &self.generator_name);
+        trace::given(&span, &passages);
+        tell(Event::Answered(within(span, written(&**generator, &alone, &passages, &on_piece)).await?));
         Ok(())
     }
 }
@@ -354,10 +397,6 @@ fn context<'a>(config: &'a PipelineConfig, models: &'a dyn Models) -> Context<'a
     Context { models: Some(models), embedder: config.embedder.as_deref(), judges: &[], pipeline: Some(config) }
 }
 
-fn generator(config: &PipelineConfig, cx: &Context<'_>) -> Result<Option<Box<dyn Generator>>, Error> {
-    config.answering().map(|generator| generator.build(cx)).transpose()
-}
-
 impl Search {
     fn corpus(&self) -> Option<&OpenCorpus> {
         match &self.chunks {
@@ -367,7 +406,8 @@ impl Search {
     }
 
     async fn found(&self, question: &str, history: &[Message], at_most: usize) -> Result<Found, Error> {
-        let Written { mut queries, fallback } = self.query.write(question, history).await?;
+        let writing = self.names.query.as_deref().map_or_else(Span::none, |name| trace::stage("query", name));
+        let Written { mut queries, fallback } = within(writing, self.query.write(question, history)).await?;
         let alone = if self.rewrites_question { standalone(question, history, &queries) } else { question }.to_owned();
         let n_queries = queries.len();
         let filter = queries.first().and_then(|query| query.filter.clone());
@@ -378,20 +418,27 @@ impl Search {
             n_queries
         });
         let vectors = Arc::new(match &self.embedder {
-            Some(embedder) => Some(vectors(embedder, &queries).await?),
+            Some(embedder) => {
+                let span = trace::stage("embed", &self.names.embedder);
+                Some(within(span, vectors(embedder, &queries)).await?)
+            }
             None => None,
         });
         queries.truncate(n_queries);
+        let searching = trace::retrieval(&self.names.retriever, &alone, n_queries);
         let mut passages = match &self.chunks {
-            Chunks::Here(corpus) => self.find(corpus, queries, vectors.clone()).await?,
+            Chunks::Here(corpus) => within(searching.clone(), self.find(corpus, queries, vectors.clone())).await?,
             Chunks::Elsewhere(chunks) => {
                 let of_queries = |matrix: &Matrix| Matrix {
                     columns: matrix.columns,
                     data: matrix.data[..matrix.columns * n_queries].to_vec(),
                 };
-                chunks.find(&queries, (*vectors).as_ref().map(of_queries).as_ref()).await?
+                let vectors = (*vectors).as_ref().map(of_queries);
+                within(searching.clone(), chunks.find(&queries, vectors.as_ref())).await?
             }
         };
+        trace::left(&searching, &passages);
+        drop(searching);
         let mut remarks = Vec::new();
         if alone != question {
             remarks.push(format!("the question is searched as: {alone}"));
@@ -399,14 +446,20 @@ impl Search {
         let nothing = ChunkTable::default();
         for (at_step, step) in self.steps.iter().enumerate() {
             let query = Query { filter: filter.as_ref(), ..query(&alone, &vectors, at) };
-            let refined = match &self.chunks {
-                Chunks::Here(corpus) => step.does.run_told(query, corpus.corpus(), passages).await?,
-                Chunks::Elsewhere(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await?,
-                Chunks::Elsewhere(_) => {
-                    step.does.run_told(query, Corpus { table: &nothing, indexes: &[] }, passages).await?
+            let span = trace::stage(step.stage, &step.name);
+            trace::given(&span, &passages);
+            let refined = async {
+                match &self.chunks {
+                    Chunks::Here(corpus) => step.does.run_told(query, corpus.corpus(), passages).await,
+                    Chunks::Elsewhere(chunks) if step.reads_chunks => chunks.step(at_step, query, passages).await,
+                    Chunks::Elsewhere(_) => {
+                        step.does.run_told(query, Corpus { table: &nothing, indexes: &[] }, passages).await
+                    }
                 }
             };
+            let refined = within(span.clone(), refined).await?;
             passages = refined.passages;
+            trace::left(&span, &passages);
             remarks.extend(refined.remarks);
         }
         passages.truncate(at_most);
@@ -421,8 +474,10 @@ impl Search {
     ) -> Result<Vec<Passage>, Error> {
         let (corpus, chunker, retriever) = (corpus.clone(), self.chunker.clone(), self.retriever.clone());
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
+        let span = Span::current();
         // A search computes, and a user's function may take long.
         let found = tokio::task::spawn_blocking(move || {
+            let _entered = span.entered();
             let searched: Vec<Query<'_>> = (0..)
                 .zip(&queries)
                 .map(|(i, one)| Query { filter: one.filter.as_ref(), ..query(&one.words, &vectors, i) })

@@ -8,10 +8,11 @@ use crate::{
     metrics::{Label, RoleName, RoleOutcome},
     served::Served,
     stream::seconds,
+    trace,
     traffic::Kept,
 };
 use futures::{Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Message, Piece, Usage};
+use models::{Message, Piece, Usage, trace::within};
 use rag::{Answer, Passage, pipeline::Event};
 use serde_json::json;
 use std::{
@@ -23,6 +24,7 @@ use std::{
 };
 use tokio::sync::Notify;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::{Instrument, Span};
 
 /// A question that was checked.
 #[derive(Debug, Clone)]
@@ -78,7 +80,7 @@ pub(crate) fn answer(
     asked: Asked,
 ) -> impl Stream<Item = Result<Told, ApiError>> + Send + 'static {
     let (sender, told) = mpsc::unbounded();
-    let work = AbortOnDropHandle::new(tokio::spawn(async move {
+    let work = async move {
         // If nobody listens any more, it is dropped.
         let tell = |told: Result<Told, ApiError>| drop(sender.unbounded_send(told));
         if let Err(error) = in_turn(&service, &asked, &|told| tell(Ok(told))).await {
@@ -89,7 +91,8 @@ pub(crate) fn answer(
             }
             tell(Err(error));
         }
-    }));
+    };
+    let work = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
     // The handle lives as long as the stream.
     told.map(move |told| {
         let _ = &work;
@@ -133,7 +136,9 @@ async fn in_turn(service: &Arc<Service>, asked: &Asked, tell: &(dyn Fn(Told) + S
         tell_again(&first.served, &known, tell);
         return Ok(());
     }
+    let came = Instant::now();
     let place = service.answers.enter(service.settings.deadline).await;
+    Span::current().record("reverie.queue.duration", came.elapsed().as_secs_f64());
     service.note_load();
     let _place = place?;
     let _noted = Noted(service);
@@ -231,7 +236,7 @@ async fn attempt(
     tell: &(dyn Fn(Told) + Send + Sync),
 ) -> Result<Arc<Done>, ApiError> {
     let (started, role) = (Instant::now(), lane.role.name());
-    let done = answered(service, lane, asked, spoken, tell).await;
+    let done = within(trace::pipeline(&lane.served), answered(service, lane, asked, spoken, tell)).await;
     let outcome = match &done {
         Ok(_) => "answered",
         Err(error) => failure(error),

@@ -97,6 +97,10 @@ impl ApiError {
         ErrorBody { error: ErrorDetail { message, r#type: self.kind, param, code: self.code } }
     }
 
+    pub(crate) fn code(&self) -> &'static str {
+        self.code
+    }
+
     pub(crate) fn detail(&self) -> Option<&str> {
         self.detail.as_deref()
     }

@@ -35,13 +35,14 @@ mod settings;
 mod sources;
 mod stream;
 mod tls;
+mod trace;
 mod traffic;
 
 pub use connection::Drained;
 pub use keys::{KeyEntry, KeyFile, Keys, Scope, new_key};
 pub use log::LineLog;
 pub use served::Served;
-pub use settings::{Settings, impatience};
+pub use settings::{Parent, Settings, impatience};
 pub use tls::{TlsError, acceptor};
 pub use traffic::Traffic;
 
@@ -75,6 +76,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 use tower_http::{catch_panic::CatchPanicLayer, cors::CorsLayer};
+use tracing::Instrument;
 use traffic::Sampling;
 
 /// Opens another bundle by its address.
@@ -105,6 +107,10 @@ pub struct Service {
 /// The id of a request, in its response's `x-request-id`.
 #[derive(Debug, Clone)]
 pub(crate) struct RequestId(pub(crate) Arc<str>);
+
+/// The span of a request, for work that others start.
+#[derive(Debug, Clone)]
+pub(crate) struct RequestSpan(pub(crate) tracing::Span);
 
 /// Whose key came with a request; empty where none is asked for.
 #[derive(Debug, Clone)]
@@ -193,7 +199,7 @@ impl Service {
         let ends = failed.clone();
         let warming = tokio::spawn(async move {
             let outcome = async { warm.lanes().warm().await };
-            let outcome = outcome.await;
+            let outcome = outcome.instrument(trace::warming()).await;
             match &outcome {
                 Ok(()) => {
                     warm.is_ready.store(true, Relaxed);
@@ -434,11 +440,16 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     let id: Arc<str> = format!("req-{}", store::unique_token()).into();
     request.extensions_mut().insert(RequestId(id.clone()));
     let route = request.extensions().get::<MatchedPath>().map_or("other", MatchedPath::as_str).to_owned();
-    let (request, unread) = request::watched(request);
-    let mut response = match check_host(&service, &request) {
-        Ok(()) => next.run(request).await,
-        Err(refused) => refused.into_response(),
+    let (mut request, unread) = request::watched(request);
+    let span = trace::request(&service, &request, &route, &id);
+    request.extensions_mut().insert(RequestSpan(span.clone()));
+    let answered = async {
+        match check_host(&service, &request) {
+            Ok(()) => next.run(request).await,
+            Err(refused) => refused.into_response(),
+        }
     };
+    let mut response = answered.instrument(span.clone()).await;
     if unread.is_some_and(|unread| unread.load(Relaxed)) {
         // A client that still sends the body must not send another request after it.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -450,7 +461,7 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     let status = response.status().as_u16();
     service.metrics.requests.get_or_create(&Route { route: route.clone(), status }).inc();
     service.metrics.seconds.get_or_create(&RouteName { route }).observe(started.elapsed().as_secs_f64());
-    response
+    trace::answered(span, response)
 }
 
 /// Without keys, only this machine may ask. A web page whose name was made to

@@ -3,12 +3,12 @@
 //! to results with id, title and url) and `fetch` (an id to the whole text).
 //! Every request stands alone; there are no sessions.
 
-use crate::{Service, answer::Asked, error::ApiError, rag_routes::search, request, sources};
+use crate::{RequestSpan, Service, answer::Asked, error::ApiError, rag_routes::search, request, sources};
 use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderValue, Method, header},
+    http::{HeaderValue, Method, header, request::Parts},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
@@ -25,6 +25,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
+use tracing::{Instrument, Span};
 
 /// The two tools over a service.
 #[derive(Clone)]
@@ -123,8 +124,18 @@ impl ServerHandler for Tools {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        // The call runs in a task of its own; its spans are those of the request that made it.
+        let parts = context.extensions.get::<Parts>();
+        let span = parts.and_then(|parts| parts.extensions.get::<RequestSpan>());
+        let span = span.map_or_else(Span::none, |span| span.0.clone());
+        self.call(request).instrument(span).await
+    }
+}
+
+impl Tools {
+    async fn call(&self, request: CallToolRequestParams) -> Result<CallToolResponse, ErrorData> {
         let argument = |name: &str| {
             let value = request.arguments.as_ref().and_then(|arguments| arguments.get(name)).and_then(Value::as_str);
             let missing = || ErrorData::invalid_params(format!("`{name}` is missing: it must be a text"), None);
@@ -142,9 +153,7 @@ impl ServerHandler for Tools {
         }
         .into())
     }
-}
 
-impl Tools {
     fn base(&self) -> String {
         self.service.settings.public_url.clone().unwrap_or_default()
     }

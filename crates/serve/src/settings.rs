@@ -1,8 +1,10 @@
 //! How a service behaves, apart from what it answers.
 
 use crate::{keys::Keys, traffic::Traffic};
+use axum::http::HeaderMap;
 use models::RetryPolicy;
-use std::time::Duration;
+use std::{fmt, sync::Arc, time::Duration};
+use tracing::Span;
 
 /// The settings of a service.
 #[derive(Debug, Clone)]
@@ -52,6 +54,19 @@ pub struct Settings {
     pub failures_to_break: u32,
     /// How long it stays open before one question is tried. Default 15 s.
     pub break_for: Duration,
+    /// Tells the span of a request whose child it is, from the request's headers.
+    pub parent: Option<Parent>,
+}
+
+/// Reads from the headers of a request which span it belongs to, and tells its
+/// own span.
+#[derive(Clone)]
+pub struct Parent(pub Arc<dyn Fn(&HeaderMap, &Span) + Send + Sync>);
+
+impl fmt::Debug for Parent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Parent")
+    }
 }
 
 /// How failed calls of models are tried again while somebody waits for an
@@ -88,6 +103,7 @@ impl Default for Settings {
             drain: Duration::from_secs(30),
             failures_to_break: 5,
             break_for: Duration::from_secs(15),
+            parent: None,
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod attack;
 mod review;
+mod traffic;
 
 use super::{
     Context, Failure, Mistake,
@@ -98,14 +99,23 @@ Exit codes: 0 all was found, 3 some was not.")]
         #[command(flatten)]
         question: DryRun,
     },
-    /// Read questions from CSV or JSONL in any known columns, check them, and write them as ours.
-    #[command(after_help = "Example:
+    /// Read questions from CSV or JSONL in any known columns, or from what people asked a service, check them, and write
+    /// them as ours.
+    #[command(after_help = "Examples:
   reverie golden import testset.csv --output golden.jsonl
+  reverie golden import --from-traffic traffic.jsonl --feedback feedback.jsonl --only down --output golden-traffic.jsonl
 
-Columns that are no part of the questions are named and left out")]
+Columns that are no part of the questions are named and left out. Questions from
+traffic have neither reference nor evidence: look through them with
+`reverie golden review`.
+
+Exit codes: 0 all was read, 3 some lines of traffic or feedback could not be used.")]
     Import {
         /// The file.
-        file: PathBuf,
+        #[arg(required_unless_present = "from_traffic", conflicts_with = "from_traffic")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        traffic: traffic::Arguments,
         /// Where to.
         #[arg(long, value_name = "FILE", default_value = "golden.jsonl")]
         output: PathBuf,
@@ -237,10 +247,11 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             }
             Ok(0)
         }
-        Verb::Import { file, output, yes, question } => {
+        Verb::Import { file, traffic, output, yes, question } => {
             if !question.dry_run {
                 refuse_to_replace(&output, yes)?;
             }
+            let Some(file) = file else { return traffic::run(cx, &traffic, &output, yes, question.dry_run) };
             let opened = open(&file)?;
             let report = opened.report();
             let format = writable_format(&output)?;

@@ -4,7 +4,7 @@ use super::{
     Context, Failure,
     options::{ExperimentFile, RunChoice},
 };
-use crate::environment;
+use crate::{environment, traces::Traces};
 use ::serve::{Drained, KeyFile, Keys, LineLog, Served, Service, Settings, Traffic};
 use futures::FutureExt;
 use serde_json::json;
@@ -89,6 +89,10 @@ pub struct Arguments {
     /// The share of questions that --traffic keeps and --score scores.
     #[arg(long, value_name = "SHARE", default_value = "0.1", value_parser = share)]
     traffic_share: f64,
+    /// Send traces to this collector of OpenTelemetry, such as http://localhost:4318, without texts of questions and
+    /// answers. OpenTelemetry's own variables do the same: OTEL_EXPORTER_OTLP_ENDPOINT and others.
+    #[arg(long, value_name = "URL")]
+    traces: Option<String>,
     /// Certificates for TLS (PEM), the server's own first.
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = clap::ValueHint::FilePath)]
     tls_certificate: Option<PathBuf>,
@@ -148,6 +152,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     };
     let feedback = log("--feedback", arguments.feedback.as_deref())?;
     let traffic = log("--traffic", arguments.traffic.as_deref())?;
+    let traces = traces(cx, arguments.traces.as_deref())?;
     // Ctrl-C is to end the service in peace, so it must not end the calls of models.
     let setup = || {
         let mut setup = environment::setup(CancellationToken::new());
@@ -189,6 +194,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         deadline: arguments.deadline,
         first_token: arguments.first_token,
         drain: arguments.drain,
+        parent: traces.as_ref().map(|_| crate::traces::parent()),
         ..Settings::default()
     };
     let (name, version) = (served.name.clone(), served.version.clone());
@@ -208,7 +214,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
         .with_swaps(opener, audit)
         .with_feedback(feedback);
-    cx.may_take_to_end(arguments.drain + Duration::from_secs(5));
+    // The last spans take their time too.
+    let after = if traces.is_some() { 10 } else { 5 };
+    cx.may_take_to_end(arguments.drain + Duration::from_secs(after));
     let (json, shown) = (cx.json, url.clone());
     let on_ready = move || {
         use std::io::Write;
@@ -221,6 +229,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     };
     cx.note(format_args!("{url} is getting ready"));
     let drained = service.run(listener, tls, on_ready, stop(&cx.cancel)).await;
+    if let Some(traces) = traces {
+        traces.end().await;
+    }
     match drained.map_err(Failure::work)? {
         Drained::Whole => Ok(0),
         Drained::CutOff => Err(Failure::work(format!(
@@ -228,6 +239,18 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             arguments.drain.as_secs_f64()
         ))),
     }
+}
+
+/// Begins to send spans, if somebody asks for it.
+fn traces(cx: &Context, flag: Option<&str>) -> Result<Option<Traces>, Failure> {
+    let Some(settings) = environment::traces(flag).map_err(Failure::usage)? else { return Ok(None) };
+    let told = if settings.content { "; texts of questions, passages and answers are in them" } else { "" };
+    cx.note(format_args!("traces go to {}{told}", settings.endpoint.host_str().unwrap_or_default()));
+    let warn = Arc::new(|text: String| {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "{}", crate::render::visible(&text));
+    });
+    Ok(Some(Traces::begin(settings, warn).map_err(Failure::usage)?))
 }
 
 /// A folder that goes with the command, however that ends.

@@ -5,7 +5,9 @@ use super::visible_line;
 use crate::environment::Watched;
 use eval::{
     GenerateEstimate, GenerateProgress,
-    dataset::{DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn},
+    dataset::{
+        DatasetDifference, DatasetReport, DatasetStatistics, IgnoredColumn, TrafficChoice, TrafficReport, Verdict,
+    },
 };
 use indicatif::{ProgressBar, ProgressStyle};
 use lab::{GenerateSpec, Manifest};
@@ -87,6 +89,42 @@ pub fn dataset_report(report: &DatasetReport) -> Vec<String> {
     let mut lines = vec![line];
     lines.extend(ignored_columns(&report.ignored_columns));
     lines
+}
+
+/// What became of every line of traffic.
+pub fn traffic_report(report: &TrafficReport, choice: &TrafficChoice) -> Vec<String> {
+    let some = |count: usize, what: String| (count > 0).then_some(what);
+    let TrafficReport { lines, questions, equal, similar, follow_ups, drafts, .. } = *report;
+    let mut told = vec![format!("{questions} questions from {lines} lines")];
+    let bad = report.bad_lines.len();
+    told.extend(some(bad, format!("{bad} lines could not be used")));
+    told.extend(some(equal, format!("{equal} asked what another one asked, in the same words")));
+    told.extend(some(similar, format!("{similar} asked it in nearly the same words")));
+    let (unwanted, beyond) = (report.without_verdict, report.beyond_size);
+    let verdict = if choice.only == Some(Verdict::Up) { "praised" } else { "found bad" };
+    told.extend(some(unwanted, format!("{unwanted} left out: no answer to them was {verdict}")));
+    told.extend(some(beyond, format!("{beyond} left out: --size was reached")));
+    told.extend(some(
+        follow_ups,
+        format!("{follow_ups} of the questions come after earlier messages, which they keep"),
+    ));
+    if report.feedback > 0 {
+        let (bad, elsewhere) = (report.bad_feedback.len(), report.feedback_elsewhere);
+        told.push(format!(
+            "{} lines of feedback: {bad} could not be used, {elsewhere} requests are not in the traffic",
+            report.feedback
+        ));
+        let without = report.without_id;
+        told.extend(some(without, format!("{without} lines of traffic have no id, so that no feedback is about them")));
+    }
+    told.push(match drafts {
+        0 => "they have neither reference nor evidence: look through them with `reverie golden review`".to_owned(),
+        _ => format!(
+            "{drafts} have a draft of an answer, and none has a reference or evidence: look through them with `reverie golden \
+             review`"
+        ),
+    });
+    told
 }
 
 /// Columns that are not used, a line each.

@@ -30,7 +30,9 @@ pub use comparison::comparison;
 pub use components::{ComponentDocs, component, component_list, components};
 pub use document::document;
 pub use functions::{function_failures, function_failures_of_scores};
-pub use golden::{GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns};
+pub use golden::{
+    GoldenBar, dataset, dataset_report, difference, golden, golden_estimate, ignored_columns, traffic_report,
+};
 pub use journal::{journal, sweep};
 pub use judges::{calibration, qualifications};
 pub use leaderboard::{Layout, leaderboard, trial};

@@ -197,3 +197,48 @@ fn earlier_messages_are_kept_counted_and_shown() {
     let shown = workspace.run(&["golden", "review", "again.jsonl"]).succeeds().out;
     assert!(shown.contains("user: Who built it?") && shown.contains("assistant: Jan Tesch."), "{shown}");
 }
+
+#[test]
+fn what_people_asked_becomes_questions_whose_drafts_count_for_nothing_before_they_are_accepted() {
+    let workspace = Workspace::new();
+    let asked = |id: &str, question: &str, answer: &str| {
+        let line =
+            json!({ "id": id, "question": question, "turns": [], "answer": answer, "contexts": ["c"], "shadow": {} });
+        format!("{line}\n")
+    };
+    let lines = [
+        asked("req-1", "What do beavers build dams from?", "From mud [1]."),
+        asked("req-2", "what do beavers build dams from", "From branches and mud [1]."),
+        "{\n".to_owned(),
+        asked("req-3", "Write to [e-mail]: how heavy is the heart of a whale?", "As a car [1]."),
+    ];
+    workspace.write("traffic.jsonl", lines.concat());
+    let verdict = json!({ "request_id": "req-3", "verdict": "down" });
+    workspace.write("feedback.jsonl", format!("{verdict}\n"));
+    let import = ["golden", "import", "--from-traffic", "traffic.jsonl", "--feedback", "feedback.jsonl"];
+    let more = ["--answers-as-draft", "--output", "asked.jsonl", "--json"];
+    let made = workspace.run(&[import.as_slice(), &more].concat()).ends_with(3);
+    assert!(made.err.contains("traffic.jsonl:3: left out"), "{}", made.err);
+    let report = &made.json()["report"];
+    assert_eq!((&report["lines"], &report["equal"], &report["questions"]), (&json!(4), &json!(1), &json!(2)));
+    let text = std::fs::read_to_string(workspace.file("asked.jsonl")).unwrap();
+    let questions: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(questions[0]["tags"], json!(["traffic", "down"]), "bad answers come first");
+    assert!(questions[0]["question"].as_str().unwrap().contains("[e-mail]") && questions[0]["draft"].is_null());
+    assert_eq!(questions[1]["draft"], "From branches and mud [1].");
+    assert!(questions.iter().all(|question| question["reference"].is_null() && question["evidence"].is_null()));
+
+    let rest = "[dataset]\npath = \"asked.jsonl\"\n[evaluate]\nmetrics = [\"context_tokens\", \"recall\"]\nobjective = [\"context_tokens\"]";
+    workspace.experiment("chunker = \"sentence\"\nretriever = \"bm25\"", rest);
+    let board = workspace.run(&["run"]).succeeds().out;
+    assert!(board.contains("context_tokens"), "a metric that compares with nothing scores them: {board}");
+
+    let mut command = workspace.command(&["golden", "review", "asked.jsonl"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all("a\na\n".as_bytes()).unwrap();
+    let shown = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+    assert!(shown.contains("draft:     From branches and mud [1]."), "{shown}");
+    let statistics = workspace.run(&["golden", "stats", "asked.jsonl", "--json"]).succeeds().json();
+    assert_eq!((&statistics["accepted"], &statistics["with_reference"]), (&json!(2), &json!(1)), "{statistics}");
+    workspace.run(&["golden", "import"]).refused_with(&["--from-traffic"]);
+}

@@ -43,5 +43,6 @@ mod snapshots;
 mod soak;
 mod stores;
 mod surroundings;
+mod traces;
 mod upstream;
 mod workspace;

@@ -10,7 +10,7 @@ use std::{
 };
 use wiremock::MockServer;
 
-pub(crate) const QUESTION: &str = "What do barn owls swallow?";
+pub const QUESTION: &str = "What do barn owls swallow?";
 const DATASET: &str = "[dataset]\npath = \"golden.jsonl\"\n";
 
 /// A service that ends with its test.
@@ -23,20 +23,27 @@ pub struct Service {
 impl Service {
     /// Starts `serve` with these arguments, and waits until it is ready.
     pub fn start(workspace: &Workspace, arguments: &[&str]) -> Self {
-        Self::launch(workspace, arguments, Stdio::piped())
+        Self::launch(workspace, arguments, Stdio::piped(), &[])
+    }
+
+    /// The same with more variables of the environment.
+    pub fn start_with(workspace: &Workspace, arguments: &[&str], variables: &[(&str, &str)]) -> Self {
+        Self::launch(workspace, arguments, Stdio::piped(), variables)
     }
 
     /// The same, with what it says of its requests in the file `serve.err`, so
     /// that it never waits for somebody to read it.
     pub fn logging(workspace: &Workspace, arguments: &[&str]) -> Self {
         let said = std::fs::OpenOptions::new().append(true).create(true).open(workspace.file("serve.err"));
-        Self::launch(workspace, arguments, said.unwrap().into())
+        Self::launch(workspace, arguments, said.unwrap().into(), &[])
     }
 
-    fn launch(workspace: &Workspace, arguments: &[&str], said: Stdio) -> Self {
+    fn launch(workspace: &Workspace, arguments: &[&str], said: Stdio, variables: &[(&str, &str)]) -> Self {
         store::choose_cryptography();
         let all = [&["serve", "--listen", "127.0.0.1:0", "--json"], arguments].concat();
-        let mut process = workspace.command(&all).stdout(Stdio::piped()).stderr(said).spawn().unwrap();
+        let mut command = workspace.command(&all);
+        command.envs(variables.iter().copied());
+        let mut process = command.stdout(Stdio::piped()).stderr(said).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let told: Value = serde_json::from_str(&line).unwrap_or_default();
@@ -61,7 +68,7 @@ impl Service {
         self.get(path).await.error_for_status().unwrap().json().await.unwrap()
     }
 
-    pub(crate) fn terminate(&self) {
+    pub fn terminate(&self) {
         Command::new("kill").arg(self.process.id().to_string()).status().unwrap();
     }
 }
@@ -85,13 +92,13 @@ async fn finished(delay: Duration) -> (Workspace, MockServer) {
 }
 
 /// The same, promoted into the folder `bundle`.
-async fn promoted(delay: Duration) -> (Workspace, MockServer) {
+pub async fn promoted(delay: Duration) -> (Workspace, MockServer) {
     let (workspace, server) = finished(delay).await;
     workspace.run(&["promote", "--output", "bundle"]).succeeds();
     (workspace, server)
 }
 
-pub(crate) fn chat(question: &str) -> Value {
+pub fn chat(question: &str) -> Value {
     json!({ "model": "animals", "messages": [{ "role": "user", "content": question }] })
 }
 

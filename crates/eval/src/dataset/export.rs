@@ -61,6 +61,7 @@ impl Dataset {
             "turns" => !has(|question| !question.turns.is_empty()),
             "filter" => !has(|question| question.filter.is_some()),
             "attack" => !has(|question| question.attack.is_some()),
+            "draft" => !has(|question| question.draft.is_some()),
             _ => false,
         };
         let names: Vec<&str> = names(columns).iter().copied().filter(|name| !is_left_out(name)).collect();
@@ -69,7 +70,7 @@ impl Dataset {
 }
 
 /// The names of the columns, in order. A dataset without conversations is
-/// written without `turns`; the same goes for `filter` and `attack`.
+/// written without `turns`; the same goes for `draft`, `filter` and `attack`.
 fn names(columns: Columns) -> &'static [&'static str] {
     match columns {
         Columns::Reverie => &[
@@ -83,6 +84,7 @@ fn names(columns: Columns) -> &'static [&'static str] {
             "origin",
             "split",
             "review",
+            "draft",
             "filter",
             "attack",
         ],
@@ -239,8 +241,11 @@ mod tests {
                 ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::from(bytes)).unwrap().build().unwrap();
             let batch = reader.next().unwrap().unwrap();
             let fields: Vec<String> = batch.schema().fields().iter().map(|field| field.name().clone()).collect();
-            let names: Vec<&str> =
-                names(columns).iter().copied().filter(|name| !["turns", "filter", "attack"].contains(name)).collect();
+            let names: Vec<&str> = names(columns)
+                .iter()
+                .copied()
+                .filter(|name| !["turns", "draft", "filter", "attack"].contains(name))
+                .collect();
             assert_eq!(fields, names);
             assert_eq!(batch.num_rows(), 2);
             if columns == Columns::Ragas {

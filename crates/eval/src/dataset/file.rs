@@ -172,6 +172,9 @@ impl DatasetFile {
         if now.attack != before.attack {
             set("attack", json!(now.attack));
         }
+        if now.draft != before.draft {
+            set("draft", json!(now.draft));
+        }
         if now.review != before.review {
             set("review", json!(now.review));
         }

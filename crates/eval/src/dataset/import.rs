@@ -12,7 +12,7 @@
 //! | reference answer | `reference`, `ground_truth`, `ground_truths` (Ragas 0.1, DREAM: the first) |
 //! | evidence | `evidence`: a list of `{document, quote, span?}`; else `quote` (a text or a list) with `document` (one, or one for each) |
 //! | evidence without a document | `reference_contexts` (Ragas ≥ 0.2), `contexts` (Ragas 0.1, DREAM) |
-//! | split, review, origin, attack | `split` (`tune`, `test`), `review`, `origin`, `attack`, as this program writes them |
+//! | draft, split, review, origin, attack | `draft`, `split` (`tune`, `test`), `review`, `origin`, `attack`, as this program writes them |
 //! | tags | `tags`, and the values of `evolution_type`, `synthesizer_name` |
 //! | whether the documents answer it | `answerable`; `is_impossible` (SQuAD 2.0) says the opposite; else they do |
 //!
@@ -31,6 +31,7 @@ use super::columns::{self, DOCUMENT, IgnoredColumn, QUOTE};
 use super::format::Holds;
 use super::rows::Place;
 use super::{Dataset, Evidence, Question, question_id, rows};
+use models::Message;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -41,7 +42,7 @@ const REFERENCE: &[&str] = &["reference", "ground_truth", "ground_truths"];
 pub(super) const TURNS: &[&str] = &["turns", "history", "chat_history"];
 pub(super) const ANSWERABLE: &[&str] = &["answerable", "is_impossible"];
 const OTHER: &[&str] =
-    &["evidence", "reference_contexts", "contexts", "tags", "origin", "split", "review", "filter", "attack"];
+    &["evidence", "reference_contexts", "contexts", "draft", "tags", "origin", "split", "review", "filter", "attack"];
 const EXTRA_TAGS: &[&str] = &["evolution_type", "synthesizer_name"];
 /// Known from Ragas, and no part of a golden dataset: never taken for a
 /// misspelt column.
@@ -252,12 +253,7 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
         }
         // A question that is missing or empty is a fault of its own.
         _ if question.is_empty() => format!("line {line}"),
-        _ if turns.is_empty() => question_id('q', &question),
-        // The same words after other messages are another question.
-        _ => {
-            let said = turns.iter().map(|message| message.content.as_str()).chain([question.as_str()]);
-            question_id('q', &said.collect::<Vec<_>>().join("\n"))
-        }
+        _ => id_of(&turns, &question),
     };
     let reference = read_reference(fields).unwrap_or_else(|reason| {
         fault(reason);
@@ -279,11 +275,37 @@ fn read_question(fields: &Map<String, Value>, line: usize, place: Place, faults:
         fault("is marked as unanswerable, but has evidence: remove one of them".to_owned());
     }
     let origin = own(fields, "origin", &mut fault);
+    let draft = fields.get("draft").filter(|value| !is_blank(value));
+    let draft = draft.map(text).transpose().unwrap_or_else(|reason| {
+        fault(format!("`draft` {reason}"));
+        None
+    });
     let split = own(fields, "split", &mut fault);
     let review = own(fields, "review", &mut fault);
     let filter = own(fields, "filter", &mut fault);
     let attack = own(fields, "attack", &mut fault);
-    Question { id, question, turns, reference, evidence, tags, answerable, origin, split, review, filter, attack }
+    Question {
+        id,
+        question,
+        turns,
+        reference,
+        draft,
+        evidence,
+        tags,
+        answerable,
+        origin,
+        split,
+        review,
+        filter,
+        attack,
+    }
+}
+
+/// The id of a question that has none. The same words after other messages are
+/// another question.
+pub(super) fn id_of(turns: &[Message], question: &str) -> String {
+    let said = turns.iter().map(|message| message.content.as_str()).chain([question]);
+    question_id('q', &said.collect::<Vec<_>>().join("\n"))
 }
 
 /// A field as this program writes it: JSON, or in a cell the text of it.

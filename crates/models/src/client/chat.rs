@@ -7,7 +7,7 @@ use super::{
     handle::{from_text, to_text},
     structured,
 };
-use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity};
+use crate::{ChatModel, ChatRequest, ChatResponse, Error, Identity, OnPiece, trace};
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -151,10 +151,14 @@ impl Chat {
             let (model, request) = (model.clone(), request.clone());
             let attempt = draft.as_ref().map(|draft| draft.attempt());
             async move {
+                trace::asked(&request, attempt.is_some());
                 let response = match &attempt {
-                    Some(attempt) => model.chat_beginning_anew(&request, &attempt.on_piece(), &attempt.anew()).await?,
+                    Some(attempt) => {
+                        model.chat_beginning_anew(&request, &noted(attempt.on_piece()), &attempt.anew()).await?
+                    }
                     None => model.chat(&request).await?,
                 };
+                trace::answered(&response);
                 let (input, output) = model.price();
                 let usage = response.usage;
                 let cost_usd = (usage.prompt_tokens as f64 * input + usage.completion_tokens as f64 * output) / 1e6;
@@ -163,4 +167,13 @@ impl Chat {
         };
         from_text(&self.caller.answer(key, estimate, make, view).await?)
     }
+}
+
+/// The same, and the span of the call learns when the first piece came.
+fn noted(on_piece: OnPiece) -> OnPiece {
+    let first = trace::FirstPiece::new();
+    Arc::new(move |piece| {
+        first.came();
+        on_piece(piece);
+    })
 }

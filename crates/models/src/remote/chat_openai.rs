@@ -15,7 +15,7 @@ use super::{
     http::{Conventions, Ended, after_the_beginning, told_tokens},
     remote_chat::{self, Counted, Preset, Protocol, Provider, Reply, Speaker, Target, decimal},
 };
-use crate::{ChatRequest, Error, Finish, OnPiece};
+use crate::{ChatRequest, Error, Finish, OnPiece, trace};
 use async_trait::async_trait;
 use chunks::Chunks;
 use dialect::{Dialect, NEW_LIMIT, OLD_LIMIT};
@@ -222,6 +222,7 @@ impl OpenAi {
 }
 
 fn reply(model: &Target<'_>, request: &ChatRequest, answer: &Value) -> Result<Reply, Error> {
+    trace::answered_by(answer.get("model").and_then(Value::as_str));
     let malformed = |reason: &str| model.endpoint.malformed(reason);
     let choice = answer.pointer("/choices/0").ok_or_else(|| malformed("there is no `choices[0]`"))?;
     let message = choice.get("message").ok_or_else(|| malformed("there is no `choices[0].message`"))?;

@@ -10,6 +10,7 @@ use super::{
 use crate::{
     EmbeddingModel, Error, Identity, InputKind, Matrix, Usage, estimated_tokens,
     provider::{Context, ModelSettings},
+    trace,
 };
 use async_trait::async_trait;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -154,6 +155,7 @@ impl Remote<Embedding> {
             body["dimensions"] = json!(dimensions);
         }
         let answer = self.endpoint.post("embeddings", &body).await?;
+        trace::answered_by(answer.get("model").and_then(Value::as_str));
         let matrix = self.matrix(&answer, texts.len())?;
         let counted =
             ["/usage/prompt_tokens", "/usage/total_tokens"].iter().find_map(|pointer| told_tokens(&answer, pointer));

@@ -9,6 +9,7 @@ use super::{
 use crate::{
     Error, Identity, RerankModel, Usage, estimated_tokens,
     provider::{Context, ModelSettings},
+    trace,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,7 @@ impl RerankModel for Remote<Rerank> {
             Shape::Tei => json!({ "query": query, "texts": passages, "truncate": true, "return_text": false }),
         };
         let answer = self.endpoint.post("rerank", &body).await?;
+        trace::answered_by(answer.get("model").and_then(Value::as_str));
         let scores = self.scores(&answer, passages.len())?;
         let counted = ["/usage/total_tokens", "/meta/tokens/input_tokens"]
             .iter()

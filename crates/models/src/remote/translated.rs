@@ -19,7 +19,7 @@ use super::{
     refusal::refuses_schema,
     remote_chat::{Counted, Extra, Language, Reply, Speaker, Target, Translation, decimal},
 };
-use crate::{ChatRequest, Error, Finish, Message, OnPiece, RateHints, Role, schema};
+use crate::{ChatRequest, Error, Finish, Message, OnPiece, RateHints, Role, schema, trace};
 use async_trait::async_trait;
 use genai::{
     Client, Headers, ModelIden, ServiceTarget,
@@ -152,6 +152,7 @@ impl Translator {
         let answer = self.client.exec_chat(self.target.clone(), Self::request(request, in_words), Some(&options));
         let answer = timeout(model.endpoint.timeout(), answer).await.map_err(|_| model.endpoint.silent())?;
         let answer = answer.map_err(|error| failure::of_a_call(model, error, sent))?;
+        trace::answered_by(Some(&answer.provider_model_iden.model_name));
         let body = answer.captured_raw_body.as_ref();
         if let Some(error) = body.and_then(|body| model.endpoint.error_in(body, RateHints::default())) {
             return Err(error);

@@ -9,8 +9,10 @@ use crate::{
     component::components,
     index::Indexes,
     retrieve::{Corpus, Query},
+    trace,
 };
 use async_trait::async_trait;
+use models::trace::within;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
@@ -19,6 +21,7 @@ use serde::{
 use serde_json::{Value, json};
 use std::{borrow::Cow, fmt};
 use store::registry::Read;
+use tracing::Span;
 
 components! {
     /// One step, and its settings.
@@ -212,12 +215,13 @@ impl Listed for RefineConfig {
 
 impl PassageStage for RefineConfig {
     fn step(&self, cx: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {
-        let steps = self.steps().map(|step| step.build(cx)).collect::<Result<_, _>>()?;
-        Ok(Box::new(InOrder(steps)))
+        let steps = self.steps().map(|step| Ok((step.name().to_owned(), step.build(cx)?)));
+        Ok(Box::new(InOrder(steps.collect::<Result<_, Error>>()?)))
     }
 }
 
-struct InOrder(Vec<Box<dyn PassageStep>>);
+/// Steps with their names.
+struct InOrder(Vec<(String, Box<dyn PassageStep>)>);
 
 #[async_trait]
 impl PassageStep for InOrder {
@@ -227,8 +231,13 @@ impl PassageStep for InOrder {
 
     async fn run_told(&self, query: Query<'_>, corpus: Corpus<'_>, passages: Vec<Passage>) -> Result<Refined, Error> {
         let mut all = Refined::from(passages);
-        for step in &self.0 {
-            let Refined { passages, remarks, failed } = step.run_told(query, corpus, all.passages).await?;
+        for (name, step) in &self.0 {
+            // Where there is one step, its span is that of the stage.
+            let span = if self.0.len() > 1 { trace::stage("refine", name) } else { Span::none() };
+            trace::given(&span, &all.passages);
+            let refined = within(span.clone(), step.run_told(query, corpus, all.passages)).await?;
+            trace::left(&span, &refined.passages);
+            let Refined { passages, remarks, failed } = refined;
             all.passages = passages;
             all.remarks.extend(remarks);
             all.failed |= failed;

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Component, Context, Error, Hit,
     index::{IndexKind, Indexes},
+    trace,
 };
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -156,8 +157,9 @@ struct Hybrid {
 #[async_trait]
 impl Retriever for Hybrid {
     async fn retrieve(&self, queries: &[Query<'_>], corpus: &Corpus<'_>) -> Result<Vec<Vec<Hit>>, Error> {
-        let dense = dense_search(NAME, queries, corpus, self.candidates)?;
-        let bm25 = bm25_search(NAME, queries, corpus, self.candidates)?;
+        let dense =
+            trace::stage("search", "dense").in_scope(|| dense_search(NAME, queries, corpus, self.candidates))?;
+        let bm25 = trace::stage("search", "bm25").in_scope(|| bm25_search(NAME, queries, corpus, self.candidates))?;
         let join = |(dense, bm25): (Vec<Hit>, Vec<Hit>)| {
             let mut hits = match &self.fusion {
                 Fusion::Rrf(Rrf { k }) => fusion::reciprocal_rank(&[&dense, &bm25], *k),

@@ -193,6 +193,11 @@ impl Reviewing {
                 "the documents do not say"
             })
         );
+        if let Some(draft) = &question.draft {
+            text.push_str(&format!(
+                "draft:     {draft}\n           a system's answer; accepting makes it the reference\n"
+            ));
+        }
         for evidence in &question.evidence {
             text.push_str(&format!("evidence:  “{}”\n           {}\n", evidence.quote, evidence.document));
         }
@@ -226,7 +231,12 @@ fn ask(input: &mut impl BufRead, prompt: &str) -> Result<Option<String>, Failure
 /// New words for question and reference; an empty line keeps the old ones.
 fn edit(input: &mut impl BufRead, question: &mut Question) -> Result<(), Failure> {
     let text = ask(input, "question (empty keeps it) > ")?.unwrap_or_default();
-    let reference = ask(input, "reference (empty keeps it) > ")?.unwrap_or_default();
-    question.edit(&text, &reference);
+    let keeps = if question.draft.is_some() { "empty takes the draft, - leaves it out" } else { "empty keeps it" };
+    let reference = ask(input, &format!("reference ({keeps}) > "))?.unwrap_or_default();
+    let leaves_out = question.draft.is_some() && reference.trim() == "-";
+    if leaves_out {
+        question.draft = None;
+    }
+    question.edit(&text, if leaves_out { "" } else { &reference });
     Ok(())
 }

@@ -41,6 +41,7 @@ fn own_files_survive_a_round_trip() {
                 turns: Vec::new(),
                 filter: None,
                 attack: None,
+                draft: None,
                 question: "Why?".into(),
                 reference: None,
                 evidence: Vec::new(),

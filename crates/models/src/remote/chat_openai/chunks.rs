@@ -17,6 +17,8 @@ pub(super) struct Chunks<'a> {
     finish: Option<Value>,
     logprobs: Vec<Value>,
     usage: Value,
+    /// Which model answers, as the endpoint says.
+    model: Value,
 }
 
 impl<'a> Chunks<'a> {
@@ -30,6 +32,7 @@ impl<'a> Chunks<'a> {
             finish: None,
             logprobs: Vec::new(),
             usage: Value::Null,
+            model: Value::Null,
         }
     }
 
@@ -37,6 +40,11 @@ impl<'a> Chunks<'a> {
         // Some servers count in every chunk; the last count is the whole.
         if let Some(usage) = chunk.get("usage").filter(|usage| !usage.is_null()) {
             self.usage = usage.clone();
+        }
+        if self.model.is_null()
+            && let Some(model) = chunk.get("model")
+        {
+            self.model = model.clone();
         }
         let choices = chunk.get("choices").and_then(Value::as_array).into_iter().flatten();
         let is_ours = |choice: &&Value| choice.get("index").and_then(Value::as_u64).unwrap_or_default() == 0;
@@ -80,7 +88,7 @@ impl<'a> Chunks<'a> {
         if !self.logprobs.is_empty() {
             choice["logprobs"] = json!({ "content": self.logprobs });
         }
-        json!({ "choices": [choice], "usage": self.usage })
+        json!({ "choices": [choice], "usage": self.usage, "model": self.model })
     }
 
     fn say(&mut self, piece: &str) {

@@ -1,0 +1,76 @@
+//! `reverie golden import --from-traffic`: what people asked a service.
+
+use super::{Context, Failure, named, put, writable_format};
+use crate::render;
+use eval::dataset::{Columns, TrafficChoice, TrafficQuestions, Verdict, import_traffic};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+#[derive(clap::Args)]
+pub(super) struct Arguments {
+    /// Questions that people asked, as `reverie serve --traffic FILE` kept them; those with bad answers come first, then the
+    /// most frequent.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath)]
+    from_traffic: Option<PathBuf>,
+    /// What people thought of the answers, as `reverie serve --feedback FILE` kept it.
+    #[arg(long, value_name = "FILE", requires = "from_traffic", value_hint = clap::ValueHint::FilePath)]
+    feedback: Option<PathBuf>,
+    /// Only questions with an answer of which somebody thought so: up or down.
+    #[arg(long, value_name = "VERDICT", requires = "feedback", value_parser = named::<Verdict>)]
+    only: Option<Verdict>,
+    /// The most questions.
+    #[arg(long, value_name = "N", requires = "from_traffic")]
+    size: Option<usize>,
+    /// Choose questions that differ from each other, instead of the first.
+    #[arg(long, requires = "size")]
+    spread: bool,
+    /// Questions are joined that share this share of their words and pairs of words; 1 joins only equal ones.
+    #[arg(long, value_name = "SHARE", requires = "from_traffic", default_value = "0.8", value_parser = similarity)]
+    similarity: f64,
+    /// Keep the answer that was given beside the question, as a draft for its review: it is compared with nothing before
+    /// somebody accepts it.
+    #[arg(long, requires = "from_traffic")]
+    answers_as_draft: bool,
+}
+
+fn similarity(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share: &f64| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "write a number above 0, and at most 1".to_owned())
+}
+
+pub(super) fn run(cx: &Context, arguments: &Arguments, output: &Path, yes: bool, dry: bool) -> Result<u8, Failure> {
+    let read =
+        |path: &Path| std::fs::read(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())));
+    let Some(file) = &arguments.from_traffic else { return Err(Failure::usage("--from-traffic is missing")) };
+    let traffic = read(file)?;
+    let feedback = arguments.feedback.as_deref().map(read).transpose()?;
+    let format = writable_format(output)?;
+    let choice = TrafficChoice {
+        only: arguments.only,
+        size: arguments.size,
+        spread: arguments.spread,
+        similarity: arguments.similarity,
+        drafts: arguments.answers_as_draft,
+    };
+    let TrafficQuestions { dataset, report } = import_traffic(&traffic, feedback.as_deref(), &choice);
+    let files = [(Some(file), &report.bad_lines), (arguments.feedback.as_ref(), &report.bad_feedback)];
+    for (file, bad) in files.into_iter().filter_map(|(file, bad)| Some((file?, bad))) {
+        for line in bad {
+            cx.warn(format_args!("{}:{}: left out: {}", file.display(), line.line, line.reason));
+        }
+    }
+    let lines = render::traffic_report(&report, &choice);
+    let is_whole = report.bad_lines.is_empty() && report.bad_feedback.is_empty();
+    if dataset.questions.is_empty() {
+        return Err(Failure::work(format!("{}: no question is left\n{}", file.display(), lines.join("\n"))));
+    }
+    if !dry {
+        put(output, &dataset.export(format, Columns::Reverie).map_err(Failure::work)?, yes)?;
+    }
+    if cx.json {
+        cx.print_json(&json!({ "file": output, "report": report }))?;
+    } else {
+        cx.print(format_args!("{}: {}", output.display(), lines.join("\n")));
+    }
+    Ok(if is_whole { 0 } else { 3 })
+}

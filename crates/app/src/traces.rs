@@ -1,0 +1,218 @@
+//! Sends spans to a collector of OpenTelemetry: OTLP over HTTP, as protobuf.
+//!
+//! Spans wait in a queue that a thread of its own empties, so no answer waits
+//! for the collector. What does not fit into the queue, or cannot be sent, is
+//! lost; the first failure is told.
+
+use futures::future::BoxFuture;
+use models::trace::{CONTENT, TARGET};
+use opentelemetry::{
+    Array, KeyValue, StringValue, Value,
+    propagation::{Extractor, TextMapPropagator},
+    trace::TracerProvider,
+};
+use opentelemetry_proto::{
+    tonic::collector::trace::v1::ExportTraceServiceRequest,
+    transform::{common::tonic::ResourceAttributesWithSchema, trace::tonic::group_spans_by_resource_and_scope},
+};
+use opentelemetry_sdk::{
+    Resource,
+    error::{OTelSdkError, OTelSdkResult},
+    propagation::TraceContextPropagator,
+    trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter},
+};
+use prost::Message;
+use reqwest::{
+    Client, Url,
+    header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
+};
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+use tokio::runtime::Handle;
+use tracing::{Metadata, Span, level_filters::LevelFilter};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::{Registry, filter::FilterFn, layer::SubscriberExt};
+
+/// How long the spans of the last requests may take to be sent at the end.
+const AT_THE_END: Duration = Duration::from_secs(5);
+
+/// Where spans go, and which.
+#[derive(Debug, Clone)]
+pub struct TraceSettings {
+    /// The collector's address for traces.
+    pub endpoint: Url,
+    /// Sent with every batch; they may hold a key.
+    pub headers: Vec<(String, String)>,
+    /// How long the collector may take for a batch.
+    pub timeout: Duration,
+    /// Which requests are traced.
+    pub sampler: Sampler,
+    /// Of the service: `service.name` and others.
+    pub resource: Vec<(String, String)>,
+    /// Whether texts of questions, passages and answers are sent.
+    pub content: bool,
+}
+
+/// Spans that are sent as long as this lives.
+pub struct Traces(SdkTracerProvider);
+
+impl Traces {
+    /// Listens to the spans of this process. `warn` is told when the collector
+    /// fails for the first time.
+    ///
+    /// # Errors
+    /// If a header is none, or something else listens already.
+    pub fn begin(settings: TraceSettings, warn: Arc<dyn Fn(String) + Send + Sync>) -> Result<Self, String> {
+        let mut headers = HeaderMap::new();
+        for (name, value) in &settings.headers {
+            // The value may be a key, so it is not shown.
+            let name: HeaderName = name.parse().map_err(|_| format!("`{name}` is no name of a header"))?;
+            let mut value = HeaderValue::from_str(value).map_err(|_| format!("the value of `{name}` is no header"))?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        let client = store::http_client()
+            .timeout(settings.timeout)
+            // Headers may hold a key, which goes nowhere else.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .map_err(|error| error.to_string())?;
+        let resource = settings.resource.into_iter().map(|(name, value)| KeyValue::new(name, value));
+        let resource = Resource::builder_empty().with_attributes(resource).build();
+        let sender = Sender {
+            client,
+            runtime: Handle::current(),
+            endpoint: settings.endpoint,
+            headers,
+            resource: (&resource).into(),
+            warned: AtomicBool::new(false),
+            warn,
+        };
+        let provider = SdkTracerProvider::builder()
+            .with_resource(resource)
+            .with_sampler(settings.sampler)
+            .with_batch_exporter(sender)
+            .build();
+        let spans = tracing_opentelemetry::layer()
+            .with_tracer(provider.tracer("reverie"))
+            .with_location(false)
+            .with_threads(false)
+            .with_target(false)
+            .with_tracked_inactivity(false);
+        let content = settings.content;
+        // Other libraries have spans too, at every frame of a connection.
+        let wanted =
+            move |of: &Metadata<'_>| (of.is_span() && of.target() == TARGET) || (content && of.target() == CONTENT);
+        let wanted = FilterFn::new(wanted).with_max_level_hint(LevelFilter::INFO);
+        let listener = Registry::default().with(spans).with(wanted);
+        tracing::subscriber::set_global_default(listener)
+            .map_err(|_| "something in this process listens to its spans already".to_owned())?;
+        Ok(Self(provider))
+    }
+
+    /// Sends what is left, for a few seconds at most.
+    pub async fn end(self) {
+        // It waits for its thread.
+        let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(AT_THE_END));
+        let _ = ended.await;
+    }
+}
+
+/// Makes a request's span the child of the span that its headers name
+/// (`traceparent` and `tracestate` of W3C Trace Context).
+pub fn parent() -> serve::Parent {
+    let propagator = TraceContextPropagator::new();
+    serve::Parent(Arc::new(move |headers: &HeaderMap, span: &Span| {
+        // It fails only where nobody listens.
+        let _ = span.set_parent(propagator.extract(&Headers(headers)));
+    }))
+}
+
+struct Headers<'a>(&'a HeaderMap);
+
+impl Extractor for Headers<'_> {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name)?.to_str().ok()
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        self.0.keys().map(HeaderName::as_str).collect()
+    }
+}
+
+/// Sends batches of spans, one after the other.
+struct Sender {
+    client: Client,
+    /// Batches come from a thread that has none.
+    runtime: Handle,
+    endpoint: Url,
+    headers: HeaderMap,
+    resource: ResourceAttributesWithSchema,
+    warned: AtomicBool,
+    warn: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl fmt::Debug for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sender").field("endpoint", &self.endpoint.as_str()).finish_non_exhaustive()
+    }
+}
+
+impl Sender {
+    fn post(&self, body: Vec<u8>) -> BoxFuture<'static, Result<(), String>> {
+        let request = self.client.post(self.endpoint.clone()).headers(self.headers.clone());
+        let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(body);
+        let sent = self.runtime.spawn(async move {
+            let response = request.send().await.map_err(|error| store::error_chain(&error.without_url()))?;
+            if response.status().is_success() {
+                return Ok(());
+            }
+            Err(format!("it answered {}", response.status()))
+        });
+        Box::pin(async { sent.await.map_err(|error| error.to_string())? })
+    }
+}
+
+impl SpanExporter for Sender {
+    async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
+        for span in &mut batch {
+            last_ones(&mut span.attributes);
+            span.attributes.iter_mut().for_each(listed);
+        }
+        let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
+        let sent = self.post(ExportTraceServiceRequest { resource_spans }.encode_to_vec()).await;
+        sent.map_err(|reason| {
+            if !self.warned.swap(true, Relaxed) {
+                let host = self.endpoint.host_str().unwrap_or_default();
+                (self.warn)(format!(
+                    "warning: traces cannot be sent to {host}: {reason}; answers are not affected, and this is not told again"
+                ));
+            }
+            OTelSdkError::InternalFailure(reason)
+        })
+    }
+}
+
+/// Of values that were recorded several times, as for each attempt, the last one holds.
+fn last_ones(attributes: &mut Vec<KeyValue>) {
+    let mut seen = HashSet::new();
+    attributes.reverse();
+    attributes.retain(|attribute| seen.insert(attribute.key.clone()));
+    attributes.reverse();
+}
+
+/// Makes a list of what the conventions want as one: `tracing` knows no lists.
+fn listed(attribute: &mut KeyValue) {
+    if attribute.key.as_str() == "gen_ai.response.finish_reasons"
+        && let Value::String(one) = &attribute.value
+    {
+        attribute.value = Value::Array(Array::String(vec![StringValue::from(one.as_str().to_owned())]));
+    }
+}

@@ -1,0 +1,572 @@
+//! Makes golden questions of questions that people asked a service.
+//!
+//! When to use it: for the lines that `serve --traffic` kept, with what people
+//! thought of the answers. What is asked in production is what a pipeline
+//! should be chosen by.
+//!
+//! Equal questions are joined, and questions that are nearly equal: those that
+//! share most of their words and of their pairs of neighbouring words (Broder,
+//! On the resemblance and containment of documents, 1997). A number or a sign
+//! that differs (`2.4` and `2.6`, `C` and `C++`) makes another question, and so
+//! do other messages before it.
+//!
+//! An answer that was given is at most a draft for the person who reviews the
+//! question, and the passages that were found are no evidence: otherwise the
+//! system would be its own judge.
+
+use super::{Dataset, Question, import::id_of, turns};
+use crate::metric::words::tokens;
+use models::Message;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::{
+    cmp::Reverse,
+    collections::{BTreeSet, HashMap, HashSet},
+};
+
+/// The tag of all questions from traffic.
+const TAG: &str = "traffic";
+
+/// What a person thought of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It helped.
+    Up,
+    /// It did not.
+    Down,
+}
+
+impl Verdict {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Down => "down",
+        }
+    }
+}
+
+/// Which questions are taken.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TrafficChoice {
+    /// Only those of which somebody thought so.
+    pub only: Option<Verdict>,
+    /// The most questions; all if not set.
+    pub size: Option<usize>,
+    /// Whether these are chosen to differ from each other as much as they can.
+    /// Otherwise those with bad answers come first, then the most frequent.
+    pub spread: bool,
+    /// Two questions are nearly equal if they share this share of their words
+    /// and pairs of words: above 0, at most 1. Default 0.8.
+    pub similarity: f64,
+    /// Whether the answer that was given becomes [`Question::draft`]. Default
+    /// no. An answer that somebody thought badly of never does.
+    pub drafts: bool,
+}
+
+impl Default for TrafficChoice {
+    fn default() -> Self {
+        Self { only: None, size: None, spread: false, similarity: 0.8, drafts: false }
+    }
+}
+
+/// A line that could not be used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BadLine {
+    /// Its number, from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// What became of every line: `lines` is the sum of `bad_lines`, `equal`,
+/// `similar`, `without_verdict`, `beyond_size` and `questions`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct TrafficReport {
+    /// Lines of traffic that are not blank.
+    pub lines: usize,
+    /// Those that could not be used.
+    pub bad_lines: Vec<BadLine>,
+    /// Those that asked what another one asked, in the same words.
+    pub equal: usize,
+    /// Those that asked it in nearly the same words.
+    pub similar: usize,
+    /// Questions left out because nobody thought of them what was wanted.
+    pub without_verdict: usize,
+    /// Questions left out because enough were taken.
+    pub beyond_size: usize,
+    /// Questions taken.
+    pub questions: usize,
+    /// Questions among these that come after earlier messages.
+    pub follow_ups: usize,
+    /// Questions among these with a draft of an answer.
+    pub drafts: usize,
+    /// Lines of feedback that are not blank.
+    pub feedback: usize,
+    /// Lines of feedback that could not be used.
+    pub bad_feedback: Vec<BadLine>,
+    /// Answers with a verdict whose question is not in the traffic: a service
+    /// keeps only a share of it.
+    pub feedback_elsewhere: usize,
+    /// Lines of traffic without an id, which no verdict can be about.
+    pub without_id: usize,
+}
+
+/// Questions that people asked, and what was left out of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrafficQuestions {
+    /// The questions, none of which anybody reviewed.
+    pub dataset: Dataset,
+    /// What became of every line.
+    pub report: TrafficReport,
+}
+
+/// A line of traffic. What else it says is not needed.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    id: Option<String>,
+    question: String,
+    #[serde(default)]
+    turns: Value,
+    #[serde(default)]
+    answer: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct FeedbackLine {
+    request_id: String,
+    verdict: Verdict,
+}
+
+/// What was asked, as often as it was asked.
+struct Asked {
+    question: String,
+    turns: Vec<Message>,
+    times: usize,
+    ups: usize,
+    downs: usize,
+    /// The answer that may be a draft, and whether somebody praised it.
+    answer: Option<(String, bool)>,
+}
+
+/// Makes questions of lines of traffic, and of verdicts on their answers. Lines
+/// that cannot be used are told, and the others are used.
+pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficChoice) -> TrafficQuestions {
+    let mut report = TrafficReport::default();
+    let mut verdicts: HashMap<String, Verdict> = HashMap::new();
+    for (line, read) in lines::<FeedbackLine>(feedback.unwrap_or_default()) {
+        report.feedback += 1;
+        match read {
+            // Who changes their mind means the last one.
+            Ok(told) => {
+                verdicts.insert(request(&told.request_id).to_owned(), told.verdict);
+            }
+            Err(reason) => report.bad_feedback.push(BadLine { line, reason }),
+        }
+    }
+    let mut known: HashSet<String> = HashSet::new();
+    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut asked: Vec<Asked> = Vec::new();
+    for (number, read) in lines::<Line>(traffic) {
+        report.lines += 1;
+        let (line, turns) = match read.and_then(usable) {
+            Ok(usable) => usable,
+            Err(reason) => {
+                report.bad_lines.push(BadLine { line: number, reason });
+                continue;
+            }
+        };
+        report.without_id += usize::from(line.id.is_none());
+        let verdict = line.id.as_deref().and_then(|id| {
+            let id = request(id);
+            known.insert(id.to_owned());
+            verdicts.get(id).copied()
+        });
+        let place = *places.entry((said(&turns), folded(&line.question))).or_insert_with(|| {
+            let question = line.question.trim().to_owned();
+            asked.push(Asked { question, turns, times: 0, ups: 0, downs: 0, answer: None });
+            asked.len() - 1
+        });
+        asked[place].add(verdict, line.answer);
+    }
+    report.feedback_elsewhere = verdicts.keys().filter(|id| !known.contains(*id)).count();
+    report.equal = report.lines - report.bad_lines.len() - asked.len();
+    // The first of those that are nearly equal gives the words.
+    asked.sort_by_key(|asked| (Reverse(asked.downs), Reverse(asked.times)));
+    let all = asked.len();
+    let mut asked = joined(asked, choice.similarity);
+    report.similar = all - asked.len();
+    asked.sort_by_key(|(asked, _)| (Reverse(asked.downs), Reverse(asked.times)));
+    let all = asked.len();
+    asked.retain(|(asked, _)| match choice.only {
+        None => true,
+        Some(Verdict::Up) => asked.ups > 0,
+        Some(Verdict::Down) => asked.downs > 0,
+    });
+    report.without_verdict = all - asked.len();
+    let all = asked.len();
+    if let Some(size) = choice.size {
+        asked = if choice.spread { spread_out(asked, size) } else { asked.into_iter().take(size).collect() };
+    }
+    report.beyond_size = all - asked.len();
+    let questions: Vec<Question> = asked.into_iter().map(|(asked, _)| asked.into_question(choice.drafts)).collect();
+    report.questions = questions.len();
+    report.follow_ups = questions.iter().filter(|question| !question.turns.is_empty()).count();
+    report.drafts = questions.iter().filter(|question| question.draft.is_some()).count();
+    TrafficQuestions { dataset: Dataset { questions }, report }
+}
+
+impl Asked {
+    fn add(&mut self, verdict: Option<Verdict>, answer: Option<String>) {
+        self.times += 1;
+        self.ups += usize::from(verdict == Some(Verdict::Up));
+        self.downs += usize::from(verdict == Some(Verdict::Down));
+        let praised = verdict == Some(Verdict::Up);
+        let is_better = self.answer.as_ref().is_none_or(|(_, known)| praised || !known);
+        if let Some(answer) = answer.filter(|answer| !answer.trim().is_empty())
+            && verdict != Some(Verdict::Down)
+            && is_better
+        {
+            self.answer = Some((answer.trim().to_owned(), praised));
+        }
+    }
+
+    fn into_question(self, drafts: bool) -> Question {
+        let voted = [(Verdict::Down, self.downs), (Verdict::Up, self.ups)];
+        let voted = voted.into_iter().filter(|(_, times)| *times > 0).map(|(verdict, _)| verdict.name());
+        Question {
+            id: id_of(&self.turns, &self.question),
+            tags: [TAG].into_iter().chain(voted).map(str::to_owned).collect(),
+            draft: self.answer.filter(|_| drafts).map(|(answer, _)| answer),
+            question: self.question,
+            turns: self.turns,
+            ..Question::default()
+        }
+    }
+}
+
+/// The lines that are not blank, with their numbers from 1.
+fn lines<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> impl Iterator<Item = (usize, Result<T, String>)> {
+    let numbered = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+    numbered.filter(|(_, line)| !line.trim_ascii().is_empty()).map(|(number, line)| {
+        let read = std::str::from_utf8(line).map_err(|_| "is not UTF-8".to_owned());
+        (number, read.and_then(|line| serde_json::from_str(line).map_err(|error| error.to_string())))
+    })
+}
+
+/// A line with its earlier messages, if it asks something.
+fn usable(line: Line) -> Result<(Line, Vec<Message>), String> {
+    if line.question.trim().is_empty() {
+        return Err("has an empty question".to_owned());
+    }
+    let turns = match &line.turns {
+        Value::Null => Vec::new(),
+        value => turns::read(value).map_err(|reason| format!("`turns` {reason}"))?,
+    };
+    Ok((line, turns))
+}
+
+/// The request's own id: an answer in OpenAI's form has one that ends with it.
+fn request(id: &str) -> &str {
+    id.find("req-").map_or(id, |at| &id[at..])
+}
+
+/// What was said before a question, in one text.
+fn said(turns: &[Message]) -> String {
+    turns.iter().map(|message| format!("{:?} {}\n", message.role, folded(&message.content))).collect()
+}
+
+/// A text without regard to case, white space and its last sign.
+fn folded(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words: Vec<&str> = lower.split_whitespace().collect();
+    words.join(" ").trim_end_matches(['?', '.', '!', '…', ' ']).to_owned()
+}
+
+/// What two questions are compared by.
+#[derive(Clone)]
+struct Features {
+    /// Stems, and pairs of neighbouring stems.
+    words: BTreeSet<String>,
+    /// What must be the same: words with digits, and signs that are not those of
+    /// a sentence.
+    marks: Vec<String>,
+    /// What was said before.
+    said: String,
+}
+
+impl Features {
+    fn of(asked: &Asked) -> Self {
+        let stems = tokens(&asked.question, true);
+        let pairs = stems.windows(2).map(|pair| pair.join(" "));
+        let lower = asked.question.to_lowercase();
+        let numbers = lower.split_whitespace().filter(|word| word.contains(|c: char| c.is_numeric()));
+        let numbers = numbers.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned());
+        let is_sign = |c: &char| !c.is_alphanumeric() && !c.is_whitespace() && !"?.!,;:'\"()-–…“”‘’„¿¡".contains(*c);
+        let mut marks: Vec<String> = numbers.chain(lower.chars().filter(is_sign).map(String::from)).collect();
+        marks.sort_unstable();
+        Self { words: pairs.chain(stems.iter().cloned()).collect(), marks, said: said(&asked.turns) }
+    }
+
+    fn similarity(&self, other: &Self) -> f64 {
+        let shared = self.words.intersection(&other.words).count();
+        shared as f64 / (self.words.len() + other.words.len() - shared).max(1) as f64
+    }
+
+    fn is_nearly(&self, other: &Self, similarity: f64) -> bool {
+        self.marks == other.marks && self.said == other.said && self.similarity(other) >= similarity
+    }
+}
+
+/// Joins each question with the first one before it that is nearly equal.
+fn joined(asked: Vec<Asked>, similarity: f64) -> Vec<(Asked, Features)> {
+    let features: Vec<Features> = asked.iter().map(Features::of).collect();
+    let mut frequency: HashMap<&str, usize> = HashMap::new();
+    for word in features.iter().flat_map(|features| &features.words) {
+        *frequency.entry(word).or_default() += 1;
+    }
+    // Two sets of which so much is shared share one of their rarest words, so
+    // that only a few must be compared.
+    let rarest = |features: &Features| {
+        let mut words: Vec<(usize, String)> =
+            features.words.iter().map(|word| (frequency[word.as_str()], word.clone())).collect();
+        words.sort_unstable();
+        let shared = (similarity * words.len() as f64 - 1e-9).ceil() as usize;
+        words.truncate(words.len() + 1 - shared.clamp(1, words.len().max(1)));
+        words.into_iter().map(|(_, word)| word).collect::<Vec<_>>()
+    };
+    let mut holding: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut kept: Vec<(Asked, Features)> = Vec::new();
+    for (asked, features) in asked.into_iter().zip(&features) {
+        let words = rarest(features);
+        let near: BTreeSet<usize> = words.iter().filter_map(|word| holding.get(word)).flatten().copied().collect();
+        match near.into_iter().find(|at| kept[*at].1.is_nearly(features, similarity)) {
+            Some(at) => {
+                let known = &mut kept[at].0;
+                known.times += asked.times;
+                known.ups += asked.ups;
+                known.downs += asked.downs;
+            }
+            None => {
+                for word in words {
+                    holding.entry(word).or_default().push(kept.len());
+                }
+                kept.push((asked, features.clone()));
+            }
+        }
+    }
+    kept
+}
+
+/// So many questions, each as far as can be from those before it; the first
+/// stays the first. Source: Gonzalez, Clustering to minimize the maximum
+/// intercluster distance, 1985.
+fn spread_out(asked: Vec<(Asked, Features)>, size: usize) -> Vec<(Asked, Features)> {
+    let mut left: Vec<((Asked, Features), f64)> = asked.into_iter().map(|one| (one, 0.0)).collect();
+    let mut chosen = Vec::new();
+    while chosen.len() < size && !left.is_empty() {
+        // Of equally near ones the first.
+        let mut next = 0;
+        for (at, (_, nearest)) in left.iter().enumerate() {
+            if *nearest < left[next].1 {
+                next = at;
+            }
+        }
+        let (one, _) = left.remove(next);
+        for ((_, features), nearest) in &mut left {
+            *nearest = nearest.max(features.similarity(&one.1));
+        }
+        chosen.push(one);
+    }
+    chosen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn file(lines: &[Value]) -> Vec<u8> {
+        lines.iter().flat_map(|line| format!("{line}\n").into_bytes()).collect()
+    }
+
+    fn asked(question: &str) -> Value {
+        json!({ "time": 1, "version": "v", "question": question, "turns": [], "answer": "It is [1].", "contexts": ["c"] })
+    }
+
+    fn answered(id: &str, question: &str, answer: &str) -> Value {
+        json!({ "id": id, "question": question, "turns": [], "answer": answer, "contexts": [], "scores": {} })
+    }
+
+    fn texts(read: &TrafficQuestions) -> Vec<&str> {
+        read.dataset.questions.iter().map(|question| question.question.as_str()).collect()
+    }
+
+    fn all_lines_are_accounted_for(report: &TrafficReport) {
+        let TrafficReport { bad_lines, equal, similar, without_verdict, beyond_size, questions, .. } = report;
+        let sum = bad_lines.len() + equal + similar + without_verdict + beyond_size + questions;
+        assert_eq!(report.lines, sum, "{report:?}");
+    }
+
+    #[test]
+    fn equal_and_nearly_equal_questions_are_one_and_the_most_frequent_comes_first() {
+        let lines = [
+            "Is the mill old?",
+            "How do I install a package from a local file?",
+            "how do i  install a package from a local file",
+            "Please: how do I install a package from a local file?",
+            "Is the mill new?",
+        ];
+        let read = import_traffic(&file(&lines.map(asked)), None, &TrafficChoice::default());
+        assert_eq!(
+            texts(&read),
+            ["How do I install a package from a local file?", "Is the mill old?", "Is the mill new?"]
+        );
+        assert_eq!((read.report.equal, read.report.similar), (1, 1));
+        all_lines_are_accounted_for(&read.report);
+        let exact = TrafficChoice { similarity: 1.0, ..TrafficChoice::default() };
+        assert_eq!(import_traffic(&file(&lines.map(asked)), None, &exact).report.similar, 0);
+    }
+
+    #[test]
+    fn what_differs_in_a_number_a_sign_a_word_or_its_order_is_another_question() {
+        let lines = [
+            "Which package of the release 2.4 holds the library that reads the old format of the index files?",
+            "Which package of the release 2.6 holds the library that reads the old format of the index files?",
+            "What is C?",
+            "What is C++?",
+            "When was the mill built?",
+            "How was the mill built?",
+            "Convert pdf to text",
+            "Convert text to pdf",
+        ];
+        let read = import_traffic(&file(&lines.map(asked)), None, &TrafficChoice::default());
+        assert_eq!(texts(&read), lines);
+    }
+
+    #[test]
+    fn no_question_is_missed_that_is_nearly_equal_to_one_before_it() {
+        // Every pair is compared here, where `joined` looks at a few.
+        let words = ["mill", "barn", "owl", "roof", "old", "new", "door", "wall", "wheel", "grain", "wind", "stone"];
+        let text = |seed: usize| -> String {
+            let word = |i: usize| words[(seed * 7 + i * (1 + seed % 5) + (seed * i) / 9) % words.len()];
+            (0..4 + seed % 9).map(word).collect::<Vec<_>>().join(" ")
+        };
+        let questions: Vec<String> = (0..300).map(text).collect();
+        for similarity in [0.3, 0.5, 0.8, 1.0] {
+            let choice = TrafficChoice { similarity, ..TrafficChoice::default() };
+            let read =
+                import_traffic(&file(&questions.iter().map(|text| asked(text)).collect::<Vec<_>>()), None, &choice);
+            let kept: Vec<Features> = read
+                .dataset
+                .questions
+                .iter()
+                .map(|question| {
+                    let (question, turns) = (question.question.clone(), Vec::new());
+                    Features::of(&Asked { question, turns, times: 1, ups: 0, downs: 0, answer: None })
+                })
+                .collect();
+            for (i, one) in kept.iter().enumerate() {
+                assert!(kept[..i].iter().all(|other| !one.is_nearly(other, similarity)), "{similarity}");
+            }
+            all_lines_are_accounted_for(&read.report);
+            assert!(similarity == 1.0 || read.report.similar > 0, "{similarity}: nothing was to be joined");
+        }
+    }
+
+    #[test]
+    fn a_follow_up_keeps_its_turns_and_is_another_question_after_others() {
+        let after = |before: &str| {
+            let turns = json!([{ "role": "user", "content": before }, { "role": "assistant", "content": "Yes." }]);
+            json!({ "question": "And how old is it?", "turns": turns, "answer": "90 years." })
+        };
+        let lines = [
+            after("Is there a mill?"),
+            after("Is there a barn?"),
+            after("is there a mill"),
+            asked("And how old is it?"),
+        ];
+        let read = import_traffic(&file(&lines), None, &TrafficChoice::default());
+        assert_eq!((read.report.questions, read.report.follow_ups, read.report.equal), (3, 2, 1));
+        let before: Vec<usize> = read.dataset.questions.iter().map(|question| question.turns.len()).collect();
+        assert_eq!(before, [2, 2, 0]);
+        let ids: HashSet<&str> = read.dataset.questions.iter().map(|question| question.id.as_str()).collect();
+        assert_eq!(ids.len(), 3);
+    }
+
+    #[test]
+    fn verdicts_order_and_choose_and_a_bad_answer_is_never_a_draft() {
+        let traffic = file(&[
+            answered("req-1", "Is the mill old?", "No."),
+            answered("req-2", "Who owns the barn?", "Nobody."),
+            answered("req-3", "Is the mill old?", "Yes, of 1701 [1]."),
+            answered("req-4", "What do owls eat?", "Mice."),
+            answered("req-5", "Is the mill old?", "Perhaps."),
+        ]);
+        let verdict =
+            |id: &str, verdict: &str| json!({ "time": 1, "request_id": id, "verdict": verdict, "comment": null });
+        let feedback = file(&[
+            verdict("chatcmpl-req-2", "up"),
+            verdict("req-3", "up"),
+            verdict("req-2", "down"),
+            verdict("req-9", "down"),
+        ]);
+        let choice = TrafficChoice { drafts: true, ..TrafficChoice::default() };
+        let read = import_traffic(&traffic, Some(&feedback), &choice);
+        assert_eq!(texts(&read), ["Who owns the barn?", "Is the mill old?", "What do owls eat?"]);
+        let drafts: Vec<Option<&str>> =
+            read.dataset.questions.iter().map(|question| question.draft.as_deref()).collect();
+        assert_eq!(drafts, [None, Some("Yes, of 1701 [1]."), Some("Mice.")]);
+        assert_eq!(read.dataset.questions[0].tags, ["traffic", "down"]);
+        assert_eq!((read.report.feedback, read.report.feedback_elsewhere, read.report.drafts), (4, 1, 2));
+        for (only, expected) in [(Verdict::Down, "Who owns the barn?"), (Verdict::Up, "Is the mill old?")] {
+            let read = import_traffic(&traffic, Some(&feedback), &TrafficChoice { only: Some(only), ..choice.clone() });
+            assert_eq!(texts(&read), [expected]);
+            all_lines_are_accounted_for(&read.report);
+        }
+    }
+
+    #[test]
+    fn nothing_that_the_system_said_stands_as_true() {
+        let choice = TrafficChoice { drafts: true, ..TrafficChoice::default() };
+        for (drafts, draft) in [(false, None), (true, Some("It is [1]."))] {
+            let read = import_traffic(&file(&[asked("Is it?")]), None, &TrafficChoice { drafts, ..choice.clone() });
+            let question = &read.dataset.questions[0];
+            assert_eq!(question.draft.as_deref(), draft);
+            assert_eq!((&question.reference, question.evidence.len(), question.review), (&None, 0, None));
+            let again = super::super::import("a.jsonl", read.dataset.to_jsonl().unwrap().as_bytes()).unwrap();
+            assert_eq!(again, read.dataset, "a file of it is a dataset");
+            let mut accepted = question.clone();
+            accepted.accept();
+            assert_eq!((accepted.reference.as_deref(), accepted.draft), (draft, None));
+        }
+    }
+
+    #[test]
+    fn a_bad_line_is_told_with_its_number_and_the_others_are_used() {
+        let good = asked("Is the mill old?").to_string();
+        let text = format!(
+            "{good}\n\n{{\"question\": \n{{\"answer\": \"x\"}}\n{{\"question\": \" \"}}\n{{\"question\": \"a\", \"turns\": 3}}\n{good}\n"
+        );
+        let read = import_traffic(text.as_bytes(), Some(b"{}\n"), &TrafficChoice::default());
+        let bad: Vec<usize> = read.report.bad_lines.iter().map(|bad| bad.line).collect();
+        assert_eq!((bad, read.report.lines, read.report.questions), (vec![3, 4, 5, 6], 6, 1));
+        assert_eq!(read.report.bad_feedback[0].line, 1);
+        assert_eq!(read.report.without_id, 2);
+        all_lines_are_accounted_for(&read.report);
+    }
+
+    #[test]
+    fn a_spread_out_choice_takes_what_differs_before_what_is_alike() {
+        let lines =
+            ["Is the old mill open today?", "Is the old mill open now?", "Is the mill open?", "What do owls eat?"];
+        let some = TrafficChoice { size: Some(2), ..TrafficChoice::default() };
+        let first = import_traffic(&file(&lines.map(asked)), None, &some);
+        assert_eq!(texts(&first), lines[..2]);
+        let spread = import_traffic(&file(&lines.map(asked)), None, &TrafficChoice { spread: true, ..some });
+        assert_eq!(texts(&spread), [lines[0], lines[3]]);
+        assert_eq!(spread.report.beyond_size, 2);
+        all_lines_are_accounted_for(&spread.report);
+    }
+}

@@ -1,0 +1,275 @@
+//! Spans: how long each stage and each call took, for whoever listens. A span is
+//! made with `tracing`, so that it costs next to nothing where nobody does.
+//!
+//! Names of spans and fields follow OpenTelemetry's conventions for HTTP and for
+//! generative AI (github.com/open-telemetry/semantic-conventions-genai, v0.1.0).
+//! What has no name there begins with `reverie.`. Texts of questions, passages
+//! and answers are recorded only for a listener of the target [`CONTENT`].
+
+use crate::{ChatRequest, ChatResponse, Error, Finish, Identity, Role, Usage};
+use serde_json::{Value, json};
+use std::{borrow::Cow, future::Future, sync::OnceLock, time::Instant};
+use tracing::{Instrument, Level, Span, field::Empty, info_span};
+
+/// The target of all spans.
+pub const TARGET: &str = "reverie";
+/// The target that a listener must want for texts to be recorded.
+pub const CONTENT: &str = "reverie::content";
+
+/// Whether texts are recorded.
+pub fn tells_content() -> bool {
+    tracing::enabled!(target: CONTENT, Level::INFO)
+}
+
+/// What a span says of an error.
+pub trait Fails {
+    /// The kind of error in a word, or the HTTP status: one of few, and no text
+    /// of anybody.
+    fn error_type(&self) -> Cow<'static, str>;
+}
+
+/// Marks a span as failed.
+pub fn fail(span: &Span, error_type: &str) {
+    span.record("error.type", error_type);
+    span.record("otel.status_code", "ERROR");
+}
+
+/// Does work in a span, which is marked if the work fails, or is dropped before
+/// its end. The span needs the fields `error.type` and `otel.status_code`.
+///
+/// # Errors
+/// That of the work.
+pub async fn within<T, E: Fails>(span: Span, work: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    if span.is_disabled() {
+        return work.await;
+    }
+    let mut open = Open { span: &span, is_done: false };
+    let outcome = work.instrument(span.clone()).await;
+    open.is_done = true;
+    if let Err(error) = &outcome {
+        fail(&span, &error.error_type());
+    }
+    outcome
+}
+
+/// A span whose work goes on.
+struct Open<'a> {
+    span: &'a Span,
+    is_done: bool,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if !self.is_done {
+            fail(self.span, "cancelled");
+        }
+    }
+}
+
+impl Fails for Error {
+    fn error_type(&self) -> Cow<'static, str> {
+        let word = match self {
+            Self::Server { status, .. } | Self::Refused { status, .. } | Self::Redirected { status, .. } => {
+                return status.to_string().into();
+            }
+            Self::RateLimited { .. } => "429",
+            Self::Authentication { .. } => "401",
+            Self::Config(_) => "config",
+            Self::NotHere { .. } | Self::NotPinned { .. } | Self::BadFile { .. } => "model_files",
+            Self::MissingKey { .. } => "missing_key",
+            Self::Connection { .. } => "connection",
+            Self::Timeout { .. } => "timeout",
+            Self::TooLarge { .. } => "too_large",
+            Self::Stalled { .. } => "stalled",
+            Self::BudgetUnreachable { .. } => "budget_unreachable",
+            Self::QuotaExhausted { .. } => "quota_exhausted",
+            Self::BudgetExhausted { .. } => "budget_exhausted",
+            Self::ContextTooLong { .. } => "context_too_long",
+            Self::ContentFiltered { .. } => "content_filter",
+            Self::Malformed { .. } => "malformed",
+            Self::SchemaMismatch { .. } => "schema_mismatch",
+            Self::Unsupported { .. } => "unsupported",
+            Self::Runtime { .. } => "runtime",
+            Self::Function(_) => "function",
+            Self::Cancelled => "cancelled",
+            Self::Journal(_) | Self::KeptForm(_) => "journal",
+        };
+        word.into()
+    }
+}
+
+/// The span of a call, over all its attempts and the wait for its turn.
+pub(crate) fn call(kind: &'static str, identity: &Identity) -> Span {
+    let operation = if kind == "embedding" { "embeddings" } else { kind };
+    let model = identity.model.as_str();
+    let span = info_span!(
+        target: TARGET,
+        "call",
+        "otel.name" = %format_args!("{operation} {model}"),
+        // A model of this process is no other system.
+        "otel.kind" = if identity.is_remote() { "client" } else { "internal" },
+        "otel.status_code" = Empty,
+        "error.type" = Empty,
+        "gen_ai.operation.name" = operation,
+        "gen_ai.provider.name" = provider(&identity.provider),
+        "gen_ai.request.model" = model,
+        "gen_ai.request.max_tokens" = Empty,
+        "gen_ai.request.temperature" = Empty,
+        "gen_ai.request.stream" = Empty,
+        "gen_ai.output.type" = Empty,
+        "gen_ai.response.model" = Empty,
+        "gen_ai.response.finish_reasons" = Empty,
+        "gen_ai.response.time_to_first_chunk" = Empty,
+        "gen_ai.usage.input_tokens" = Empty,
+        "gen_ai.usage.output_tokens" = Empty,
+        "gen_ai.usage.cache_read.input_tokens" = Empty,
+        "gen_ai.input.messages" = Empty,
+        "gen_ai.output.messages" = Empty,
+        "server.address" = Empty,
+        "server.port" = Empty,
+        "reverie.attempts" = Empty,
+    );
+    if !span.is_disabled()
+        && identity.is_remote()
+        && let Ok(url) = reqwest::Url::parse(&identity.revision)
+    {
+        span.record("server.address", url.host_str());
+        span.record("server.port", url.port_or_known_default().map(i64::from));
+    }
+    span
+}
+
+/// The span of one attempt at a call of another system. The first is number 1.
+pub(crate) fn attempt(call: &Span, number: u32) -> Span {
+    if call.is_disabled() {
+        return Span::none();
+    }
+    call.record("reverie.attempts", i64::from(number));
+    info_span!(
+        target: TARGET,
+        parent: call,
+        "attempt",
+        "otel.status_code" = Empty,
+        "error.type" = Empty,
+        "reverie.attempt" = i64::from(number),
+    )
+}
+
+/// Records what a call used.
+pub(crate) fn used(span: &Span, usage: Usage) {
+    if span.is_disabled() {
+        return;
+    }
+    let count = |tokens: u64| i64::try_from(tokens).unwrap_or(i64::MAX);
+    span.record("gen_ai.usage.input_tokens", count(usage.prompt_tokens));
+    if usage.completion_tokens > 0 {
+        span.record("gen_ai.usage.output_tokens", count(usage.completion_tokens));
+    }
+    if usage.cached_tokens > 0 {
+        span.record("gen_ai.usage.cache_read.input_tokens", count(usage.cached_tokens));
+    }
+}
+
+/// The provider's name in the convention, where it has another one there.
+fn provider(name: &str) -> &str {
+    match name {
+        "azure" => "azure.ai.openai",
+        "bedrock" => "aws.bedrock",
+        "gemini" => "gcp.gemini",
+        "mistral" => "mistral_ai",
+        name => name,
+    }
+}
+
+tokio::task_local! {
+    /// The span of the call that this task makes, for those who see the reply.
+    static CALL: Span;
+}
+
+/// Does one attempt at a call.
+pub(crate) async fn attempted<T>(
+    call: &Span,
+    attempt: Span,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    if call.is_disabled() {
+        return work.await;
+    }
+    CALL.scope(call.clone(), within(attempt, work)).await
+}
+
+/// Tells the span of this task's call, if somebody listens.
+fn of_call(tell: impl FnOnce(&Span)) {
+    let _ = CALL.try_with(tell);
+}
+
+/// Records which model answered, as the endpoint says.
+pub(crate) fn answered_by(model: Option<&str>) {
+    if let Some(model) = model {
+        of_call(|span| drop(span.record("gen_ai.response.model", model)));
+    }
+}
+
+/// Records what a chat model is asked.
+pub(crate) fn asked(request: &ChatRequest, streams: bool) {
+    of_call(|span| {
+        span.record("gen_ai.request.max_tokens", i64::from(request.max_tokens));
+        span.record("gen_ai.request.temperature", f64::from(request.temperature));
+        span.record("gen_ai.request.stream", streams);
+        span.record("gen_ai.output.type", if request.schema.is_some() { "json" } else { "text" });
+        if tells_content() {
+            let message = |message: &crate::Message| {
+                let role = match message.role {
+                    Role::System => "system",
+                    Role::User => "user",
+                    Role::Assistant => "assistant",
+                };
+                json!({ "role": role, "parts": [{ "type": "text", "content": message.content }] })
+            };
+            let messages: Value = request.messages.iter().map(message).collect();
+            span.record("gen_ai.input.messages", messages.to_string());
+        }
+    });
+}
+
+/// Records what a chat model answered.
+pub(crate) fn answered(response: &ChatResponse) {
+    of_call(|span| {
+        let finish = match response.finish {
+            Finish::Stop => "stop",
+            Finish::Length => "length",
+            Finish::ContentFilter => "content_filter",
+        };
+        span.record("gen_ai.response.finish_reasons", finish);
+        if tells_content() {
+            let parts = json!([{ "type": "text", "content": response.text }]);
+            let messages = json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
+            span.record("gen_ai.output.messages", messages.to_string());
+        }
+    });
+}
+
+/// Records when the first piece of a stream came.
+#[derive(Debug)]
+pub(crate) struct FirstPiece {
+    span: Option<Span>,
+    asked: Instant,
+    came: OnceLock<()>,
+}
+
+impl FirstPiece {
+    /// Of this task's call, which is made now.
+    pub(crate) fn new() -> Self {
+        let span = CALL.try_with(Span::clone).ok();
+        Self { span, asked: Instant::now(), came: OnceLock::new() }
+    }
+
+    /// A piece came.
+    pub(crate) fn came(&self) {
+        if let Some(span) = &self.span
+            && self.came.set(()).is_ok()
+        {
+            span.record("gen_ai.response.time_to_first_chunk", self.asked.elapsed().as_secs_f64());
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Spans of stages, for whoever listens: see [`models::trace`].
+
+use crate::{Error, Passage};
+use models::trace::{Fails, TARGET, tells_content};
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use tracing::{Span, field::Empty, info_span};
+
+impl Fails for Error {
+    fn error_type(&self) -> Cow<'static, str> {
+        let word = match self {
+            Self::Model(error) => return error.error_type(),
+            Self::Config { .. } => "config",
+            Self::Failed { .. } => "failed",
+            Self::Function { .. } => "function",
+            Self::Needs { .. } | Self::NeedsIndex { .. } | Self::BadIndex { .. } => "index",
+            Self::Source { .. } => "source",
+        };
+        word.into()
+    }
+}
+
+/// The span of a stage, which this component does.
+pub(crate) fn stage(stage: &str, component: &str) -> Span {
+    info_span!(
+        target: TARGET,
+        "stage",
+        "otel.name" = %format_args!("{stage} {component}"),
+        "otel.status_code" = Empty,
+        "error.type" = Empty,
+        "reverie.stage" = stage,
+        "reverie.component" = component,
+        "reverie.passages.given" = Empty,
+        "reverie.passages.left" = Empty,
+    )
+}
+
+/// The span of a search with this retriever for as many queries.
+pub(crate) fn retrieval(retriever: &Named, question: &str, queries: usize) -> Span {
+    let span = info_span!(
+        target: TARGET,
+        "retrieval",
+        "otel.name" = %format_args!("retrieval {}", retriever.name),
+        "otel.status_code" = Empty,
+        "error.type" = Empty,
+        "gen_ai.operation.name" = "retrieval",
+        "gen_ai.retrieval.top_k" = retriever.top_k,
+        "gen_ai.retrieval.query.text" = Empty,
+        "gen_ai.retrieval.documents" = Empty,
+        "reverie.stage" = "retrieve",
+        "reverie.component" = retriever.name.as_str(),
+        "reverie.queries" = count(queries),
+        "reverie.passages.left" = Empty,
+    );
+    if !span.is_disabled() && tells_content() {
+        span.record("gen_ai.retrieval.query.text", question);
+    }
+    span
+}
+
+/// A retriever, for its span.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) top_k: Option<i64>,
+}
+
+/// Records how many passages a step was given.
+pub(crate) fn given(span: &Span, passages: &[Passage]) {
+    span.record("reverie.passages.given", count(passages.len()));
+}
+
+/// Records how many passages there are now, and, where texts are told, which.
+pub(crate) fn left(span: &Span, passages: &[Passage]) {
+    if span.is_disabled() {
+        return;
+    }
+    span.record("reverie.passages.left", count(passages.len()));
+    if span.has_field("gen_ai.retrieval.documents") && tells_content() {
+        let document = |passage: &Passage| json!({ "id": format!("{}#{}", passage.document, passage.span.start), "score": passage.score });
+        span.record("gen_ai.retrieval.documents", passages.iter().map(document).collect::<Value>().to_string());
+    }
+}
+
+fn count(number: usize) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
