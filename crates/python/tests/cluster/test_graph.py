@@ -72,7 +72,7 @@ def start_proxy() -> None:
     """Starts Ray Serve with a proxy on the head alone: all nodes are on this machine. A busy machine is late."""
     for left in (2, 1, 0):
         try:
-            serve.start(http_options={"host": "127.0.0.1", "port": PORT, "location": "HeadOnly"})
+            serve.start(proxy_location="HeadOnly", http_options={"host": "127.0.0.1", "port": PORT})
             return
         except TimeoutError:
             if not left:
