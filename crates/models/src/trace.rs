@@ -206,7 +206,9 @@ fn of_call(tell: impl FnOnce(&Span)) {
 /// Records which model answered, as the endpoint says.
 pub(crate) fn answered_by(model: Option<&str>) {
     if let Some(model) = model {
-        of_call(|span| drop(span.record("gen_ai.response.model", model)));
+        of_call(|span| {
+            span.record("gen_ai.response.model", model);
+        });
     }
 }
 

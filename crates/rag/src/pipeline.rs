@@ -3,8 +3,7 @@
 //! steps.
 
 use crate::{
-    Answer, Choice, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStage, PassageStep,
-    PipelineConfig, Refined,
+    Answer, Choice, ChunkTable, Component, Context, Error, Hit, Models, Passage, PassageStep, PipelineConfig, Refined,
     chunk::Chunker,
     generate::Generator,
     index::{DenseIndex, IndexKind, OpenIndex},

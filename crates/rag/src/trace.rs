@@ -12,6 +12,7 @@ impl Fails for Error {
             Self::Model(error) => return error.error_type(),
             Self::Config { .. } => "config",
             Self::Failed { .. } => "failed",
+            Self::Elsewhere { .. } => "elsewhere",
             Self::Function { .. } => "function",
             Self::Needs { .. } | Self::NeedsIndex { .. } | Self::BadIndex { .. } => "index",
             Self::Source { .. } => "source",

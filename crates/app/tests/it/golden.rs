@@ -240,5 +240,5 @@ fn what_people_asked_becomes_questions_whose_drafts_count_for_nothing_before_the
     assert!(shown.contains("draft:     From branches and mud [1]."), "{shown}");
     let statistics = workspace.run(&["golden", "stats", "asked.jsonl", "--json"]).succeeds().json();
     assert_eq!((&statistics["accepted"], &statistics["with_reference"]), (&json!(2), &json!(1)), "{statistics}");
-    workspace.run(&["golden", "import"]).refused_with(&["--from-traffic"]);
+    workspace.run(&["golden", "import"]).refused_with(&["<FILE>"]);
 }
