@@ -152,6 +152,8 @@ def test_a_model_that_fails_is_told_as_such_and_opens_the_breaker(graph, slow):
 
 def test_a_client_that_leaves_ends_the_call_of_the_model(graph, slow):
     graph(slow.url, embeds=False)
+    # Half a minute: a busy machine takes seconds from one part to the next.
+    slow.words = [f"word{i} " for i in range(600)]
     connection = http.client.HTTPConnection("127.0.0.1", PORT, timeout=60)
     body = {"model": "mills", "messages": [{"role": "user", "content": "When was the mill number 7 built?"}], "stream": True}
     connection.request("POST", "/v1/chat/completions", json.dumps(body), {"content-type": "application/json"})
