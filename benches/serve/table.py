@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`reverie serve` under load, beside FastAPI with LlamaIndex, Ray Serve and LiteLLM's proxy.
 
-    python3 benches/serve/table.py TEXTS PYTHON [--seconds 8] [--rounds 1] [--only NAME …] [--embedder MODEL]
+    python3 benches/serve/table.py TEXTS PYTHON [--seconds 8] [--rounds 1] [--only NAME …] [--model MODEL]
 
 TEXTS is a folder of text files. PYTHON is an interpreter with fastapi, uvicorn, uvloop, httptools, llama-index-core,
 llama-index-retrievers-bm25, ray[serve] and litellm[proxy]. Build ours first:
@@ -12,7 +12,7 @@ llama-index-retrievers-bm25, ray[serve] and litellm[proxy]. Build ours first:
   uvicorn, and the same application as one replica on Ray Serve.
 - `chat`: an answer from three passages with a chat model that answers at once (the simulator); LiteLLM's proxy, which
   passes a chat on to the same model and finds nothing; and the model alone.
-- `large`: 100,000 chunks with vectors (`--embedder`): from the start until it is ready, and searches at 50 a second
+- `large`: 100,000 chunks with vectors (`--model`): from the start until it is ready, and searches at 50 a second
   beside the embedder alone.
 - `streams`: 1,000 streamed answers at once, and the first word beside the model's.
 
@@ -238,6 +238,7 @@ def large(folder: str, options: argparse.Namespace) -> None:
     space = (
         '[space]\nchunker = [{ recursive = { chunk_size = 40, chunk_overlap = 0 } }]\n'
         f'embedder = ["{options.embedder}"]\nretriever = [{{ dense = {{ top_k = 3 }} }}]\n'
+        f'[models.{options.embedder}]\nembedding.local = {{ model = "{options.model}" }}\n'
     )
     began = time.monotonic()
     bundle(folder, "large", space, str(corpus))
@@ -310,9 +311,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", action="append", choices=PARTS, help="may be given more than once")
     parser.add_argument("--peer", action="append", help="of retrieval: only peers with this in their name")
-    parser.add_argument("--embedder", default="minilm", help="of 100,000 chunks")
+    parser.add_argument("--model", default="all-minilm-l6-v2", help="a pulled ONNX model that embeds the 100,000 chunks")
     options = parser.parse_args()
-    options.texts = str(Path(options.texts).resolve())
+    options.texts, options.embedder = str(Path(options.texts).resolve()), "embedder"
     if os.getloadavg()[0] > 1.5:
         print(f"warning: the machine is busy ({os.getloadavg()[0]:.1f})", file=sys.stderr)
     for name in options.only or PARTS:
