@@ -134,6 +134,11 @@ def measure(target: str, seconds: float, body: Path | None = None) -> dict:
     return {"highest_per_s": round(low), "at_half_ms": half["ms"], "failed": half["others"], "late_ms": half["generator_late_ms"]}
 
 
+def difference(ours: dict, bare: dict) -> dict:
+    """By quantile, where both sides answered."""
+    return {of: round(ours[of] - bare[of], 3) for of in ours if None not in (ours[of], bare[of])}
+
+
 def tell(row: dict) -> dict:
     row["load"] = os.getloadavg()[0]
     print(json.dumps(row), flush=True)
@@ -205,7 +210,7 @@ def chat(folder: str, options: argparse.Namespace) -> None:
             for name, rate in rates.items():
                 told = load(url + "/v1/chat/completions", rate, 2 * options.seconds, question)
                 bare = load(model + "/v1/chat/completions", rate, 2 * options.seconds, straight)
-                over = {of: round(told["ms"][of] - bare["ms"][of], 3) for of in told["ms"]}
+                over = difference(told["ms"], bare["ms"])
                 tell({"what": "overhead", "name": name, "per_s": rate, "ms": told["ms"], "model_ms": bare["ms"], "overhead_ms": over})
         config = Path(folder, "litellm.yaml")
         config.write_text(
@@ -220,8 +225,8 @@ def chat(folder: str, options: argparse.Namespace) -> None:
             with running(command, folder, "/health/liveliness", local) as (url, process, ready):
                 row = measure(url + "/v1/chat/completions", options.seconds, straight)
                 tell({"what": "chat", "name": "LiteLLM's proxy", **row, "ready_s": ready, "memory_mb": memory_mb(process)})
-                bare = load(model + "/v1/chat/completions", row["highest_per_s"] / 2, options.seconds, straight)
-                over = {of: round(row["at_half_ms"][of] - bare["ms"][of], 3) for of in bare["ms"]}
+                bare = load(model + "/v1/chat/completions", max(row["highest_per_s"] / 2, 1), options.seconds, straight)
+                over = difference(row["at_half_ms"], bare["ms"])
                 tell({"what": "overhead", "name": "LiteLLM at half of its highest", "overhead_ms": over, "model_ms": bare["ms"]})
 
 
@@ -295,7 +300,7 @@ def streams(folder: str, options: argparse.Namespace) -> None:
             for _ in range(options.rounds):
                 bare = load(model + "/v1/chat/completions", 50, 2 * options.seconds, straight)
                 told = load(url + "/v1/chat/completions", 50, 2 * options.seconds, question)
-                late = {of: round(told["first_word_ms"][of] - bare["first_word_ms"][of], 2) for of in told["first_word_ms"]}
+                late = difference(told["first_word_ms"], bare["first_word_ms"])
                 tell({"what": "streams", "name": "first word at 50 a second", "ms": told["first_word_ms"],
                       "model_ms": bare["first_word_ms"], "late_ms": late})  # fmt: skip
 
