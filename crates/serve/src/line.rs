@@ -305,6 +305,7 @@ mod tests {
         let mut buffer = [0; 64];
         assert_eq!(line.read(&mut buffer).await.unwrap(), 18);
         let begun = tokio::time::Instant::now();
+        assert!(timeout(HALF_CLOSED / 2, line.read(&mut buffer)).await.is_err());
         line.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
         assert_eq!(line.read(&mut buffer).await.unwrap(), 0);
         assert!(begun.elapsed() >= HALF_CLOSED, "the rest of the answer may still be on its way");

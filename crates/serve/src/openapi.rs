@@ -68,9 +68,12 @@ impl Paths {
     }
 
     fn or_stream(text: &str) -> Value {
+        let event = json!({ "type": "object", "required": ["data"], "properties": {
+            "event": { "type": "string" }, "data": { "type": "string", "description": "JSON, or `[DONE]`" },
+        }});
         json!({ "200": { "description": text, "content": {
             "application/json": { "schema": { "type": "object" } },
-            "text/event-stream": { "schema": { "type": "string" } },
+            "text/event-stream": { "schema": event },
         }}})
     }
 

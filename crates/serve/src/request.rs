@@ -141,7 +141,7 @@ impl FromRequestParts<Arc<Service>> for Base {
 pub(crate) fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<bool>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     match text.as_deref().map(str::to_ascii_lowercase).as_deref() {
-        None | Some("") => Ok(None),
+        None => Ok(None),
         Some("true" | "1") => Ok(Some(true)),
         Some("false" | "0") => Ok(Some(false)),
         Some(other) => Err(serde::de::Error::custom(format!("`{other}` is neither true nor false"))),

@@ -214,6 +214,7 @@ async fn what_cannot_be_answered_is_refused_in_openais_shape() {
         "/rag/answer?query=",
         "/rag/answer?query=a&top_k=0",
         "/rag/answer?query=a&include_sources=maybe",
+        "/rag/answer?query=a&include_sources=",
     ] {
         assert_eq!(service.get(path).await.status(), StatusCode::BAD_REQUEST, "{path}");
     }
