@@ -17,10 +17,11 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("rag", &["models", "store"]),
     ("eval", &["models", "rag", "store"]),
     ("lab", &["eval", "executor", "models", "rag", "store"]),
-    ("app", &["eval", "lab", "models", "rag", "store"]),
+    ("serve", &["eval", "lab", "models", "rag", "store"]),
+    ("app", &["eval", "lab", "models", "rag", "serve", "store"]),
     ("simulator", &[]),
     ("skips", &[]),
-    ("python", &["app", "eval", "executor", "lab", "models", "rag", "store"]),
+    ("python", &["app", "eval", "executor", "lab", "models", "rag", "serve", "store"]),
     ("xtask", &[]),
 ];
 

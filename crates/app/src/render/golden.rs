@@ -94,10 +94,11 @@ pub fn dataset_report(report: &DatasetReport) -> Vec<String> {
 /// What became of every line of traffic.
 pub fn traffic_report(report: &TrafficReport, choice: &TrafficChoice) -> Vec<String> {
     let some = |count: usize, what: String| (count > 0).then_some(what);
-    let TrafficReport { lines, questions, equal, similar, follow_ups, drafts, .. } = *report;
+    let TrafficReport { lines, questions, shadows, equal, similar, follow_ups, drafts, .. } = *report;
     let mut told = vec![format!("{questions} questions from {lines} lines")];
     let bad = report.bad_lines.len();
     told.extend(some(bad, format!("{bad} lines could not be used")));
+    told.extend(some(shadows, format!("{shadows} hold what a shadow answered, which nobody saw")));
     told.extend(some(equal, format!("{equal} asked what another one asked, in the same words")));
     told.extend(some(similar, format!("{similar} asked it in nearly the same words")));
     let (unwanted, beyond) = (report.without_verdict, report.beyond_size);

@@ -79,7 +79,7 @@ pub struct BadLine {
     pub reason: String,
 }
 
-/// What became of every line: `lines` is the sum of `bad_lines`, `equal`,
+/// What became of every line: `lines` is the sum of `bad_lines`, `shadows`, `equal`,
 /// `similar`, `without_verdict`, `beyond_size` and `questions`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TrafficReport {
@@ -87,6 +87,9 @@ pub struct TrafficReport {
     pub lines: usize,
     /// Those that could not be used.
     pub bad_lines: Vec<BadLine>,
+    /// Those with what a shadow answered, which nobody saw: the question stands in
+    /// the line of the answer that was given.
+    pub shadows: usize,
     /// Those that asked what another one asked, in the same words.
     pub equal: usize,
     /// Those that asked it in nearly the same words.
@@ -131,6 +134,8 @@ struct Line {
     turns: Value,
     #[serde(default)]
     answer: Option<String>,
+    #[serde(default)]
+    role: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -177,6 +182,10 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
                 continue;
             }
         };
+        if line.role.as_deref() == Some("shadow") {
+            report.shadows += 1;
+            continue;
+        }
         report.without_id += usize::from(line.id.is_none());
         let verdict = line.id.as_deref().and_then(|id| {
             let id = request(id);
@@ -191,7 +200,7 @@ pub fn import_traffic(traffic: &[u8], feedback: Option<&[u8]>, choice: &TrafficC
         asked[place].add(verdict, line.answer);
     }
     report.feedback_elsewhere = verdicts.keys().filter(|id| !known.contains(*id)).count();
-    report.equal = report.lines - report.bad_lines.len() - asked.len();
+    report.equal = report.lines - report.bad_lines.len() - report.shadows - asked.len();
     // The first of those that are nearly equal gives the words.
     asked.sort_by_key(|asked| (Reverse(asked.downs), Reverse(asked.times)));
     let all = asked.len();
@@ -404,9 +413,21 @@ mod tests {
     }
 
     fn all_lines_are_accounted_for(report: &TrafficReport) {
-        let TrafficReport { bad_lines, equal, similar, without_verdict, beyond_size, questions, .. } = report;
-        let sum = bad_lines.len() + equal + similar + without_verdict + beyond_size + questions;
+        let TrafficReport { bad_lines, shadows, equal, similar, without_verdict, beyond_size, questions, .. } = report;
+        let sum = bad_lines.len() + shadows + equal + similar + without_verdict + beyond_size + questions;
         assert_eq!(report.lines, sum, "{report:?}");
+    }
+
+    #[test]
+    fn what_a_shadow_answered_is_no_question_of_its_own() {
+        let mut lines =
+            [answered("a", "Is the mill old?", "Yes."), answered("a", "Is the mill old?", "Nobody saw this.")];
+        lines[1]["role"] = "shadow".into();
+        let drafts = TrafficChoice { drafts: true, ..TrafficChoice::default() };
+        let read = import_traffic(&file(&lines), None, &drafts);
+        let [question] = &read.dataset.questions[..] else { panic!("one question") };
+        assert_eq!((question.draft.as_deref(), read.report.shadows, read.report.equal), (Some("Yes."), 1, 0));
+        all_lines_are_accounted_for(&read.report);
     }
 
     #[test]
