@@ -139,10 +139,13 @@ impl Drop for Ending {
     }
 }
 
+/// Where the pieces of a reply go.
+type Pieces = mpsc::UnboundedSender<Result<Vec<u8>, Lost>>;
+
 /// Takes the replies to a call, from any thread.
 #[pyclass(frozen, module = "reverie._core")]
 pub(crate) struct Replies {
-    sender: Mutex<Option<mpsc::UnboundedSender<Result<Vec<u8>, Lost>>>>,
+    sender: Mutex<Option<Pieces>>,
     over: Arc<AtomicBool>,
 }
 

@@ -42,7 +42,7 @@ pub use connection::Drained;
 pub use keys::{KeyEntry, KeyFile, Keys, Scope, new_key};
 pub use log::LineLog;
 pub use served::Served;
-pub use settings::{Parent, Settings, impatience};
+pub use settings::{FindParent, Parent, Settings, impatience};
 pub use tls::{TlsError, acceptor};
 pub use traffic::Traffic;
 

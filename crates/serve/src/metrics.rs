@@ -95,7 +95,8 @@ fn seconds() -> Histogram {
 impl Metrics {
     pub(crate) fn new(version: &str) -> Self {
         let mut registry = Registry::with_prefix("reverie");
-        let (seconds_of, tenths_of): (fn() -> Histogram, fn() -> Histogram) = (seconds, tenths);
+        let seconds_of: fn() -> Histogram = seconds;
+        let tenths_of: fn() -> Histogram = tenths;
         let metrics = Self {
             registry: Mutex::default(),
             requests: Family::default(),

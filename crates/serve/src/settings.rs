@@ -58,10 +58,13 @@ pub struct Settings {
     pub parent: Option<Parent>,
 }
 
+/// Gives a span the parent that the headers of its request name.
+pub type FindParent = dyn Fn(&HeaderMap, &Span) + Send + Sync;
+
 /// Reads from the headers of a request which span it belongs to, and tells its
 /// own span.
 #[derive(Clone)]
-pub struct Parent(pub Arc<dyn Fn(&HeaderMap, &Span) + Send + Sync>);
+pub struct Parent(pub Arc<FindParent>);
 
 impl fmt::Debug for Parent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -86,13 +86,12 @@ async fn number(service: &Service, name: &str, labels: &[&str]) -> f64 {
 
 /// Waits until something is so, at most half a minute.
 async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    for _ in 0..300 {
-        if is_so().await {
-            return;
-        }
+    let mut tries = 0;
+    while !is_so().await {
+        tries += 1;
+        assert!(tries < 300, "{what} did not come");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("{what} did not come");
 }
 
 #[tokio::test]
@@ -106,8 +105,8 @@ async fn a_canary_answers_its_share_and_a_conversation_stays_where_it_began() {
     }
     let share = first.iter().filter(|canary| **canary).count();
     assert!((10..=40).contains(&share), "{share} of 80 at a share of 0.3");
-    for number in 0..20 {
-        assert_eq!(said(&service, number, true).await.contains(MAIL), first[number], "conversation {number}");
+    for (number, was) in first.iter().enumerate().take(20) {
+        assert_eq!(said(&service, number, true).await.contains(MAIL), *was, "conversation {number}");
     }
     // Whoever was asked before is still, when the share grows.
     let grown: Value = service.post("/admin/candidate", &json!({ "share": 0.6 })).await.json().await.unwrap();
