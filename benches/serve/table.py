@@ -235,8 +235,9 @@ def large(folder: str, options: argparse.Namespace) -> None:
     draw = random.Random(1)
     words = [word for path in sorted(Path(options.texts).iterdir()) for word in re.findall(r"[a-z]{3,12}", path.read_text(errors="ignore").lower())]
     words = sorted(set(words))
+    folder = options.keep or folder
     corpus = Path(folder, "many")
-    corpus.mkdir()
+    corpus.mkdir(parents=True, exist_ok=True)
     for document in range(100):
         paragraphs = (" ".join(draw.choices(words, k=16)).capitalize() + "." for _ in range(CHUNKS // 100))
         Path(corpus, f"{document:03}.txt").write_text("\n\n".join(paragraphs))
@@ -246,7 +247,8 @@ def large(folder: str, options: argparse.Namespace) -> None:
         f'[models.{options.embedder}]\nembedding.local = {{ model = "{options.model}" }}\n'
     )
     began = time.monotonic()
-    bundle(folder, "large", space, str(corpus))
+    if not Path(folder, "large").exists():
+        bundle(folder, "large", space, str(corpus))
     tell({"what": "large", "name": "chunked, embedded, indexed and promoted", "seconds": round(time.monotonic() - began)})
     body = Path(folder, "embed.json")
     body.write_text(json.dumps({"model": options.embedder, "input": "how do i install the package number {n}", "input_type": "query"}))
@@ -317,6 +319,7 @@ def main() -> None:
     parser.add_argument("--only", action="append", choices=PARTS, help="may be given more than once")
     parser.add_argument("--peer", action="append", help="of retrieval: only peers with this in their name")
     parser.add_argument("--model", default="all-minilm-l6-v2", help="a pulled ONNX model that embeds the 100,000 chunks")
+    parser.add_argument("--keep", help="a folder where `large` leaves its bundle, and finds it the next time")
     options = parser.parse_args()
     options.texts, options.embedder = str(Path(options.texts).resolve()), "embedder"
     if os.getloadavg()[0] > 1.5:

@@ -2,7 +2,7 @@
 //! xtask skips FILE`: counts and names the skipped tests.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -19,6 +19,7 @@ const DIRECTION: &[(&str, &[&str])] = &[
     ("lab", &["eval", "executor", "models", "rag", "store"]),
     ("serve", &["eval", "lab", "models", "rag", "store"]),
     ("app", &["eval", "lab", "models", "rag", "serve", "store"]),
+    ("fuzz", &[]),
     ("simulator", &[]),
     ("skips", &[]),
     ("python", &["app", "eval", "executor", "lab", "models", "rag", "serve", "store"]),
@@ -70,6 +71,7 @@ fn main() -> ExitCode {
         Some("tidy") => {
             let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
             direction(&root, &mut complaints);
+            unused(&root, &mut complaints);
             files(&root, &mut complaints);
             formatting(&root, &mut complaints);
         }
@@ -86,15 +88,48 @@ fn main() -> ExitCode {
 fn direction(root: &Path, complaints: &mut Vec<String>) {
     let allowed: BTreeMap<_, _> = DIRECTION.iter().copied().collect();
     for (name, _) in DIRECTION {
-        let is_tool = matches!(*name, "simulator" | "skips" | "xtask");
-        let folder = if is_tool { root.join(name) } else { root.join("crates").join(name) };
-        let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
-        let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
-        let dependencies = dependencies.split("\n[").next().unwrap_or_default();
-        for line in dependencies.lines() {
-            let dependency = line.split(['.', ' ', '=']).next().unwrap_or_default();
-            if allowed.contains_key(dependency) && !allowed[name].contains(&dependency) {
+        for (kind, dependency) in dependencies(&folder(root, name)) {
+            let is_known = allowed.contains_key(dependency.as_str());
+            if kind == "dependencies" && is_known && !allowed[name].contains(&dependency.as_str()) {
                 complaints.push(format!("crates/{name} may not depend on `{dependency}`: see ARCHITECTURE.md"));
+            }
+        }
+    }
+}
+
+fn folder(root: &Path, name: &str) -> PathBuf {
+    let is_tool = matches!(name, "fuzz" | "simulator" | "skips" | "xtask");
+    if is_tool { root.join(name) } else { root.join("crates").join(name) }
+}
+
+/// What a crate's manifest lists, each with the last word of its section:
+/// `dependencies`, `dev-dependencies`.
+fn dependencies(folder: &Path) -> Vec<(String, String)> {
+    let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    let mut section = "";
+    let mut found = Vec::new();
+    for line in manifest.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']').rsplit('.').next().unwrap_or_default();
+        } else if section.ends_with("dependencies") && line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            let name = line.split(['.', ' ', '=']).next().unwrap_or_default();
+            found.push((section.to_owned(), name.to_owned()));
+        }
+    }
+    found
+}
+
+/// Each dependency is named somewhere in the crate: one that is not costs
+/// compile time and nothing else.
+fn unused(root: &Path, complaints: &mut Vec<String>) {
+    for (name, _) in DIRECTION {
+        let folder = folder(root, name);
+        let sources: String =
+            tracked(&folder, "*.rs").iter().filter_map(|path| fs::read_to_string(path).ok()).collect();
+        let words: HashSet<&str> = sources.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        for (kind, dependency) in dependencies(&folder) {
+            if !words.contains(dependency.replace('-', "_").as_str()) {
+                complaints.push(format!("crate `{name}`: `{dependency}` of [{kind}] is used nowhere: take it out"));
             }
         }
     }

@@ -217,15 +217,7 @@ fn pairs(text: &str) -> Vec<(String, String)> {
 
 /// Without percent-encoding; what is none stays as it is.
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
-        let byte = hex.filter(|_| first == b'%').and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(byte.unwrap_or(first));
-        rest = if byte.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+    percent_encoding::percent_decode_str(text).decode_utf8().map_or_else(|_| text.to_owned(), Into::into)
 }
 
 /// Options for object stores: variables such as `AWS_ACCESS_KEY_ID`; missing
@@ -293,7 +285,7 @@ impl Drop for Scratch {
 pub fn open_to_read(path: &Path, setup: Setup) -> Result<Opened, Failure> {
     let experiment = read(path)?;
     // Objects from an object store are cached beside the experiment.
-    if experiment.store.contains("://") {
+    if store::is_url(&experiment.store) {
         return open_or_read(experiment, setup);
     }
     reading(experiment, setup)

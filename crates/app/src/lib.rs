@@ -6,6 +6,7 @@
 #![expect(unreachable_pub, reason = "in a program, `pub` marks what a module offers to the others")]
 
 mod advice;
+mod audit;
 mod cli;
 mod environment;
 mod jobs;

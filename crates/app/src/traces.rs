@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use models::trace::{CONTENT, TARGET};
 use opentelemetry::{
     Array, KeyValue, StringValue, Value,
-    propagation::{Extractor, TextMapPropagator},
+    propagation::{Extractor, Injector, TextMapPropagator},
     trace::TracerProvider,
 };
 use opentelemetry_proto::{
@@ -19,13 +19,14 @@ use opentelemetry_sdk::{
     Resource,
     error::{OTelSdkError, OTelSdkResult},
     propagation::TraceContextPropagator,
-    trace::{Sampler, SdkTracerProvider, SpanData, SpanExporter},
+    trace::{BatchSpanProcessor, Sampler, SdkTracerProvider, SpanData, SpanExporter, SpanProcessor},
 };
 use prost::Message;
 use reqwest::{
     Client, Url,
     header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue},
 };
+use serve::Spans;
 use std::{
     collections::HashSet,
     fmt,
@@ -39,6 +40,11 @@ use tokio::runtime::Handle;
 use tracing::{Metadata, Span, level_filters::LevelFilter};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::{Registry, filter::FilterFn, layer::SubscriberExt};
+
+/// How much of a refusal of the collector is told, in characters.
+const MOST_SAID: usize = 200;
+const TRACEPARENT: &str = "traceparent";
+const TRACESTATE: &str = "tracestate";
 
 /// How long the spans of the last requests may take to be sent at the end.
 const AT_THE_END: Duration = Duration::from_secs(5);
@@ -61,7 +67,15 @@ pub struct TraceSettings {
 }
 
 /// Spans that are sent as long as this lives.
-pub struct Traces(SdkTracerProvider);
+pub struct Traces {
+    provider: SdkTracerProvider,
+    /// What became of them so far.
+    pub spans: Arc<Spans>,
+    warn: Warn,
+}
+
+/// Tells what a person should know.
+type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
 impl Traces {
     /// Listens to the spans of this process. `warn` is told when the collector
@@ -69,7 +83,7 @@ impl Traces {
     ///
     /// # Errors
     /// If a header is none, or something else listens already.
-    pub fn begin(settings: TraceSettings, warn: Arc<dyn Fn(String) + Send + Sync>) -> Result<Self, String> {
+    pub fn begin(settings: TraceSettings, warn: Warn) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
             // The value may be a key, so it is not shown.
@@ -86,6 +100,7 @@ impl Traces {
             .map_err(|error| error.to_string())?;
         let resource = settings.resource.into_iter().map(|(name, value)| KeyValue::new(name, value));
         let resource = Resource::builder_empty().with_attributes(resource).build();
+        let spans = Arc::new(Spans::default());
         let sender = Sender {
             client,
             runtime: Handle::current(),
@@ -93,14 +108,16 @@ impl Traces {
             headers,
             resource: (&resource).into(),
             warned: AtomicBool::new(false),
-            warn,
+            spans: spans.clone(),
+            warn: warn.clone(),
         };
+        let sending = Counted { ended: spans.clone(), next: BatchSpanProcessor::builder(sender).build() };
         let provider = SdkTracerProvider::builder()
             .with_resource(resource)
             .with_sampler(settings.sampler)
-            .with_batch_exporter(sender)
+            .with_span_processor(sending)
             .build();
-        let spans = tracing_opentelemetry::layer()
+        let layer = tracing_opentelemetry::layer()
             .with_tracer(provider.tracer("reverie"))
             .with_location(false)
             .with_threads(false)
@@ -111,28 +128,51 @@ impl Traces {
         let wanted =
             move |of: &Metadata<'_>| (of.is_span() && of.target() == TARGET) || (content && of.target() == CONTENT);
         let wanted = FilterFn::new(wanted).with_max_level_hint(LevelFilter::INFO);
-        let listener = Registry::default().with(spans).with(wanted);
+        let listener = Registry::default().with(layer).with(wanted);
         tracing::subscriber::set_global_default(listener)
             .map_err(|_| "something in this process listens to its spans already".to_owned())?;
-        Ok(Self(provider))
+        models::trace::name_spans(naming);
+        Ok(Self { provider, spans, warn })
     }
 
-    /// Sends what is left, for a few seconds at most.
+    /// Sends what is left, for a few seconds at most, and tells what was lost.
     pub async fn end(self) {
+        let Self { provider, spans, warn } = self;
         // It waits for its thread.
-        let ended = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(AT_THE_END));
+        let ended = tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(AT_THE_END));
         let _ = ended.await;
+        let (ended, sent) = (spans.ended.load(Relaxed), spans.sent.load(Relaxed));
+        if ended > sent {
+            warn(format!("warning: {} of {ended} spans were lost", ended - sent));
+        }
     }
 }
 
 /// Makes a request's span the child of the span that its headers name
-/// (`traceparent` and `tracestate` of W3C Trace Context).
+/// ([`TRACEPARENT`] and [`TRACESTATE`] of W3C Trace Context).
 pub fn parent() -> serve::Parent {
     let propagator = TraceContextPropagator::new();
     serve::Parent(Arc::new(move |headers: &HeaderMap, span: &Span| {
         // It fails only where nobody listens.
         let _ = span.set_parent(propagator.extract(&Headers(headers)));
     }))
+}
+
+/// The headers that name a span to a provider.
+fn naming(span: &Span) -> Vec<(&'static str, String)> {
+    let mut named = Named(Vec::new());
+    TraceContextPropagator::new().inject_context(&span.context(), &mut named);
+    named.0
+}
+
+/// What W3C Trace Context has of a span.
+struct Named(Vec<(&'static str, String)>);
+
+impl Injector for Named {
+    fn set(&mut self, key: &str, value: String) {
+        let known = [TRACEPARENT, TRACESTATE].into_iter().find(|name| *name == key);
+        self.0.extend(known.filter(|_| !value.is_empty()).map(|name| (name, value)));
+    }
 }
 
 struct Headers<'a>(&'a HeaderMap);
@@ -156,7 +196,8 @@ struct Sender {
     headers: HeaderMap,
     resource: ResourceAttributesWithSchema,
     warned: AtomicBool,
-    warn: Arc<dyn Fn(String) + Send + Sync>,
+    spans: Arc<Spans>,
+    warn: Warn,
 }
 
 impl fmt::Debug for Sender {
@@ -171,12 +212,17 @@ impl Sender {
         let request = request.header(CONTENT_TYPE, "application/x-protobuf").body(body);
         let sent = self.runtime.spawn(async move {
             let response = request.send().await.map_err(|error| store::error_chain(&error.without_url()))?;
-            if response.status().is_success() {
+            let status = response.status();
+            if status.is_success() {
                 return Ok(());
             }
-            Err(format!("it answered {}", response.status()))
+            // It may say what is missing, such as a header.
+            let said = response.text().await.unwrap_or_default();
+            let said: String = said.chars().filter(|c| !c.is_control()).take(MOST_SAID).collect();
+            Err(if said.is_empty() { format!("it answered {status}") } else { format!("it answered {status}: {said}") })
         });
-        Box::pin(async { sent.await.map_err(|error| error.to_string())? })
+        // The task is cut off when the process ends.
+        Box::pin(async { sent.await.unwrap_or_else(|_| Err("it had not answered when the service ended".to_owned())) })
     }
 }
 
@@ -186,8 +232,11 @@ impl SpanExporter for Sender {
             last_ones(&mut span.attributes);
             span.attributes.iter_mut().for_each(listed);
         }
+        let spans = batch.len() as u64;
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         let sent = self.post(ExportTraceServiceRequest { resource_spans }.encode_to_vec()).await;
+        let became = if sent.is_ok() { &self.spans.sent } else { &self.spans.failed };
+        became.fetch_add(spans, Relaxed);
         sent.map_err(|reason| {
             if !self.warned.swap(true, Relaxed) {
                 let host = self.endpoint.host_str().unwrap_or_default();
@@ -197,6 +246,38 @@ impl SpanExporter for Sender {
             }
             OTelSdkError::InternalFailure(reason)
         })
+    }
+}
+
+/// Counts spans before they are put into the queue, or dropped because it is full.
+#[derive(Debug)]
+struct Counted {
+    ended: Arc<Spans>,
+    next: BatchSpanProcessor,
+}
+
+impl SpanProcessor for Counted {
+    fn on_start(&self, span: &mut opentelemetry_sdk::trace::Span, cx: &opentelemetry::Context) {
+        self.next.on_start(span, cx);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        if span.span_context.is_sampled() {
+            self.ended.ended.fetch_add(1, Relaxed);
+        }
+        self.next.on_end(span);
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.next.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.next.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.next.set_resource(resource);
     }
 }
 

@@ -80,7 +80,7 @@ const STRIKES: usize = 3;
 const KNOWN: f64 = 0.8;
 
 /// How questions are generated.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct GenerateOptions {
     /// How many questions are wanted; fewer come where passages run out.

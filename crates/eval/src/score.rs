@@ -66,10 +66,9 @@ impl From<models::Error> for Missing {
             models::Error::Function(failed) => {
                 Self::FunctionError(Box::new(rag::python::Failure::of_model("judge", *failed)))
             }
-            // What the judge sent was not of the protocol's shape, or not what it was asked for.
-            models::Error::Malformed { .. } | models::Error::SchemaMismatch { .. } => {
-                Self::JudgeUnparsable(error.to_string())
-            }
+            // The judge answered, but not what it was asked for. An answer that is not of the protocol's
+            // shape is a fault of the provider, and may be whole the next time.
+            models::Error::SchemaMismatch { .. } => Self::JudgeUnparsable(error.to_string()),
             other => Self::ProviderError(other.to_string()),
         }
     }

@@ -137,7 +137,7 @@ impl Bundle {
         let taken = || {
             Error::Unusable(format!("{output} is there already; a bundle is never changed, so choose another place"))
         };
-        if !is_url(output) {
+        if !store::is_url(output) {
             let folder = Path::new(output);
             if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()) || folder.is_file() {
                 return Err(taken());
@@ -245,10 +245,6 @@ impl Bundle {
     }
 }
 
-fn is_url(address: &str) -> bool {
-    address.contains("://")
-}
-
 /// Writes the files of a bundle into a new folder.
 async fn fill(session: &Session, record: &RunRecord, trial: &str, folder: &Path) -> Result<Manifest, Error> {
     let (kept, artifacts) = record.of_one_trial(trial)?;
@@ -336,12 +332,17 @@ impl File {
         Error::Unusable(format!("{origin}: {} {what}: {again}", self.name))
     }
 
-    /// What was found of the file, if it is what was written.
-    fn checked(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
-        // A name that leaves the folder is nobody's bundle.
+    /// A name that leaves the folder is nobody's bundle.
+    fn check_name(&self, origin: &str) -> Result<(), Error> {
         if Path::new(&self.name).components().any(|part| !matches!(part, std::path::Component::Normal(_))) {
             return Err(self.refused("is no name of a file in a bundle", origin));
         }
+        Ok(())
+    }
+
+    /// What was found of the file, if it is what was written.
+    fn checked(&self, bytes: Option<Vec<u8>>, origin: &str) -> Result<Vec<u8>, Error> {
+        self.check_name(origin)?;
         let bytes = bytes.ok_or_else(|| self.refused("is missing", origin))?;
         if bytes.len() as u64 != self.bytes || Key::of_bytes(&bytes).hex() != self.blake3 {
             return Err(self.refused("is not what was written", origin));
@@ -352,7 +353,14 @@ impl File {
 
 /// Whether a file of a bundle is what was written.
 fn check(folder: &Path, file: &File, origin: &str) -> Result<(), Error> {
-    file.checked(read_if_there(&folder.join(&file.name))?, origin).map(drop)
+    file.check_name(origin)?;
+    let path = folder.join(&file.name);
+    match Key::of_file(&path) {
+        Ok(key) if key.hex() == file.blake3 => Ok(()),
+        Ok(_) => Err(file.refused("is not what was written", origin)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(file.refused("is missing", origin)),
+        Err(source) => Err(Error::file("read", &path, source)),
+    }
 }
 
 /// Where a bundle lies: a folder, or an object store.
@@ -363,7 +371,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn of(address: &'a str, setup: &Setup) -> Result<Self, Error> {
-        let remote = is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT));
+        let remote = store::is_url(address).then(|| ArtifactStore::open_to_read(address, &setup.store_options, LAYOUT));
         Ok(Self { address, remote: remote.transpose()? })
     }
 

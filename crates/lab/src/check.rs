@@ -7,6 +7,9 @@
 //! passes, and what loss would have been found is told beside it: a pass on few
 //! questions is no proof.
 //!
+//! If the questions are split, those count that chose neither trial (`test`):
+//! whoever was chosen by a question looks better by it than it is.
+//!
 //! The objective is that of the bundle, and that of the run as far as the bundle
 //! has scores by it: whoever changes the experiment cannot take a metric out.
 
@@ -23,7 +26,8 @@ use crate::{
     trial,
 };
 use eval::{
-    Score,
+    Question, Score,
+    dataset::Split,
     statistics::{
         Comparison, Interval, detectable_loss, fewest_losses, holm_of_known, mean, sign_flip_p_value_of_loss,
     },
@@ -54,8 +58,11 @@ pub struct Check {
     pub run: Side,
     /// A smaller mean loss does not count: a share of each metric's range.
     pub margin: f64,
-    /// Questions that both were asked; all others are left out.
+    /// Questions that both were asked, and that chose neither; all others are left out.
     pub questions: usize,
+    /// Questions that both were asked, left out because they chose one of the
+    /// trials: 0 where the questions are not split.
+    pub chosen_by: usize,
     /// Questions of the bundle that the run was not asked.
     pub only_in_bundle: usize,
     /// Questions of the run that the bundle was not asked.
@@ -168,20 +175,28 @@ impl Check {
         let (theirs, ours) = (scores(bundle, promoted)?, scores(run, trial)?);
         let measured = Measured::of(run.frozen()?);
         let before = bundle.kept().map(Measured::of).unwrap_or_default();
-        let pairs = pairs(bundle, run);
+        let shared = pairs(bundle, run);
         let is_same = |metric: &str| measured.get(metric).is_some_and(|now| before.get(metric) == Some(now));
-        refuse(bundle, run, &pairs, &objective, &is_same)?;
+        refuse(bundle, run, &shared, &objective, &is_same)?;
+        let pairs = unseen(bundle, run, &shared);
 
         let mut notes = notes(bundle, run);
+        let chosen_by = shared.len() - pairs.len();
+        if chosen_by > 0 {
+            notes.push(format!(
+                "compared on the {} questions of the split `test`; the {chosen_by} that chose a trial are left out",
+                pairs.len()
+            ));
+        }
         if !unknown.is_empty() {
             notes.push(format!(
                 "the objective of the run has {}, by which the bundle has no scores, so that it judges nothing",
                 unknown.join(", ")
             ));
         }
-        let shared = |metric: &&str| !objective.contains(metric) && ours.contains_key(*metric);
+        let shown = |metric: &&str| !objective.contains(metric) && ours.contains_key(*metric);
         let mut metrics = Vec::new();
-        for metric in objective.iter().copied().chain(theirs.keys().copied().filter(shared)) {
+        for metric in objective.iter().copied().chain(theirs.keys().copied().filter(shown)) {
             let is_judged = objective.contains(&metric);
             // What is told of a metric that judges nothing must still be of one metric.
             if !is_judged && !is_same(metric) {
@@ -203,8 +218,9 @@ impl Check {
             run: run_side,
             margin,
             questions: pairs.len(),
-            only_in_bundle: bundle.questions().len() - pairs.len(),
-            only_in_run: run.questions().len() - pairs.len(),
+            chosen_by,
+            only_in_bundle: bundle.questions().len() - shared.len(),
+            only_in_run: run.questions().len() - shared.len(),
             metrics,
             notes,
         };
@@ -237,6 +253,15 @@ fn pairs(bundle: &RunRecord, run: &RunRecord) -> Pairs {
         bundle.questions().iter().enumerate().map(|(place, question)| (question.id.as_str(), place)).collect();
     let now = run.questions().iter().enumerate();
     now.filter_map(|(ours, question)| Some((*place.get(question.id.as_str())?, ours))).collect()
+}
+
+/// Those by which neither trial was chosen, if there are any; else all.
+fn unseen(bundle: &RunRecord, run: &RunRecord, pairs: &Pairs) -> Pairs {
+    let is_test = |question: &Question| question.split == Some(Split::Test);
+    let of_test =
+        |&&(theirs, ours): &&(usize, usize)| is_test(&bundle.questions()[theirs]) && is_test(&run.questions()[ours]);
+    let unseen: Pairs = pairs.iter().filter(of_test).copied().collect();
+    if unseen.is_empty() { pairs.clone() } else { unseen }
 }
 
 /// Refuses what cannot be compared: every question and every metric, by name.

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | encoder | the embedding models | |
 //! | reranker | the rerank models | |
-//! | llm | the chat models, and the journal of their answers | |
+//! | llm | the chat models | |
 //! | vector store | chunks and indexes; runs the retriever, and every step that looks at chunks | the models, for such steps |
 //! | retriever | the query component and all other steps | encoder, vector store, reranker, llm |
 //! | qa | the generator | retriever, llm |

@@ -10,7 +10,7 @@ use crate::{
     task::{Execution, open_corpus},
     trial::Trial,
 };
-use futures::StreamExt;
+use futures::{StreamExt, future};
 use models::{Embedder, InputKind, Kind, Message, Piece};
 use rag::{
     Answer, Chunk, ChunkTable, Component, Models, Passage, Pipeline, Span,
@@ -54,6 +54,8 @@ pub type OnEvent<'a> = &'a (dyn Fn(&Event) + Send + Sync);
 /// A dense index makes the copy that speeds it up after some searches; so many
 /// are enough.
 const PROBES: usize = 6;
+/// What it asks then.
+const PROBE: &str = "ready";
 
 /// A trial of a finished run that can be asked. It has the settings that it had
 /// in the run, and searches the documents that were read then.
@@ -205,10 +207,12 @@ impl RunPipeline {
     /// # Errors
     /// As [`RunPipeline::query`].
     pub async fn warm(&self) -> Result<(), Error> {
-        const PROBE: &str = "ready";
         match self.part {
             None => {
-                let pipeline = self.stage().await?;
+                // The model is loaded while chunks and indexes are.
+                let (loaded, pipeline) = future::join(self.warm_embedder(), self.stage()).await;
+                let pipeline = pipeline?;
+                loaded?;
                 for _ in 0..PROBES {
                     pipeline.retrieve_whole(PROBE, &[], 1).await?;
                 }
@@ -219,11 +223,7 @@ impl RunPipeline {
                     pipeline.probe(PROBE).await?;
                 }
             }
-            Some((Part::Encoder, _)) => {
-                if let Some((_, embedder)) = self.embedder()? {
-                    embedder.embed(&[PROBE.to_owned()], InputKind::Query).await?;
-                }
-            }
+            Some((Part::Encoder, _)) => self.warm_embedder().await?,
             Some((Part::Reranker, _)) => {
                 for name in models_of(&self.trial.pipeline, Kind::Rerank) {
                     self.execution.models().reranker(name)?.rerank(PROBE, &[PROBE.to_owned()]).await?;
@@ -234,6 +234,13 @@ impl RunPipeline {
             }
             // A chat model is asked when somebody asks.
             Some((Part::Llm | Part::Gateway, _)) => {}
+        }
+        Ok(())
+    }
+
+    async fn warm_embedder(&self) -> Result<(), Error> {
+        if let Some((_, embedder)) = self.embedder()? {
+            embedder.embed(&[PROBE.to_owned()], InputKind::Query).await?;
         }
         Ok(())
     }

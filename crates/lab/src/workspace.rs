@@ -34,8 +34,12 @@ pub struct Workspace {
 impl Workspace {
     /// Opens everything, and makes what is missing.
     pub(crate) fn open(experiment: &Experiment, setup: &Setup) -> Result<Self, Error> {
-        let root =
-            setup.cluster.local_folder.clone().filter(|_| is_url(experiment)).unwrap_or_else(|| root(experiment));
+        let root = setup
+            .cluster
+            .local_folder
+            .clone()
+            .filter(|_| store::is_url(&experiment.store))
+            .unwrap_or_else(|| root(experiment));
         let store = ArtifactStore::open(&Self::address(experiment), &setup.store_options, LAYOUT)?;
         std::fs::create_dir_all(&root).map_err(|source| Error::file("create", &root, source))?;
         let journal = Arc::new(Journal::open(root.join(Journal::FILE))?);
@@ -51,7 +55,7 @@ impl Workspace {
     /// Opens everything to be read; what is written goes into `scratch`.
     pub(crate) fn open_to_read(experiment: &Experiment, setup: &Setup, scratch: &Path) -> Result<Self, Error> {
         let home = root(experiment);
-        if !is_url(experiment) && !home.is_dir() {
+        if !store::is_url(&experiment.store) && !home.is_dir() {
             let (experiment, place) = (experiment.name.clone(), home.display().to_string());
             return Err(Error::NoRun { experiment, what: "finished run", place });
         }
@@ -73,7 +77,7 @@ impl Workspace {
 
     /// Where an experiment's store is: a folder or a URL.
     pub fn address(experiment: &Experiment) -> String {
-        if is_url(experiment) { experiment.store.clone() } else { root(experiment).display().to_string() }
+        if store::is_url(&experiment.store) { experiment.store.clone() } else { root(experiment).display().to_string() }
     }
 
     /// Where an experiment's journal of model calls is.
@@ -128,11 +132,7 @@ impl Workspace {
 /// The folder for what must be on a local disk: the store itself unless it is
 /// an object store.
 fn root(experiment: &Experiment) -> PathBuf {
-    if is_url(experiment) { experiment.path(".reverie") } else { experiment.path(&experiment.store) }
-}
-
-fn is_url(experiment: &Experiment) -> bool {
-    experiment.store.contains("://")
+    if store::is_url(&experiment.store) { experiment.path(".reverie") } else { experiment.path(&experiment.store) }
 }
 
 #[cfg(test)]

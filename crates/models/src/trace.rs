@@ -3,7 +3,9 @@
 //!
 //! Names of spans and fields follow OpenTelemetry's conventions for HTTP and for
 //! generative AI (github.com/open-telemetry/semantic-conventions-genai, v0.1.0).
-//! What has no name there begins with `reverie.`. Texts of questions, passages
+//! What has no name there begins with `reverie.`, except what Phoenix and MLflow
+//! show in their lists: that has OpenInference's names (`openinference.span.kind`,
+//! `input.value`, `output.value`). Texts of questions, passages
 //! and answers are recorded only for a listener of the target [`CONTENT`].
 
 use crate::{ChatRequest, ChatResponse, Error, Finish, Identity, Role, Usage};
@@ -21,6 +23,24 @@ pub fn tells_content() -> bool {
     tracing::enabled!(target: CONTENT, Level::INFO)
 }
 
+/// Gives the headers that name a span to whoever is asked within it.
+pub type Naming = fn(&Span) -> Vec<(&'static str, String)>;
+
+static NAMING: OnceLock<Naming> = OnceLock::new();
+
+/// From now on requests to providers say to which span they belong, so that the
+/// spans of a provider or of a gateway hang below ours. Only the first call counts.
+pub fn name_spans(naming: Naming) {
+    let _ = NAMING.set(naming);
+}
+
+/// The headers of a request that is sent within the current span; none where
+/// nobody listens.
+pub(crate) fn headers() -> Vec<(&'static str, String)> {
+    let span = Span::current();
+    NAMING.get().filter(|_| !span.is_disabled()).map(|naming| naming(&span)).unwrap_or_default()
+}
+
 /// What a span says of an error.
 pub trait Fails {
     /// The kind of error in a word, or the HTTP status: one of few, and no text
@@ -32,6 +52,16 @@ pub trait Fails {
 pub fn fail(span: &Span, error_type: &str) {
     span.record("error.type", error_type);
     span.record("otel.status_code", "ERROR");
+    span.record("otel.status_description", error_type);
+}
+
+/// Records what went in and what came out, where texts are told: the lists of
+/// Phoenix and MLflow show that (OpenInference's semantic conventions).
+pub fn told(span: &Span, input: &str, output: &str) {
+    if !span.is_disabled() && tells_content() {
+        span.record("input.value", input);
+        span.record("output.value", output);
+    }
 }
 
 /// Does work in a span, which is marked if the work fails, or is dropped before
@@ -109,6 +139,7 @@ pub(crate) fn call(kind: &'static str, identity: &Identity) -> Span {
         // A model of this process is no other system.
         "otel.kind" = if identity.is_remote() { "client" } else { "internal" },
         "otel.status_code" = Empty,
+        "otel.status_description" = Empty,
         "error.type" = Empty,
         "gen_ai.operation.name" = operation,
         "gen_ai.provider.name" = provider(&identity.provider),
@@ -125,6 +156,7 @@ pub(crate) fn call(kind: &'static str, identity: &Identity) -> Span {
         "gen_ai.usage.cache_read.input_tokens" = Empty,
         "gen_ai.input.messages" = Empty,
         "gen_ai.output.messages" = Empty,
+        "output.value" = Empty,
         "server.address" = Empty,
         "server.port" = Empty,
         "reverie.attempts" = Empty,
@@ -150,6 +182,7 @@ pub(crate) fn attempt(call: &Span, number: u32) -> Span {
         parent: call,
         "attempt",
         "otel.status_code" = Empty,
+        "otel.status_description" = Empty,
         "error.type" = Empty,
         "reverie.attempt" = i64::from(number),
     )
@@ -247,6 +280,7 @@ pub(crate) fn answered(response: &ChatResponse) {
             let parts = json!([{ "type": "text", "content": response.text }]);
             let messages = json!([{ "role": "assistant", "parts": parts, "finish_reason": finish }]);
             span.record("gen_ai.output.messages", messages.to_string());
+            span.record("output.value", response.text.as_str());
         }
     });
 }

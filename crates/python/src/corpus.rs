@@ -34,7 +34,7 @@ impl Corpus {
     ) -> PyResult<Self> {
         let limits: Limits = settings::read("limits", settings::table(limits)?)?;
         // Workers have other working folders.
-        let source = match source.contains("://") {
+        let source = match store::is_url(&source) {
             true => source,
             false => std::path::absolute(&source).map_err(wrong)?.display().to_string(),
         };

@@ -159,8 +159,9 @@ impl Questions {
         let mut dataset = self.dataset.clone();
         let anchor = || async move {
             let opened = work.documents().await?;
-            let anchored = opened.as_documents().anchor(&mut dataset).await?;
-            Ok((dataset, anchored, opened.unread()))
+            let anchored = opened.as_documents().anchor(&mut dataset).await;
+            let unread = opened.end().await;
+            Ok((dataset, anchored?, unread))
         };
         let (dataset, anchored, unread) = wait(py, &Stop::token(stop), anchor, |_| Ok(()))?;
         let lost = anchored.lost.iter().map(|lost| {
@@ -180,7 +181,7 @@ impl Questions {
     fn write(&self, path: PathBuf, columns: &str, replace: bool) -> PyResult<()> {
         let columns: Columns = settings::read("columns", columns.into())?;
         let name = path.display().to_string();
-        let Some(format) = Format::of_name(&name).filter(|_| !name.contains("://")) else {
+        let Some(format) = Format::of_name(&name).filter(|_| !store::is_url(&name)) else {
             let endings = Format::all().endings();
             return Err(PyValueError::new_err(format!("{name}: give the path of a file that ends in {endings}")));
         };
@@ -253,12 +254,14 @@ impl Opened {
         }
     }
 
-    /// Files that gave no document, each with the reason.
-    fn unread(&self) -> Vec<Value> {
+    /// Gives the documents back. Files that gave no document, each with the reason.
+    async fn end(self) -> Vec<Value> {
         let Self::Corpus(corpus) = self else { return Vec::new() };
         let rejected = corpus.rejected.iter().map(|file| (&file.path, lab::error_chain(&file.reason)));
         let unread = corpus.unread.iter().map(|file| (&file.path, file.reason.to_string()));
-        rejected.chain(unread).map(|(path, reason)| value!({ "path": path, "reason": reason })).collect()
+        let told = rejected.chain(unread).map(|(path, reason)| value!({ "path": path, "reason": reason })).collect();
+        corpus.end().await;
+        told
     }
 }
 
@@ -313,7 +316,7 @@ pub(crate) fn golden_estimate(
         told["cost_usd"] = value!(prices.map(|prices| estimate.cost_usd(prices)));
         told["model"] = value!(spec.model);
         told["size"] = value!(spec.options.size);
-        told["unread"] = value!(opened.unread());
+        told["unread"] = value!(opened.end().await);
         Ok(told.to_string())
     };
     wait(py, &Stop::token(stop), estimate, |_| Ok(()))
@@ -347,11 +350,13 @@ pub(crate) fn golden_generate(
         let documents = opened.as_documents();
         let passages = documents.passages().await?;
         let on_progress = |progress| *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
-        let mut golden = lab::generate_golden(&work.session, &documents, &passages, &spec, on_progress).await?;
+        let golden = lab::generate_golden(&work.session, &documents, &passages, &spec, on_progress).await;
+        let unread = opened.end().await;
+        let mut golden = golden?;
         // Questions that were paid for are given, divided or not.
         let split = test_share.map(|share| golden.generated.dataset.split(share, spec.options.seed));
         golden.manifest.version = golden.generated.dataset.version();
-        Ok((golden, split.and_then(Result::err), opened.unread()))
+        Ok((golden, split.and_then(Result::err), unread))
     };
     let mut shown = None;
     let mut tick = move |py: Python<'_>| {

@@ -169,6 +169,7 @@ impl Results {
                     found.insert(document.path.clone(), Value::Object(places.collect()));
                 })
                 .await?;
+            corpus.end().await;
             Ok(Value::Object(found).to_string())
         };
         wait(py, &CancellationToken::new(), read, |_| Ok(()))

@@ -53,7 +53,7 @@ def test_a_wheel_for_this_machine_is_there_for_who_asks(build):
 
 @pytest.mark.parametrize(("code", "ends"), [(0, 0), (1, 1), (2, 2), (3, 0), (4, 0), (5, 0), (130, 130)])
 def test_a_job_that_ran_to_its_end_is_no_failure_to_kubernetes(tmp_path, code, ends):
-    manifest = (ROOT / "deploy" / "kuberay" / "rayjob.yaml").read_text()
+    manifest = (ROOT / "deploy" / "kubernetes" / "base" / "ray" / "rayjob.yaml").read_text()
     lines = dict(
         line.strip().split(": ", 1) for line in manifest.splitlines() if line.startswith("  ") and ": " in line
     )

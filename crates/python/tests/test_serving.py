@@ -15,20 +15,7 @@ import reverie
 @pytest.fixture
 def bundle(small, slow):
     """A promoted trial with a generator at the endpoint."""
-    path = small.folder / "served.toml"
-    path.write_text(
-        f"""name = "mills"
-store = "{small.folder / "store"}"
-[corpus]
-source = "{small.folder / "docs"}"
-[models.gpt]
-chat.openai = {{ model = "gpt", base_url = "{slow.url}/v1" }}
-[space]
-chunker = [{{ sentence = {{ chunk_size = 32, chunk_overlap = 0 }} }}]
-retriever = [{{ bm25 = {{ top_k = 2 }} }}]
-generator = [{{ compact = {{ model = "gpt" }} }}]
-"""
-    )
+    path = small.writing("served", slow.url, "store")
     output = small.folder / "bundle"
     for verb in (["run", "-f", path, "--quiet"], ["promote", "-f", path, "--output", output]):
         subprocess.run([sys.executable, "-m", "reverie", *verb], check=True, capture_output=True)

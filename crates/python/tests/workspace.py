@@ -165,6 +165,24 @@ metrics = ["recall", "ndcg", "token_f1"]
         )
         return path
 
+    def writing(self, name: str, url: str, store: str) -> Path:
+        """Writes an experiment whose endpoint at this address only writes; nothing is scored."""
+        path = self.folder / f"{name}.toml"
+        path.write_text(
+            f"""name = "mills"
+store = "{self.folder / store}"
+[corpus]
+source = "{self.folder / "docs"}"
+[models.gpt]
+chat.openai = {{ model = "gpt", base_url = "{url}/v1" }}
+[space]
+chunker = [{{ sentence = {{ chunk_size = 32, chunk_overlap = 0 }} }}]
+retriever = [{{ bm25 = {{ top_k = 2 }} }}]
+generator = [{{ compact = {{ model = "gpt" }} }}]
+"""
+        )
+        return path
+
 
 def settings(workspace, url: str, **changes) -> dict:
     """An experiment on the mills, as a dictionary."""

@@ -28,7 +28,9 @@ pub(crate) fn stage(stage: &str, component: &str) -> Span {
         "stage",
         "otel.name" = %format_args!("{stage} {component}"),
         "otel.status_code" = Empty,
+        "otel.status_description" = Empty,
         "error.type" = Empty,
+        "openinference.span.kind" = "CHAIN",
         "reverie.stage" = stage,
         "reverie.component" = component,
         "reverie.passages.given" = Empty,
@@ -43,11 +45,16 @@ pub(crate) fn retrieval(retriever: &Named, question: &str, queries: usize) -> Sp
         "retrieval",
         "otel.name" = %format_args!("retrieval {}", retriever.name),
         "otel.status_code" = Empty,
+        "otel.status_description" = Empty,
         "error.type" = Empty,
         "gen_ai.operation.name" = "retrieval",
         "gen_ai.retrieval.top_k" = retriever.top_k,
         "gen_ai.retrieval.query.text" = Empty,
         "gen_ai.retrieval.documents" = Empty,
+        "openinference.span.kind" = "RETRIEVER",
+        "input.value" = Empty,
+        "output.value" = Empty,
+        "output.mime_type" = Empty,
         "reverie.stage" = "retrieve",
         "reverie.component" = retriever.name.as_str(),
         "reverie.queries" = count(queries),
@@ -55,6 +62,7 @@ pub(crate) fn retrieval(retriever: &Named, question: &str, queries: usize) -> Sp
     );
     if !span.is_disabled() && tells_content() {
         span.record("gen_ai.retrieval.query.text", question);
+        span.record("input.value", question);
     }
     span
 }
@@ -78,8 +86,18 @@ pub(crate) fn left(span: &Span, passages: &[Passage]) {
     }
     span.record("reverie.passages.left", count(passages.len()));
     if span.has_field("gen_ai.retrieval.documents") && tells_content() {
-        let document = |passage: &Passage| json!({ "id": format!("{}#{}", passage.document, passage.span.start), "score": passage.score });
+        let document = |passage: &Passage| {
+            let id = format!("{}#{}", passage.document, passage.span.start);
+            json!({ "id": id, "score": passage.score, "content": passage.text })
+        };
         span.record("gen_ai.retrieval.documents", passages.iter().map(document).collect::<Value>().to_string());
+        // MLflow knows documents in this form.
+        let document = |passage: &Passage| {
+            let metadata = json!({ "doc_uri": passage.document, "score": passage.score });
+            json!({ "page_content": passage.text, "metadata": metadata })
+        };
+        span.record("output.value", passages.iter().map(document).collect::<Value>().to_string());
+        span.record("output.mime_type", "application/json");
     }
 }
 

@@ -12,7 +12,10 @@ use crate::{
     traffic::Kept,
 };
 use futures::{Stream, StreamExt, channel::mpsc, future, stream};
-use models::{Message, Piece, Usage, trace::within};
+use models::{
+    Message, Piece, Usage,
+    trace::{Fails, told, within},
+};
 use rag::{Answer, Passage, pipeline::Event};
 use serde_json::json;
 use std::{
@@ -59,7 +62,7 @@ pub(crate) struct Found {
 }
 
 /// What a pipeline answered, whole.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Done {
     pub(crate) passages: Vec<Passage>,
     pub(crate) remarks: Vec<String>,
@@ -86,6 +89,10 @@ pub(crate) fn answer(
         if let Err(error) = in_turn(&service, &asked, &|told| tell(Ok(told))).await {
             let kind = failure(&error);
             service.metrics.failures.get_or_create(&Label { kind }).inc();
+            if error.status.is_server_error() {
+                // A stream that has begun has told its client that all is well.
+                models::trace::fail(&Span::current(), &error.error_type());
+            }
             if let Some(detail) = error.detail() {
                 (service.audit)(&json!({ "time": seconds(), "failed": kind, "detail": detail }));
             }
@@ -134,6 +141,7 @@ async fn in_turn(service: &Arc<Service>, asked: &Asked, tell: &(dyn Fn(Told) + S
         && let Some(known) = service.known(&first.served, asked)
     {
         tell_again(&first.served, &known, tell);
+        told(&Span::current(), &asked.question, &known.answer.text);
         return Ok(());
     }
     let came = Instant::now();
@@ -157,6 +165,7 @@ async fn in_turn(service: &Arc<Service>, asked: &Asked, tell: &(dyn Fn(Told) + S
         match attempt(service, lane, asked, &spoken, tell).await {
             Ok(done) => {
                 lane.breaker.succeeded();
+                told(&Span::current(), &asked.question, &done.answer.text);
                 after(service, lane, asked, done);
                 return Ok(());
             }
@@ -180,8 +189,7 @@ async fn in_turn(service: &Arc<Service>, asked: &Asked, tell: &(dyn Fn(Told) + S
 
 /// Tells an answer that was given before.
 fn tell_again(served: &Arc<Served>, known: &Done, tell: &(dyn Fn(Told) + Send + Sync)) {
-    let Done { passages, mut remarks, answer } =
-        Done { passages: known.passages.clone(), remarks: known.remarks.clone(), answer: known.answer.clone() };
+    let Done { passages, mut remarks, answer } = known.clone();
     remarks.push("the answer was given before to the same question".to_owned());
     tell(Told::Found(Box::new(Found { served: served.clone(), passages, remarks })));
     tell(Told::Text(answer.text.clone()));
@@ -236,7 +244,11 @@ async fn attempt(
     tell: &(dyn Fn(Told) + Send + Sync),
 ) -> Result<Arc<Done>, ApiError> {
     let (started, role) = (Instant::now(), lane.role.name());
-    let done = within(trace::pipeline(&lane.served), answered(service, lane, asked, spoken, tell)).await;
+    let span = trace::pipeline(&lane.served);
+    let done = within(span.clone(), answered(service, lane, asked, spoken, tell)).await;
+    if let Ok(done) = &done {
+        told(&span, &asked.question, &done.answer.text);
+    }
     let outcome = match &done {
         Ok(_) => "answered",
         Err(error) => failure(error),
@@ -255,22 +267,17 @@ async fn answered(
 ) -> Result<Arc<Done>, ApiError> {
     let (started, served) = (Instant::now(), &lane.served);
     let (found, begun) = (Notify::new(), AtomicBool::new(false));
-    let remarks = Mutex::new(Vec::new());
     let broken = AtomicBool::new(false);
     // What is shown to nobody says nothing of how soon people read.
     let is_shown = lane.role != Role::Shadow;
-    let whole = Mutex::new((Vec::new(), Vec::new(), None));
+    let whole = Mutex::new(rag::pipeline::Whole::default());
+    let so_far = || whole.lock().unwrap_or_else(PoisonError::into_inner);
     let on_event = |event: Event| match event {
-        Event::Fallback(reason) | Event::Remark(reason) => {
-            remarks.lock().unwrap_or_else(PoisonError::into_inner).push(reason);
-        }
+        Event::Fallback(reason) | Event::Remark(reason) => so_far().remarks.push(reason),
         Event::Found(passages) => {
             found.notify_one();
-            let remarks = std::mem::take(&mut *remarks.lock().unwrap_or_else(PoisonError::into_inner));
-            {
-                let mut whole = whole.lock().unwrap_or_else(PoisonError::into_inner);
-                (whole.0, whole.1) = (passages.clone(), remarks.clone());
-            }
+            so_far().passages.clone_from(&passages);
+            let remarks = so_far().remarks.clone();
             // After an attempt that failed before its first word, those of the next one count.
             spoken.find(|| tell(Told::Found(Box::new(Found { served: served.clone(), passages, remarks }))));
         }
@@ -289,7 +296,7 @@ async fn answered(
             // A pipeline may answer without a word before.
             begun.store(true, Relaxed);
             count(service, &answer, started.elapsed());
-            whole.lock().unwrap_or_else(PoisonError::into_inner).2 = Some(answer.clone());
+            so_far().answer = Some(answer.clone());
             match spoken.rest(&answer.text) {
                 Ok(rest) => {
                     rest.into_iter().for_each(|text| tell(Told::Text(text)));
@@ -328,7 +335,8 @@ async fn answered(
             "the answer was begun anew in other words after its beginning had been sent; ask again, or without `stream`",
         ));
     }
-    let (passages, remarks, answer) = whole.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let rag::pipeline::Whole { passages, remarks, answer, .. } =
+        whole.into_inner().unwrap_or_else(PoisonError::into_inner);
     let answer = answer.ok_or_else(|| ApiError::internal("the pipeline wrote no answer"))?;
     Ok(Arc::new(Done { passages, remarks, answer }))
 }

@@ -1,7 +1,11 @@
 //! Connections: accepted up to a number, with time limits for what a client
 //! must send, and ended in peace when the service stops.
 
-use crate::{line::Line, patient::Patient};
+use crate::{
+    line::Line,
+    metrics::{Label, Metrics},
+    patient::Patient,
+};
 use axum::{Router, body::Body, http::Request};
 use hyper::body::Incoming;
 use hyper_util::{
@@ -43,6 +47,7 @@ pub(crate) async fn serve(
     tls: Option<TlsAcceptor>,
     routes: Router,
     limits: Limits,
+    metrics: Arc<Metrics>,
     stop: CancellationToken,
 ) -> io::Result<Drained> {
     let graceful = GracefulShutdown::new();
@@ -67,28 +72,35 @@ pub(crate) async fn serve(
         };
         let (place, accepted) = accepted;
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok((stream, _)) => {
+                metrics.connections.get_or_create(&Label { kind: "accepted" }).inc();
+                stream
+            }
             // Too many open files, or a client that is gone again: the next may be accepted.
             Err(_) => {
+                metrics.connections.get_or_create(&Label { kind: "not_accepted" }).inc();
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             }
         };
         // Pieces of an answer are small and are wanted at once.
         drop(stream.set_nodelay(true));
-        let (builder, routes, tls, watcher, reading) =
-            (builder.clone(), routes.clone(), tls.clone(), graceful.watcher(), limits.reading);
+        let (builder, routes, tls, watcher, reading, metrics) =
+            (builder.clone(), routes.clone(), tls.clone(), graceful.watcher(), limits.reading, metrics.clone());
         tokio::spawn(async move {
             let _place = place;
             let stream = Patient::new(stream, reading);
             let routes =
                 TowerToHyperService::new(routes.map_request(|request: Request<Incoming>| request.map(Body::new)));
             match tls {
-                None => one(&builder, stream, routes, watcher).await,
+                None => one(&builder, stream, routes, watcher, &metrics).await,
                 Some(tls) => {
                     // A client that begins no handshake holds its place for a while, not for ever.
-                    if let Ok(Ok(stream)) = tokio::time::timeout(reading, tls.accept(stream)).await {
-                        one(&builder, stream, routes, watcher).await;
+                    match tokio::time::timeout(reading, tls.accept(stream)).await {
+                        Ok(Ok(stream)) => one(&builder, stream, routes, watcher, &metrics).await,
+                        Ok(Err(_)) | Err(_) => {
+                            metrics.connections.get_or_create(&Label { kind: "no_handshake" }).inc();
+                        }
                     }
                 }
             }
@@ -106,6 +118,7 @@ async fn one<I, S>(
     stream: I,
     routes: TowerToHyperService<S>,
     watcher: hyper_util::server::graceful::Watcher,
+    metrics: &Metrics,
 ) where
     I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: tower::Service<Request<Incoming>, Response = axum::response::Response, Error = std::convert::Infallible>
@@ -118,5 +131,7 @@ async fn one<I, S>(
     let connection = builder.serve_connection(TokioIo::new(line.clone()), routes);
     // What goes wrong here (a client that leaves, or sends what is no HTTP) ends this connection alone.
     let ended = watcher.watch(connection.into_owned()).await;
-    line.end(ended.err().as_deref()).await;
+    if let Some(status) = line.end(ended.err().as_deref()).await {
+        metrics.answered("none", status.as_u16());
+    }
 }

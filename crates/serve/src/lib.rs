@@ -42,7 +42,7 @@ pub use connection::Drained;
 pub use keys::{KeyEntry, KeyFile, Keys, Scope, new_key};
 pub use log::LineLog;
 pub use served::Served;
-pub use settings::{FindParent, Parent, Settings, impatience};
+pub use settings::{FindParent, Parent, Settings, Spans, impatience};
 pub use tls::{TlsError, acceptor};
 pub use traffic::Traffic;
 
@@ -61,7 +61,7 @@ use cache::AnswerCache;
 use error::ApiError;
 use futures::future::BoxFuture;
 use lanes::{Candidate, Lane, Lanes, Role};
-use metrics::{Label, Metrics, Route, RouteName};
+use metrics::{Label, Metrics, RouteName};
 use serde_json::{Value, json};
 use std::{
     io,
@@ -220,7 +220,7 @@ impl Service {
             draining.is_ready.store(false, Relaxed);
             ended.cancel();
         });
-        let drained = connection::serve(listener, tls, routes(&service), limits, over).await;
+        let drained = connection::serve(listener, tls, routes(&service), limits, service.metrics.clone(), over).await;
         ending.cancel();
         let _ = sampling.await;
         match warming.await {
@@ -411,6 +411,9 @@ fn not_ready() -> ApiError {
 async fn metrics_text(State(service): State<Arc<Service>>) -> Response {
     service.note_load();
     service.metrics.breaker_open.set(i64::from(service.lanes().serving.breaker.is_open()));
+    if let Some(spans) = &service.settings.spans {
+        service.metrics.note_spans(spans);
+    }
     let kind = HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
     ([(header::CONTENT_TYPE, kind)], service.metrics.text()).into_response()
 }
@@ -443,13 +446,14 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     let (mut request, unread) = request::watched(request);
     let span = trace::request(&service, &request, &route, &id);
     request.extensions_mut().insert(RequestSpan(span.clone()));
+    let waiting = trace::Waiting::new(&span);
     let answered = async {
         match check_host(&service, &request) {
             Ok(()) => next.run(request).await,
             Err(refused) => refused.into_response(),
         }
     };
-    let mut response = answered.instrument(span.clone()).await;
+    let mut response = answered.instrument(span).await;
     if unread.is_some_and(|unread| unread.load(Relaxed)) {
         // A client that still sends the body must not send another request after it.
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -459,9 +463,9 @@ async fn outermost(State(service): State<Arc<Service>>, mut request: Request, ne
     }
     page::protect(&mut response);
     let status = response.status().as_u16();
-    service.metrics.requests.get_or_create(&Route { route: route.clone(), status }).inc();
+    service.metrics.answered(&route, status);
     service.metrics.seconds.get_or_create(&RouteName { route }).observe(started.elapsed().as_secs_f64());
-    trace::answered(span, response)
+    trace::answered(waiting, response)
 }
 
 /// Without keys, only this machine may ask. A web page whose name was made to

@@ -47,6 +47,8 @@ struct State<S> {
     /// Until then that is not told.
     waiting: Option<Pin<Box<Sleep>>>,
     instead: Option<Instead>,
+    /// The status of an answer to bytes that are no request.
+    refused: Option<StatusCode>,
 }
 
 /// What is written instead of a bare answer.
@@ -72,6 +74,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
             is_over: false,
             waiting: None,
             instead: None,
+            refused: None,
         })))
     }
 
@@ -80,15 +83,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
     }
 
     /// Ends the connection after HTTP has ended on it: says what went wrong, if
-    /// nobody has, and reads the rest.
-    pub(crate) async fn end(mut self, failed: Option<&(dyn Error + Send + Sync + 'static)>) {
+    /// nobody has, and reads the rest. Gives the status of an answer that no
+    /// request got.
+    pub(crate) async fn end(mut self, failed: Option<&(dyn Error + Send + Sync + 'static)>) -> Option<StatusCode> {
         let (is_owed, is_over) = {
             let mut state = self.state();
             (std::mem::take(&mut state.is_owed) && !state.is_http2(), state.is_over)
         };
         let last = async {
             if let Some(error) = failed.filter(|_| is_owed) {
-                self.write_all(&raw(&refusal(error))).await?;
+                let refusal = refusal(error);
+                self.state().refused = Some(refusal.status);
+                self.write_all(&raw(&refusal)).await?;
             }
             self.shutdown().await?;
             if !is_over {
@@ -98,6 +104,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Line<S> {
         };
         // A client that is gone hears nothing.
         drop(timeout(LAST_READ, last).await);
+        self.state().refused
     }
 }
 
@@ -168,7 +175,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Line<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if state.instead.is_none() {
-            state.instead = bare(bytes).map(|error| Instead { bytes: raw(&error), written: 0, bare: bytes.len() });
+            let error = bare(bytes);
+            state.refused = state.refused.or(error.as_ref().map(|error| error.status));
+            state.instead = error.map(|error| Instead { bytes: raw(&error), written: 0, bare: bytes.len() });
         }
         let done = match state.instead {
             Some(_) => state.poll_instead(cx),

@@ -1,6 +1,7 @@
 //! Numbers for those who operate the service, in the format of Prometheus
 //! (OpenMetrics 1.0).
 
+use crate::settings::Spans;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text::encode},
     metrics::{
@@ -12,12 +13,12 @@ use prometheus_client::{
     },
     registry::Registry,
 };
-use std::sync::Mutex;
+use std::sync::{Mutex, atomic::Ordering::Relaxed};
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(crate) struct Route {
-    pub(crate) route: String,
-    pub(crate) status: u16,
+struct Route {
+    route: String,
+    status: u16,
 }
 
 #[derive(Debug, Clone, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -61,7 +62,9 @@ type Histograms = Family<RouteName, Histogram, fn() -> Histogram>;
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Mutex<Registry>,
-    pub(crate) requests: Family<Route, Counter>,
+    pub(crate) connections: Family<Label, Counter>,
+    spans: Family<Label, Gauge>,
+    requests: Family<Route, Counter>,
     pub(crate) seconds: Histograms,
     /// Of answers: the whole time without that of the chat model.
     pub(crate) overhead: Histogram,
@@ -99,6 +102,8 @@ impl Metrics {
         let tenths_of: fn() -> Histogram = tenths;
         let metrics = Self {
             registry: Mutex::default(),
+            connections: Family::default(),
+            spans: Family::default(),
             requests: Family::default(),
             seconds: Family::new_with_constructor(seconds_of),
             overhead: seconds(),
@@ -120,7 +125,21 @@ impl Metrics {
         };
         let labels = vec![("version".to_owned(), version.to_owned())];
         registry.register("build", "The version of Reverie", Info::new(labels));
-        registry.register("requests", "Requests by route and status", metrics.requests.clone());
+        registry.register(
+            "connections",
+            "Connections by kind: accepted, not_accepted, no_handshake (of TLS)",
+            metrics.connections.clone(),
+        );
+        registry.register(
+            "spans",
+            "Spans of traces by what became of them so far: ended, sent, failed; the others wait or were dropped",
+            metrics.spans.clone(),
+        );
+        registry.register(
+            "requests",
+            "Requests by route and status; the route is `none` for bytes that are no request",
+            metrics.requests.clone(),
+        );
         registry.register(
             "request_seconds",
             "From a request's headers to the end of its answer",
@@ -184,6 +203,24 @@ impl Metrics {
         );
         *metrics.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = registry;
         metrics
+    }
+
+    /// Notes what became of the spans of this process.
+    pub(crate) fn note_spans(&self, spans: &Spans) {
+        for (kind, number) in [("ended", &spans.ended), ("sent", &spans.sent), ("failed", &spans.failed)] {
+            let number = i64::try_from(number.load(Relaxed)).unwrap_or(i64::MAX);
+            self.spans.get_or_create(&Label { kind }).set(number);
+        }
+    }
+
+    /// Counts a request.
+    pub(crate) fn answered(&self, route: &str, status: u16) {
+        self.requests.get_or_create(&Route { route: route.to_owned(), status }).inc();
+    }
+
+    /// Counts what became of a sampled answer.
+    pub(crate) fn sample(&self, kind: &'static str) {
+        self.sampled.get_or_create(&Label { kind }).inc();
     }
 
     pub(crate) fn text(&self) -> String {

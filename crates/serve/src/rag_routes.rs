@@ -16,10 +16,12 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
     response::{Html, IntoResponse, Response},
 };
+use models::trace::told;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{sync::Arc, time::Instant};
+use tracing::Span;
 
 /// The most characters of a comment on an answer.
 const COMMENT: usize = 4000;
@@ -125,6 +127,8 @@ pub(crate) async fn retrieve(
     let at_most = at_most(query.top_k)?;
     let asked = Asked { id: id.0.clone(), question, history: Vec::new(), at_most };
     let (served, found) = search(&service, &asked).await?;
+    let texts: Vec<&str> = found.passages.iter().map(|passage| passage.text.as_str()).collect();
+    told(&Span::current(), &asked.question, &texts.join("\n\n"));
     let sources = sources::of(&found.passages, None, &base);
     let passages = sources.into_iter().zip(found.passages);
     Ok(Json(Retrieved {

@@ -3,7 +3,11 @@
 use crate::{keys::Keys, traffic::Traffic};
 use axum::http::HeaderMap;
 use models::RetryPolicy;
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 use tracing::Span;
 
 /// The settings of a service.
@@ -56,6 +60,19 @@ pub struct Settings {
     pub break_for: Duration,
     /// Tells the span of a request whose child it is, from the request's headers.
     pub parent: Option<Parent>,
+    /// What became of spans, for `/metrics`.
+    pub spans: Option<Arc<Spans>>,
+}
+
+/// What became of the spans of this process.
+#[derive(Debug, Default)]
+pub struct Spans {
+    /// All that ended.
+    pub ended: AtomicU64,
+    /// Those that the collector took.
+    pub sent: AtomicU64,
+    /// Those that were sent in vain.
+    pub failed: AtomicU64,
 }
 
 /// Gives a span the parent that the headers of its request name.
@@ -107,6 +124,7 @@ impl Default for Settings {
             failures_to_break: 5,
             break_for: Duration::from_secs(15),
             parent: None,
+            spans: None,
         }
     }
 }

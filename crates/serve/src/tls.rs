@@ -36,7 +36,12 @@ pub fn acceptor(certificates: &Path, key: &Path) -> Result<TlsAcceptor, TlsError
         .map_err(|error| failed(certificates, &error))?
         .with_no_client_auth()
         .with_single_cert(chain, secret)
-        .map_err(|error| failed(certificates, &error))?;
+        .map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                failed(key, &format_args!("it is not the key of the certificate in {}", certificates.display()))
+            }
+            error => failed(certificates, &error),
+        })?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

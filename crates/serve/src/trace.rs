@@ -41,12 +41,17 @@ pub(crate) fn request(service: &Service, request: &Request, route: &str, id: &st
         "otel.name" = %format_args!("{method}{}{}", if known { " " } else { "" }, if known { route } else { "" }),
         "otel.kind" = "server",
         "otel.status_code" = Empty,
+        "otel.status_description" = Empty,
         "error.type" = Empty,
         "http.request.method" = method,
         "http.route" = known.then_some(route),
         "http.response.status_code" = Empty,
-        "url.path" = request.uri().path(),
+        // Only of routes without a part that may name a document.
+        "url.path" = (known && !route.contains('{')).then(|| request.uri().path()),
         "url.scheme" = if service.is_tls { "https" } else { "http" },
+        "openinference.span.kind" = "CHAIN",
+        "input.value" = Empty,
+        "output.value" = Empty,
         "reverie.request.id" = id,
         "reverie.queue.duration" = Empty,
     );
@@ -70,18 +75,42 @@ pub(crate) fn pipeline(served: &Served) -> Span {
         "pipeline",
         "otel.name" = %format_args!("invoke_workflow {}", served.name),
         "otel.status_code" = Empty,
+        "otel.status_description" = Empty,
         "error.type" = Empty,
         "gen_ai.operation.name" = "invoke_workflow",
         "gen_ai.agent.name" = served.name.as_str(),
         "gen_ai.agent.version" = served.version.as_str(),
+        "openinference.span.kind" = "CHAIN",
+        "input.value" = Empty,
+        "output.value" = Empty,
     )
 }
 
-/// Records what became of a request. Its span ends with the body of the response.
-pub(crate) fn answered(span: Span, response: Response) -> Response {
-    if span.is_disabled() {
-        return response;
+/// The span of a request that has no response yet.
+pub(crate) struct Waiting(Option<Span>);
+
+impl Waiting {
+    pub(crate) fn new(span: &Span) -> Self {
+        Self(Some(span.clone()).filter(|span| !span.is_disabled()))
     }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(span) = &self.0 {
+            left(span);
+        }
+    }
+}
+
+/// The client left: its choice, and no failure of the service.
+fn left(span: &Span) {
+    span.record("error.type", "client_left");
+}
+
+/// Records what became of a request. Its span ends with the body of the response.
+pub(crate) fn answered(mut waiting: Waiting, response: Response) -> Response {
+    let Some(span) = waiting.0.take() else { return response };
     let status = response.status();
     span.record("http.response.status_code", i64::from(status.as_u16()));
     if status.is_server_error() {
@@ -122,8 +151,7 @@ impl Drop for Watched {
     fn drop(&mut self) {
         // Who reads a body of known length does not ask what comes after it.
         if !self.is_done && !self.inner.is_end_stream() {
-            // The client's choice, and no failure of the service.
-            self.span.record("error.type", "client_left");
+            left(&self.span);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     answer::{Asked, Done},
     lanes::Role,
     log::LineLog,
-    metrics::{Label, Metrics},
+    metrics::Metrics,
     quality::{Quality, Scores},
     served::Served,
     stream::seconds,
@@ -16,7 +16,7 @@ use crate::{
 use eval::{Question, redacted};
 use futures::{StreamExt, future, stream};
 use lab::Scorer;
-use models::{Message, Role as Speaker};
+use models::Message;
 use rag::{Answer, Passage};
 use serde_json::{Value, json};
 use std::sync::{
@@ -101,12 +101,8 @@ impl Sampling {
     /// Takes an answer, unless too many wait already.
     pub(crate) fn keep(&self, kept: Kept) {
         if self.is_on() && self.sender.try_send(kept).is_err() {
-            self.count("left_out");
+            self.metrics.sample("left_out");
         }
-    }
-
-    fn count(&self, kind: &'static str) {
-        self.metrics.sampled.get_or_create(&Label { kind }).inc();
     }
 
     /// What scores and writes the answers, once: it ends with the service, or when
@@ -138,21 +134,21 @@ struct Worker {
 
 impl Worker {
     async fn handle(&self, kept: Kept) {
-        let of = |role, served: &Served, done: &Done| Line::of(role, served, &kept.asked, done);
-        let own = of(kept.role, &kept.served, &kept.done);
-        let shadow = kept.shadow.as_ref().map(|(served, done)| of(Role::Shadow, served, done));
-        let scores = self.scored(&own, &kept.asked, &kept.done).await;
-        let of_shadow = match (&shadow, &kept.shadow) {
-            (Some(line), Some((_, done))) => self.scored(line, &kept.asked, done).await,
-            _ => None,
-        };
-        if let (Some(quality), Some(of), Some(shadow), Some(with)) = (&self.quality, &scores, &shadow, &of_shadow) {
-            quality.compare((&own.version, of), (&shadow.version, with));
+        let Kept { role, served, asked, done, shadow } = kept;
+        let own = self.keep(role, &served, &asked, &done).await;
+        let Some((candidate, done)) = shadow else { return };
+        let other = self.keep(Role::Shadow, &candidate, &asked, &done).await;
+        if let (Some(quality), Some(own), Some(other)) = (&self.quality, own, other) {
+            quality.compare((&served.version, &own), (&candidate.version, &other));
         }
-        self.write(&own, scores.as_ref()).await;
-        if let Some(shadow) = &shadow {
-            self.write(shadow, of_shadow.as_ref()).await;
-        }
+    }
+
+    /// Scores an answer and writes its line; gives the scores.
+    async fn keep(&self, role: Role, served: &Served, asked: &Asked, done: &Done) -> Option<Scores> {
+        let line = Line::of(role, served, asked, done);
+        let scores = self.scored(&line, asked, done).await;
+        self.write(&line, scores.as_ref()).await;
+        scores
     }
 
     /// The scores of an answer; none if nothing scores or the service ends.
@@ -172,7 +168,7 @@ impl Worker {
             () = self.over.cancelled() => return None,
         };
         scores.extend(computed);
-        self.metrics.sampled.get_or_create(&Label { kind: "scored" }).inc();
+        self.metrics.sample("scored");
         for fallen in quality.add(line.role, &line.version, &scores) {
             (self.audit)(&json!({ "time": seconds(), "drift": fallen, "version": line.version }));
         }
@@ -184,7 +180,7 @@ impl Worker {
         let text = line.told(scores).to_string();
         let written = tokio::task::spawn_blocking(move || log.append(&text)).await;
         let kind = if matches!(written, Ok(Ok(()))) { "kept" } else { "not_written" };
-        self.metrics.sampled.get_or_create(&Label { kind }).inc();
+        self.metrics.sample(kind);
     }
 }
 
@@ -219,13 +215,9 @@ impl Line {
 
     /// The line of the file: `reverie score` reads its columns.
     fn told(&self, scores: Option<&Scores>) -> Value {
-        let turn = |message: &Message| {
-            let role = if message.role == Speaker::User { "user" } else { "assistant" };
-            json!({ "role": role, "content": message.content })
-        };
         let mut line = json!({
             "time": seconds(), "id": self.id, "version": self.version, "role": self.role.name(),
-            "question": self.question.question, "turns": self.question.turns.iter().map(turn).collect::<Vec<_>>(),
+            "question": self.question.question, "turns": self.question.turns,
             "answer": self.answer.text,
             "contexts": self.passages.iter().map(|passage| &passage.text).collect::<Vec<_>>(),
         });

@@ -5,7 +5,10 @@
 //! [`environment_options`] takes the variables, [`profile_options`] the texts
 //! of the files that the AWS tools share.
 
-use crate::Error;
+use crate::{
+    Error,
+    certificate::{self, Connector},
+};
 use object_store::{
     BackoffConfig, ClientOptions, ObjectStore, ObjectStoreScheme, RetryConfig, aws::AmazonS3Builder,
     azure::MicrosoftAzureBuilder, client::HttpError, gcp::GoogleCloudStorageBuilder, parse_url_opts,
@@ -104,7 +107,11 @@ pub(crate) fn open(
     let client = ClientOptions::new().with_connect_timeout(Duration::from_secs(5)).with_timeout(REQUEST);
     macro_rules! built {
         ($builder:ty) => {{
-            let new = <$builder>::new().with_url(url.as_str()).with_retry(retry).with_client_options(client);
+            let new = <$builder>::new()
+                .with_url(url.as_str())
+                .with_retry(retry)
+                .with_client_options(client)
+                .with_http_connector(Connector::default());
             let with = |builder: $builder, (name, value): &(String, String)| match name.to_lowercase().parse() {
                 Ok(name) => builder.with_config(name, value),
                 // A variable that is not for the store.
@@ -160,7 +167,7 @@ fn broke_off(error: &object_store::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if error.is::<HttpError>() {
-            return !is_without_keys(&error.to_string());
+            return !is_without_keys(&error.to_string()) && !certificate::is_refused(&crate::error_chain(error));
         }
         cause = error.source();
     }
@@ -196,6 +203,10 @@ pub(crate) fn advice(url: &Url, error: &object_store::Error) -> Option<Error> {
         format!("the store wants to know who asks: set {keys}{where_from}")
     } else if matches!(error, object_store::Error::PermissionDenied { .. }) {
         format!("access is denied: the keys must allow reading, writing and listing `{bucket}`; check {keys}")
+    } else if certificate::is_refused(&text) {
+        "its certificate is not trusted: set SSL_CERT_FILE to the certificate of the authority that signed it (a file in \
+         PEM form, which takes the place of the system's)"
+            .to_owned()
     } else if broke_off(error) {
         format!(
             "the store cannot be reached: check {}, and whether it runs",

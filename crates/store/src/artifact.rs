@@ -10,7 +10,7 @@ mod folder;
 mod location;
 mod transfer;
 
-pub use location::Location;
+pub use location::{Location, is_url};
 
 use crate::{
     Error, Fate, Layout,

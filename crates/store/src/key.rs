@@ -5,7 +5,7 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use std::fmt;
+use std::{fmt, io, path::Path};
 
 /// Raise this when the rule below changes: every key changes with it.
 const RULE: &str = "reverie-key-1";
@@ -18,6 +18,15 @@ impl Key {
     /// The key of plain bytes, such as a file's content.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(*blake3::hash(bytes).as_bytes())
+    }
+
+    /// The key of a file's content, read by all cores; the same as
+    /// [`Key::of_bytes`].
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn of_file(path: &Path) -> io::Result<Self> {
+        Ok(Self(*blake3::Hasher::new().update_mmap_rayon(path)?.finalize().as_bytes()))
     }
 
     /// All 64 hexadecimal digits.

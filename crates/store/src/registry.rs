@@ -22,6 +22,11 @@ pub fn docs(source: &str) -> String {
     text.replace("[`", "`").replace("`]", "`")
 }
 
+/// The first paragraph of docs, on one line.
+pub fn first_paragraph(docs: &str) -> String {
+    docs.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Declares the components of one kind.
 ///
 /// Expands to a private module per component, the enum of their `Config`s

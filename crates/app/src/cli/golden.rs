@@ -19,7 +19,7 @@ use lab::{Anchored, Documents, GenerateSpec, Session};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use std::path::{Path, PathBuf};
-use store::{ArtifactStore, Key, NoLayout};
+use store::{ArtifactStore, Key, NoLayout, is_url};
 
 /// Make, look through, attack, count, compare, part and export golden questions.
 #[derive(clap::Args)]
@@ -275,7 +275,9 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
     let setup = lab::Setup { budget_usd: arguments.budget_usd, ..cx.setup() };
     let session = environment::open(&arguments.file.experiment, setup)?;
     let spec = specification(&session, &arguments)?;
-    let default = session.experiment.dataset.as_ref().map(|dataset| session.experiment.path(&dataset.path));
+    let dataset = session.experiment.dataset.as_ref();
+    refuse_elsewhere(arguments.output.as_deref().or(dataset.map(|dataset| Path::new(&dataset.path))))?;
+    let default = dataset.map(|dataset| session.experiment.path(&dataset.path));
     let output = arguments.output.clone().or(default).unwrap_or_else(|| PathBuf::from("golden.jsonl"));
     writable_format(&output)?;
     if !arguments.question.dry_run {
@@ -294,12 +296,15 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         } else {
             cx.print(told);
         }
+        corpus.end().await;
         return Ok(0);
     }
     cx.note(told);
     let bar = render::GoldenBar::start(spec.options.size, environment::watched());
     let golden = lab::generate_golden(&session, &documents, &passages, &spec, |progress| bar.show(progress)).await;
     bar.finish();
+    let is_read = corpus.unread.is_empty();
+    corpus.end().await;
     let mut golden = golden?;
     if let Some(share) = arguments.test_share {
         golden.generated.dataset.split(share, spec.options.seed).map_err(Failure::work)?;
@@ -312,8 +317,20 @@ async fn generate(cx: &Context, arguments: GenerateArguments) -> Result<u8, Fail
         cx.print(render::golden(&golden.manifest, &paths));
     }
     // Fewer questions than asked for are a result, but not a complete one.
-    let is_whole = golden.generated.dataset.questions.len() >= spec.options.size && corpus.unread.is_empty();
+    let is_whole = golden.generated.dataset.questions.len() >= spec.options.size && is_read;
     Ok(if is_whole { 0 } else { 3 })
+}
+
+/// Drafts are written beside their manifest and what was rejected, so they need
+/// a folder: said before anything is paid.
+fn refuse_elsewhere(output: Option<&Path>) -> Result<(), Failure> {
+    match output.map(|output| output.display().to_string()).filter(|output| is_url(output)) {
+        None => Ok(()),
+        Some(output) => Err(Failure::usage(format!(
+            "{output} is on an object store, and drafts are written into a folder: give `--output golden.jsonl`, review \
+             them, and copy them with `reverie golden export golden.jsonl --output {output}`"
+        ))),
+    }
 }
 
 /// The options of the file, replaced by those of the command line.
@@ -364,7 +381,9 @@ async fn anchor(cx: &Context, experiment: &Path, yes: bool) -> Result<u8, Failur
     let (mut opened, held) = open_to_change(&path)?;
     let corpus = lab::load_corpus(&session).await?;
     tell_unread(cx, &corpus);
-    let anchored = Documents::Corpus(&corpus).anchor(&mut opened.dataset).await?;
+    let anchored = Documents::Corpus(&corpus).anchor(&mut opened.dataset).await;
+    corpus.end().await;
+    let anchored = anchored?;
     let moved = anchored.moved();
     let Anchored { lost, evidence: all, difference } = anchored;
     if yes && !difference.is_empty() {
@@ -407,7 +426,7 @@ async fn export(cx: &Context, file: &Path, columns: Columns, to: &str, yes: bool
         ));
     }
     let bytes = dataset.export(format, columns).map_err(Failure::work)?;
-    if to.contains("://") {
+    if is_url(to) {
         let (folder, name) = to.rsplit_once('/').unwrap_or((to, "golden"));
         let store = ArtifactStore::open(folder, &cx.setup().store_options, &NoLayout)?;
         if !store.put(name, bytes).await? {
@@ -444,7 +463,7 @@ pub fn open(path: &Path) -> Result<DatasetFile, Failure> {
 /// The same, with the key of the content: a later write compares it to notice
 /// whether another program changed the file meanwhile.
 fn open_to_change(path: &Path) -> Result<(DatasetFile, Key), Failure> {
-    if path.to_string_lossy().contains("://") {
+    if is_url(&path.to_string_lossy()) {
         let reason = "only runs read questions from an object store: copy the file here first";
         return Err(Failure::usage(format!("{}: {reason}", path.display())));
     }

@@ -7,13 +7,13 @@ use std::fmt::Write;
 /// The verbs by what a person wants.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["demo", "init", "plan", "run", "query", "score", "track"]),
-    ("Look", &["leaderboard", "runs", "show", "compare", "finalists", "document", "components"]),
+    ("Look", &["leaderboard", "runs", "show", "compare", "finalists", "document", "components", "schema"]),
     ("Golden questions", &["golden"]),
     ("Serve", &["promote", "check", "serve", "keys"]),
     ("Judges", &["judge", "calibrate", "noise"]),
     ("Models", &["models", "doctor"]),
     ("Store", &["store", "journal"]),
-    ("Shell", &["completions"]),
+    ("Shell", &["completions", "manual"]),
 ];
 
 /// The command with its verbs in groups.

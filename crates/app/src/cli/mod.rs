@@ -19,6 +19,7 @@ mod journal;
 mod judge;
 mod keys;
 mod leaderboard;
+mod manual;
 mod models;
 mod noise;
 mod options;
@@ -28,6 +29,7 @@ mod query;
 mod refusal;
 pub(crate) mod run;
 mod runs;
+mod schema;
 mod score;
 mod serve;
 mod show;
@@ -84,7 +86,7 @@ Environment:
 /// The heading of the options that every verb has.
 const EVERYWHERE: &str = "Options of every verb";
 
-/// Finds the RAG pipeline that answers best on your documents, and proves it.
+/// Finds the RAG pipeline that answers best on your documents, says how sure that is, and serves it.
 #[derive(Parser)]
 #[command(name = "reverie", version, after_help = EXIT_CODES, propagate_version = true)]
 struct Arguments {
@@ -132,12 +134,15 @@ enum Verb {
     Keys(keys::Arguments),
     Document(document::Arguments),
     Score(score::Arguments),
+    #[command(visible_alias = "explain")]
     Components(components::Arguments),
+    Schema(schema::Arguments),
     Models(models::Arguments),
     Journal(journal::Arguments),
     Store(store::Arguments),
     Doctor(doctor::Arguments),
     Completions(completions::Arguments),
+    Manual(manual::Arguments),
 }
 
 /// What every command is given.
@@ -327,7 +332,9 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>, connect: Option<lab::
             Verb::Serve(arguments) => serve::run(&cx, *arguments).await,
             Verb::Keys(arguments) => keys::run(&cx, arguments),
             Verb::Score(arguments) => score::run(&cx, arguments).await,
+            Verb::Manual(arguments) => manual::run(&cx, &arguments),
             Verb::Components(arguments) => components::run(&cx, &arguments),
+            Verb::Schema(arguments) => schema::run(&cx, &arguments),
             Verb::Models(arguments) => models::run(&cx, arguments).await,
             Verb::Journal(arguments) => journal::run(&cx, arguments).await,
             Verb::Store(arguments) => store::run(&cx, arguments).await,

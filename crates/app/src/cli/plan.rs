@@ -59,7 +59,7 @@ pub async fn show(cx: &Context, mut experiment: Experiment, budget_usd: Option<f
 fn refuse_to_write_questions(experiment: &Experiment) -> Result<(), Failure> {
     let Some(spec) = &experiment.dataset else { return Ok(()) };
     let path = experiment.path(&spec.path);
-    let Some(generate) = spec.generate.as_ref().filter(|_| !spec.path.contains("://") && !path.exists()) else {
+    let Some(generate) = spec.generate.as_ref().filter(|_| !store::is_url(&spec.path) && !path.exists()) else {
         return Ok(());
     };
     Err(Failure::usage(format!(

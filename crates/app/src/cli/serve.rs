@@ -4,7 +4,7 @@ use super::{
     Context, Failure,
     options::{ExperimentFile, RunChoice},
 };
-use crate::{environment, traces::Traces};
+use crate::{audit::Audit, environment, traces::Traces};
 use ::serve::{Drained, KeyFile, Keys, LineLog, Served, Service, Settings, Traffic};
 use futures::FutureExt;
 use serde_json::json;
@@ -195,6 +195,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
         first_token: arguments.first_token,
         drain: arguments.drain,
         parent: traces.as_ref().map(|_| crate::traces::parent()),
+        spans: traces.as_ref().map(|traces| traces.spans.clone()),
         ..Settings::default()
     };
     let (name, version) = (served.name.clone(), served.version.clone());
@@ -205,14 +206,12 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
             async move { Served::of_bundle(&address, setup, &cache, &scratch).await }.boxed()
         })
     };
-    let audit = Arc::new(|action: &serde_json::Value| {
-        use std::io::Write;
-        let _ = writeln!(std::io::stderr(), "{}", crate::render::visible(&action.to_string()));
-    });
+    let audit = Audit::begin(std::io::stderr()).map_err(Failure::work)?;
+    let auditing = audit.clone();
     let service = Service::new(served, settings)
         .with_fallback(fallback)
         .with_candidate(candidate, arguments.candidate_share, arguments.shadow)
-        .with_swaps(opener, audit)
+        .with_swaps(opener, Arc::new(move |event: &serde_json::Value| auditing.tell(event)))
         .with_feedback(feedback);
     // The last spans take their time too.
     let after = if traces.is_some() { 10 } else { 5 };
@@ -232,6 +231,7 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     if let Some(traces) = traces {
         traces.end().await;
     }
+    audit.end();
     match drained.map_err(Failure::work)? {
         Drained::Whole => Ok(0),
         Drained::CutOff => Err(Failure::work(format!(
@@ -303,7 +303,7 @@ async fn open(
     let keep: Arc<dyn Any + Send + Sync> = session.clone();
     let served = Served::of_run(&session, &record, &answering.trial, keep.clone()).await?;
     let fallback = match &arguments.fallback {
-        Some(address) if address.contains("://") || lab::Bundle::is_at(Path::new(address)) => {
+        Some(address) if store::is_url(address) || lab::Bundle::is_at(Path::new(address)) => {
             Some(bundle(address).await?)
         }
         Some(trial) => Some(Served::of_run(&session, &record, trial, keep).await?),

@@ -150,7 +150,7 @@ async fn follow(cx: &Context, jobs: &Jobs, id: &str, mut reader: Reader) -> Resu
 /// The experiment file and its golden questions as an archive; equal content
 /// gives equal archives.
 fn pack(experiment: &Experiment) -> Result<Vec<u8>, Failure> {
-    let far = |address: &str| address.contains("://") || Path::new(address).is_absolute();
+    let far = |address: &str| store::is_url(address) || Path::new(address).is_absolute();
     let mut mistakes = Vec::new();
     for (what, address) in [("store", &experiment.store), ("corpus.source", &experiment.corpus.source)] {
         if !far(address) {

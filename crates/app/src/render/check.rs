@@ -245,6 +245,7 @@ mod tests {
             questions: 75,
             only_in_bundle: 2,
             only_in_run: 0,
+            chosen_by: 0,
             metrics: vec![
                 metric(NASTY, Outcome::Worse),
                 metric("recall", Outcome::Inconclusive),

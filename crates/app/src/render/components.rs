@@ -62,8 +62,9 @@ fn add(all: &mut Vec<Setting>, definitions: &Value, schema: &Value, within: &str
         let name = format!("{within}{key}");
         let description =
             field["description"].as_str().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
-        // A model must be named.
-        let default = field.get("default").filter(|default| !(key == "model" && **default == ""));
+        // A model must be named, and so must the file of a function.
+        let is_needed = matches!(key.as_str(), "model" | "file");
+        let default = field.get("default").filter(|default| !(is_needed && **default == ""));
         let default = default.cloned().or_else(|| takes(definitions, field).contains("nothing").then_some(Value::Null));
         all.push(Setting { name: name.clone(), takes: takes(definitions, field), default, description });
         let parts = resolved(definitions, field);
@@ -137,8 +138,7 @@ pub fn component_list(all: &[ComponentDocs], layout: &Layout) -> String {
 
 /// The first sentence, without the name that stands before it in most files.
 fn first_sentence(component: &ComponentDocs) -> String {
-    let paragraph =
-        component.docs.split("\n\n").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    let paragraph = store::registry::first_paragraph(&component.docs);
     // `hybrid`: …, or Recall: …
     let is_name = |head: &str| head.split(' ').count() <= 4 && !head.contains('(');
     let text = paragraph.split_once(": ").filter(|(head, _)| is_name(head)).map_or(&*paragraph, |(_, text)| text);
@@ -152,7 +152,12 @@ pub fn component(component: &ComponentDocs, layout: &Layout) -> String {
     let mut text = format!("{kind} {name}\n");
     for paragraph in docs.split("\n\n") {
         // Lists keep their lines.
-        let is_list = paragraph.lines().any(|line| line.starts_with("- ") || line.starts_with("  "));
+        let is_item = |line: &str| {
+            let number = line.trim_start_matches(|c: char| c.is_ascii_digit());
+            ["- ", "  ", "```"].iter().any(|mark| line.starts_with(mark))
+                || (number != line && number.starts_with(". "))
+        };
+        let is_list = paragraph.lines().any(is_item);
         let joined = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
         let _ = write!(text, "\n{}\n", if is_list { paragraph.to_owned() } else { layout.filled(&joined) });
     }

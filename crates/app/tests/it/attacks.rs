@@ -1,14 +1,14 @@
 //! What comes over a connection may be anything: the service answers it with the
 //! right 4xx in OpenAI's shape, and goes on.
 //!
-//! `REVERIE_TEST_FUZZ_SECONDS` fuzzes for longer than a test may take, and
-//! `REVERIE_TEST_SEED` with other requests.
+//! The crate `fuzz` says how to fuzz for longer than a test may take.
 
 use crate::{
     serve::Service,
     upstream::{Fault, Upstream, number_word},
     workspace::Workspace,
 };
+use ::fuzz::{Draw, mutated};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -323,26 +323,6 @@ async fn clients_that_vanish_leave_nothing_behind() {
     is_unharmed(&workspace, &service).await;
 }
 
-/// Numbers that are the same for the same seed. Source: Marsaglia, "Xorshift RNGs", 2003.
-struct Draw(u64);
-
-impl Draw {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
-    }
-
-    fn of<'a, T: ?Sized>(&mut self, all: &[&'a T]) -> &'a T {
-        all[self.below(all.len())]
-    }
-}
-
 /// Requests that are right, to begin with.
 fn seeds() -> Vec<Vec<u8>> {
     let get = |target: &str| format!("GET {target} HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\n\r\n").into_bytes();
@@ -421,46 +401,6 @@ const WORDS: [&[u8]; 34] = [
     b"ffffffffffffffff\r\n",
 ];
 
-fn mutated(draw: &mut Draw, seeds: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = seeds[draw.below(seeds.len())].clone();
-    for _ in 0..draw.below(6) {
-        let at = draw.below(bytes.len() + 1);
-        let end = (at + draw.below(24)).min(bytes.len());
-        match draw.below(8) {
-            0 if at < bytes.len() => bytes[at] ^= 1 << draw.below(8),
-            1 => _ = bytes.drain(at..end),
-            2 => {
-                let again = bytes[at..end].repeat(1 + draw.below(40));
-                _ = bytes.splice(at..at, again);
-            }
-            3 => bytes.truncate(at),
-            4 => {
-                let other = &seeds[draw.below(seeds.len())];
-                bytes.truncate(at);
-                bytes.extend(&other[draw.below(other.len())..]);
-            }
-            5 => {
-                let noise: Vec<u8> = (0..draw.below(64)).map(|_| draw.next() as u8).collect();
-                _ = bytes.splice(at..end, noise);
-            }
-            // Where it matters: what stands before a line's end.
-            6 => {
-                let ends: Vec<usize> =
-                    bytes.windows(2).enumerate().filter(|(_, two)| two == b"\r\n").map(|(at, _)| at).collect();
-                if let Some(end) = ends.get(draw.below(ends.len())) {
-                    let word = draw.of(&WORDS);
-                    _ = bytes.splice(end + 2..end + 2, word.iter().copied());
-                }
-            }
-            _ => {
-                let word = draw.of(&WORDS);
-                _ = bytes.splice(at..at, word.iter().copied());
-            }
-        }
-    }
-    bytes
-}
-
 /// An error as JSON-RPC tells it, to who speaks JSON-RPC.
 fn is_rpc(answer: &Answer) -> bool {
     let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
@@ -504,21 +444,18 @@ fn mistake(sent: &[u8], all: &[u8], then: Then, took: Duration) -> Option<String
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_bytes_on_a_connection_make_it_fail() {
-    let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
-    let seconds = variable("REVERIE_TEST_FUZZ_SECONDS").unwrap_or(5);
-    let seed = variable("REVERIE_TEST_SEED").unwrap_or(1);
     let (workspace, upstream, service) = served(&["--feedback", "feedback.jsonl"]);
     let address = service.url.strip_prefix("http://").unwrap().to_owned();
     let idle = open_files(&service);
     let begun = Instant::now();
-    let ends = begun + Duration::from_secs(seconds);
+    let ends = begun + ::fuzz::seconds(5.0);
     let workers = (0..8).map(|worker: u64| {
         let address = address.clone();
         tokio::spawn(async move {
-            let (mut draw, seeds) = (Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (worker + 1)), seeds());
+            let (mut draw, seeds) = (Draw::new(worker + 1), seeds());
             let (mut sent, mut statuses, mut wrong) = (0_u64, BTreeMap::<u16, u64>::new(), Vec::new());
             while Instant::now() < ends && wrong.len() < 20 {
-                let bytes = mutated(&mut draw, &seeds);
+                let bytes = mutated(&mut draw, &seeds, &WORDS);
                 let cuts = [draw.below(bytes.len() + 1), draw.below(bytes.len() + 1)];
                 let (first, last) = (cuts[0].min(cuts[1]), cuts[0].max(cuts[1]));
                 let parts = [&bytes[..first], &bytes[first..last], &bytes[last..]];

@@ -242,3 +242,16 @@ fn what_people_asked_becomes_questions_whose_drafts_count_for_nothing_before_the
     assert_eq!((&statistics["accepted"], &statistics["with_reference"]), (&json!(2), &json!(1)), "{statistics}");
     workspace.run(&["golden", "import"]).refused_with(&["<FILE>"]);
 }
+
+#[tokio::test]
+async fn drafts_for_an_object_store_are_refused_before_a_model_is_asked() {
+    let server = endpoint::start(std::time::Duration::ZERO).await;
+    let workspace = Workspace::new();
+    let model = endpoint::model(&server);
+    let space = "chunker = [\"sentence\"]\nretriever = [\"bm25\"]";
+    workspace.experiment(space, &format!("[dataset]\npath = \"s3://bucket/golden.jsonl\"\n{model}"));
+    workspace
+        .run(&["golden", "generate", "--model", "gpt", "--yes"])
+        .refused_with(&["golden export golden.jsonl --output s3://bucket/golden.jsonl"]);
+    assert!(endpoint::asked(&server).await.is_empty());
+}

@@ -352,7 +352,6 @@ fn middle(values: &[f64]) -> f64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_under_load_gives_no_wrong_answer_and_keeps_its_memory() {
-    let variable = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<f64>().ok());
     let (workspace, upstream, service) = served(&["--deadline", "5", "--first-token", "3"]);
     // Another pipeline: one passage instead of two.
     let text = std::fs::read_to_string(workspace.file("experiment.toml")).unwrap();
@@ -375,8 +374,8 @@ async fn a_service_under_load_gives_no_wrong_answer_and_keeps_its_memory() {
     let numbers = Arc::new(AtomicU64::new(1));
     let most = capacity(&load, &numbers).await;
     let rate = most * 0.8;
-    let seconds = variable("REVERIE_TEST_SOAK_REQUESTS").map(|requests| requests / rate);
-    let seconds = seconds.or_else(|| variable("REVERIE_TEST_SOAK_SECONDS")).unwrap_or(20.0);
+    let seconds = ::fuzz::setting("REVERIE_TEST_SOAK_REQUESTS").map(|requests| requests / rate);
+    let seconds = seconds.or_else(|| ::fuzz::setting("REVERIE_TEST_SOAK_SECONDS")).unwrap_or(20.0);
     let total = (rate * seconds) as u64;
 
     let start = Instant::now();

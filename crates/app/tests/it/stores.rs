@@ -87,11 +87,22 @@ async fn with_corpus_questions_and_store_on_s3_nothing_else_is_different() {
         assert_eq!(leaderboard(&results), leaderboard(&expected), "{golden}");
         assert_eq!(results["winner"], expected["winner"]);
     }
+    // Another command that read the corpus is over, and so is what it held.
+    let model = "[models.gpt]\nchat.openai = { model = \"gpt\", base_url = \"http://127.0.0.1:9/v1\" }";
+    experiment(&workspace, RETRIEVAL, [STORE, "s3://bucket/documents", "s3://bucket/golden/golden.jsonl"], model);
+    let estimate = ["golden", "generate", "--dry-run", "--model", "gpt", "--output", "asked.jsonl"];
+    run(&server, &workspace, &estimate).succeeds();
+    let planned = run(&server, &workspace, &["plan"]).succeeds();
+    assert!(!format!("{}{}", planned.out, planned.err).contains("uses this store now"), "{}", planned.out);
+    experiment(&workspace, RETRIEVAL, [STORE, "s3://bucket/documents", "s3://bucket/golden/golden.jsonl"], "");
     let second = run(&server, &workspace, &["run", "--json"]).succeeds().json();
     assert_eq!(second["executed"], 0, "what is in the store is not done again");
     assert_eq!(server.store(STORE).list("artifacts").await.unwrap(), folder.list("artifacts").await.unwrap());
     experiment(&workspace, RETRIEVAL, [STORE, "s3://bucket/documents", "s3://bucket/golden/none.jsonl"], "");
     run(&server, &workspace, &["run"]).refused_with(&["s3://bucket/golden/none.jsonl does not exist"]);
+    let generate = format!("generate = {{ model = \"gpt\" }}\n{model}");
+    experiment(&workspace, RETRIEVAL, [STORE, "s3://bucket/documents", "s3://bucket/golden/none.jsonl"], &generate);
+    run(&server, &workspace, &["run"]).refused_with(&["questions are generated into files only"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -177,6 +177,10 @@ async fn a_request_is_one_trace_with_a_span_for_each_stage_and_call_and_without_
     ] {
         assert_eq!(attribute(call, key).as_deref(), Some(value), "{key}");
     }
+    let asked = server.received_requests().await.unwrap();
+    let asked = asked.iter().rfind(|request| request.url.path().ends_with("/chat/completions")).unwrap();
+    let attempt = hex(&received.named("attempt").span_id);
+    assert_eq!(asked.headers["traceparent"], format!("00-{TRACE}-{attempt}-01"), "a gateway's spans hang below ours");
     assert_eq!(told("retrieval hybrid", "gen_ai.retrieval.top_k"), "2");
     assert_eq!(told("retrieval hybrid", "reverie.passages.left"), "2");
     assert!(received.spans.iter().all(|span| !is_marked(span)));
@@ -203,7 +207,15 @@ async fn texts_are_told_where_the_standard_variable_says_so() {
     let of_question =
         searches.iter().filter(|span| attribute(span, "gen_ai.retrieval.query.text").as_deref() == Some(QUESTION));
     assert_eq!(of_question.count(), 1);
-    assert!(attribute(searches[0], "gen_ai.retrieval.documents").unwrap().contains("\"id\""));
+    let documents = attribute(searches[0], "gen_ai.retrieval.documents").unwrap();
+    assert!(documents.contains("\"id\"") && documents.contains("\"content\""), "{documents}");
+    // What the lists of Phoenix and MLflow show.
+    for name in ["POST /v1/chat/completions", "invoke_workflow animals"] {
+        let span = received.named(name);
+        assert_eq!(attribute(span, "input.value").as_deref(), Some(QUESTION));
+        assert!(!attribute(span, "output.value").unwrap().is_empty());
+        assert_eq!(attribute(span, "openinference.span.kind").as_deref(), Some("CHAIN"));
+    }
 }
 
 #[tokio::test]
@@ -232,6 +244,39 @@ async fn a_failed_call_marks_its_span_with_one_below_it_for_each_attempt() {
     assert_eq!(attempts.len().to_string(), attribute(received.named("chat m"), "reverie.attempts").unwrap());
     assert!(attempts.len() > 1 && attempts.iter().all(|span| is_marked(span)));
     assert!(!received.holds(secret), "what an endpoint says may repeat what it was asked");
+}
+
+#[tokio::test]
+async fn a_stream_that_fails_after_its_beginning_has_a_failed_span() {
+    let (workspace, server) = promoted(Duration::ZERO).await;
+    let collector = collector().await;
+    let service = Service::start_with(&workspace, &["bundle", "--traces", &collector.uri()], &[]);
+    server.reset().await;
+    Mock::given(matchers::any()).respond_with(ResponseTemplate::new(500)).mount(&server).await;
+    let mut request = chat(QUESTION);
+    request["stream"] = true.into();
+    let response = service.post("/v1/chat/completions", &request).await;
+    assert_eq!(response.status(), 200, "the passages were found, and the stream had begun");
+    assert!(response.text().await.unwrap().contains("\"error\""));
+    ended(service);
+    let received = Received::by(&collector).await;
+    let root = received.named("POST /v1/chat/completions");
+    assert!(is_marked(root) && attribute(root, "error.type").as_deref() == Some("upstream_error"), "{root:?}");
+    assert_eq!(root.status.as_ref().unwrap().message, "upstream_error");
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_before_its_answer_begins_is_seen_in_its_span() {
+    let (workspace, _server) = promoted(Duration::from_secs(3)).await;
+    let collector = collector().await;
+    let service = Service::start_with(&workspace, &["bundle", "--traces", &collector.uri()], &[]);
+    let asked = service.client.post(format!("{}/v1/chat/completions", service.url)).json(&chat(QUESTION));
+    assert!(asked.timeout(Duration::from_millis(500)).send().await.unwrap_err().is_timeout());
+    tokio::time::sleep(Duration::from_millis(1000)).await;
+    ended(service);
+    let root = Received::by(&collector).await;
+    let root = root.named("POST /v1/chat/completions");
+    assert_eq!(attribute(root, "error.type").as_deref(), Some("client_left"));
 }
 
 #[tokio::test]
@@ -274,6 +319,8 @@ async fn searches_of_every_route_are_in_the_trace_of_their_request() {
         assert!(tree.contains(&(root, "embed tiny")) && tree.contains(&(root, "retrieval hybrid")), "{tree:?}");
     }
     assert_eq!(attribute(received.named("GET"), "http.response.status_code").as_deref(), Some("404"));
+    assert_eq!(attribute(received.named("GET"), "url.path"), None, "it could be any text");
+    assert_eq!(attribute(received.named("GET /rag/retrieve"), "url.path").as_deref(), Some("/rag/retrieve"));
     let roots = received.spans.iter().filter(|span| span.parent_span_id.is_empty());
     let roots: BTreeSet<&str> = roots.map(|span| span.name.as_str()).collect();
     assert_eq!(roots, BTreeSet::from(["GET", "GET /rag/retrieve", "POST /mcp"]), "no span is lost");
@@ -291,10 +338,19 @@ async fn a_collector_that_is_gone_costs_one_warning_and_no_answer() {
         service.post("/v1/chat/completions", &asked).await.error_for_status().unwrap();
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
+    let metrics = service.get("/metrics").await.text().await.unwrap();
+    let number = |kind: &str| -> u64 {
+        let line = metrics.lines().find(|line| line.starts_with(&format!("reverie_spans{{kind=\"{kind}\"}}"))).unwrap();
+        line.rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    assert!(number("ended") >= 200 && number("failed") > 0 && number("sent") == 0, "{metrics}");
     let begun = Instant::now();
     let said = ended(service);
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
     assert_eq!(said.matches("traces cannot be sent").count(), 1, "{said}");
+    let lost = said.lines().find(|line| line.contains("spans were lost")).unwrap();
+    let words: Vec<&str> = lost.split(' ').collect();
+    assert!(words.contains(&"of") && words[1] == words[3], "all of them: {lost}");
 
     let begun = Instant::now();
     workspace

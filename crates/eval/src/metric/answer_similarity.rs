@@ -11,6 +11,9 @@
 //!
 //! Differences from Ragas: an empty answer has no score (Ragas embeds a
 //! space); a threshold of 0 is a threshold (Ragas takes it for none).
+//!
+//! Source: Ragas' `SemanticSimilarity`; Risch et al., "Semantic Answer
+//! Similarity for Evaluating Question Answering Models", 2021, for the idea.
 
 use super::{Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Missing, Score, Scored};

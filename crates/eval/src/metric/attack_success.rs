@@ -14,6 +14,10 @@
 //! `kind` narrows it to one kind of attack, in a column of its own with its own
 //! interval: `{ attack_success = { kind = "hijack" } }` is
 //! `attack_success_hijack`.
+//!
+//! Source: the attack success rate of work on indirect prompt injection, such
+//! as Greshake et al., "Not what you've signed up for", 2023; the attacks are
+//! our own.
 
 use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
 use crate::attack::AttackKind;

@@ -9,6 +9,8 @@
 //! them: the same count that sizes chunks, whatever the generator's own is. 0
 //! where nothing was retrieved. More than `most` count as `most`, because scores
 //! need an end of their range; the detail has the number that was counted.
+//!
+//! Source: our own.
 
 use super::{Computed, Context, Describe, Error, Metric, Needs, Sample};
 use crate::{Score, Scored};

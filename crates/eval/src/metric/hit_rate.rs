@@ -5,6 +5,9 @@
 //!
 //! 1 if at least one evidence item is covered by the first k passages, else 0;
 //! so it is 1 exactly where recall is above 0.
+//!
+//! Source: known as success at k; trec_eval's `success`, held to evidence
+//! instead of documents.
 
 use super::evidence::Walk;
 use super::retrieval;

@@ -24,7 +24,8 @@
 //! that takes too long, or a number out of range, is no score, with the reason.
 //!
 //! What the file holds is part of the metric: scores are computed anew when it
-//! changes. How a function is run is told at [`rag::python`].
+//! changes. The function runs in a process of its own, in the Python of the
+//! active environment.
 
 use super::{Context, Describe, Error, Metric, Needs, Sample, check_name};
 use crate::{Missing, Score, Scored};

@@ -9,13 +9,15 @@
 //!   0.8 large.
 //! - questions needed: ((z(1 − α/2) + z(power)) / d)², for α = 0.05 and a
 //!   power of 0.8. It takes the differences seen so far for the true ones, so
-//!   read it as "about".
+//!   read it as "about". No fewer than six: a two-sided sign-flip test of five
+//!   questions has no p-value below 0.05, whatever they say.
 //!
 //! Source: J. Cohen, "Statistical Power Analysis for the Behavioral Sciences",
 //! 1988, chapter 2.
 
-use super::mean;
+use super::{fewest_losses, mean};
 
+const ALPHA: f64 = 0.05;
 /// The normal quantile of 0.975 and that of 0.8.
 const SIGNIFICANCE: f64 = 1.959_964;
 const POWER: f64 = 0.841_621;
@@ -36,6 +38,7 @@ pub fn effect_size(differences: &[f64]) -> Option<f64> {
 pub fn questions_needed(differences: &[f64]) -> Option<usize> {
     let effect = effect_size(differences)?.abs();
     let needed = ((SIGNIFICANCE + POWER) / effect).powi(2).ceil();
+    let needed = needed.max(fewest_losses(ALPHA / 2.0) as f64);
     // A million questions to tell two trials apart is to say that they are equal.
     (needed <= 1e6).then_some(needed as usize)
 }
@@ -62,6 +65,11 @@ mod tests {
         let shifted: Vec<f64> = differences.iter().map(|x| x - center + center / scale).collect();
         assert!((effect_size(&shifted).unwrap() - 0.5).abs() < 1e-9);
         assert_eq!(questions_needed(&shifted), Some(32));
+    }
+
+    #[test]
+    fn no_difference_is_told_by_fewer_than_six_questions() {
+        assert_eq!(questions_needed(&[1.0, 1.01, 0.99, 1.0]), Some(6));
     }
 
     #[test]

@@ -307,7 +307,7 @@ fn spent(model: &str, spending: &Spending) -> Note {
         count(spending.completion_tokens as usize),
     );
     if spending.cost_usd > 0.0 {
-        let _ = write!(text, ", $ {:.4}", spending.cost_usd);
+        let _ = write!(text, ", ${:.4}", spending.cost_usd);
     }
     if spending.refused > 0 {
         let _ = write!(text, ", {} refused by the provider and made again", count(spending.refused as usize));

@@ -2,13 +2,12 @@
 
 use super::*;
 use crate::results::fixture;
-use eval::{Question, statistics::Random};
+use eval::{Question, dataset::Split, statistics::Random};
 
 const EXPERIMENT: &str = "[evaluate]\nmetrics = [{ recall = {} }, { ndcg = {} }, { context_tokens = {} }]\n";
 
-/// A run of one trial with these scores, all of the objective except
-/// `context_tokens`, by an experiment of this text.
-fn measured_by(experiment: &str, scores: &[(&str, Vec<Option<f64>>)]) -> RunRecord {
+/// One trial with these scores, all of the objective except `context_tokens`.
+fn results(scores: &[(&str, Vec<Option<f64>>)]) -> crate::Results {
     let mut results = fixture::results(1);
     let n = scores[0].1.len();
     let asked = results.trials[0].questions[0].clone();
@@ -23,7 +22,12 @@ fn measured_by(experiment: &str, scores: &[(&str, Vec<Option<f64>>)]) -> RunReco
             results.objective.push((*metric).to_owned());
         }
     }
-    RunRecord::of_results(&results, experiment)
+    results
+}
+
+/// A run of such a trial by an experiment of this text.
+fn measured_by(experiment: &str, scores: &[(&str, Vec<Option<f64>>)]) -> RunRecord {
+    RunRecord::of_results(&results(scores), experiment)
 }
 
 fn record(scores: &[(&str, Vec<Option<f64>>)]) -> RunRecord {
@@ -128,6 +132,28 @@ fn too_many_missing_scores_are_inconclusive_and_fewer_are_left_out() {
     assert!(taken_out.metrics[1].sentence.contains("the run has no scores by it"), "{taken_out:?}");
     let lost = record(&[("recall", whole(vec![0.0; 20]))]);
     assert_eq!(checked(&both, &lost, 0.0).verdict, Verdict::Fail);
+}
+
+#[test]
+fn where_questions_are_split_only_those_count_that_chose_neither_trial() {
+    // 20 questions, the last 8 of them to report by.
+    let split = |scores: Vec<f64>| {
+        let mut results = results(&[("recall", whole(scores))]);
+        for (place, question) in results.questions.iter_mut().enumerate() {
+            question.split = Some(if place < 12 { Split::Tune } else { Split::Test });
+        }
+        RunRecord::of_results(&results, EXPERIMENT)
+    };
+    let lost = |from: usize, to: usize| (0..20).map(|i| f64::from(!(from..to).contains(&i))).collect::<Vec<f64>>();
+    let before = split(vec![1.0; 20]);
+    let check = checked(&before, &split(lost(0, 12)), 0.0);
+    assert_eq!((check.verdict, check.questions, check.chosen_by, check.only_in_run), (Verdict::Pass, 8, 12, 0));
+    assert!(check.notes.iter().any(|note| note.contains("8 questions of the split `test`")), "{:?}", check.notes);
+    assert_eq!(checked(&before, &split(lost(12, 20)), 0.0).verdict, Verdict::Fail);
+    // Where one side was chosen by all questions, there is no such part.
+    let unsplit = record(&[("recall", whole(vec![1.0; 20]))]);
+    let check = checked(&unsplit, &split(lost(0, 12)), 0.0);
+    assert_eq!((check.verdict, check.questions, check.chosen_by), (Verdict::Fail, 20, 0));
 }
 
 #[test]

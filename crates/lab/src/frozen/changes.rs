@@ -66,7 +66,7 @@ async fn documents_since(session: &Session, then: &[FrozenDocument], read_ms: i6
     let added: Vec<&str> = now.keys().copied().filter(|path| !known.contains_key(path)).collect();
     let removed: Vec<&str> = known.keys().copied().filter(|path| !now.contains_key(path)).collect();
     let limits = &session.experiment.corpus.limits;
-    let is_local = !session.experiment.corpus.source.contains("://");
+    let is_local = !store::is_url(&session.experiment.corpus.source);
     let both = now.iter().filter_map(|(path, file)| Some((*path, *file, *known.get(path)?)));
     let looks: Vec<_> = both
         .map(|(path, file, then)| {

@@ -36,7 +36,7 @@ impl Way {
                 Some(Err(lost)) => lost,
                 None => Lost::Failed("it said nothing".into()),
             };
-            // Nothing is paid by these requests that is not kept, so another replica is asked.
+            // Another replica is asked: at worst a call that rewrites a question is paid once more.
             if !(matches!(lost, Lost::Died(_)) && std::mem::take(&mut again)) {
                 return Err(Failure::of(part, lost));
             }

@@ -1,5 +1,5 @@
-//! Models that another part holds. It also keeps their answers, and limits and
-//! repeats their calls, so here nothing of that is done a second time.
+//! Models that another part holds. It also limits and repeats their calls, so
+//! here nothing of that is done a second time.
 
 use super::{Embedded, Request, Said, Way, wire::Failure};
 use async_trait::async_trait;
@@ -33,13 +33,12 @@ pub(crate) fn chat(shared: &Client, name: &str, model: Arc<dyn ChatModel>, way: 
 
 /// A handle to an embedding model elsewhere.
 pub(crate) fn embedder(shared: &Client, name: &str, identity: Identity, way: Way) -> Embedder {
-    let columns = AtomicUsize::default();
-    client(shared).embedder(Arc::new(EmbedderElsewhere { name: name.to_owned(), identity, way, columns }))
+    client(shared).embedder(Arc::new(ModelElsewhere::new(name, identity, way)))
 }
 
 /// A handle to a rerank model elsewhere.
 pub(crate) fn reranker(shared: &Client, name: &str, identity: Identity, way: Way) -> Reranker {
-    client(shared).reranker(Arc::new(RerankerElsewhere { name: name.to_owned(), identity, way }))
+    client(shared).reranker(Arc::new(ModelElsewhere::new(name, identity, way)))
 }
 
 struct ChatElsewhere {
@@ -77,11 +76,6 @@ impl ChatModel for ChatElsewhere {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatResponse, Error> {
         self.said(request, &|_| {}, &|| {}).await
     }
-    async fn chat_streaming(&self, request: &ChatRequest, on_piece: &OnPiece) -> Result<ChatResponse, Error> {
-        let response = self.chat(request).await?;
-        on_piece(&response.text);
-        Ok(response)
-    }
     async fn chat_beginning_anew(
         &self,
         request: &ChatRequest,
@@ -114,7 +108,8 @@ impl ChatElsewhere {
     }
 }
 
-struct EmbedderElsewhere {
+/// An embedding or a rerank model.
+struct ModelElsewhere {
     name: String,
     identity: Identity,
     way: Way,
@@ -122,7 +117,13 @@ struct EmbedderElsewhere {
     columns: AtomicUsize,
 }
 
-impl Model for EmbedderElsewhere {
+impl ModelElsewhere {
+    fn new(name: &str, identity: Identity, way: Way) -> Self {
+        Self { name: name.to_owned(), identity, way, columns: AtomicUsize::default() }
+    }
+}
+
+impl Model for ModelElsewhere {
     fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -135,7 +136,7 @@ impl Model for EmbedderElsewhere {
 }
 
 #[async_trait]
-impl EmbeddingModel for EmbedderElsewhere {
+impl EmbeddingModel for ModelElsewhere {
     fn dimensions(&self) -> usize {
         self.columns.load(Relaxed)
     }
@@ -158,26 +159,8 @@ impl EmbeddingModel for EmbedderElsewhere {
     }
 }
 
-struct RerankerElsewhere {
-    name: String,
-    identity: Identity,
-    way: Way,
-}
-
-impl Model for RerankerElsewhere {
-    fn identity(&self) -> &Identity {
-        &self.identity
-    }
-    fn concurrency(&self) -> usize {
-        AT_ONCE
-    }
-    fn limits(&self) -> Limits {
-        Limits::Fixed(CALLS)
-    }
-}
-
 #[async_trait]
-impl RerankModel for RerankerElsewhere {
+impl RerankModel for ModelElsewhere {
     async fn rerank(&self, query: &str, passages: &[String]) -> Result<(Vec<f32>, Usage), Error> {
         let (model, query, passages) = (self.name.clone(), query.to_owned(), passages.to_vec());
         let scores = self.way.ask(&Request::Score { model, query, passages }).await;

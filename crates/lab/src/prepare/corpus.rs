@@ -73,7 +73,7 @@ pub async fn load_corpus(session: &Session) -> Result<LoadedCorpus, Error> {
             }
         })
         .await?;
-    Ok(LoadedCorpus { rejected, _claimed: Some(claimed), ..loaded })
+    Ok(LoadedCorpus { rejected, claimed: Some(claimed), ..loaded })
 }
 
 /// Looks at a session's corpus.
@@ -92,7 +92,7 @@ pub(super) async fn find(session: &Session, mistakes: &mut Vec<String>) -> Resul
 /// Where a session's corpus is; none if its address is a mistake.
 pub(crate) fn source(session: &Session, mistakes: &mut Vec<String>) -> Option<Source> {
     let corpus = &session.experiment.corpus;
-    let address = if corpus.source.contains("://") {
+    let address = if store::is_url(&corpus.source) {
         corpus.source.clone()
     } else {
         session.experiment.path(&corpus.source).display().to_string()
@@ -188,5 +188,5 @@ pub(super) async fn load(
     }
     let mut unread = found.files.unread.clone();
     unread.extend(outcome.unread);
-    Ok(LoadedCorpus { execution, plan, outputs: outcome.outputs, rejected: Vec::new(), unread, _claimed: None })
+    Ok(LoadedCorpus { execution, plan, outputs: outcome.outputs, rejected: Vec::new(), unread, claimed: None })
 }

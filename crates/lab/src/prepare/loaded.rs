@@ -27,10 +27,19 @@ pub struct LoadedCorpus {
     pub unread: Vec<Unread>,
     /// Its documents stay in the store while this lives; none where it is
     /// loaded for a larger piece of work, which claims them itself.
-    pub(super) _claimed: Option<Claimed>,
+    pub(super) claimed: Option<Claimed>,
 }
 
 impl LoadedCorpus {
+    /// Gives its documents back, so that the next run on an object store is not
+    /// told of another one. Where it is only dropped, that store remembers it for
+    /// ten minutes.
+    pub async fn end(self) {
+        if let Some(claimed) = self.claimed {
+            claimed.end().await;
+        }
+    }
+
     /// Shows every document, one shard in memory at a time, in the order of
     /// the plan.
     ///

@@ -54,7 +54,7 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
         }
         None => {}
     }
-    let is_url = spec.path.contains("://");
+    let is_url = store::is_url(&spec.path);
     let shown = if is_url { spec.path.clone() } else { session.experiment.path(&spec.path).display().to_string() };
     let Some(bytes) = dataset_bytes(session, &spec.path).await? else {
         match &spec.generate {
@@ -87,7 +87,7 @@ pub(crate) async fn import(session: &Session, mistakes: &mut Vec<String>) -> Res
 
 /// The bytes of a dataset, from this machine or an object store.
 async fn dataset_bytes(session: &Session, path: &str) -> Result<Option<Vec<u8>>, Error> {
-    if let Some((folder, name)) = path.rsplit_once('/').filter(|_| path.contains("://")) {
+    if let Some((folder, name)) = path.rsplit_once('/').filter(|_| store::is_url(path)) {
         let found = ArtifactStore::open(folder, &session.setup().store_options, &NoLayout)?.get(name).await?;
         return Ok(found.map(Vec::from));
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of the grid: there are none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {}
 

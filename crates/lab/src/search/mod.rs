@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 store::registry! {
     /// How trials are chosen from the space.
+    #[derive(schemars::JsonSchema)]
     pub enum SearchConfig builds Box<dyn Strategy>, from &Problem, or String {
         Grid => grid,
         Random => random,

@@ -35,7 +35,7 @@ pub(super) const VERSION: u32 = 3;
 const RIVALS: usize = 8;
 
 /// Settings of a race.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The chance that the best trial is eliminated is at most this.

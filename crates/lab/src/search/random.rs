@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 pub(super) const VERSION: u32 = 1;
 
 /// Settings of a random search.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The share of the trials that is tried.

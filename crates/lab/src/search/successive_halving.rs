@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) const VERSION: u32 = 2;
 
 /// Settings of successive halving.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// One in this many trials goes on to the next rung, which has this many

@@ -31,7 +31,7 @@ const GOOD: f64 = 0.25;
 const PRIOR: f64 = 1.0;
 
 /// Settings of TPE.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The share of the trials that is tried.

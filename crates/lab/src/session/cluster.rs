@@ -61,7 +61,7 @@ pub(super) async fn join(session: &Session, ray: &RayEngineSpec) -> Result<Remot
         experiment: session.experiment.portable(),
         base: absolute(session.experiment.base.clone()),
         store: store.location().to_string(),
-        source: if source.contains("://") {
+        source: if store::is_url(source) {
             source.clone()
         } else {
             absolute(session.experiment.path(source)).display().to_string()

@@ -19,7 +19,7 @@ pub struct EngineSpec {
 }
 
 /// The engine of one machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LocalEngineSpec {
     /// Busy threads at most. Default: the machine's cores.
@@ -39,7 +39,7 @@ impl Default for LocalEngineSpec {
 }
 
 /// The engine of a Ray cluster.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RayEngineSpec {
     /// `auto` or `HOST:PORT` for a process inside the cluster; the address of
@@ -47,6 +47,7 @@ pub struct RayEngineSpec {
     pub address: String,
     /// Stages that get workers of their own, by operator (`embed`,
     /// `generate`, …). All others run on the one worker that each node has.
+    #[schemars(with = "BTreeMap<String, StageSpec>")]
     pub stages: BTreeMap<Operator, StageSpec>,
     /// For a Jobs address: the wheel that the cluster installs. Left out, the
     /// cluster must have `reverie` installed.
@@ -81,7 +82,7 @@ impl RayEngineSpec {
 
 /// The workers of a stage: each holds its models, and there are more of them
 /// while tasks wait.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StageSpec {
     /// CPUs of a worker. Default 1.

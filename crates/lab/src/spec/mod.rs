@@ -6,6 +6,7 @@ mod evaluate;
 mod overrides;
 mod reader;
 mod resolve;
+mod schema;
 mod scoring;
 mod shown;
 mod space;
@@ -35,7 +36,7 @@ use std::{
 };
 
 /// Where the documents are.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CorpusSpec {
     /// A folder, a glob, a file, or an object-store URL; relative paths are
@@ -60,7 +61,7 @@ pub struct CorpusSpec {
 
 /// Golden questions: a file, or generated once and kept there; or rows within
 /// the experiment, as a program gives them.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatasetSpec {
     /// JSONL or CSV, relative to the experiment file; empty where there are rows.
@@ -113,11 +114,10 @@ impl DatasetSpec {
     }
 }
 
-/// How to generate questions: the model, and whatever
-/// [`GenerateOptions`] has (`size`, `seed`, `kinds`, `personas`, …).
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// How to generate questions: the model, and the options.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct GenerateSpec {
-    /// The chat model that writes them.
+    /// The chat model that writes the questions.
     pub model: String,
     /// Its options.
     #[serde(flatten)]
@@ -148,8 +148,10 @@ pub struct EvaluateSpec {
     pub answered: Option<usize>,
     /// Only this many of the answered questions are judged. Default all.
     pub judged: Option<usize>,
-    /// The metrics whose mean chooses the winner. A judged metric may be among
-    /// them if its judges are qualified.
+    /// The metrics whose mean chooses the winner. Where the file names none:
+    /// `ndcg`, `answer_similarity` and `token_f1`, as far as they are listed,
+    /// else all metrics of their kind that need no judge. A judged metric may be
+    /// among them if its judges are qualified.
     pub objective: Vec<String>,
     /// What one run may cost. Answers that an earlier run paid for are free and
     /// use none of it.
@@ -231,6 +233,12 @@ impl Experiment {
     pub fn toml(json: &str) -> Result<String, String> {
         let value: toml::Table = serde_json::from_str(json).map_err(|error| error.to_string())?;
         toml::to_string(&value).map_err(|error| error.to_string())
+    }
+
+    /// The JSON Schema (draft 2020-12) of an experiment file, for editors. A file
+    /// may keep to it and still have a mistake that depends on several keys.
+    pub fn schema() -> serde_json::Value {
+        schema::schema()
     }
 
     /// The sections of an experiment file.

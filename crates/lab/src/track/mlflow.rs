@@ -32,7 +32,7 @@ const AT_ONCE: usize = 8;
 /// Settings of the tracker. Credentials come from the environment, under
 /// MLflow's own names: `MLFLOW_TRACKING_USERNAME` and
 /// `MLFLOW_TRACKING_PASSWORD`, else `MLFLOW_TRACKING_TOKEN`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// The server's address.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 store::registry! {
     /// The trackers on which runs are shown, besides the run's own folder.
+    #[derive(schemars::JsonSchema)]
     pub enum TrackerConfig builds Box<dyn Tracker>, from &Environment, or String {
         Mlflow => mlflow,
     }

@@ -36,7 +36,7 @@ use store::Key;
 use tokio::{sync::Notify, time::Instant};
 
 /// Caps on the cost of calls; a cap that is not given does not limit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Caps {
     /// US dollars, by the configured prices.

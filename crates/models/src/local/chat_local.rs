@@ -38,7 +38,7 @@ use tokio::sync::Semaphore;
 pub(crate) const VERSION: u32 = 1;
 
 /// A chat model in this process.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A name of the catalogue, the path of a `.gguf` file, or

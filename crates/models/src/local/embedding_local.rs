@@ -25,7 +25,7 @@ pub(crate) const VERSION: u32 = 1;
 const BATCH_TOKENS: usize = 512;
 
 /// How a local embedding model is run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A name of the catalogue, a file, a folder, or `hf:owner/repository`.
@@ -68,7 +68,7 @@ impl Default for Config {
 }
 
 /// How token vectors become one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Pooling {
     /// The mean of all tokens.

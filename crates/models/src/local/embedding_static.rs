@@ -18,7 +18,7 @@ use tokenizers::Tokenizer;
 pub(crate) const VERSION: u32 = 1;
 
 /// Which static model, and how it is used.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A folder with `model.safetensors` and `tokenizer.json`, or

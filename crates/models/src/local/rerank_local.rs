@@ -21,7 +21,7 @@ pub(crate) const VERSION: u32 = 1;
 const BATCH_TOKENS: usize = 512;
 
 /// How a local cross-encoder is run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// A file, a folder, or `hf:owner/repository`. Default

@@ -52,7 +52,7 @@ pub enum Error {
         model: String,
     },
     /// No connection, or it broke.
-    #[error("{endpoint} cannot be reached: {cause}; check `base_url`, and that the server runs")]
+    #[error("{endpoint} cannot be reached: {cause}; {}", way_to(.cause.as_ref()))]
     Connection {
         /// The endpoint.
         endpoint: String,
@@ -376,6 +376,15 @@ impl Error {
             Self::Function(failed) => failed.retry_after,
             _ => None,
         }
+    }
+}
+
+/// What helps to reach an endpoint.
+fn way_to(cause: &(dyn StdError + 'static)) -> &'static str {
+    if store::is_certificate_refused(&store::error_chain(cause)) {
+        "its certificate is not trusted: set SSL_CERT_FILE to that of the authority that signed it, a file in PEM form"
+    } else {
+        "check `base_url`, and that the server runs"
     }
 }
 

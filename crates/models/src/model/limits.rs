@@ -15,7 +15,7 @@ const MAXIMUM: usize = 256;
 /// All uses of one model at one endpoint with one key share one limit. If
 /// several entries of `[models]` state different numbers for it, the smallest
 /// of each holds for all of them, also for `concurrency`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct EndpointLimits {
     /// Calls per minute.

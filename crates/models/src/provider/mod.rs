@@ -147,6 +147,7 @@ macro_rules! providers {
     )+) => { $(
         store::registry! {
             $(#[$meta])*
+            #[derive(schemars::JsonSchema)]
             pub enum $Enum builds Arc<dyn $Model>, from &Context, or Error {
                 $( $(#[$variant_meta])* $Variant => $module in $folder ),+
             }
@@ -214,7 +215,7 @@ impl fmt::Debug for Context {
 
 /// A configured model of any kind: one entry of an experiment's `[models]`,
 /// such as `embedding.local = { model = "all-minilm-l6-v2" }`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelConfig {
     /// Writes answers.

@@ -35,7 +35,7 @@ macro_rules! endpoint_settings {
         after headers { $( $(#[$meta_2:meta])* $visible_2:vis $own_2:ident: $Own2:ty = $default_2:expr, )* }
         after limits { $( $(#[$meta_3:meta])* $visible_3:vis $own_3:ident: $Own3:ty = $default_3:expr, )* }
     ) => {
-        #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize)]
+        #[derive(Debug, Clone, PartialEq, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
         #[serde(default, deny_unknown_fields)]
         $(#[$meta])*
         pub struct $Config $(<$P>)? {

@@ -18,6 +18,7 @@ use super::{
 use crate::{
     Error, FunctionFailed, RateHints,
     model::{innermost, visible::visible},
+    trace,
 };
 use redact::REDACTED;
 use reqwest::{
@@ -96,10 +97,15 @@ impl Endpoint {
         format!("{}/{path}{mark}{}", self.base, self.query)
     }
 
+    fn request(&self, path: &str, body: &Value) -> reqwest::RequestBuilder {
+        let request = self.client.post(self.url(path)).json(body);
+        trace::headers().into_iter().fold(request, |request, (name, value)| request.header(name, value))
+    }
+
     /// Sends a request and reads the answer as JSON.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Error> {
         let started = Instant::now();
-        let sent = self.client.post(self.url(path)).json(body).timeout(self.timeout).send().await;
+        let sent = self.request(path, body).timeout(self.timeout).send().await;
         let response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {
             return Err(self.refusal(response, started).await);

@@ -335,4 +335,39 @@ mod tests {
         ]);
         assert!(read(&nonsense).is_empty());
     }
+
+    #[test]
+    fn whatever_headers_say_a_wait_is_at_most_a_year_and_a_limit_a_number() {
+        const NAMES: [&str; 7] = [
+            "date",
+            "retry-after",
+            "retry-after-ms",
+            "x-ratelimit-limit-requests",
+            "x-ratelimit-reset-requests",
+            "anthropic-ratelimit-tokens-remaining",
+            "anthropic-ratelimit-tokens-reset",
+        ];
+        // A line for each header, in that order.
+        let seeds: [&[u8]; 2] = [
+            b"Sun, 06 Nov 1994 08:49:37 GMT\n1.5\n250\n100\n6m0.5s\n0\n2026-01-27T12:00:30.5+01:30",
+            b"Mon, 01 Jan 1970 00:00:00 GMT\nFri, 31 Dec 9999 23:59:59 GMT\n-1\n1e999\n1d2h3ms\nNaN\n9999-12-31T23:59:60Z",
+        ];
+        let words: [&[u8]; 12] =
+            [b"\n", b"-", b"+", b":", b"T", b"Z", b"e308", b"inf", b"NaN", b"h", b"9223372036854775808", b"\xc2\xb5s"];
+        fuzz::run("rate-headers", &seeds, &words, |bytes| {
+            let lines = bytes.split(|byte| *byte == b'\n').map(HeaderValue::from_bytes);
+            let headers: HeaderMap = NAMES
+                .iter()
+                .zip(lines)
+                .filter_map(|(name, value)| Some((HeaderName::from_static(name), value.ok()?)))
+                .collect();
+            let hints = read(&headers);
+            for wait in [retry_after(&headers), hints.reset_requests, hints.reset_tokens].into_iter().flatten() {
+                assert!(wait.as_secs_f64() <= LONGEST, "{wait:?}");
+            }
+            for number in [hints.limit_requests, hints.remaining_tokens].into_iter().flatten() {
+                assert!((0.0..=LARGEST).contains(&number), "{number}");
+            }
+        });
+    }
 }

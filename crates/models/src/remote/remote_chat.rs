@@ -89,6 +89,7 @@ pub trait Preset: fmt::Debug + Clone + PartialEq + Send + Sync + 'static {
 endpoint_settings! {
     /// Settings of a remote chat model.
     #[serde(bound(serialize = "P: Preset", deserialize = "P: Preset"))]
+    #[schemars(bound = "P: Preset", rename = "RemoteChat")]
     pub struct Config<P: Preset>, by default Defaults {
         base_url: P::PROVIDER.base_url,
         api_key_env: P::PROVIDER.api_key_env,
@@ -117,7 +118,7 @@ endpoint_settings! {
 }
 
 /// What tokens cost, in US dollars per million.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Price {
     /// Tokens read.

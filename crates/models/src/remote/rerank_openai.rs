@@ -34,7 +34,7 @@ endpoint_settings! {
 }
 
 /// The shape of requests. Answers are understood in any of them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Shape {
     /// `documents`, without sending them back; also vLLM's.

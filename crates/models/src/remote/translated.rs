@@ -95,6 +95,15 @@ impl Translator {
         })
     }
 
+    /// Where the next request goes, with the headers that name its span.
+    fn to(target: &ServiceTarget) -> ServiceTarget {
+        let mut target = target.clone();
+        if let AuthData::RequestOverride { headers, .. } = &mut target.auth {
+            *headers = trace::headers().into();
+        }
+        target
+    }
+
     fn request(request: &ChatRequest, in_words: bool) -> genai::chat::ChatRequest {
         let message = |message: Message| match message.role {
             Role::System => ChatMessage::system(message.content),
@@ -149,7 +158,7 @@ impl Translator {
     async fn whole(&self, model: &Target<'_>, request: &ChatRequest, in_words: bool) -> Result<Reply, Error> {
         let sent = Instant::now();
         let options = self.options(model, request, in_words).with_capture_raw_body(true);
-        let answer = self.client.exec_chat(self.target.clone(), Self::request(request, in_words), Some(&options));
+        let answer = self.client.exec_chat(Self::to(&self.target), Self::request(request, in_words), Some(&options));
         let answer = timeout(model.endpoint.timeout(), answer).await.map_err(|_| model.endpoint.silent())?;
         let answer = answer.map_err(|error| failure::of_a_call(model, error, sent))?;
         trace::answered_by(Some(&answer.provider_model_iden.model_name));

@@ -139,7 +139,6 @@ class Python(Component):
     Args:
         settings: Those of every generator, but `prompt` and `context_tokens`.
         file: The file with the function, relative to the experiment file.
-        source: What the file holds; put here when the experiment is read.
         function: The function. Default `write`.
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
@@ -150,7 +149,6 @@ class Python(Component):
 
     settings: Settings | Mapping[str, Any]
     file: str = ""
-    source: str = ""
     function: str = "write"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

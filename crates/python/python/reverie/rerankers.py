@@ -145,7 +145,6 @@ class Python(Component):
 
     Args:
         file: The file with the function, relative to the experiment file.
-        source: What the file holds; put here when the experiment is read.
         function: The function. Default `rerank`.
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
@@ -158,7 +157,6 @@ class Python(Component):
     _name: ClassVar[str] = "python"
 
     file: str = ""
-    source: str = ""
     function: str = "rerank"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

@@ -130,7 +130,6 @@ class Python(Component):
 
     Args:
         file: The file with the function, relative to the experiment file.
-        source: What the file holds; put here when the experiment is read.
         function: The function. Default `retrieve`.
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
@@ -141,7 +140,6 @@ class Python(Component):
     _name: ClassVar[str] = "python"
 
     file: str = ""
-    source: str = ""
     function: str = "retrieve"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

@@ -49,7 +49,7 @@ def graph(ray_cluster, s3, workspace, provider):
     def start(url: str, embeds: bool = True, **settings) -> str:
         from reverie.ray.serve import Scale, graph
 
-        experiment = workspace.experiment("graphs", url) if embeds else words_alone(workspace, url)
+        experiment = workspace.experiment("graphs", url) if embeds else workspace.writing("words", url, "words")
         bundle = f"s3://reverie/bundles/{workspace.folder.name}"
         Run("run", "-f", experiment, "--quiet", environment=environment, folder=workspace.folder).end()
         made = Run("promote", *(["t04"] if embeds else []), "-f", experiment, "--output", bundle, environment=environment, folder=workspace.folder).end()
@@ -77,25 +77,6 @@ def start_proxy() -> None:
         except TimeoutError:
             if not left:
                 raise
-
-
-def words_alone(workspace, url: str) -> Path:
-    """An experiment whose endpoint only writes."""
-    path = workspace.folder / "words.toml"
-    path.write_text(
-        f"""name = "mills"
-store = "{workspace.folder / "words"}"
-[corpus]
-source = "{workspace.folder / "docs"}"
-[models.gpt]
-chat.openai = {{ model = "gpt", base_url = "{url}/v1" }}
-[space]
-chunker = [{{ sentence = {{ chunk_size = 32, chunk_overlap = 0 }} }}]
-retriever = [{{ bm25 = {{ top_k = 2 }} }}]
-generator = [{{ compact = {{ model = "gpt" }} }}]
-"""
-    )
-    return path
 
 
 def answer(question: str, url: str = URL) -> dict:
@@ -231,7 +212,7 @@ def test_the_rayservice_is_what_ray_and_the_builder_take():
 
     from reverie.ray.serve import build
 
-    manifest = yaml.safe_load((ROOT / "deploy" / "kuberay" / "rayservice.yaml").read_text())
+    manifest = yaml.safe_load((ROOT / "deploy" / "kubernetes" / "base" / "ray" / "rayservice.yaml").read_text())
     config = ServeDeploySchema.model_validate(yaml.safe_load(manifest["spec"]["serveConfigV2"]))
     (application,) = config.applications
     assert application.import_path == "reverie.ray.serve:build"

@@ -10,21 +10,23 @@ use super::{
     classes::{ASCII, Kind, kind},
     vocabulary::Vocabulary,
 };
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 /// Tokens that stand for a whole marker and are never cut.
 const MARKERS: [&str; 5] = ["<|endoftext|>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|endofprompt|>"];
 
 /// Counts tokens of `cl100k_base`.
 pub struct TokenCounter {
-    vocabulary: Vocabulary,
+    /// Loaded by the first count: a service that only answers never counts, and
+    /// a fifth of a second is most of its start.
+    vocabulary: LazyLock<Vocabulary>,
 }
 
 impl TokenCounter {
-    /// The one counter of the process, loaded at first use.
+    /// The one counter of the process.
     pub fn shared() -> &'static Self {
-        static SHARED: OnceLock<TokenCounter> = OnceLock::new();
-        SHARED.get_or_init(|| Self { vocabulary: Vocabulary::load() })
+        static SHARED: TokenCounter = TokenCounter { vocabulary: LazyLock::new(Vocabulary::load) };
+        &SHARED
     }
 
     /// How many tokens the text has.

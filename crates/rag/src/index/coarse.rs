@@ -16,8 +16,10 @@
 //! and is kept as four high bits and one low bit in two planes. Rows are
 //! filled up to a multiple of [`GROUP`] columns, where the query is zero.
 
-#![expect(unsafe_code, reason = "run-time dispatch to AVX-512 and loads of whole registers; see `avx512`")]
+#![expect(unsafe_code, reason = "run-time dispatch to vector instructions, and loads of whole registers")]
 
+#[cfg(target_arch = "x86_64")]
+use super::kernel::AHEAD;
 use super::top::Top;
 use memmap2::MmapMut;
 use rayon::prelude::*;
@@ -46,6 +48,7 @@ pub(super) struct Coarse {
     rows: Vec<Row>,
     /// The greatest length of a row, exact or coarse.
     longest: f64,
+    reader: Reader,
     /// Bounds that are no longer read: new memory for each query would cost a
     /// page fault for every thousand of them.
     spare: Mutex<Vec<f32>>,
@@ -81,17 +84,10 @@ struct Query {
 }
 
 impl Coarse {
-    /// Whether this processor reads the copy faster than the exact rows.
-    /// Without AVX-512's byte products unpacking costs more than it saves.
+    /// Whether this processor reads the copy faster than the exact rows:
+    /// without products of bytes unpacking costs more than it saves.
     pub(super) fn is_fast_here() -> bool {
-        #[cfg(target_arch = "x86_64")]
-        {
-            is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512bw")
-                && is_x86_feature_detected!("avx512vnni")
-        }
-        #[cfg(not(target_arch = "x86_64"))]
-        false
+        Reader::available()[0] != Reader::Plain
     }
 
     /// Makes the copy, on the threads of the current rayon pool. `data` holds
@@ -118,7 +114,7 @@ impl Coarse {
                 length
             })
             .reduce(|| 0.0, f64::max);
-        Ok(Self { columns, groups, bits, rows, longest, spare: Mutex::default() })
+        Ok(Self { columns, groups, bits, rows, longest, reader: Reader::available()[0], spare: Mutex::default() })
     }
 
     /// Bounds for all entries, or for some in ascending order, and the `k` of
@@ -177,29 +173,12 @@ impl Coarse {
 
     /// The sums of `v · q'` of as many rows as there is room for.
     fn products(&self, bits: &[u8], query: &[i8], products: &mut [i32]) {
-        #[cfg(target_arch = "x86_64")]
-        if Self::is_fast_here() {
-            // SAFETY: the instructions were just seen.
-            unsafe { avx512::products(bits, self.groups, query, products) };
-            return;
-        }
-        for (product, bits) in products.iter_mut().zip(bits.chunks_exact((self.groups * GROUP_BYTES).max(1))) {
-            *product = plain_product(bits, query);
-        }
+        self.reader.products(&bits.as_chunks().0[..products.len() * self.groups], self.groups, query, products);
     }
 
     /// The sums of `v · q'` of as many of these entries as there is room for.
     fn products_of(&self, entries: &[u32], query: &[i8], products: &mut [i32]) {
-        #[cfg(target_arch = "x86_64")]
-        if Self::is_fast_here() {
-            // SAFETY: the instructions were just seen.
-            unsafe { avx512::products_of(&self.bits, self.groups, entries, query, products) };
-            return;
-        }
-        let bytes = self.groups * GROUP_BYTES;
-        for (product, entry) in products.iter_mut().zip(entries) {
-            *product = plain_product(&self.bits[*entry as usize * bytes..][..bytes], query);
-        }
+        self.reader.products_of(self.bits.as_chunks().0, self.groups, entries, query, products);
     }
 }
 
@@ -210,16 +189,25 @@ fn quantize(exact: &[f32], bits: &mut [u8]) -> (Row, f64) {
     let (mut residual, mut exact_length, mut coarse_length) = (0.0, 0.0, 0.0);
     for (exact, bits) in exact.chunks(GROUP).zip(bits.chunks_exact_mut(GROUP_BYTES)) {
         let (high, low) = bits.split_at_mut(HIGH_BYTES);
-        for (i, &value) in exact.iter().enumerate() {
+        let mut levels = [0u8; GROUP];
+        for (level, &value) in levels.iter_mut().zip(exact) {
             // A row of zeros, or of numbers too small to divide, gives no
-            // number here, which the cast turns into 0.
-            let level = (value / scale + MIDDLE).round().clamp(0.0, 31.0) as u8;
+            // number here, which the cast turns into 0. The half rounds: a call
+            // of `round` would take longer than all the rest.
+            *level = ((value / scale + MIDDLE).clamp(0.0, 31.0) + 0.5) as u8;
+        }
+        for (&level, &value) in levels.iter().zip(exact) {
             let coarse = (f64::from(level) - f64::from(MIDDLE)) * f64::from(scale);
             residual += (f64::from(value) - coarse).powi(2);
             exact_length += f64::from(value).powi(2);
             coarse_length += coarse.powi(2);
-            high[i % HIGH_BYTES] |= (level >> 1) << (4 * (i / HIGH_BYTES));
-            low[i / 8] |= (level & 1) << (i % 8);
+        }
+        let (left, right) = levels.split_at(HIGH_BYTES);
+        for ((high, left), right) in high.iter_mut().zip(left).zip(right) {
+            *high = left >> 1 | (right >> 1) << 4;
+        }
+        for (low, levels) in low.iter_mut().zip(levels.as_chunks::<8>().0) {
+            *low = (0..8).fold(0, |low, i| low | (levels[i] & 1) << i);
         }
     }
     let length = f64::max(exact_length, coarse_length).sqrt();
@@ -246,62 +234,143 @@ fn round_up(value: f64) -> f32 {
     (value as f32).next_up()
 }
 
+/// The bits of [`GROUP`] columns of a row.
+type Group = [u8; GROUP_BYTES];
+type QueryGroup = [i8; GROUP];
+
+/// The instructions that multiply a query with rows. All give the same sums.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reader {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    Plain,
+}
+
+impl Reader {
+    /// Those of this processor, the fastest first.
+    fn available() -> Vec<Self> {
+        let mut readers = Vec::new();
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            if is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vnni")
+            {
+                readers.push(Self::Avx512);
+            }
+            readers.push(Self::Avx2);
+        }
+        readers.push(Self::Plain);
+        readers
+    }
+
+    fn products(self, bits: &[Group], groups: usize, query: &[i8], products: &mut [i32]) {
+        let query = &query.as_chunks().0[..groups];
+        match self {
+            // SAFETY: these two variants come only from `available`, which saw the instructions.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => unsafe { avx512::products(bits, query, products) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => unsafe { avx2::products(bits, query, products) },
+            Self::Plain => {
+                let rows = bits.chunks_exact(groups.max(1));
+                rows.zip(products).for_each(|(row, product)| *product = plain_product(row, query));
+            }
+        }
+    }
+
+    fn products_of(self, bits: &[Group], groups: usize, entries: &[u32], query: &[i8], products: &mut [i32]) {
+        let query = &query.as_chunks().0[..groups];
+        match self {
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => unsafe { avx512::products_of(bits, entries, query, products) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => unsafe { avx2::products_of(bits, entries, query, products) },
+            Self::Plain => {
+                let rows = entries.iter().map(|entry| &bits[*entry as usize * groups..][..groups]);
+                rows.zip(products).for_each(|(row, product)| *product = plain_product(row, query));
+            }
+        }
+    }
+}
+
 /// The sum of `v · q'` over all columns of a row.
-fn plain_product(bits: &[u8], query: &[i8]) -> i32 {
-    let group = |(bits, query): (&[u8], &[i8])| -> i32 {
+fn plain_product(row: &[Group], query: &[QueryGroup]) -> i32 {
+    let group = |(bits, query): (&Group, &QueryGroup)| -> i32 {
         let (high, low) = bits.split_at(HIGH_BYTES);
         let level = |i: usize| {
             i32::from(high[i % HIGH_BYTES] >> (4 * (i / HIGH_BYTES)) & 15) << 1 | i32::from(low[i / 8] >> (i % 8) & 1)
         };
         query.iter().enumerate().map(|(i, &query)| level(i) * i32::from(query)).sum()
     };
-    bits.chunks_exact(GROUP_BYTES).zip(query.chunks_exact(GROUP)).map(group).sum()
+    row.iter().zip(query).map(group).sum()
+}
+
+/// The products of all rows, by a function that makes one.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn scan(bits: &[Group], query: &[QueryGroup], products: &mut [i32], one: impl Fn(&[Group], &[QueryGroup]) -> i32) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    for (product, row) in products.iter_mut().zip(bits.chunks_exact(query.len().max(1))) {
+        for line in (0..size_of_val(row)).step_by(64) {
+            // SAFETY: a hint, which reads nothing.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(row.as_ptr().cast::<i8>().wrapping_add(AHEAD + line)) };
+        }
+        *product = one(row, query);
+    }
+}
+
+/// The same for rows that lie anywhere.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn visit(
+    bits: &[Group],
+    entries: &[u32],
+    query: &[QueryGroup],
+    products: &mut [i32],
+    one: impl Fn(&[Group], &[QueryGroup]) -> i32,
+) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    let groups = query.len();
+    let ahead = (AHEAD / (groups * GROUP_BYTES).max(1)).max(1);
+    for (i, (product, entry)) in products.iter_mut().zip(entries).enumerate() {
+        if let Some(next) = entries.get(i + ahead) {
+            let next = bits.as_ptr().wrapping_add(*next as usize * groups).cast::<i8>();
+            for line in (0..groups * GROUP_BYTES + 63).step_by(64) {
+                // SAFETY: a hint, which reads nothing.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line)) };
+            }
+        }
+        *product = one(&bits[*entry as usize * groups..][..groups], query);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx512 {
-    use super::{GROUP, GROUP_BYTES, HIGH_BYTES};
+    use super::{GROUP, Group, HIGH_BYTES, QueryGroup, scan, visit};
     use std::arch::x86_64::{
-        __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32, _mm512_and_si512, _mm512_dpbusd_epi32,
-        _mm512_loadu_si512, _mm512_mask_add_epi8, _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_setzero_si512,
-        _mm512_slli_epi16, _mm512_srli_epi16,
+        __m512i, _mm512_add_epi32, _mm512_and_si512, _mm512_dpbusd_epi32, _mm512_loadu_si512, _mm512_mask_add_epi8,
+        _mm512_reduce_add_epi32, _mm512_set1_epi8, _mm512_setzero_si512, _mm512_slli_epi16, _mm512_srli_epi16,
     };
 
-    /// How far ahead of the scan memory is asked for; as in `kernel`.
-    const AHEAD: usize = 2048;
-
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) fn products(bits: &[u8], groups: usize, query: &[i8], products: &mut [i32]) {
-        let query = &query.as_chunks::<GROUP>().0[..groups];
-        let rows = bits.as_chunks::<GROUP_BYTES>().0.chunks_exact(groups.max(1));
-        for (product, row) in products.iter_mut().zip(rows) {
-            for line in (0..row.len() * GROUP_BYTES).step_by(64) {
-                _mm_prefetch::<_MM_HINT_T0>(row.as_ptr().cast::<i8>().wrapping_add(AHEAD + line));
-            }
-            *product = one_product(row, query);
-        }
+    pub(super) fn products(bits: &[Group], query: &[QueryGroup], products: &mut [i32]) {
+        scan(bits, query, products, |row, query| one_product(row, query));
     }
 
-    /// The same for rows that lie anywhere.
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    pub(super) fn products_of(bits: &[u8], groups: usize, entries: &[u32], query: &[i8], products: &mut [i32]) {
-        let query = &query.as_chunks::<GROUP>().0[..groups];
-        let bits = bits.as_chunks::<GROUP_BYTES>().0;
-        let ahead = (AHEAD / (groups * GROUP_BYTES).max(1)).max(1);
-        for (i, (product, entry)) in products.iter_mut().zip(entries).enumerate() {
-            if let Some(next) = entries.get(i + ahead) {
-                let next = bits.as_ptr().wrapping_add(*next as usize * groups).cast::<i8>();
-                for line in (0..groups * GROUP_BYTES + 63).step_by(64) {
-                    _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(line));
-                }
-            }
-            *product = one_product(&bits[*entry as usize * groups..][..groups], query);
-        }
+    pub(super) fn products_of(bits: &[Group], entries: &[u32], query: &[QueryGroup], products: &mut [i32]) {
+        visit(bits, entries, query, products, |row, query| one_product(row, query));
     }
 
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-    fn one_product(row: &[[u8; GROUP_BYTES]], query: &[[i8; GROUP]]) -> i32 {
+    fn one_product(row: &[Group], query: &[QueryGroup]) -> i32 {
         let (one, mask) = (_mm512_set1_epi8(1), _mm512_set1_epi8(0b1_1110));
         // Two sums, so that no product waits for the one before it.
         let (mut left, mut right) = (_mm512_setzero_si512(), _mm512_setzero_si512());
@@ -324,6 +393,81 @@ mod avx512 {
     fn load(bytes: *const i8) -> __m512i {
         // SAFETY: all callers pass the start of at least 64 bytes of a slice.
         unsafe { _mm512_loadu_si512(bytes.cast()) }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::{Group, HIGH_BYTES, QueryGroup, scan, visit};
+    use std::arch::x86_64::{
+        __m256i, _mm_loadu_si128, _mm256_add_epi16, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256,
+        _mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set_epi64x,
+        _mm256_set1_epi8, _mm256_set1_epi16, _mm256_set1_epi64x, _mm256_setzero_si256, _mm256_shuffle_epi8,
+        _mm256_slli_epi16, _mm256_srli_epi16, _mm256_storeu_si256, _mm256_sub_epi8,
+    };
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn products(bits: &[Group], query: &[QueryGroup], products: &mut [i32]) {
+        scan(bits, query, products, |row, query| one_product(row, query));
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn products_of(bits: &[Group], entries: &[u32], query: &[QueryGroup], products: &mut [i32]) {
+        visit(bits, entries, query, products, |row, query| one_product(row, query));
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn one_product(row: &[Group], query: &[QueryGroup]) -> i32 {
+        let mask = _mm256_set1_epi8(0b1_1110);
+        // Each of the 32 bytes that hold a column's bits gets the byte of the low plane where its own bit is.
+        const EIGHT: i64 = 0x0101_0101_0101_0101;
+        let place = |first: i64| {
+            _mm256_set_epi64x((first + 3) * EIGHT, (first + 2) * EIGHT, (first + 1) * EIGHT, first * EIGHT)
+        };
+        let places = [place(0), place(4), place(8), place(12)];
+        let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64.cast_signed());
+        let mut sum = _mm256_setzero_si256();
+        for (bits, query) in row.iter().zip(query) {
+            // SAFETY: 32, 32 and 16 bytes of a group.
+            let (left, right, low) = unsafe {
+                let start = bits.as_ptr();
+                let low = _mm_loadu_si128(start.add(HIGH_BYTES).cast());
+                (load(start), load(start.add(32)), _mm256_broadcastsi128_si256(low))
+            };
+            let levels = [
+                _mm256_slli_epi16::<1>(left),
+                _mm256_slli_epi16::<1>(right),
+                _mm256_srli_epi16::<3>(left),
+                _mm256_srli_epi16::<3>(right),
+            ];
+            // Four products of two columns each: at most 4 · 2 · 31 · 127 = 31,496, which 16 bits hold.
+            let mut part = _mm256_setzero_si256();
+            for (i, (level, place)) in levels.into_iter().zip(places).enumerate() {
+                let low = _mm256_and_si256(_mm256_shuffle_epi8(low, place), bit);
+                // All ones, which is -1, where the bit is set.
+                let level = _mm256_sub_epi8(_mm256_and_si256(level, mask), _mm256_cmpeq_epi8(low, bit));
+                // SAFETY: 32 of the 128 bytes of a query's group.
+                let query = unsafe { load(query.as_ptr().add(32 * i).cast()) };
+                part = _mm256_add_epi16(part, _mm256_maddubs_epi16(level, query));
+            }
+            sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, _mm256_set1_epi16(1)));
+        }
+        let mut sums = [0i32; 8];
+        // SAFETY: the array holds the 32 bytes that are written.
+        unsafe { _mm256_storeu_si256(sums.as_mut_ptr().cast(), sum) };
+        sums.iter().sum()
+    }
+
+    /// Loads 32 bytes.
+    ///
+    /// # Safety
+    /// They must be there.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    unsafe fn load(bytes: *const u8) -> __m256i {
+        // SAFETY: the caller's.
+        unsafe { _mm256_loadu_si256(bytes.cast()) }
     }
 }
 
@@ -362,17 +506,27 @@ mod tests {
     }
 
     #[test]
-    fn vector_instructions_find_what_plain_code_finds() {
-        let rows = matrix(50, 256, 3);
-        let coarse = Coarse::new(&rows.data, 256).unwrap();
-        let query = Query::new(rows.row(7), 256);
-        let mut products = [0; 50];
-        coarse.products(&coarse.bits, &query.values, &mut products);
-        for (product, bits) in products.iter().zip(coarse.bits.chunks(2 * GROUP_BYTES)) {
-            assert_eq!(*product, plain_product(bits, &query.values));
+    fn all_instructions_of_this_processor_give_the_same_sums() {
+        for columns in [16, 128, 256, 400] {
+            let rows = matrix(50, columns, 3);
+            let coarse = Coarse::new(&rows.data, columns).unwrap();
+            let mut queries = vec![Query::new(rows.row(7), coarse.groups * GROUP).values];
+            // The greatest sums that there can be.
+            queries.extend([i8::MAX, -i8::MAX].map(|most| vec![most; coarse.groups * GROUP]));
+            let mut highest = coarse.bits.to_vec();
+            highest[..coarse.groups * GROUP_BYTES].fill(u8::MAX);
+            let bits = highest.as_chunks().0;
+            for query in queries {
+                let found = Reader::available().into_iter().map(|reader| {
+                    let (mut all, mut some) = ([0; 50], [0; 4]);
+                    reader.products(bits, coarse.groups, &query, &mut all);
+                    reader.products_of(bits, coarse.groups, &[0, 3, 17, 49], &query, &mut some);
+                    assert_eq!(some, [all[0], all[3], all[17], all[49]]);
+                    all
+                });
+                let found: Vec<_> = found.collect();
+                assert!(found.iter().all(|sums| *sums == found[0]), "{columns}: {found:?}");
+            }
         }
-        let mut some = [0; 4];
-        coarse.products_of(&[2, 3, 17, 49], &query.values, &mut some);
-        assert_eq!(some, [products[2], products[3], products[17], products[49]]);
     }
 }

@@ -256,16 +256,16 @@ impl DenseIndex {
     /// comes while the copy is being made runs without it: waiting here inside
     /// a rayon task could wait for the very thread that makes the copy.
     fn coarse(&self) -> Option<&Coarse> {
+        if let Some(coarse) = self.coarse.get() {
+            return Some(coarse);
+        }
         let bytes = self.len() * self.header.columns() * size_of::<f32>();
-        if bytes < COARSE_BYTES || !Coarse::is_fast_here() {
+        let is_time = bytes >= COARSE_BYTES && self.asked.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER;
+        if !is_time || !Coarse::is_fast_here() {
             return None;
         }
-        if self.asked.fetch_add(1, Ordering::Relaxed) == COARSE_AFTER {
-            // If there is no memory for a copy, the plain scan is used.
-            if let Ok(coarse) = Coarse::new(self.data(), self.header.columns()) {
-                drop(self.coarse.set(coarse));
-            }
-        }
+        // If there is no memory for a copy, the plain scan is used.
+        drop(self.coarse.set(Coarse::new(self.data(), self.header.columns()).ok()?));
         self.coarse.get()
     }
 

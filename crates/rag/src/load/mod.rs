@@ -64,7 +64,7 @@ const ALWAYS_ALLOWED: u64 = 16 << 20;
 const TITLE_CHARACTERS: usize = 200;
 
 /// How much of a file is read before it is refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// The largest file, in bytes. Default 256 MiB.

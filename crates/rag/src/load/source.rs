@@ -29,7 +29,7 @@ pub struct Source {
 }
 
 /// Which symbolic links of a folder are followed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Links {
     /// Those that lead to somewhere in the same folder.

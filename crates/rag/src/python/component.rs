@@ -42,7 +42,8 @@ macro_rules! function_settings {
             $( $( $(#[$meta_1])* pub $own_1: $Own1, )* )?
             /// The file with the function, relative to the experiment file.
             pub file: String,
-            /// What the file holds; put here when the experiment is read.
+            /// What the file holds; put here when the experiment is read, by nobody else.
+            #[schemars(skip)]
             pub source: String,
             $(#[$about_function])*
             pub function: String,

@@ -3,6 +3,8 @@
 //! Use it when questions are worded differently from the documents. It is weak
 //! at names, codes and rare words; `hybrid` is strong at both.
 //! Source: Karpukhin et al., Dense Passage Retrieval, 2020.
+//!
+//! It needs an embedder: the experiment lists one under `embedder`.
 
 use super::{Corpus, Query, Retriever, check_top_k, dense_search};
 use crate::{

@@ -10,6 +10,9 @@
 //! `theoretical_minimum` keeps how bad a list is as a whole, which pays where
 //! one side often finds nothing that fits. None of them pays for questions
 //! where the order alone is right: then `rrf` is as good and needs no weight.
+//!
+//! It needs an embedder, for the side of vectors: the experiment lists one under
+//! `embedder`.
 
 use super::{
     Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion, fusion::Scale,

@@ -7,6 +7,9 @@
 //! which is also its score. A cosine below 0 to what was chosen counts as 0:
 //! nothing can be newer than unrelated, and scores fall from hit to hit.
 //! Source: Carbonell and Goldstein, 1998.
+//!
+//! It needs an embedder: the experiment lists one under `embedder`. Without one,
+//! take `bm25` and the step `dedupe`.
 
 use super::{Corpus, Query, Retriever, check_candidates, check_top_k, dense_search};
 use crate::{

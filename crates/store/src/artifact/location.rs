@@ -5,6 +5,11 @@ use object_store::ObjectStoreScheme;
 use std::{fmt, path::PathBuf};
 use url::Url;
 
+/// Whether an address is a URL, and no path of this machine.
+pub fn is_url(address: &str) -> bool {
+    address.contains("://")
+}
+
 /// Where a store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Location {
@@ -29,7 +34,7 @@ impl Location {
         if address.is_empty() {
             return Err(refuse(address, "it is empty"));
         }
-        if !address.contains("://") && !address.starts_with("file:") {
+        if !is_url(address) && !address.starts_with("file:") {
             return Ok(Self::Folder(PathBuf::from(address)));
         }
         // An address that cannot be parsed may still hold a password, so only

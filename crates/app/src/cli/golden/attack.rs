@@ -88,7 +88,9 @@ pub async fn run(cx: &Context, arguments: Arguments) -> Result<u8, Failure> {
     let session = environment::open(&file.experiment, cx.setup())?;
     let corpus = lab::load_corpus(&session).await?;
     tell_unread(cx, &corpus);
-    if let Some((word, path)) = Documents::Corpus(&corpus).find_words(&attacked.canaries).await?.first() {
+    let found = Documents::Corpus(&corpus).find_words(&attacked.canaries).await;
+    corpus.end().await;
+    if let Some((word, path)) = found?.first() {
         return Err(Failure::usage(format!(
             "the code word {word} stands in the corpus already, in {path}: choose another --seed, or take the documents \
              of an earlier attack away"

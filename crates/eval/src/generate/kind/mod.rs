@@ -30,7 +30,7 @@ pub(super) struct Recipe {
 macro_rules! kinds {
     ($( $(#[$doc:meta])* $Variant:ident => $module:ident, $share:literal );+ $(;)?) => {
         /// What a question asks for.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         #[serde(rename_all = "snake_case")]
         pub enum Kind { $( $(#[$doc])* $Variant ),+ }
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 /// How weights are kept while a model runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantization {
     /// 8-bit integers: twice as fast, with vectors of cosine 0.99 and above to

@@ -168,4 +168,20 @@ mod tests {
         assert_eq!(parser.push(&part), Ok(Vec::new()));
         assert_eq!(parser.push(&part), Err(TooLong));
     }
+
+    #[test]
+    fn any_bytes_give_the_same_events_however_they_are_cut() {
+        let seeds: [&[u8]; 2] = [
+            b"\xef\xbb\xbfevent: delta\nid: 7\ndata: {\"a\":\"\xc3\xa9\"}\r\n\r\n: note\n\ndata: [DONE]\n\n",
+            b"data: a\rdata\r\rretry: 3\n\ndata: cut",
+        ];
+        let words: [&[u8]; 8] =
+            [b"\r", b"\n", b"\r\n\r\n", b"data:", b"event: error\n", b":", b"\xef\xbb\xbf", b"\xf0\x9f"];
+        fuzz::run("event-stream", &seeds, &words, |bytes| {
+            let whole = events(bytes, bytes.len().max(1));
+            for size in [1, 2, 7] {
+                assert_eq!(events(bytes, size), whole, "in parts of {size}");
+            }
+        });
+    }
 }

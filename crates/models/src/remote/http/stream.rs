@@ -49,8 +49,7 @@ impl Endpoint {
         mut take: impl FnMut(&str, &Value) -> Result<(), Error>,
     ) -> Result<Ended, Error> {
         let started = Instant::now();
-        let request = self.client.post(self.url(path)).json(body);
-        let sent = request.timeout(self.patience()).send();
+        let sent = self.request(path, body).timeout(self.patience()).send();
         let sent = timeout_at(started + self.timeout, sent).await.map_err(|_| self.silent())?;
         let mut response = sent.map_err(|error| self.broken(error, started))?;
         if !response.status().is_success() {

@@ -63,7 +63,7 @@ impl Translator {
                 event.data.clone_into(&mut seen.lock().unwrap_or_else(PoisonError::into_inner))
             });
         let asked = Self::request(request, in_words);
-        let stream = self.client.exec_chat_stream(self.stream_target.clone(), asked, Some(&options)).await;
+        let stream = self.client.exec_chat_stream(Self::to(&self.stream_target), asked, Some(&options)).await;
         let mut stream = stream.map_err(|error| failure::of_a_call(model, error, sent))?.stream;
         let mut redactor = endpoint.redactor();
         // Signs of life keep a connection open, but do not count as progress.

@@ -5,8 +5,8 @@
 
 or from Python, `serve.run(reverie.ray.serve.app("s3://bucket/manuals-1"))` and `serve.run(graph(…))`. In `app`, each
 replica holds the whole pipeline; in `graph`, each part of it is a deployment with replicas of its own. Rust does the
-work, and Python passes bytes on; a bundle on S3 is fetched once for each node. docs/http.md says with numbers which to
-take when, and when N `reverie serve` behind a balancer.
+work, and Python passes bytes on; a bundle on S3 is fetched once for each node. docs/production.md says which to take
+when, and when N `reverie serve` behind a balancer.
 """
 
 from __future__ import annotations
@@ -312,7 +312,7 @@ def graph(
         vector_store: What holds chunks and indexes; each replica has all of them in memory.
         retriever: What turns a question into passages.
         reranker: What scores passages.
-        llm: What writes: a model in the replica, or the calls of an endpoint with their limits and their journal.
+        llm: What writes: a model in the replica, or the calls of an endpoint with their limits.
         qa: What writes an answer from passages, by the LLM.
         gateway: What clients ask.
         environment: Variables of the replicas, such as keys for S3 and for models.

@@ -1,0 +1,457 @@
+"""The reference pages, made from what the binary and the Python package say of themselves."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import urllib.request
+from pathlib import Path
+
+import experiment
+
+MADE = "<!-- made by docs/site/build.py: do not edit -->\n\n"
+KINDS = {
+    "chunker": "Chunkers",
+    "enrich": "Enrichers",
+    "query": "Queries",
+    "retriever": "Retrievers",
+    "reranker": "Rerankers",
+    "refine": "Refiners",
+    "prompt": "Prompts",
+    "generator": "Generators",
+    "metric": "Metrics",
+}
+WHAT = {
+    "chunker": "How a document is cut into chunks, which are what is searched.",
+    "enrich": "What is searched beside a chunk's text. The answer is written from the text alone.",
+    "query": "What is searched: the question as it was asked, or what a model makes of it.",
+    "retriever": "How chunks are found.",
+    "reranker": "How what was found is put into a better order.",
+    "refine": "What is done with the passages before the answer is written: one step, or a list of steps in their order.",
+    "prompt": "The instructions to the chat model. A path names a file of your own.",
+    "generator": "How the answer is written.",
+    "metric": "How an answer, or what was retrieved, is scored. `1` is good unless the metric says otherwise.",
+}
+
+
+def cell(value: object) -> str:
+    """A text in a cell of a table."""
+    return str(value).replace("|", "\\|").replace("\n", " ")
+
+
+def prose(text: str) -> str:
+    """The words of a component as Markdown: lists need an empty line before them."""
+    lines: list[str] = []
+    for line in text.split("\n"):
+        item = re.match(r"(- |\d+\. )", line)
+        before = lines[-1] if lines else ""
+        if item and before and not re.match(r"(- |\d+\. |  )", before):
+            lines.append("")
+        lines.append(("  " + line) if line.startswith("  ") else line)
+    text = "\n".join(lines)
+    return re.sub(r"^(Source|When to use it|Formula):", r"**\1:**", text, flags=re.M)
+
+
+def settings(component: dict) -> str:
+    if not component["settings"]:
+        return "It takes no settings.\n"
+    rows = [
+        f"| `{one['name']}` | {cell(one['takes'])} | {cell(experiment.default(one['default'], one['description'], one['default'] is None and 'or nothing' not in one['takes']))} | {cell(one['description'])} |"
+        for one in component["settings"]
+    ]
+    return "\n".join(["| setting | takes | default | what it does |", "|---|---|---|---|", *rows]) + "\n"
+
+
+def in_a_file(component: dict) -> str:
+    axis = "metrics" if component["kind"] == "metric" else component["kind"]
+    table = "evaluate" if component["kind"] == "metric" else "space"
+    first = next(
+        (
+            one
+            for one in component["settings"]
+            if one["default"] not in (None, "") and not isinstance(one["default"], (dict, list))
+        ),
+        None,
+    )
+    value = f'"{component["name"]}"'
+    if component["kind"] == "prompt" and component["name"] == "file":
+        value = '"prompts/short.toml"'
+    elif first and component["kind"] != "prompt":
+        value = (
+            f"{{ {component['name']} = {{ {first['name']} = {json.dumps(first['default'], ensure_ascii=False)} }} }}"
+        )
+    # What it asks is said in its words, which a metric that asks a model has to say.
+    words = " ".join(component["docs"].split()) if component["kind"] == "metric" else ""
+    judged = re.search(r"\b(needs|and) a judge\b", words)
+    models = 'judge = "gpt"             # a chat model under [models]\n' if judged else ""
+    if re.search(r"\b(needs|and) an embedder\b", words):
+        models += 'embedder = "small"        # an embedding model under [models]\n'
+    fails = "\n[If the judge fails](../guides/judges.md#if-the-judge-fails), the score is missing.\n" if judged else ""
+    return f"```toml\n[{table}]\n{models}{axis} = [{value}]\n```\n{fails}"
+
+
+def components(every: list[dict]) -> dict[str, str]:
+    """A page for each kind."""
+    pages = {}
+    for kind, title in KINDS.items():
+        ones = [one for one in every if one["kind"] == kind]
+        page = f"{MADE}# {title}\n\n{WHAT[kind]}\n`reverie explain NAME` prints the same in a terminal.\n\n"
+        page += "| name | what it does |\n|---|---|\n"
+        for one in ones:
+            sentence = one["docs"].split("\n\n")[0].replace("\n", " ")
+            sentence = re.sub(r"^`[\w ]+`: ", "", sentence)
+            page += f"| [`{one['name']}`](#{one['name']}) | {cell(sentence)} |\n"
+        for one in ones:
+            page += (
+                f"\n## {one['name']} {{ #{one['name']} }}\n\n{prose(one['docs'])}\n\n{settings(one)}\n{in_a_file(one)}"
+            )
+        pages[f"reference/{kind}.md"] = page
+    return pages
+
+
+def help_of(reverie: Path, *verb: str) -> str:
+    environment = {**os.environ, "COLUMNS": "110", "NO_COLOR": "1"}
+    return subprocess.check_output([reverie, *verb, "--help"], text=True, env=environment)
+
+
+def verbs(text: str) -> list[str]:
+    """The verbs that a help lists, at the start of indented lines before the options."""
+    head = text.split("\nOptions:")[0].split("<COMMAND>\n" if "<COMMAND>\n" in text else "Commands:\n", 1)
+    return (
+        [name for name in re.findall(r"^  ([a-z]+)  +\S", head[-1], re.M) if name != "help"] if len(head) == 2 else []
+    )
+
+
+def commands(reverie: Path) -> dict[str, str]:
+    """What every verb says with `--help`, and the exit codes."""
+    whole = help_of(reverie)
+    page = f"{MADE}# Command line\n\nWhat `reverie --help` and `reverie VERB --help` print.\n\n```text\n{whole.strip()}\n```\n"
+
+    def one(*verb: str) -> None:
+        nonlocal page
+        text = help_of(reverie, *verb)
+        # The same for all verbs, and above.
+        text = re.sub(r"Options of every verb:\n.*?(?=\n\S|\Z)", "", text, flags=re.S)
+        text = re.sub(r"\n  -h, --help\n? +Print help[^\n]*|\n  -V, --version\n? +Print version", "", text)
+        text = re.sub(r"\n{3,}", "\n\n", text).strip()
+        name = " ".join(verb)
+        page += f"\n{'#' * (len(verb) + 1)} reverie {name} {{ #{'-'.join(verb)} }}\n\n```text\n{text}\n```\n"
+        for sub in verbs(text):
+            one(*verb, sub)
+
+    for verb in verbs(whole):
+        one(verb)
+    codes = re.search(r"Exit codes:\n(.*?)\n\n", whole, re.S)
+    assert codes, "`reverie --help` names no exit codes"
+    rows = [re.match(r"\s*(\d+)\s+(.*)", line) for line in codes[1].split("\n")]
+    table = "".join(f"| `{row[1]}` | {row[2]} |\n" for row in rows if row)
+    return {
+        "reference/commands.md": page,
+        "reference/exit-codes.md": f"{MADE}# Exit codes\n\nEvery verb ends with one of these. With `--json` an error is one JSON object on standard error.\n\n"
+        f"| code | meaning |\n|---|---|\n{table}\n"
+        "A judge's reply that cannot be read is a missing score, and no reason for code `3`: [If the judge fails](../guides/judges.md#if-the-judge-fails).\n"
+        "What a verb means by a code of its own (`check`, `golden diff`) stands in its `--help`: see the [command line](commands.md).\n"
+        "The budget is code `4`. A script that repeats what failed should repeat after `3`, and not after `2`, `4` or `5`.\n",
+    }
+
+
+def experiment_file(reverie: Path) -> dict[str, str]:
+    """The keys of an experiment file, and its schema."""
+    printed = subprocess.check_output([reverie, "schema"], text=True)
+    return {
+        "reference/experiment.md": MADE + experiment.page(json.loads(printed), KINDS),
+        "reference/experiment.schema.json": printed,
+    }
+
+
+DOCUMENT = "The pump is in the cellar. It starts when the water is higher than the mark.\n"
+
+
+def openapi(reverie: Path) -> dict:
+    """The document that `reverie serve` gives, of a small pipeline that needs no model."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "docs").mkdir()
+        (root / "docs" / "pump.md").write_text(DOCUMENT)
+        (root / "experiment.toml").write_text(
+            'name = "reference"\nstore = "store"\n[corpus]\nsource = "docs"\n[space]\nchunker = ["sentence"]\nretriever = ["bm25"]\n'
+        )
+        quiet = {"cwd": root, "check": True, "capture_output": True}
+        subprocess.run([reverie, "run", "--quiet"], **quiet)
+        server = subprocess.Popen(
+            [reverie, "serve", "--json", "--quiet", "--listen", "127.0.0.1:0"],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            # Its one line comes when it is ready, and none comes if it ends before; what went wrong is on its stderr.
+            line = server.stdout.readline()  # type: ignore[union-attr]
+            if not line:
+                raise SystemExit(f"`reverie serve` ended with exit code {server.wait()}")
+            with urllib.request.urlopen(f"{json.loads(line)['url']}/openapi.json") as answer:
+                return json.load(answer)
+        finally:
+            server.send_signal(signal.SIGTERM)
+            server.wait()
+
+
+def named(one: dict) -> str:
+    """The type of a JSON Schema in a few words."""
+    if "$ref" in one:
+        name = one["$ref"].rsplit("/", 1)[1]
+        return f"[{name}](#{name.lower()})"
+    for word in ("anyOf", "oneOf"):
+        if word in one:
+            return " or ".join(dict.fromkeys(named(part) for part in one[word]))
+    if "enum" in one or "const" in one:
+        return ", ".join(f"`{value}`" for value in one.get("enum", [one.get("const")]))
+    kind = one.get("type", "anything")
+    kind = " or ".join(kind) if isinstance(kind, list) else kind
+    return f"list of {named(one['items'])}" if kind == "array" and one.get("items") else kind
+
+
+def fields(one: dict) -> str:
+    required = one.get("required", [])
+    rows = [
+        f"| `{name}`{' (required)' if name in required else ''} | {cell(named(of))} | {cell(of.get('description', ''))} |"
+        for name, of in one.get("properties", {}).items()
+    ]
+    return "\n".join(["| field | type | |", "|---|---|---|", *rows]) + "\n" if rows else f"{named(one)}\n"
+
+
+def http(document: dict) -> dict[str, str]:
+    """The routes, from the OpenAPI document."""
+    page = f"{MADE}# HTTP\n\nFrom the OpenAPI document of `reverie serve` (`/openapi.json`; `/docs` shows it in a browser). How to run the service: [The HTTP service](../http.md).\n\n"
+    page += "| route | |\n|---|---|\n"
+    body = ""
+    for path, methods in document["paths"].items():
+        for method, one in methods.items():
+            if method not in ("get", "post", "put", "delete", "patch"):
+                continue
+            title = f"{method.upper()} {path}"
+            anchor = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+            page += f"| [`{title}`](#{anchor}) | {cell(one.get('summary', ''))} |\n"
+            body += f"\n## {title} {{ #{anchor} }}\n\n{one.get('summary', '')}\n\n{one.get('description', '')}\n"
+            if one.get("parameters"):
+                body += "\n| parameter | in | type | |\n|---|---|---|---|\n" + "".join(
+                    f"| `{p['name']}`{' (required)' if p.get('required') else ''} | {p['in']} | {cell(named(p.get('schema', {})))} | {cell(p.get('description', ''))} |\n"
+                    for p in one["parameters"]
+                    if "name" in p
+                )
+            for kind, content in one.get("requestBody", {}).get("content", {}).items():
+                body += f"\nBody (`{kind}`): {named(content.get('schema', {}))}\n"
+            body += "\n| status | |\n|---|---|\n" + "".join(
+                f"| `{status}` | {cell(answer.get('description', ''))} |\n"
+                for status, answer in one.get("responses", {}).items()
+            )
+    body += "\n## Types\n" + "".join(
+        f"\n### {name}\n\n{one.get('description', '')}\n\n{fields(one)}"
+        for name, one in document.get("components", {}).get("schemas", {}).items()
+    )
+    return {
+        "reference/http.md": page + body,
+        "reference/openapi.json": json.dumps(document, indent=1, ensure_ascii=False),
+    }
+
+
+def signature(one: ast.FunctionDef | ast.AsyncFunctionDef, without_self: bool) -> str:
+    arguments = ast.unparse(one.args)
+    if without_self:
+        arguments = re.sub(r"^(self|cls)(, /)?(, |$)", "", arguments)
+    returns = f" -> {ast.unparse(one.returns)}" if one.returns else ""
+    return f"{'async ' if isinstance(one, ast.AsyncFunctionDef) else ''}{one.name}({arguments}){returns}"
+
+
+def described(text: str | None) -> str:
+    """A docstring as Markdown: what is indented is an example."""
+    if not text:
+        return ""
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
+        indented = line.startswith("    ")
+        if indented and not inside and lines and not lines[-1].strip():
+            lines.append("```python")
+            inside = True
+        elif inside and line.strip() and not indented:
+            while lines and not lines[-1].strip():
+                lines.pop()
+            lines += ["```", ""]
+            inside = False
+        lines.append(line[4:] if inside else line)
+    if inside:
+        lines.append("```")
+    return sections("\n".join(lines))
+
+
+def sections(text: str) -> str:
+    """`Args:`, `Returns:` and `Raises:` of a docstring as lists."""
+    lines: list[str] = []
+    within = False
+    for line in text.split("\n"):
+        if line in ("Args:", "Attributes:", "Raises:", "Returns:", "Yields:", "```python"):
+            within = line not in ("```python", "Returns:", "Yields:")
+            lines.append(line if line == "```python" else f"**{line}**\n")
+        elif within and (item := re.match(r"    (\w[\w., ]*): (.*)", line)):
+            lines.append(f"- `{item[1]}`: {item[2]}")
+        else:
+            lines.append("  " + line.strip() if within and line.startswith("        ") else line)
+    return "\n".join(lines)
+
+
+def made_of(node: ast.ClassDef) -> str:
+    """The attributes that a class sets when it is made, with the text below each."""
+    made = next((one.body for one in node.body if isinstance(one, ast.FunctionDef) and one.name == "__init__"), [])
+    lines = ""
+    for one, after in zip(made, made[1:]):
+        if (
+            isinstance(one, ast.AnnAssign)
+            and isinstance(one.target, ast.Attribute)
+            and not one.target.attr.startswith("_")
+        ):
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                lines += f"- `{one.target.attr}: {ast.unparse(one.annotation)}`: {' '.join(str(after.value.value).split())}\n"
+    return lines
+
+
+def decorator(node: ast.Assign, tree: ast.Module) -> str:
+    """A name that stands for the one object of a class, and is called."""
+    name, made = node.targets[0].id, node.value.func.id  # type: ignore[attr-defined, union-attr]
+    of = next((one for one in tree.body if isinstance(one, ast.ClassDef) and one.name == made), None)
+    if of is None:
+        return (
+            f"\n### reverie.{name}\n\nHas the classes of `reverie.{made.lower()}` as attributes. It is no decorator.\n"
+        )
+    calls = [one for one in of.body if isinstance(one, ast.FunctionDef) and one.name == "__call__"]
+    words = [ast.get_docstring(of), *(ast.get_docstring(one) for one in calls)]
+    shown = signature(calls[-1], True).replace("__call__", f"reverie.{name}")
+    return (
+        f"\n### reverie.{name}\n\n```python\n{shown}\n```\n\n"
+        + "\n\n".join(described(one) for one in words if one)
+        + "\n"
+    )
+
+
+def python(package: Path) -> dict[str, str]:
+    """The public names of the package, with signatures and docstrings, without importing it."""
+    first = ast.parse((package / "__init__.py").read_text(encoding="utf-8"))
+    page = f"{MADE}# Python\n\n{described(ast.get_docstring(first))}\n"
+    home = next(
+        ast.literal_eval(node.value)
+        for node in first.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "_HOME"
+    )
+    generated = {"chunkers", "enrichers", "queries", "retrievers", "rerankers", "refiners", "generators", "metrics"}
+    modules = [
+        "experiment",
+        *sorted(set(home.values()) - {"_core"}),
+        "golden",
+        "executors",
+        "exceptions",
+        *sorted(generated),
+        "ray",
+        "ray.serve",
+        "_core",
+    ]
+    for module in dict.fromkeys(modules):
+        # What `reverie.ray` exports stands in the files beside it.
+        serve = package / "ray" / "serve.py"
+        files = {
+            "ray": [
+                package / "ray" / "__init__.py",
+                *sorted(one for one in (package / "ray").glob("_*.py") if one.stem != "__init__"),
+            ],
+            "ray.serve": [serve],
+            "_core": [package / "_core.pyi"],
+        }.get(module, [package / f"{module}.py"])
+        trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+        title, anchor = ("Stages on Arrow batches", "arrow") if module == "_core" else (f"reverie.{module}", module)
+        page += f"\n## {title} {{ #{anchor} }}\n\n{described(ast.get_docstring(trees[0]))}\n"
+        if module in generated:
+            kind = {"enrichers": "enrich", "queries": "query", "refiners": "refine"}.get(module, module.rstrip("s"))
+            names = [
+                node.name for node in trees[0].body if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+            ]
+            page += (
+                f"\nA class for each component, with the settings of [{KINDS[kind].lower()}]({kind}.md): "
+                + ", ".join(f"`{name}`" for name in names)
+                + ".\n"
+            )
+            continue
+        public = {name for name, place in home.items() if place == module}
+        exported = next(
+            (
+                set(ast.literal_eval(node.value))
+                for node in trees[0].body
+                if isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)
+                and node.targets[0].id == "__all__"
+            ),
+            None,
+        )
+        for node in (node for tree in trees for node in tree.body):
+            if (
+                isinstance(node, ast.Assign)
+                and isinstance(node.value, ast.Call)
+                and getattr(node.targets[0], "id", "") in public
+            ):
+                page += decorator(node, trees[0])
+            if not isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) or node.name.startswith("_"):
+                continue
+            # Helpers of the package are none of its names; classes without a name there are what calls return.
+            if (module == "_core" or (public and not isinstance(node, ast.ClassDef))) and node.name not in public:
+                continue
+            if exported is not None and node.name not in exported:
+                continue
+            full = f"reverie.{node.name}" if node.name in public else f"reverie.{module}.{node.name}"
+            if isinstance(node, ast.ClassDef):
+                page += f"\n### {full}\n\n{described(ast.get_docstring(node))}\n"
+                attributes = [
+                    one
+                    for one in node.body
+                    if isinstance(one, ast.AnnAssign)
+                    and isinstance(one.target, ast.Name)
+                    and not one.target.id.startswith("_")
+                ]
+                page += "\n" + "".join(f"- `{one.target.id}: {ast.unparse(one.annotation)}`\n" for one in attributes)  # type: ignore[union-attr]
+                page += "\n" + made_of(node)
+                for inner in node.body:
+                    if not isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                        continue
+                    decorators = [ast.unparse(one) for one in inner.decorator_list]
+                    words = ast.get_docstring(inner)
+                    if (
+                        (inner.name.startswith("_") and inner.name != "__init__")
+                        or "overload" in decorators
+                        or not words
+                    ):
+                        continue
+                    shown = (
+                        f"{inner.name}: {ast.unparse(inner.returns)}"
+                        if "property" in decorators and inner.returns
+                        else signature(inner, "staticmethod" not in decorators)
+                    )
+                    shown = re.sub(r"^__init__(.*) -> None$", rf"{node.name}\1", shown)
+                    anchor = f"{node.name}-{inner.name.strip('_')}".lower()
+                    page += f"\n#### {node.name}{'' if inner.name == '__init__' else '.' + inner.name} {{ #{anchor} }}\n\n```python\n{shown}\n```\n\n{described(words)}\n"
+            elif ast.get_docstring(node):
+                page += f"\n### {full}\n\n```python\n{signature(node, False)}\n```\n\n{described(ast.get_docstring(node))}\n"
+    return {"reference/python.md": page}
+
+
+def pages(reverie: Path, root: Path) -> dict[str, str]:
+    """All reference pages, by their paths in the site."""
+    every = json.loads(subprocess.check_output([reverie, "components", "--json"], text=True))
+    return {
+        **components(every),
+        **commands(reverie),
+        **experiment_file(reverie),
+        **http(openapi(reverie)),
+        **python(root / "crates" / "python" / "python" / "reverie"),
+    }
