@@ -199,6 +199,8 @@ def chat(folder: str, options: argparse.Namespace) -> None:
     # About as long as the prompt that Reverie writes from three passages.
     words = " ".join(["package"] * 400)
     straight = asked(folder, "straight.json", "m", words + " number {n}?", False)
+    # Reverie reads the model's answer as a stream, whatever its client wants.
+    streamed = asked(folder, "streamed.json", "m", words + " number {n}?", True)
     with at_once(folder) as (model, _, _):
         bundle(folder, "ask", BM25 + chat_model(model), options.texts)
         rates = {}
@@ -209,9 +211,11 @@ def chat(folder: str, options: argparse.Namespace) -> None:
             rates["100 a second"] = 100
             for name, rate in rates.items():
                 told = load(url + "/v1/chat/completions", rate, 2 * options.seconds, question)
-                bare = load(model + "/v1/chat/completions", rate, 2 * options.seconds, straight)
+                bare = load(model + "/v1/chat/completions", rate, 2 * options.seconds, streamed)
+                whole = load(model + "/v1/chat/completions", rate, 2 * options.seconds, straight)
                 over = difference(told["ms"], bare["ms"])
-                tell({"what": "overhead", "name": name, "per_s": rate, "ms": told["ms"], "model_ms": bare["ms"], "overhead_ms": over})
+                tell({"what": "overhead", "name": name, "per_s": rate, "ms": told["ms"], "model_ms": bare["ms"],
+                      "overhead_ms": over, "model_not_streamed_ms": whole["ms"]})  # fmt: skip
         config = Path(folder, "litellm.yaml")
         config.write_text(
             f"model_list:\n  - model_name: m\n    litellm_params: {{ model: openai/m, api_base: {model}/v1, api_key: none }}\n"

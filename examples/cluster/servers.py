@@ -230,7 +230,6 @@ class S3:
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT": self.url,
-            "AWS_ALLOW_HTTP": "true",
             "AWS_REGION": "us-east-1",
             "AWS_DEFAULT_REGION": "us-east-1",
         }

@@ -43,7 +43,7 @@ impl Draw {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -52,7 +52,7 @@ impl Draw {
 
     /// A number below `end`; 0 if there is none.
     pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
+        (self.number() % end.max(1) as u64) as usize
     }
 
     /// One of these.
@@ -81,7 +81,7 @@ pub fn mutated(draw: &mut Draw, seeds: &[Vec<u8>], words: &[&[u8]]) -> Vec<u8> {
                 bytes.extend(&other[draw.below(other.len())..]);
             }
             5 => {
-                let noise: Vec<u8> = (0..draw.below(64)).map(|_| draw.next() as u8).collect();
+                let noise: Vec<u8> = (0..draw.below(64)).map(|_| draw.number() as u8).collect();
                 _ = bytes.splice(at..end, noise);
             }
             // Where it matters: what stands before a line's end.

@@ -1,17 +1,17 @@
 //! Estimates what the calls of a plan should cost, before any of them is made.
 //!
-//! The estimate is rough on purpose: the length of passages and the number of
-//! statements that a judge finds are known only later. Each metric tells how
-//! often it asks its judges. If there are several judges, each is asked, but
-//! only the first writes statements. Answers are assumed to be as long as
-//! `max_tokens` allows, and answers that are in the journal already are not
-//! subtracted, so a run mostly costs less.
+//! Passages are taken to be as many and as large as the settings allow, and
+//! answers as long as `max_tokens`; answers that are in the journal already are
+//! not subtracted. So a run mostly costs less. How many statements a judge
+//! finds is known only later. Each metric tells how often it asks its judges. If
+//! there are several judges, each is asked, but only the first writes statements.
 
 use crate::{
     Prepared,
     operator::Operator,
     plan::TaskId,
     spec::{EvaluateSpec, Experiment},
+    task::Task,
 };
 use eval::{MetricConfig, Question, Sample};
 use models::{Cap, Caps, ModelConfig};
@@ -23,12 +23,9 @@ use std::collections::BTreeMap;
 const BYTES_PER_TOKEN: u64 = 4;
 /// Tokens of texts that are embedded by one call.
 const TOKENS_PER_EMBEDDING_CALL: u64 = 16_384;
-/// The number of passages of a question, and of their tokens together unless
-/// `context_tokens` says less.
-const PASSAGES: u64 = 4;
-const CONTEXT_TOKENS: u64 = 1024;
-/// Tokens of a call of a judge.
-const JUDGE_TOKENS: u64 = 700;
+/// Tokens that a prompt has for each passage besides its text: number, file and heading.
+const LABEL_TOKENS: u64 = 24;
+/// Tokens of a judge's reply.
 const VERDICT_TOKENS: u64 = 60;
 
 /// The estimated cost of the tasks that are left to run.
@@ -113,17 +110,34 @@ pub(crate) fn of_item<'a, C: Component + ?Sized>(
 pub(crate) struct Sizes<'a> {
     pub(crate) experiment: &'a Experiment,
     pub(crate) questions: &'a [Question],
+    tasks: &'a [Task],
     /// Tokens of all documents.
-    pub(crate) text_tokens: u64,
+    text_tokens: u64,
     /// Shards that the documents are in; at least one.
-    pub(crate) shards: u64,
+    shards: u64,
 }
 
 impl<'a> Sizes<'a> {
     fn of(prepared: &'a Prepared, experiment: &'a Experiment) -> Self {
         let loads = prepared.plan.tasks.iter().filter(|task| task.operator() == Operator::Load).count();
         let text_tokens = prepared.text_bytes as u64 / BYTES_PER_TOKEN;
-        Self { experiment, questions: &prepared.questions, text_tokens, shards: loads.max(1) as u64 }
+        let (questions, tasks) = (&prepared.questions, &prepared.plan.tasks);
+        Self { experiment, questions, tasks, text_tokens, shards: loads.max(1) as u64 }
+    }
+
+    /// A shard of the documents.
+    pub(crate) fn shard(&self) -> Item {
+        Item { text_tokens: self.text_tokens.div_ceil(self.shards), ..Item::default() }
+    }
+
+    /// What a task gives to those after it.
+    pub(crate) fn given(&self, task: TaskId) -> Item {
+        self.tasks[task].work.kind().gives(self)
+    }
+
+    /// Passages that hold no more than there is: a small corpus fills no context.
+    pub(crate) fn within_corpus(&self, item: Item) -> Item {
+        Item { passage_tokens: item.passage_tokens.min(self.text_tokens), ..item }
     }
 
     fn question(&self, i: usize) -> u64 {
@@ -135,15 +149,15 @@ impl<'a> Sizes<'a> {
         (0..self.questions.len()).map(|i| self.question(i)).sum()
     }
 
-    /// The calls that a component makes for some questions.
+    /// The calls that a component makes for some questions, with these passages for each.
     pub(crate) fn of_questions<'b, C: Component + ?Sized>(
         &self,
         component: &'b C,
+        found: Item,
         questions: impl Iterator<Item = usize>,
     ) -> Vec<(&'b str, Load)> {
-        // A small corpus fills no context.
-        let passage_tokens = CONTEXT_TOKENS.min(self.text_tokens);
-        let item = |i| Item { text_tokens: self.question(i), passages: PASSAGES, passage_tokens };
+        let passage_tokens = found.passage_tokens + found.passages * LABEL_TOKENS;
+        let item = |i| Item { text_tokens: self.question(i), passage_tokens, ..found };
         questions.flat_map(|i| component.asks(item(i))).map(|ask| (ask.model, Load::of(&ask))).collect()
     }
 }
@@ -196,28 +210,28 @@ impl CostEstimate {
     }
 }
 
-/// The calls for this many scores, before the passages are known.
-pub(crate) fn scores<'a>(evaluate: &'a EvaluateSpec, metric: &MetricConfig, n: u64) -> Vec<(&'a str, Load)> {
-    scores_with(evaluate, metric, n, PASSAGES, JUDGE_TOKENS)
+/// The tokens of a question and its reference answer.
+pub(crate) fn asked_tokens(question: &Question) -> u64 {
+    let bytes = question.question.len() + question.reference.as_ref().map_or(0, String::len);
+    bytes as u64 / BYTES_PER_TOKEN + 1
 }
 
-/// As [`scores`], with this many passages and this many tokens for each call of a judge.
-fn scores_with<'a>(
-    evaluate: &'a EvaluateSpec,
-    metric: &MetricConfig,
-    n: u64,
-    passages: u64,
-    tokens: u64,
-) -> Vec<(&'a str, Load)> {
+/// The calls for one score. The text of the item is that of question, reference
+/// and answer.
+pub(crate) fn score<'a>(evaluate: &'a EvaluateSpec, metric: &MetricConfig, item: Item) -> Vec<(&'a str, Load)> {
     let needs = metric.needs();
-    let calls = metric.judge_calls(passages);
-    let judge = |calls: u64| Load::new(n * calls, n * calls * tokens, n * calls * VERDICT_TOKENS);
+    let calls = metric.judge_calls(item.passages);
+    let passages = if needs.passages { item.passages } else { 0 };
+    let read_at_once = if metric.reads_one_passage() { passages.min(1) } else { passages };
+    let passage_tokens = item.passage_tokens.checked_div(item.passages).unwrap_or_default() + LABEL_TOKENS;
+    let tokens = INSTRUCTION_TOKENS + item.text_tokens + read_at_once * passage_tokens;
+    let judge = |calls: u64| Load::new(calls, calls * tokens, calls * VERDICT_TOKENS);
     let judges = evaluate.judges.iter().filter(|_| needs.judge).enumerate().map(|(seat, model)| {
         let writing = if seat == 0 { calls.writing } else { 0 };
         (model.as_str(), judge(calls.voting + writing))
     });
     let embedder = evaluate.embedder.as_deref().filter(|_| needs.embedder);
-    judges.chain(embedder.map(|model| (model, Load::new(n, n * INSTRUCTION_TOKENS, 0)))).collect()
+    judges.chain(embedder.map(|model| (model, Load::new(1, INSTRUCTION_TOKENS, 0)))).collect()
 }
 
 /// The calls for the score of a sample that exists already.
@@ -226,10 +240,12 @@ pub(crate) fn score_of<'a>(
     metric: &MetricConfig,
     sample: &Sample<'_>,
 ) -> Vec<(&'a str, Load)> {
-    let reference = sample.question.reference.as_deref().unwrap_or_default();
-    let answer = sample.answer.map_or("", |answer| answer.text.as_str());
+    let answer = sample.answer.map_or(0, |answer| answer.text.len());
     let passages: usize = sample.passages.iter().map(|passage| passage.text.len()).sum();
-    let bytes = sample.question.question.len() + reference.len() + answer.len() + passages;
-    let tokens = INSTRUCTION_TOKENS + bytes as u64 / BYTES_PER_TOKEN;
-    scores_with(evaluate, metric, 1, sample.passages.len() as u64, tokens)
+    let item = Item {
+        text_tokens: asked_tokens(sample.question) + answer as u64 / BYTES_PER_TOKEN,
+        passages: sample.passages.len() as u64,
+        passage_tokens: passages as u64 / BYTES_PER_TOKEN,
+    };
+    score(evaluate, metric, item)
 }

@@ -26,6 +26,47 @@ pub struct Item {
     pub passage_tokens: u64,
 }
 
+/// Tokens of a passage of which nothing is known.
+const PASSAGE_TOKENS: u64 = 256;
+
+impl Item {
+    /// The same with so many passages, of which nothing else is known.
+    pub(crate) fn found(self, passages: usize) -> Self {
+        Self { passages: passages as u64, ..self }.of_size(PASSAGE_TOKENS)
+    }
+
+    /// The same with passages of so many tokens each.
+    pub(crate) fn of_size(self, tokens: u64) -> Self {
+        Self { passage_tokens: self.passages.saturating_mul(tokens), ..self }
+    }
+
+    /// The same with passages that are so many times as long.
+    pub(crate) fn longer(self, times: u64) -> Self {
+        Self { passage_tokens: self.passage_tokens.saturating_mul(times), ..self }
+    }
+
+    /// At most so many of its passages.
+    pub(crate) fn first(self, passages: usize) -> Self {
+        let first = self.passages.min(passages as u64);
+        let passage_tokens = self.passage_tokens.saturating_mul(first) / self.passages.max(1);
+        Self { passages: first, passage_tokens, ..self }
+    }
+
+    /// Its text in chunks of so many tokens, so many of which the chunk before
+    /// holds too. They end with a sentence and with their document, so that
+    /// they are taken to be full to three quarters.
+    pub(crate) fn cut(self, size: u64, overlap: u64) -> Self {
+        let new = size.saturating_sub(overlap).max(1);
+        let passages = self.text_tokens.saturating_mul(4).div_ceil(new.saturating_mul(3));
+        Self { passages, passage_tokens: self.text_tokens.saturating_mul(size.max(1)).div_ceil(new), ..self }
+    }
+
+    /// Its passages in at most so many tokens.
+    pub(crate) fn within(self, tokens: usize) -> Self {
+        Self { passage_tokens: self.passage_tokens.min(tokens as u64), ..self }
+    }
+}
+
 /// A model that a component asks, and the most that it asks for one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ask<'a> {
@@ -49,6 +90,19 @@ pub trait Component: Send + Sync {
     /// because they are part of keys.
     fn asks(&self, _: Item) -> Vec<Ask<'_>> {
         Vec::new()
+    }
+
+    /// What the next stage is given of an item, at most: a retriever tells how
+    /// many hits it finds, a chunker how large they are as passages, a stage
+    /// after them how many passages it leaves, and of how many tokens.
+    fn passes(&self, item: Item) -> Item {
+        item
+    }
+
+    /// Into how many chunks that are searched a chunker cuts texts, and of how
+    /// many tokens together.
+    fn cuts(&self, item: Item) -> Item {
+        item.cut(PASSAGE_TOKENS, 0)
     }
 
     /// The names of these models.
@@ -287,6 +341,12 @@ macro_rules! components {
         impl $crate::Component for $Enum {
             fn asks(&self, item: $crate::component::Item) -> Vec<$crate::component::Ask<'_>> {
                 match self { $( Self::$Variant(config) => config.asks(item), )+ }
+            }
+            fn passes(&self, item: $crate::component::Item) -> $crate::component::Item {
+                match self { $( Self::$Variant(config) => config.passes(item), )+ }
+            }
+            fn cuts(&self, item: $crate::component::Item) -> $crate::component::Item {
+                match self { $( Self::$Variant(config) => config.cuts(item), )+ }
             }
             fn indexes(&self) -> $crate::index::Indexes {
                 match self { $( Self::$Variant(config) => config.indexes(), )+ }

@@ -171,6 +171,7 @@ impl Pipeline {
             query: config.query.build(&cx)?,
             rewrites_question: config.query.rewrites_question(),
             retriever: config.searching().build(&cx)?.into(),
+            computes_here: !(config.chunker.runs_function() || config.retriever.runs_function()),
             steps: steps.collect::<Result<_, Error>>()?,
         };
         Self::of(config, Finder::Here(Box::new(search)), &cx)

@@ -280,9 +280,39 @@ pub(crate) fn schema<T: Listed>() -> Option<Value> {
     T::HAS_SETTINGS.then(schema_of::<T>)
 }
 
-/// The JSON Schema (draft 2020-12) of a type.
+/// The JSON Schema (draft 2020-12) of a type. A `model`, a `file` and a `source`
+/// have no default that works, so they are required, unless the schema says
+/// that another key can stand in their place.
 pub fn schema_of<T: schemars::JsonSchema>() -> Value {
-    schemars::generate::SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value()
+    let settings = schemars::generate::SchemaSettings::draft2020_12();
+    let mut schema = settings.into_generator().into_root_schema_for::<T>().to_value();
+    require(&mut schema);
+    schema
+}
+
+fn require(schema: &mut Value) {
+    match schema {
+        Value::Object(table) => {
+            let mut missing = Vec::new();
+            if let Some(keys) = table.get_mut("properties").and_then(Value::as_object_mut) {
+                let empty = |name: &str| keys.get(name).is_some_and(|key| key["default"] == "");
+                // The criterion of the metric `prompt` is a file or a text.
+                let either = empty("file") && (empty("template") || empty("source"));
+                let needed = |name: &&str| empty(name) && !(either && *name != "model");
+                missing.extend(["model", "file", "source"].into_iter().filter(needed));
+                for name in &missing {
+                    keys.get_mut(*name).and_then(Value::as_object_mut).map(|key| key.remove("default"));
+                }
+            }
+            if !missing.is_empty() {
+                let required = table.entry("required").or_insert_with(|| Value::Array(Vec::new()));
+                required.as_array_mut().into_iter().for_each(|all| all.extend(missing.iter().map(|&name| name.into())));
+            }
+            table.values_mut().for_each(require);
+        }
+        Value::Array(items) => items.iter_mut().for_each(require),
+        _ => {}
+    }
 }
 
 /// A field of a pipeline's settings as it was written, or its default if it was

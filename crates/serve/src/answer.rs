@@ -52,6 +52,15 @@ pub(crate) enum Told {
     Answered(Answer),
 }
 
+/// What the reader of an answer wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    /// The text while it is written.
+    Text,
+    /// The answer when it is done.
+    Answer,
+}
+
 /// What was found for a question.
 #[derive(Debug)]
 pub(crate) struct Found {
@@ -78,14 +87,19 @@ pub(crate) struct Whole {
 /// Answers a question. The work goes on whether the stream is read or not, so
 /// that deadlines hold for a client that does not read; it ends when the stream
 /// is dropped.
-pub(crate) fn answer(
+fn answer(
     service: Arc<Service>,
     asked: Asked,
+    reads: Reads,
 ) -> impl Stream<Item = Result<Told, ApiError>> + Send + 'static {
     let (sender, told) = mpsc::unbounded();
     let work = async move {
         // If nobody listens any more, it is dropped.
-        let tell = |told: Result<Told, ApiError>| drop(sender.unbounded_send(told));
+        let tell = |told: Result<Told, ApiError>| match told {
+            // Each would wake the reader, who has no use for it.
+            Ok(Told::Text(_)) if reads == Reads::Answer => {}
+            told => drop(sender.unbounded_send(told)),
+        };
         if let Err(error) = in_turn(&service, &asked, &|told| tell(Ok(told))).await {
             let kind = failure(&error);
             service.metrics.failures.get_or_create(&Label { kind }).inc();
@@ -113,14 +127,14 @@ pub(crate) async fn begun(
     service: Arc<Service>,
     asked: Asked,
 ) -> Result<impl Stream<Item = Result<Told, ApiError>> + Send + 'static, ApiError> {
-    let mut told = Box::pin(answer(service, asked));
+    let mut told = Box::pin(answer(service, asked, Reads::Text));
     let first = told.next().await.transpose()?;
     Ok(stream::iter(first.map(Ok)).chain(told))
 }
 
 /// The same as a whole.
 pub(crate) async fn whole(service: Arc<Service>, asked: Asked) -> Result<Whole, ApiError> {
-    let mut told = std::pin::pin!(answer(service, asked));
+    let mut told = std::pin::pin!(answer(service, asked, Reads::Answer));
     let mut found = None;
     while let Some(told) = told.next().await {
         match told? {

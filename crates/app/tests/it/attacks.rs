@@ -460,7 +460,7 @@ async fn no_bytes_on_a_connection_make_it_fail() {
                 let (first, last) = (cuts[0].min(cuts[1]), cuts[0].max(cuts[1]));
                 let parts = [&bytes[..first], &bytes[first..last], &bytes[last..]];
                 let then = if draw.below(8) == 0 { Then::Leaves } else { Then::Ends };
-                let (pause, asked) = (Duration::from_micros(draw.next() % 500), Instant::now());
+                let (pause, asked) = (Duration::from_micros(draw.number() % 500), Instant::now());
                 let all = said(&address, &parts, pause, then).await;
                 sent += 1;
                 for answer in answers(&all, false).0 {

@@ -126,3 +126,50 @@ fn a_cap_on_calls_counts_models_of_this_process_too() {
     assert_eq!(complete(&second), 2);
     assert_eq!(second["budget"]["spent"]["calls"], 1, "one batch was embedded by the first run");
 }
+
+#[tokio::test]
+async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
+    let server = endpoint::start_with(Metered).await;
+    let workspace = Workspace::new();
+    // A document that fills what is found, whatever is asked.
+    let page: String = (0..400).map(|i| format!("The {i}th mill ground corn for owls that turn their head, beavers that build dams and whales whose songs last. ")).collect();
+    workspace.write("documents/valley.txt", page);
+    let (input, output) = PRICE;
+    for (space, more) in [
+        (
+            "chunker = [{ sentence = { chunk_size = 256 } }]\nretriever = [{ bm25 = { top_k = 2 } }, { bm25 = { top_k = 12 } }]",
+            "",
+        ),
+        ("chunker = [{ sentence_window = { window_size = 3 } }]\nretriever = [{ bm25 = { top_k = 4 } }]", ""),
+        ("chunker = [{ hierarchical = { chunk_sizes = [512, 64] } }]\nretriever = [{ bm25 = { top_k = 8 } }]", ""),
+        (
+            "chunker = [{ token = { chunk_size = 64 } }]\nretriever = [{ bm25 = { top_k = 4 } }]",
+            "refine = [\"long_context\"]\n",
+        ),
+        (
+            "chunker = [{ token = { chunk_size = 64 } }]\nretriever = [{ bm25 = { top_k = 4 } }]",
+            "refine = [{ neighbours = { chunks = 2 } }]\n",
+        ),
+        (
+            "chunker = [{ token = { chunk_size = 64 } }]\nenrich = [{ contextual = { model = \"gpt\" } }]\nretriever = [{ bm25 = { top_k = 4 } }]",
+            "",
+        ),
+    ] {
+        let model = format!(
+            "[models.gpt]\nchat.openai = {{ model = \"m\", base_url = \"{}/v1\", price = {{ input = {input}, output = {output} }} }}\n",
+            server.uri()
+        );
+        let space = format!("{space}\n{more}generator = [{{ compact = {{ model = \"gpt\", max_tokens = 16 }} }}]");
+        workspace.experiment(&space, &format!("[dataset]\npath = \"golden.jsonl\"\n{model}"));
+        let told = workspace.run(&["plan", "--json"]).succeeds().json()["cost"]["models"][0].clone();
+        let spent = workspace.run(&["run", "--json"]).succeeds().json()["budget"]["spent"].clone();
+        println!("{space}\n  told {told}\n  spent {spent}");
+        let number = |value: &Value| value.as_u64().unwrap();
+        // The endpoint counts three bytes for a token, the plan four.
+        let (read, paid) = (number(&told["prompt_tokens"]) * 4 / 3, number(&spent["paid_calls"]));
+        assert!(paid > 0 && number(&told["calls"]) >= paid, "{space}: {told} {spent}");
+        assert!(number(&told["calls"]) <= 3 * paid, "{space}: {told} {spent}");
+        assert!(read >= number(&spent["prompt_tokens"]), "{space}: {told} {spent}");
+        assert!(read <= 6 * number(&spent["prompt_tokens"]), "{space}: far too much: {told} {spent}");
+    }
+}

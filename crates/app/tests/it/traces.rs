@@ -1,6 +1,9 @@
 //! `reverie serve --traces`: what a collector of OpenTelemetry receives.
 
-use crate::serve::{QUESTION, Service, chat, promoted};
+use crate::{
+    serve::{QUESTION, Service, chat, promoted},
+    workspace::Workspace,
+};
 use futures::StreamExt;
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
@@ -14,7 +17,7 @@ use std::{
     io::Read,
     time::{Duration, Instant},
 };
-use wiremock::{Mock, MockServer, ResponseTemplate, matchers};
+use wiremock::{Mock, MockServer, Request, ResponseTemplate, matchers};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const CALLER: &str = "00f067aa0ba902b7";
@@ -187,6 +190,63 @@ async fn a_request_is_one_trace_with_a_span_for_each_stage_and_call_and_without_
     for text in [QUESTION, "What+do+barn", "swallow mice", answer.trim_end_matches(" [1]")] {
         assert!(!received.holds(text), "`{text}` is nobody's business");
     }
+}
+
+/// A chat model behind Anthropic's protocol, whole and streamed.
+fn messages(request: &Request) -> ResponseTemplate {
+    let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
+    let message = |content, stop: serde_json::Value| {
+        json!({ "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": stop,
+                "usage": { "input_tokens": 9, "output_tokens": 5 } })
+    };
+    if body["stream"] != true {
+        return ResponseTemplate::new(200)
+            .set_body_json(message(json!([{ "type": "text", "text": "So [1]." }]), json!("end_turn")));
+    }
+    let events = [
+        json!({ "type": "message_start", "message": message(json!([]), json!(null)) }),
+        json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } }),
+        json!({ "type": "content_block_delta", "index": 0, "delta": { "type": "text_delta", "text": "So [1]." } }),
+        json!({ "type": "content_block_stop", "index": 0 }),
+        json!({ "type": "message_delta", "delta": { "stop_reason": "end_turn" }, "usage": { "output_tokens": 5 } }),
+        json!({ "type": "message_stop" }),
+    ];
+    let stream: String =
+        events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())).collect();
+    ResponseTemplate::new(200).set_body_raw(stream, "text/event-stream")
+}
+
+#[tokio::test]
+async fn a_provider_with_a_protocol_of_its_own_is_told_to_which_span_its_call_belongs() {
+    let server = MockServer::start().await;
+    Mock::given(matchers::path_regex("/messages$")).respond_with(messages).mount(&server).await;
+    let workspace = Workspace::new();
+    let space = "chunker = [\"sentence\"]\nretriever = [{ bm25 = { top_k = 1 } }]\ngenerator = [{ compact = { model = \"claude\" } }]";
+    let model = format!("[models.claude]\nchat.anthropic = {{ model = \"m\", base_url = \"{}/v1\" }}\n", server.uri());
+    workspace.experiment(space, &format!("[dataset]\npath = \"golden.jsonl\"\n{model}"));
+    let key = ("ANTHROPIC_API_KEY", "sk-none");
+    let run = workspace.command(&["run", "--quiet"]).env(key.0, key.1).output().unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    workspace.run(&["promote", "--output", "bundle"]).succeeds();
+    let collector = collector().await;
+    let uri = collector.uri();
+    let service = Service::start_with(&workspace, &["bundle", "--traces", &uri], &[key]);
+    let asked = service.client.post(format!("{}/v1/chat/completions", service.url)).json(&chat(QUESTION));
+    let asked = asked.header("traceparent", format!("00-{TRACE}-{CALLER}-01")).send().await.unwrap();
+    let answer: serde_json::Value = asked.error_for_status().unwrap().json().await.unwrap();
+    assert_eq!(answer["choices"][0]["message"]["content"], "So [1].");
+    service.terminate();
+    let received = loop {
+        let received = Received::by(&collector).await;
+        if received.spans.iter().any(|span| span.name.starts_with("POST ")) {
+            break received;
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    let asked = server.received_requests().await.unwrap();
+    let attempt = hex(&received.named("attempt").span_id);
+    assert_eq!(asked.last().unwrap().headers["traceparent"], format!("00-{TRACE}-{attempt}-01"));
+    assert!(asked[0].headers.get("traceparent").is_none(), "a run without a collector names no spans");
 }
 
 #[tokio::test]

@@ -83,6 +83,10 @@ impl Describe for Config {
         Some(VerdictKind::Relevant)
     }
 
+    fn reads_one_passage(&self) -> bool {
+        true
+    }
+
     fn judge_calls(&self, passages: u64) -> JudgeCalls {
         JudgeCalls { writing: 0, voting: passages }
     }

@@ -58,6 +58,11 @@ pub(super) trait Describe: Component {
         JudgeCalls::default()
     }
 
+    /// Whether each question to a judge shows one passage, and not all of them.
+    fn reads_one_passage(&self) -> bool {
+        false
+    }
+
     /// Whether a question that the documents do not answer has a score: not
     /// where it is held against what such a question cannot have.
     fn scores_unanswerable(&self) -> bool {

@@ -195,6 +195,11 @@ impl MetricConfig {
         if self.judged() { self.description().judge_calls(passages) } else { JudgeCalls::default() }
     }
 
+    /// Whether each question to a judge shows one passage, and not all of them.
+    pub fn reads_one_passage(&self) -> bool {
+        self.description().reads_one_passage()
+    }
+
     /// Whether there is anything to score in a question, whatever a trial
     /// makes of it.
     ///

@@ -91,6 +91,10 @@ impl Describe for Config {
         Some(VerdictKind::Supported)
     }
 
+    fn reads_one_passage(&self) -> bool {
+        true
+    }
+
     fn judge_calls(&self, passages: u64) -> JudgeCalls {
         // Half of the answer is wrong, and each passage supports some of that.
         JudgeCalls { writing: 2, voting: ITEMS + passages * (ITEMS / 2 + ITEMS) }

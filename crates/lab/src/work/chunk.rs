@@ -60,8 +60,11 @@ impl Kind for Chunk {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        let shard = Item { text_tokens: sizes.text_tokens / sizes.shards, ..Item::default() };
-        self.chunker.asks(shard).into_iter().map(|ask| (ask.model, Load::of(&ask))).collect()
+        self.chunker.asks(sizes.shard()).into_iter().map(|ask| (ask.model, Load::of(&ask))).collect()
+    }
+
+    fn gives(&self, sizes: &Sizes<'_>) -> Item {
+        self.chunker.cuts(sizes.shard())
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

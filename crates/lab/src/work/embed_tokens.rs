@@ -65,7 +65,7 @@ impl Kind for EmbedTokens {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        vec![(&self.model, Load::embedding(sizes.text_tokens / sizes.shards + 1))]
+        vec![(&self.model, Load::embedding(sizes.given(self.enriched.unwrap_or(self.chunks)).passage_tokens + 1))]
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

@@ -52,8 +52,14 @@ impl Kind for Enrich {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        let shard = Item { text_tokens: sizes.text_tokens / sizes.shards, ..Item::default() };
-        self.enricher.asks(shard).into_iter().map(|ask| (ask.model, Load::of(&ask))).collect()
+        let chunks = sizes.given(self.chunks);
+        self.enricher.asks(chunks).into_iter().map(|ask| (ask.model, Load::of(&ask))).collect()
+    }
+
+    fn gives(&self, sizes: &Sizes<'_>) -> Item {
+        let chunks = sizes.given(self.chunks);
+        let written: u64 = self.enricher.asks(chunks).iter().map(|ask| ask.completion_tokens).sum();
+        Item { passage_tokens: chunks.passage_tokens + written, ..chunks }
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

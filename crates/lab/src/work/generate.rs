@@ -11,7 +11,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use futures::future::join_all;
-use rag::{Component, generate::GeneratorConfig};
+use rag::{Component, Item, generate::GeneratorConfig};
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -65,7 +65,14 @@ impl Kind for Generate {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        sizes.of_questions(&self.generator, self.questions.iter().copied())
+        sizes.of_questions(&self.generator, sizes.given(self.passages), self.questions.iter().copied())
+    }
+
+    /// The text of an answer, as long as it may be.
+    fn gives(&self, _: &Sizes<'_>) -> Item {
+        let asked = self.generator.asks(Item::default());
+        let longest = asked.iter().filter_map(|ask| ask.completion_tokens.checked_div(ask.calls)).max();
+        Item { text_tokens: longest.unwrap_or_default(), ..Item::default() }
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

@@ -45,7 +45,7 @@ use crate::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use models::Identity;
-use rag::{Choice, Document, Refined, index::IndexKind, load::Unread};
+use rag::{Choice, Document, Item, Refined, index::IndexKind, load::Unread};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -89,6 +89,12 @@ pub(crate) trait Kind: Send + Sync {
     /// The models that it asks, and about how much.
     fn asks<'a>(&'a self, _: &Sizes<'a>) -> Vec<(&'a str, Asked)> {
         Vec::new()
+    }
+
+    /// About how much the tasks after it are given: the chunks of a shard, or
+    /// the passages of a question.
+    fn gives(&self, _: &Sizes<'_>) -> Item {
+        Item::default()
     }
 
     /// Does the work.

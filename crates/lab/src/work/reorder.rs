@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use eval::Question;
 use futures::{StreamExt, stream};
 use rag::{
-    Axis, Component, Context, Filter, PassageStage, PipelineConfig, Refined, index::IndexKind, query::standalone,
+    Axis, Component, Context, Filter, Item, PassageStage, PipelineConfig, Refined, index::IndexKind, query::standalone,
     retrieve::Query,
 };
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,13 @@ impl Kind for Reorder {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        self.stage().map(|stage| sizes.of_questions(stage, 0..sizes.questions.len())).unwrap_or_default()
+        let found = sizes.given(self.passages);
+        self.stage().map(|stage| sizes.of_questions(stage, found, 0..sizes.questions.len())).unwrap_or_default()
+    }
+
+    fn gives(&self, sizes: &Sizes<'_>) -> Item {
+        let found = sizes.given(self.passages);
+        self.stage().map_or(found, |stage| sizes.within_corpus(stage.passes(found)))
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

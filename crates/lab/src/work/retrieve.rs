@@ -10,7 +10,7 @@ use crate::{
 };
 use async_trait::async_trait;
 use rag::{
-    Component,
+    Component, Item,
     chunk::ChunkerConfig,
     index::IndexKind,
     pipeline::{FUSION_VERSION, find},
@@ -90,7 +90,11 @@ impl Kind for Retrieve {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        sizes.of_questions(&self.retriever, 0..sizes.questions.len())
+        sizes.of_questions(&self.retriever, Item::default(), 0..sizes.questions.len())
+    }
+
+    fn gives(&self, sizes: &Sizes<'_>) -> Item {
+        sizes.within_corpus(self.chunker.passes(self.retriever.passes(Item::default())))
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

@@ -4,7 +4,7 @@ use super::{Keys, Kind, Made, MadeOf, Making};
 use crate::{
     Error,
     artifact::{self, ScoreRow},
-    estimate::{Load, Sizes, scores},
+    estimate::{Load, Sizes, asked_tokens, score},
     operator::Operator,
     plan::{Inputs, TaskId},
     task::{answers_by_question, passages_by_question},
@@ -12,6 +12,7 @@ use crate::{
 use async_trait::async_trait;
 use eval::{MetricConfig, Missing, Question, Sample, Score as Value, Scored};
 use futures::{StreamExt, stream};
+use rag::Item;
 use serde::{Deserialize, Serialize};
 use store::Key;
 
@@ -74,9 +75,12 @@ impl Kind for Score {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        let applies = |&&i: &&usize| self.metric.applies(&sizes.questions[i]).is_ok();
-        let n = self.questions.iter().filter(applies).count();
-        scores(&sizes.experiment.evaluate, &self.metric, n as u64)
+        let found = sizes.given(self.passages);
+        let answer = self.answers.iter().map(|&id| sizes.given(id).text_tokens).max().unwrap_or_default();
+        let questions = self.questions.iter().map(|&i| &sizes.questions[i]);
+        let applies = questions.filter(|question| self.metric.applies(question).is_ok());
+        let one = |question| Item { text_tokens: asked_tokens(question) + answer, ..found };
+        applies.flat_map(|question| score(&sizes.experiment.evaluate, &self.metric, one(question))).collect()
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use eval::Question;
 use futures::{StreamExt, stream};
 use rag::{
-    Axis, Component,
+    Axis, Component, Item,
     query::{QueryConfig, Written},
 };
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ impl Kind for WriteQueries {
     }
 
     fn asks<'a>(&'a self, sizes: &Sizes<'a>) -> Vec<(&'a str, Load)> {
-        sizes.of_questions(&self.writer, 0..sizes.questions.len())
+        sizes.of_questions(&self.writer, Item::default(), 0..sizes.questions.len())
     }
 
     async fn make(&self, making: &Making<'_>) -> Result<Made, Error> {

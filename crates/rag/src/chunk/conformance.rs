@@ -1,7 +1,7 @@
 //! What every chunker must do with every text, checked over the registry.
 
 use super::{ChunkerConfig, TokenCounter, classes::is_blank};
-use crate::{Chunk, ChunkTable, Context, Document, Format, Hit, Page, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Format, Hit, Item, Page, Span};
 
 /// A document of plain text, for tests.
 pub(super) fn text_document(text: &str) -> Document {
@@ -143,6 +143,34 @@ fn context_is_text_of_the_document_and_keeps_the_hits() {
         let kept = |hit: &Hit| passages.iter().any(|passage| passage.rows.contains(&hit.row));
         assert!(hits.iter().all(kept), "{config:?}");
         assert!(chunker.context(Vec::new(), &table).is_empty());
+    }
+}
+
+#[test]
+fn what_is_estimated_of_prose_is_at_least_what_is_cut_and_found() {
+    let text = include_str!("../../../../ARCHITECTURE.md");
+    let tokens = |text: &str| TokenCounter::shared().count(text) as u64;
+    let document = Document {
+        format: Format::Markdown,
+        headings: crate::load::markdown_headings(text),
+        ..text_document(text)
+    };
+    for (config, _) in configs().into_iter().filter(|(_, size)| size.is_none()) {
+        let chunker = config.build(&Context::default()).unwrap();
+        let table = ChunkTable::new(chunker.chunk_now(&document).unwrap());
+        let searched = || table.searchable().iter().map(|&row| table.chunk(row));
+        let cut = config.cuts(Item { text_tokens: tokens(text), ..Item::default() });
+        let of_chunks: u64 = searched().map(|chunk| tokens(&chunk.text)).sum();
+        assert!(searched().count() as u64 <= cut.passages, "{config:?}: {} in {cut:?}", searched().count());
+        assert!(of_chunks <= cut.passage_tokens * 21 / 20, "{config:?}: {of_chunks} in {cut:?}");
+        assert!(cut.passages <= 4 * searched().count() as u64, "{config:?}: {cut:?} is far from the truth");
+        for start in 0..20 {
+            let rows = table.searchable().iter().skip(7 * start).take(5).copied();
+            let hits: Vec<Hit> = rows.map(|row| Hit { row, score: 1.0 }).collect();
+            let given = config.passes(Item::default().found(hits.len()));
+            let found: u64 = chunker.context(hits, &table).iter().map(|passage| tokens(&passage.text)).sum();
+            assert!(found <= given.passage_tokens, "{config:?}: {found} in {given:?}");
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
     tokens::TokenCounter,
 };
-use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Passage, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Item, Hit, Passage, Span};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -57,11 +57,28 @@ impl Default for Config {
     }
 }
 
-overlap_follows_size!(|config| config.chunk_sizes.iter().copied().min().unwrap_or_default(), USUAL_OVERLAP);
+overlap_follows_size!(|config| config.leaf(), USUAL_OVERLAP);
 
-impl Component for Config {}
+impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        // A parent stands for the children that were found if they are more than a share of it, level by level.
+        let larger = self.chunk_sizes.len().saturating_sub(1) as i32;
+        let times = (1.0 / self.merge_threshold.clamp(0.05, 1.0)).powi(larger).ceil() as u64;
+        let most = self.chunk_sizes.iter().copied().max().unwrap_or_default();
+        item.of_size((u64::from(self.leaf()) * times).min(most.into()))
+    }
+
+    fn cuts(&self, item: Item) -> Item {
+        item.cut(self.leaf().into(), self.chunk_overlap.into())
+    }
+}
 
 impl Config {
+    /// The size of the chunks that are searched.
+    fn leaf(&self) -> u32 {
+        self.chunk_sizes.iter().copied().min().unwrap_or_default()
+    }
+
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {
         const COMPONENT: &str = "chunker hierarchical";
         let refuse = |reason: String| Err(Error::Config { component: COMPONENT, reason });

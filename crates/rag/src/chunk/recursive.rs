@@ -12,7 +12,7 @@ use super::{
     split::{Joiner, check_sizes, not_set, overlap_follows_size},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Component, Context, Document, Error, Span};
+use crate::{Chunk, Component, Context, Document, Error, Item, Span};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -46,7 +46,15 @@ impl Default for Config {
 
 overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
-impl Component for Config {}
+impl Component for Config {
+    fn cuts(&self, item: Item) -> Item {
+        item.cut(self.chunk_size.into(), self.chunk_overlap.into())
+    }
+
+    fn passes(&self, item: Item) -> Item {
+        item.of_size(self.chunk_size.into())
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {

@@ -24,7 +24,7 @@ use super::{
     split::{Cut, Splitter, check_sizes, trim},
     tokens::TokenCounter,
 };
-use crate::{Chunk, Component, Context, Document, Error, Span};
+use crate::{Chunk, Component, Context, Document, Error, Item, Span};
 use async_trait::async_trait;
 use models::{Embedder, InputKind, Matrix};
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.of_size(self.most_size.into())
+    }
+
     fn embedder(&self) -> bool {
         true
     }

@@ -9,7 +9,7 @@ use super::{
     Chunker,
     split::{Cut, Splitter, check_separator, check_sizes, not_set, overlap_follows_size},
 };
-use crate::{Component, Context, Error};
+use crate::{Component, Context, Error, Item};
 use serde::{Deserialize, Serialize};
 
 pub(super) const VERSION: u32 = 2;
@@ -47,7 +47,15 @@ impl Default for Config {
 
 overlap_follows_size!(|config| config.chunk_size, USUAL_OVERLAP);
 
-impl Component for Config {}
+impl Component for Config {
+    fn cuts(&self, item: Item) -> Item {
+        item.cut(self.chunk_size.into(), self.chunk_overlap.into())
+    }
+
+    fn passes(&self, item: Item) -> Item {
+        item.of_size(self.chunk_size.into())
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {

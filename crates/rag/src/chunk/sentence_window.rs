@@ -15,12 +15,16 @@ use super::{
     punkt,
     split::trim,
 };
-use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Passage, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Item, Hit, Passage, Span};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 pub(super) const VERSION: u32 = 2;
+
+/// Tokens of a sentence, for estimates: a short one means more chunks, a long one larger passages.
+const SHORT_SENTENCE: u64 = 16;
+const LONG_SENTENCE: u64 = 32;
 
 /// Settings of `sentence_window`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -37,7 +41,15 @@ impl Default for Config {
     }
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn cuts(&self, item: Item) -> Item {
+        item.cut(SHORT_SENTENCE, 0)
+    }
+
+    fn passes(&self, item: Item) -> Item {
+        item.of_size((1 + 2 * u64::from(self.window_size)) * LONG_SENTENCE)
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn Chunker>, Error> {

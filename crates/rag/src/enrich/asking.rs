@@ -19,8 +19,6 @@ use std::{
 };
 use tokio::sync::OwnedSemaphorePermit;
 
-/// Tokens of a chunk, for estimates: what a chunker makes is known only later.
-const CHUNK_TOKENS: u64 = 256;
 /// The most headings that outline a document that is too long to be shown.
 const OUTLINE: usize = 40;
 
@@ -45,12 +43,12 @@ pub(super) fn chat(
 
 /// One call for each chunk of some documents, with so many more tokens in each.
 pub(super) fn asks(model: &str, item: Item, more: u64, completion: u32) -> Vec<Ask<'_>> {
-    let calls = item.text_tokens.div_ceil(CHUNK_TOKENS);
+    let calls = item.passages;
     vec![Ask {
         model,
         kind: Kind::Chat,
         calls,
-        prompt_tokens: calls * (CHUNK_TOKENS + crate::INSTRUCTION_TOKENS + more.min(item.text_tokens)),
+        prompt_tokens: item.passage_tokens + calls * (crate::INSTRUCTION_TOKENS + more.min(item.text_tokens)),
         completion_tokens: calls * u64::from(completion),
     }]
 }

@@ -20,6 +20,10 @@ const FUSION_K: u32 = 60;
 /// the keys of retrievals that join hits.
 pub const FUSION_VERSION: u32 = 1;
 
+/// So few chunks are searched in less time than it takes to hand a search to
+/// another thread and back.
+const FEW: usize = 10_000;
+
 /// The stages from question to passages.
 pub(super) struct Search {
     pub(super) chunks: Chunks,
@@ -29,6 +33,8 @@ pub(super) struct Search {
     pub(super) query: Box<dyn QueryWriter>,
     pub(super) rewrites_question: bool,
     pub(super) retriever: Arc<dyn Retriever>,
+    /// Whether no function of the user's own searches, which may take long.
+    pub(super) computes_here: bool,
     pub(super) steps: Vec<Step>,
     pub(super) names: Names,
 }
@@ -145,24 +151,32 @@ impl Search {
         queries: Vec<SearchQuery>,
         vectors: Arc<Option<Matrix>>,
     ) -> Result<Vec<Passage>, Error> {
+        if self.computes_here && corpus.table.searchable().len() <= FEW {
+            let searched = queries_of(&queries, &vectors);
+            let found = find(&*self.chunker, &*self.retriever, &corpus.corpus(), &[searched]);
+            return Ok(found.await?.pop().unwrap_or_default());
+        }
         let (corpus, chunker, retriever) = (corpus.clone(), self.chunker.clone(), self.retriever.clone());
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
         let span = Span::current();
         // A search computes, and a user's function may take long.
         let found = tokio::task::spawn_blocking(move || {
             let _entered = span.entered();
-            let searched: Vec<Query<'_>> = (0..)
-                .zip(&queries)
-                .map(|(i, one)| Query { filter: one.filter.as_ref(), ..query(&one.words, &vectors, i) })
-                .collect();
-            let corpus = corpus.corpus();
-            let found = find(&*chunker, &*retriever, &corpus, std::slice::from_ref(&searched));
+            let (searched, corpus) = ([queries_of(&queries, &vectors)], corpus.corpus());
+            let found = find(&*chunker, &*retriever, &corpus, &searched);
             computing_for(&caller, || runtime.block_on(found))
         });
         let failed =
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
         Ok(found.await.map_err(failed)??.pop().unwrap_or_default())
     }
+}
+
+/// The queries with their vectors.
+fn queries_of<'a>(queries: &'a [SearchQuery], vectors: &'a Option<Matrix>) -> Vec<Query<'a>> {
+    let with_vector =
+        |(i, one): (usize, &'a SearchQuery)| Query { filter: one.filter.as_ref(), ..query(&one.words, vectors, i) };
+    queries.iter().enumerate().map(with_vector).collect()
 }
 
 fn query<'a>(text: &'a str, vectors: &'a Option<Matrix>, row: usize) -> Query<'a> {

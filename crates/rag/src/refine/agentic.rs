@@ -88,6 +88,10 @@ impl Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        self.top_n.map_or(item, |top_n| item.first(top_n))
+    }
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let calls = 1 + self.tasks as u64;
         let asked = self.asking().asks(item, calls);

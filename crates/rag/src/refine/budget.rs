@@ -12,7 +12,7 @@
 
 use super::pieces::{beginning, some_beginning};
 use crate::{
-    Component, Context, Error, Passage, PassageStep,
+    Component, Context, Error, Item, Passage, PassageStep,
     chunk::TokenCounter,
     retrieve::{Corpus, Query},
 };
@@ -39,6 +39,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.within(self.tokens)
+    }
+
     fn reads_chunks(&self) -> bool {
         false
     }

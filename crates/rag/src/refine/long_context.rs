@@ -20,7 +20,7 @@
 
 use super::pieces::{Piece, between, join, of_document, some_beginning};
 use crate::{
-    ChunkTable, Component, Context, Error, Hit, Passage, PassageStep,
+    ChunkTable, Component, Context, Error, Item, Hit, Passage, PassageStep,
     chunk::TokenCounter,
     retrieve::{Corpus, Query},
 };
@@ -61,6 +61,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        Item { passage_tokens: self.tokens as u64, ..item }
+    }
+
     fn reads_documents(&self) -> bool {
         true
     }

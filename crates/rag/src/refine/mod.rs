@@ -151,7 +151,15 @@ impl JsonSchema for RefineConfig {
 
 impl Component for RefineConfig {
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
-        self.steps.iter().flat_map(|step| step.asks(item)).collect()
+        let asked = self.steps.iter().scan(item, |item, step| {
+            let asked = step.asks(*item);
+            *item = step.passes(*item);
+            Some(asked)
+        });
+        asked.flatten().collect()
+    }
+    fn passes(&self, item: Item) -> Item {
+        self.steps.iter().fold(item, |item, step| step.passes(item))
     }
     fn indexes(&self) -> Indexes {
         self.steps.iter().flat_map(Component::indexes).collect()

@@ -11,7 +11,7 @@
 
 use super::pieces::{Piece, between, join, of_document, pieces};
 use crate::{
-    Component, Context, Error, Passage, PassageStep,
+    Component, Context, Error, Item, Passage, PassageStep,
     chunk::together_of,
     retrieve::{Corpus, Query},
 };
@@ -35,7 +35,11 @@ impl Default for Config {
     }
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.longer(1 + 2 * self.chunks as u64)
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {

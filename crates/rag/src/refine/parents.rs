@@ -13,7 +13,7 @@
 
 use super::pieces::{Piece, between, join, of_document};
 use crate::{
-    ChunkTable, Component, Context, Error, Hit, Passage, PassageStep,
+    ChunkTable, Component, Context, Error, Item, Hit, Passage, PassageStep,
     retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;
@@ -37,7 +37,11 @@ impl Default for Config {
     }
 }
 
-impl Component for Config {}
+impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.longer(self.chunks as u64)
+    }
+}
 
 impl Config {
     pub(super) fn build(&self, _: &Context<'_>) -> Result<Box<dyn PassageStep>, Error> {

@@ -68,6 +68,10 @@ impl Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        Item { passage_tokens: self.tokens as u64, ..item }
+    }
+
     fn asks(&self, item: Item) -> Vec<Ask<'_>> {
         let asked = self.asking().asks(item, 1);
         let with_passages = |ask: Ask<'_>| ask.prompt_tokens + item.passage_tokens;

@@ -19,7 +19,7 @@
 
 use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{
-    Component, Context, Error, Passage,
+    Component, Context, Error, Item, Passage,
     index::{Bm25Index, DenseIndex, IndexKind, Indexes, TokenIndex},
 };
 use async_trait::async_trait;
@@ -68,6 +68,10 @@ impl Default for Weights {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.first(self.top_n)
+    }
+
     fn candidates(&self, top_k: usize) -> Option<usize> {
         candidates(self.candidates, top_k)
     }

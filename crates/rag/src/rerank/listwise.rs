@@ -45,6 +45,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.first(self.top_n)
+    }
+
     fn reads_chunks(&self) -> bool {
         false
     }

@@ -3,7 +3,7 @@
 //! The baseline that every other reranker must beat to be worth its time.
 
 use super::{Corpus, Query, Reranker, check_top_n};
-use crate::{Component, Context, Error, Passage};
+use crate::{Component, Context, Error, Item, Passage};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +18,10 @@ pub struct Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        self.top_n.map_or(item, |top_n| item.first(top_n))
+    }
+
     fn reads_chunks(&self) -> bool {
         false
     }

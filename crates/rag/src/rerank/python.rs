@@ -20,7 +20,7 @@
 
 use super::{Corpus, Query, Reranker, by_score, candidates, check_top_n};
 use crate::{
-    Component, Context, Error, Passage, function_settings,
+    Component, Context, Error, Item, Passage, function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
@@ -47,6 +47,10 @@ function_settings! {
 
 impl Component for Config {
     runs_function!();
+
+    fn passes(&self, item: Item) -> Item {
+        item.first(self.top_n)
+    }
 
     fn reads_chunks(&self) -> bool {
         false

@@ -7,7 +7,7 @@
 
 use super::{Corpus, Query, Retriever, bm25_search, check_top_k};
 use crate::{
-    Component, Context, Error, Hit,
+    Component, Context, Error, Item, Hit,
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;
@@ -31,6 +31,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.found(self.top_k)
+    }
+
     fn indexes(&self) -> Indexes {
         [IndexKind::Bm25].into()
     }

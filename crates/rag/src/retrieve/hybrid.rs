@@ -18,7 +18,7 @@ use super::{
     Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion, fusion::Scale,
 };
 use crate::{
-    Component, Context, Error, Hit,
+    Component, Context, Error, Item, Hit,
     index::{IndexKind, Indexes},
     trace,
 };
@@ -129,6 +129,10 @@ impl Default for Weighted {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.found(self.top_k)
+    }
+
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense, IndexKind::Bm25].into()
     }

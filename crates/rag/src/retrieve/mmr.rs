@@ -13,7 +13,7 @@
 
 use super::{Corpus, Query, Retriever, check_candidates, check_top_k, dense_search};
 use crate::{
-    Component, Context, Error, Hit,
+    Component, Context, Error, Item, Hit,
     index::{DenseIndex, IndexKind, Indexes},
 };
 use async_trait::async_trait;
@@ -42,6 +42,10 @@ impl Default for Config {
 }
 
 impl Component for Config {
+    fn passes(&self, item: Item) -> Item {
+        item.found(self.top_k)
+    }
+
     fn indexes(&self) -> Indexes {
         [IndexKind::Dense].into()
     }

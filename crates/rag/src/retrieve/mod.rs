@@ -166,7 +166,11 @@ fn bm25_search(
         let passes = |entry: u32| passing.as_ref().is_none_or(|passing| passing.mask[entry as usize]);
         Ok(corpus.hits(index.search_where(query.text, k, passes)))
     };
-    queries.par_iter().map(one).collect()
+    match queries {
+        // Handing it to another thread takes longer than most searches.
+        [query] => Ok(vec![one(query)?]),
+        queries => queries.par_iter().map(one).collect(),
+    }
 }
 
 fn check_top_k(component: &'static str, top_k: usize) -> Result<(), Error> {

@@ -25,7 +25,7 @@
 
 use super::{Corpus, Query, Retriever, check_top_k, sort};
 use crate::{
-    Component, Context, Error, Hit, function_settings,
+    Component, Context, Error, Item, Hit, function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
@@ -49,6 +49,10 @@ function_settings! {
 
 impl Component for Config {
     runs_function!();
+
+    fn passes(&self, item: Item) -> Item {
+        item.found(self.top_k)
+    }
 }
 
 impl Config {
