@@ -139,6 +139,21 @@ def difference(ours: dict, bare: dict) -> dict:
     return {of: round(ours[of] - bare[of], 3) for of in ours if None not in (ours[of], bare[of])}
 
 
+def overhead(url: str) -> dict[float, int]:
+    """How many answers took at most so many seconds more than the model, by the service's own clock."""
+    text = urllib.request.urlopen(url + "/metrics").read().decode()
+    found = re.findall(r'reverie_overhead_seconds_bucket\{le="([^"]+)"\} (\d+)', text)
+    return {float(bound): int(count) for bound, count in found}
+
+
+def bounds(before: dict[float, int], after: dict[float, int]) -> dict:
+    """Bounds of the quantiles of what was counted between, in milliseconds."""
+    since = {bound: count - before.get(bound, 0) for bound, count in after.items()}
+    total = max(since.values())
+    least = lambda share: min(bound for bound, count in since.items() if count >= share * total)
+    return {"p50_at_most": least(0.5) * 1000, "p99_at_most": least(0.99) * 1000}
+
+
 def tell(row: dict) -> dict:
     row["load"] = os.getloadavg()[0]
     print(json.dumps(row), flush=True)
@@ -210,12 +225,14 @@ def chat(folder: str, options: argparse.Namespace) -> None:
             rates["half of Reverie's highest"] = row["highest_per_s"] / 2
             rates["100 a second"] = 100
             for name, rate in rates.items():
+                before = overhead(url)
                 told = load(url + "/v1/chat/completions", rate, 2 * options.seconds, question)
+                own = bounds(before, overhead(url))
                 bare = load(model + "/v1/chat/completions", rate, 2 * options.seconds, streamed)
                 whole = load(model + "/v1/chat/completions", rate, 2 * options.seconds, straight)
                 over = difference(told["ms"], bare["ms"])
                 tell({"what": "overhead", "name": name, "per_s": rate, "ms": told["ms"], "model_ms": bare["ms"],
-                      "overhead_ms": over, "model_not_streamed_ms": whole["ms"]})  # fmt: skip
+                      "overhead_ms": over, "own_clock_ms": own, "model_not_streamed_ms": whole["ms"]})  # fmt: skip
         config = Path(folder, "litellm.yaml")
         config.write_text(
             f"model_list:\n  - model_name: m\n    litellm_params: {{ model: openai/m, api_base: {model}/v1, api_key: none }}\n"

@@ -144,7 +144,7 @@ async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
         ("chunker = [{ hierarchical = { chunk_sizes = [512, 64] } }]\nretriever = [{ bm25 = { top_k = 8 } }]", ""),
         (
             "chunker = [{ token = { chunk_size = 64 } }]\nretriever = [{ bm25 = { top_k = 4 } }]",
-            "refine = [\"long_context\"]\n",
+            "refine = [{ long_context = { scope = \"corpus\" } }]\n",
         ),
         (
             "chunker = [{ token = { chunk_size = 64 } }]\nretriever = [{ bm25 = { top_k = 4 } }]",
@@ -162,11 +162,11 @@ async fn a_plan_tells_no_less_than_what_a_run_reads_and_writes() {
         let space = format!("{space}\n{more}generator = [{{ compact = {{ model = \"gpt\", max_tokens = 16 }} }}]");
         workspace.experiment(&space, &format!("[dataset]\npath = \"golden.jsonl\"\n{model}"));
         let told = workspace.run(&["plan", "--json"]).succeeds().json()["cost"]["models"][0].clone();
-        let spent = workspace.run(&["run", "--json"]).succeeds().json()["budget"]["spent"].clone();
+        let spent = workspace.run(&["run", "--json"]).succeeds().json()["spending"]["m"].clone();
         println!("{space}\n  told {told}\n  spent {spent}");
         let number = |value: &Value| value.as_u64().unwrap();
         // The endpoint counts three bytes for a token, the plan four.
-        let (read, paid) = (number(&told["prompt_tokens"]) * 4 / 3, number(&spent["paid_calls"]));
+        let (read, paid) = (number(&told["prompt_tokens"]) * 4 / 3, number(&spent["calls"]));
         assert!(paid > 0 && number(&told["calls"]) >= paid, "{space}: {told} {spent}");
         assert!(number(&told["calls"]) <= 3 * paid, "{space}: {told} {spent}");
         assert!(read >= number(&spent["prompt_tokens"]), "{space}: {told} {spent}");

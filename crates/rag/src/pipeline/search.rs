@@ -152,9 +152,9 @@ impl Search {
         vectors: Arc<Option<Matrix>>,
     ) -> Result<Vec<Passage>, Error> {
         if self.computes_here && corpus.table.searchable().len() <= FEW {
-            let searched = queries_of(&queries, &vectors);
-            let found = find(&*self.chunker, &*self.retriever, &corpus.corpus(), &[searched]);
-            return Ok(found.await?.pop().unwrap_or_default());
+            let searched = [queries_of(&queries, &vectors)];
+            let mut found = find(&*self.chunker, &*self.retriever, &corpus.corpus(), &searched).await?;
+            return Ok(found.pop().unwrap_or_default());
         }
         let (corpus, chunker, retriever) = (corpus.clone(), self.chunker.clone(), self.retriever.clone());
         let (caller, runtime) = (caller(), tokio::runtime::Handle::current());
