@@ -150,11 +150,8 @@ fn context_is_text_of_the_document_and_keeps_the_hits() {
 fn what_is_estimated_of_prose_is_at_least_what_is_cut_and_found() {
     let text = include_str!("../../../../ARCHITECTURE.md");
     let tokens = |text: &str| TokenCounter::shared().count(text) as u64;
-    let document = Document {
-        format: Format::Markdown,
-        headings: crate::load::markdown_headings(text),
-        ..text_document(text)
-    };
+    let document =
+        Document { format: Format::Markdown, headings: crate::load::markdown_headings(text), ..text_document(text) };
     for (config, _) in configs().into_iter().filter(|(_, size)| size.is_none()) {
         let chunker = config.build(&Context::default()).unwrap();
         let table = ChunkTable::new(chunker.chunk_now(&document).unwrap());

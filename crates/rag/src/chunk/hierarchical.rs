@@ -19,7 +19,7 @@ use super::{
     split::{Cut, Splitter, check_sizes, not_set, overlap_follows_size},
     tokens::TokenCounter,
 };
-use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Item, Hit, Passage, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;

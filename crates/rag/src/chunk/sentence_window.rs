@@ -15,7 +15,7 @@ use super::{
     punkt,
     split::trim,
 };
-use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Item, Hit, Passage, Span};
+use crate::{Chunk, ChunkTable, Component, Context, Document, Error, Hit, Item, Passage, Span};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;

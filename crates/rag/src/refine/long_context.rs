@@ -20,7 +20,7 @@
 
 use super::pieces::{Piece, between, join, of_document, some_beginning};
 use crate::{
-    ChunkTable, Component, Context, Error, Item, Hit, Passage, PassageStep,
+    ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
     chunk::TokenCounter,
     retrieve::{Corpus, Query},
 };

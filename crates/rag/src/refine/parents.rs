@@ -13,7 +13,7 @@
 
 use super::pieces::{Piece, between, join, of_document};
 use crate::{
-    ChunkTable, Component, Context, Error, Item, Hit, Passage, PassageStep,
+    ChunkTable, Component, Context, Error, Hit, Item, Passage, PassageStep,
     retrieve::{Corpus, Query},
 };
 use async_trait::async_trait;

@@ -7,7 +7,7 @@
 
 use super::{Corpus, Query, Retriever, bm25_search, check_top_k};
 use crate::{
-    Component, Context, Error, Item, Hit,
+    Component, Context, Error, Hit, Item,
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;

@@ -8,7 +8,7 @@
 
 use super::{Corpus, Query, Retriever, check_top_k, dense_search};
 use crate::{
-    Component, Context, Error, Item, Hit,
+    Component, Context, Error, Hit, Item,
     index::{IndexKind, Indexes},
 };
 use async_trait::async_trait;

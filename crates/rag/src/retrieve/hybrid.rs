@@ -18,7 +18,7 @@ use super::{
     Corpus, Query, Retriever, bm25_search, check_candidates, check_top_k, dense_search, fusion, fusion::Scale,
 };
 use crate::{
-    Component, Context, Error, Item, Hit,
+    Component, Context, Error, Hit, Item,
     index::{IndexKind, Indexes},
     trace,
 };

@@ -13,7 +13,7 @@
 
 use super::{Corpus, Query, Retriever, check_candidates, check_top_k, dense_search};
 use crate::{
-    Component, Context, Error, Item, Hit,
+    Component, Context, Error, Hit, Item,
     index::{DenseIndex, IndexKind, Indexes},
 };
 use async_trait::async_trait;

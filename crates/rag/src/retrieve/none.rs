@@ -4,7 +4,7 @@
 //! `no_retrieval`: such a generator makes one trial, whatever else is listed.
 
 use super::{Corpus, Query, Retriever};
-use crate::{Component, Context, Error, Item, Hit};
+use crate::{Component, Context, Error, Hit, Item};
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 

@@ -25,7 +25,7 @@
 
 use super::{Corpus, Query, Retriever, check_top_k, sort};
 use crate::{
-    Component, Context, Error, Item, Hit, function_settings,
+    Component, Context, Error, Hit, Item, function_settings,
     python::{StageFunction, runs_function},
 };
 use async_trait::async_trait;
