@@ -186,7 +186,7 @@ class Python(Component):
 
     _name: ClassVar[str] = "python"
 
-    file: str = ""
+    file: str
     function: str = "chunk"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

@@ -137,8 +137,8 @@ class Python(Component):
     file's path is relative to the experiment file.
 
     Args:
-        settings: Those of every generator, but `prompt` and `context_tokens`.
         file: The file with the function, relative to the experiment file.
+        settings: Those of every generator, but `prompt` and `context_tokens`.
         function: The function. Default `write`.
         interpreter: The program that runs it. Default: the Python that started Reverie, else that of the active virtual
             environment, else `python3`.
@@ -147,8 +147,8 @@ class Python(Component):
 
     _name: ClassVar[str] = "python"
 
+    file: str
     settings: Settings | Mapping[str, Any]
-    file: str = ""
     function: str = "write"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

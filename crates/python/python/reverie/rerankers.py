@@ -156,7 +156,7 @@ class Python(Component):
 
     _name: ClassVar[str] = "python"
 
-    file: str = ""
+    file: str
     function: str = "rerank"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

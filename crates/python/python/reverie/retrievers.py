@@ -139,7 +139,7 @@ class Python(Component):
 
     _name: ClassVar[str] = "python"
 
-    file: str = ""
+    file: str
     function: str = "retrieve"
     interpreter: str | None = None
     timeout_seconds: float = 300.0

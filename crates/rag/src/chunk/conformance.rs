@@ -148,7 +148,9 @@ fn context_is_text_of_the_document_and_keeps_the_hits() {
 
 #[test]
 fn what_is_estimated_of_prose_is_at_least_what_is_cut_and_found() {
-    let text = include_str!("../../../../ARCHITECTURE.md");
+    // A table is one long sentence.
+    let lines = include_str!("../../../../ARCHITECTURE.md").lines().filter(|line| !line.starts_with('|'));
+    let text = &lines.collect::<Vec<_>>().join("\n");
     let tokens = |text: &str| TokenCounter::shared().count(text) as u64;
     let document =
         Document { format: Format::Markdown, headings: crate::load::markdown_headings(text), ..text_document(text) };

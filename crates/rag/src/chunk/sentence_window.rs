@@ -24,7 +24,7 @@ pub(super) const VERSION: u32 = 2;
 
 /// Tokens of a sentence, for estimates: a short one means more chunks, a long one larger passages.
 const SHORT_SENTENCE: u64 = 16;
-const LONG_SENTENCE: u64 = 32;
+const LONG_SENTENCE: u64 = 48;
 
 /// Settings of `sentence_window`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
