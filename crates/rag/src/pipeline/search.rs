@@ -5,6 +5,7 @@ use super::{ChunksElsewhere, Found, OpenCorpus};
 use crate::{
     Choice, ChunkTable, Component, Error, Hit, Passage, PassageStep, PipelineConfig,
     chunk::Chunker,
+    index::{DenseIndex, OpenIndex},
     python::{caller, computing_for},
     query::{QueryWriter, SearchQuery, Written, standalone, vectors},
     retrieve::{Corpus, Query, Retriever, reciprocal_rank},
@@ -20,9 +21,11 @@ const FUSION_K: u32 = 60;
 /// the keys of retrievals that join hits.
 pub const FUSION_VERSION: u32 = 1;
 
-/// So few chunks are searched in less time than it takes to hand a search to
-/// another thread and back.
-const FEW: usize = 10_000;
+/// So few chunks, with so many numbers in all their vectors, are searched in
+/// less time than it takes to hand a search to another thread and back, or in
+/// little more.
+const FEW_CHUNKS: usize = 10_000;
+const FEW_NUMBERS: usize = 1 << 20;
 
 /// The stages from question to passages.
 pub(super) struct Search {
@@ -151,7 +154,7 @@ impl Search {
         queries: Vec<SearchQuery>,
         vectors: Arc<Option<Matrix>>,
     ) -> Result<Vec<Passage>, Error> {
-        if self.computes_here && corpus.table.searchable().len() <= FEW {
+        if self.computes_here && is_small(corpus) {
             let searched = [queries_of(&queries, &vectors)];
             let mut found = find(&*self.chunker, &*self.retriever, &corpus.corpus(), &searched).await?;
             return Ok(found.pop().unwrap_or_default());
@@ -170,6 +173,12 @@ impl Search {
             |error: tokio::task::JoinError| Error::Failed { component: "retrieval", reason: error.to_string() };
         Ok(found.await.map_err(failed)??.pop().unwrap_or_default())
     }
+}
+
+fn is_small(corpus: &OpenCorpus) -> bool {
+    let chunks = corpus.table.searchable().len();
+    let dimensions = |index: &Arc<OpenIndex>| index.get::<DenseIndex>().map_or(0, DenseIndex::dimensions);
+    chunks <= FEW_CHUNKS && corpus.indexes.iter().all(|index| chunks * dimensions(index) <= FEW_NUMBERS)
 }
 
 /// The queries with their vectors.
